@@ -1,0 +1,51 @@
+"""Automatic differentiation for the arrays people already have.
+
+A `Tensor` wraps a NumPy array on the CPU or a CuPy array on a CUDA GPU, and
+remembers how it was computed. Array functions are named as in the Python array
+API standard, everything about gradients and training as in PyTorch.
+"""
+
+import sys as _sys
+
+from . import autograd, cuda, random
+from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .autograd.operation import install as _install
+from .autograd.operation import op
+from .tensor import Tensor
+
+_install(Tensor, _sys.modules[__name__])
+
+from .backends.numpy import bool_ as bool  # noqa: E402
+from .backends.numpy import (  # noqa: E402
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .creation import (  # noqa: E402
+    arange,
+    asarray,
+    eye,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from .ops import *  # noqa: E402, F403
+from .ops import operators as _operators  # noqa: E402
+from .random import manual_seed  # noqa: E402
+
+__version__ = "0.1.0"

@@ -1,0 +1,92 @@
+"""The recorded graph: a `Node` per op call, a `Leaf` per tensor whose gradient is wanted.
+
+Nodes point to their inputs' nodes only, never to tensors or to their
+consumers, so that no cycle exists and reference counting alone frees a graph.
+"""
+
+import threading
+from itertools import count
+from weakref import WeakSet, ref
+
+# Orders fall: the newest node has the smallest, so that a min-heap yields
+# nodes newest first, and creation order is a topological order.
+_orders = count(-1, -1)
+next_order = _orders.__next__
+
+
+class Node:
+    """One recorded op call.
+
+    order: position in creation order (newer is smaller).
+    plan: the op's rules for the inputs that want a cotangent.
+    parents: those inputs' nodes or leaves, in the plan's order.
+    saved: what the rules need, in the plan's order; None once freed.
+    xp: namespace of the arrays.
+    shape, dtype: the output's.
+    watch: the `Leaf` that collects the output's gradient if `retain_grad` was called.
+    """
+
+    __slots__ = ("order", "plan", "parents", "saved", "xp", "shape", "dtype", "watch")
+
+    @property
+    def name(self):
+        return self.plan.op.name
+
+    @property
+    def next_functions(self):
+        return self.parents
+
+    def __repr__(self):
+        return f"<{self.name} node, shape {self.shape}>"
+
+
+class Leaf:
+    """What stands in the graph for a tensor whose gradient is to be kept.
+
+    owner: a weak reference to that tensor, which holds the gradient: a gradient
+        recorded under create_graph leads back to this leaf, and must close no cycle.
+    changed: the order at which its buffer was last overwritten in place.
+    buffer: that buffer's identity then.
+    """
+
+    __slots__ = ("order", "shape", "dtype", "owner", "changed", "buffer", "__weakref__")
+    name = "leaf"
+    next_functions = ()
+
+    def __init__(self, tensor):
+        self.order = next_order()
+        self.shape = tensor.shape
+        self.dtype = tensor.dtype
+        self.owner = ref(tensor)
+        self.changed = self.buffer = None
+
+    def __repr__(self):
+        return f"<leaf, shape {self.shape}>"
+
+
+class _Writes:
+    """The leaves whose buffers were overwritten in place, and when that last happened.
+
+    A sweep compares each node's order with `last` (one integer comparison);
+    only nodes older than the last write are looked at more closely.
+    """
+
+    def __init__(self):
+        self.last = 0
+        self.lock = threading.Lock()
+        self.leaves = WeakSet()
+
+    def note(self, leaf, buffer):
+        """Record that ``buffer``, the leaf's, is overwritten now."""
+        with self.lock:
+            self.last = leaf.changed = next_order()
+            leaf.buffer = buffer
+            self.leaves.add(leaf)
+
+    def after(self, order):
+        """Identities of the buffers overwritten since ``order``."""
+        with self.lock:
+            return {leaf.buffer for leaf in self.leaves if leaf.changed < order}
+
+
+writes = _Writes()

@@ -1,0 +1,550 @@
+"""`op`: one definition of an operation, its forward and its VJPs side by side.
+
+    @op
+    def multiply(xp, x1, x2):
+        \"""Elementwise product; the operands broadcast.\"""
+        return xp.multiply(x1, x2)
+
+    multiply.vjp(
+        x1=lambda xp, g, x2: g * x2,
+        x2=lambda xp, g, x1: g * x1,
+    )
+
+Everything that can be decided once is decided here, when the op is defined or
+first meets a set of inputs that want gradients; a call only looks it up.
+"""
+
+from operator import itemgetter
+
+from ..backends import SCALARS, adopt, backend_of, describe, match_dtypes, namespace_of
+from .graph import Node, next_order
+from .mode import mode
+
+Tensor = None  # the Tensor class, once `install`ed
+namespace = None  # gpugrad itself: the `xp` of rules under create_graph
+
+
+def install(tensor_class, tensor_namespace):
+    """Tell ops what to wrap results in. The package does this as it is imported."""
+    global Tensor, namespace
+    Tensor, namespace = tensor_class, tensor_namespace
+
+
+def op(forward=None, *, differentiable=True, integer=()):
+    """Make a differentiable operation of a function ``forward(xp, *inputs, *, **static)``.
+
+    ``forward`` gets the backend's namespace ``xp`` and raw arrays, and returns a
+    new array or a tuple of arrays; it must use nothing but ``xp`` and operators.
+    Inputs are its positional parameters (those before ``/`` if there is one);
+    the rest are static. ``*inputs`` makes an op that takes one sequence of arrays.
+    An input whose default is None is optional.
+
+    The result is called with Tensors, arrays or Python scalars and has a method
+    ``vjp(**rules)``: for each input a function ``rule(xp, g, ...)`` that returns
+    its cotangent. The names of the rule's further parameters say what is kept
+    for it: an input, ``out``, ``<input>_shape``, ``_dtype`` or ``_device``, or a static
+    parameter. The rule need not undo broadcasting. It is written with ``xp``
+    and operators too, so that under ``create_graph`` it runs on Tensors.
+    One function can serve all inputs, ``vjp(joint=rule)``: it returns a sequence
+    with a cotangent (or None) per input, and may ask for ``wanted``, a bool per
+    input. With several outputs ``g`` is a tuple.
+
+    differentiable: False for ops whose result never requires grad.
+    integer: names of inputs (labels, indices) that keep their integer dtype beside
+        floating inputs; others are cast to the floating dtype.
+    """
+    if forward is None:
+        return lambda function: Op(function, differentiable, integer).call
+    return Op(forward, differentiable, integer).call
+
+
+class Op:
+    """What is known of an operation: its signature, rules, and plans made from them."""
+
+    registry: dict[str, "Op"] = {}
+
+    def __init__(self, forward, differentiable, integer):
+        code = forward.__code__
+        positional = code.co_varnames[1 : code.co_argcount]
+        keyword = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+        split = max(code.co_posonlyargcount - 1, 0) or len(positional)
+        defaults = forward.__defaults__ or ()
+        default_of = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
+        default_of |= forward.__kwdefaults__ or {}
+
+        self.name = forward.__name__.strip("_")
+        self.forward = forward
+        self.differentiable = differentiable
+        self.integer = frozenset(integer)
+        self.variadic = bool(code.co_flags & 0x04)
+        if self.variadic:
+            self.inputs = (code.co_varnames[code.co_argcount + code.co_kwonlyargcount],)
+            split = 0
+        else:
+            self.inputs = positional[:split]
+        self.required = sum(name not in default_of for name in self.inputs)
+        self.static_positional = positional[split:]
+        self.static_names = positional[split:] + keyword
+        self.static_defaults = {k: v for k, v in default_of.items() if k in self.static_names}
+        self.rules = {}
+        self.joint = None
+        self.plans = {}
+        self.hot_plans = [None, None, None]
+
+        simple = not self.static_names and not self.variadic and not integer
+        if simple and len(self.inputs) == 1:
+            self.call = _unary(self)
+        elif simple and len(self.inputs) == self.required == 2:
+            self.call = _binary(self)
+        else:
+            self.call = _general(self)
+        self.call.__name__ = self.call.__qualname__ = self.name
+        self.call.__module__ = forward.__module__
+        self.call.__doc__ = forward.__doc__
+        self.call.op = self
+        self.call.vjp = self.vjp
+        if forward.__module__.startswith("gpugrad."):
+            Op.registry[self.name] = self
+
+    def vjp(self, joint=None, **rules):
+        """Give the rules; see `op`."""
+        known = {"out", *self.inputs, *self.static_names, *(("wanted",) if joint else ())}
+        known |= {f"{name}_{what}" for name in self.inputs for what in _METADATA}
+        for target, rule in {**rules, **({"joint": joint} if joint else {})}.items():
+            if target != "joint" and target not in self.inputs:
+                raise TypeError(f"{self.name}.vjp: it has no input {target!r}, only {self.inputs}")
+            if unknown := set(_names(rule)) - known:
+                raise TypeError(
+                    f"{self.name}.vjp: the rule for {target} asks for {sorted(unknown)}; "
+                    f"it can have {sorted(known)}"
+                )
+        self.rules |= rules
+        self.joint = joint or self.joint
+        self.plans.clear()
+        self.hot_plans[:] = None, None, None
+        return self.call
+
+    def plan(self, wanted):
+        """The `Plan` for a tuple of bools, one per input: which want a cotangent."""
+        plan = self.plans.get(wanted)
+        if plan is None:
+            plan = self.plans[wanted] = Plan(self, wanted)
+        return plan
+
+    def hot_plan(self, which):
+        """The plan of a unary or binary op when the first, the second, or both inputs want one."""
+        wanted = [(True, False), (False, True), (True, True)][which][: len(self.inputs)]
+        plan = self.hot_plans[which] = self.plan(wanted)
+        return plan
+
+    def failure(self, error, values):
+        """The exception to raise when a call failed with ``error``."""
+        given = ", ".join(map(describe, values))
+        for kind in (IndexError, ValueError, TypeError, ZeroDivisionError, MemoryError):
+            if isinstance(error, kind):
+                break
+        else:
+            kind = RuntimeError
+        return kind(f"{self.name}: {error}; given {given}")
+
+
+_METADATA = {
+    "shape": lambda x: getattr(x, "shape", None),
+    "dtype": lambda x: getattr(x, "dtype", None),
+    "device": lambda x: backend_of[type(x)].device(x),
+}
+
+
+def _names(rule):
+    """Names of what a rule keeps: its parameters after ``xp`` and ``g``."""
+    code = rule.__code__
+    return code.co_varnames[2 : code.co_argcount]
+
+
+class Plan:
+    """What a node keeps and runs, decided once per op and set of wanted inputs.
+
+    rules: one function ``(xp, g, saved)`` per wanted input.
+    joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
+    pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
+    sources: where each saved value comes from.
+    """
+
+    __slots__ = ("op", "wanted", "rules", "joint", "pick", "sources", "position")
+    output = None  # for the node of one of several outputs: which one
+
+    def __init__(self, op, wanted):
+        self.op = op
+        self.wanted = wanted
+        chosen = [i for i, want in enumerate(wanted) if want]
+        self.position = {i: k for k, i in enumerate(chosen)}
+        whole = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
+        if whole:
+            names = _names(whole)
+        else:
+            missing = [op.inputs[i] for i in chosen if op.variadic or op.inputs[i] not in op.rules]
+            if missing:
+                raise TypeError(
+                    f"{op.name}: it has no VJP for {', '.join(missing)}, which requires grad; "
+                    f"detach() it, or give a rule with {op.name}.vjp"
+                )
+            needed = {name: None for i in chosen for name in _names(op.rules[op.inputs[i]])}
+            names = tuple(needed)
+
+        self.sources = tuple(_source(op, name) for name in names)
+        self.pick = _picker(op, self.sources, len(wanted), wanted)
+        if whole:
+            self.joint = _bind(whole, names)
+            self.rules = tuple(_pick_cotangent(i) for i in chosen)
+        else:
+            self.joint = None
+            self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
+
+    def rewrap(self, node, saved):
+        """Saved raw values as the Tensors they were, joined to the graph."""
+
+        def tensor(value, i):
+            if type(value) not in namespace_of:
+                return value
+            wanted = self.wanted[i]
+            return _tensor(value, node.parents[self.position[i]] if wanted else None)
+
+        values = []
+        for value, (kind, which) in zip(saved, self.sources, strict=True):
+            if kind == "input":
+                if self.op.variadic:
+                    value = tuple(tensor(v, i) for i, v in enumerate(value))
+                else:
+                    value = tensor(value, which)
+            elif kind == "out":
+                if type(value) is tuple:
+                    value = _outputs(value, node)
+                else:
+                    value = _tensor(value, node)
+            values.append(value)
+        return values
+
+
+def _source(op, name):
+    if name == "out":
+        return "out", None
+    if name == "wanted":
+        return "wanted", None
+    if name in op.inputs:
+        return "input", op.inputs.index(name)
+    if name in op.static_names:
+        return "static", name
+    stem, what = name.rsplit("_", 1)
+    return what, op.inputs.index(stem)
+
+
+def _picker(op, sources, n, wanted):
+    """A function from ``(*inputs, out, static)`` to the values of ``sources``."""
+    if not sources:
+        return None
+    if not op.variadic and all(kind in ("input", "out") for kind, _ in sources):
+        places = [n if kind == "out" else which for kind, which in sources]
+        # A slice, so that a single value comes as a tuple too.
+        return itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+
+    def getter(kind, which):
+        if kind == "out":
+            return itemgetter(n)
+        if kind == "static":
+            return lambda call: call[-1][which]
+        if kind == "wanted":
+            return lambda call: wanted
+        if op.variadic:
+            if kind == "input":
+                return itemgetter(slice(0, n))
+            return lambda call: tuple([_METADATA[kind](x) for x in call[:n]])
+        if kind == "input":
+            return itemgetter(which)
+        return lambda call: _METADATA[kind](call[which])
+
+    getters = [getter(kind, which) for kind, which in sources]
+    return lambda call: tuple([get(call) for get in getters])
+
+
+def _bind(rule, names):
+    """``rule`` as a function of ``(xp, g, saved)``, where ``saved`` holds ``names``."""
+    at = [names.index(name) for name in _names(rule)]
+    if not at:
+        return lambda xp, g, saved: rule(xp, g)
+    if len(at) == 1:
+        (i,) = at
+        return lambda xp, g, saved: rule(xp, g, saved[i])
+    if len(at) == 2:
+        i, j = at
+        return lambda xp, g, saved: rule(xp, g, saved[i], saved[j])
+    get = itemgetter(*at)
+    return lambda xp, g, saved: rule(xp, g, *get(saved))
+
+
+def _pick_cotangent(i):
+    return lambda xp, cotangents, saved: cotangents[i]
+
+
+class _OutputPlan:
+    """The plan of the node that stands for one of an op's several outputs."""
+
+    joint = pick = None
+    rules = sources = ()
+
+    def __init__(self, op, output):
+        self.op = op
+        self.output = output
+
+
+# Calls, by number of inputs. A unary or binary op without static parameters
+# is the hot path, and costs about half of what the general form does.
+
+
+def _unary(op):
+    forward, plans, plan_for, differentiable = op.forward, op.hot_plans, op.hot_plan, op.differentiable
+
+    def call(x, /):
+        if type(x) is Tensor:
+            array = x.array
+            parent = x.node
+        else:
+            array, parent = _lift(op, x)
+        kind = type(array)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, array)
+        except Exception as error:
+            raise _failure(op, error, (array,)) from error
+        if type(out) is not kind:
+            return _finish(op, out, (array,), (parent,), kind, {})
+        result = Tensor()
+        result.array = out
+        if parent is None or not mode.enabled or not differentiable:
+            result.node = None
+            return result
+        plan = plans[0] or plan_for(0)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = (parent,)
+        pick = plan.pick
+        node.saved = () if pick is None else pick((array, out))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
+def _binary(op):
+    forward, plans, plan_for, differentiable = op.forward, op.hot_plans, op.hot_plan, op.differentiable
+
+    def call(x1, x2, /):
+        if type(x1) is Tensor and type(x2) is Tensor:
+            a1 = x1.array
+            a2 = x2.array
+            n1 = x1.node
+            n2 = x2.node
+            kind = type(a1)
+            if a1.dtype is not a2.dtype or type(a2) is not kind:
+                a1, a2, kind = _align(op, a1, a2)
+        elif type(x1) is Tensor and type(x2) in SCALARS:
+            a1 = x1.array
+            a2 = x2
+            n1 = x1.node
+            n2 = None
+            kind = type(a1)
+        else:
+            a1, n1 = _lift(op, x1)
+            a2, n2 = _lift(op, x2)
+            a1, a2, kind = _align(op, a1, a2)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, a1, a2)
+        except Exception as error:
+            raise _failure(op, error, (a1, a2)) from error
+        if type(out) is not kind:
+            return _finish(op, out, (a1, a2), (n1, n2), kind, {})
+        result = Tensor()
+        result.array = out
+        if n2 is None:
+            if n1 is None or not mode.enabled or not differentiable:
+                result.node = None
+                return result
+            plan = plans[0] or plan_for(0)
+            parents = (n1,)
+        elif not mode.enabled or not differentiable:
+            result.node = None
+            return result
+        elif n1 is None:
+            plan = plans[1] or plan_for(1)
+            parents = (n2,)
+        else:
+            plan = plans[2] or plan_for(2)
+            parents = (n1, n2)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = parents
+        pick = plan.pick
+        node.saved = () if pick is None else pick((a1, a2, out))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
+def _general(op):
+    forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
+    n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
+
+    def call(*args, **static):
+        if len(args) > n_inputs:
+            if len(args) > n_inputs + len(positional):
+                raise TypeError(f"{op.name}: takes {n_inputs + len(positional)} positional arguments")
+            static |= zip(positional, args[n_inputs:], strict=False)
+            args = args[:n_inputs]
+        elif len(args) < n_inputs:
+            args += tuple([static.pop(name, None) for name in inputs[len(args) :]])
+            if any(x is None for x in args[:required]):
+                raise TypeError(f"{op.name}: needs {', '.join(inputs[:required])}")
+        if variadic:
+            args = tuple(args[0])
+        if len(static) < len(defaults):
+            static = {**defaults, **static}
+
+        arrays, parents, kind, dtype, aligned = [], [], None, None, True
+        for x in args:
+            if type(x) is Tensor:
+                array = x.array
+                parent = x.node
+            elif x is None:
+                array = parent = None
+            else:
+                array, parent = _lift(op, x)
+            arrays.append(array)
+            parents.append(parent)
+            if array is not None and type(array) not in SCALARS:
+                if kind is None:
+                    kind = type(array)
+                    dtype = array.dtype
+                elif array.dtype is not dtype or type(array) is not kind:
+                    aligned = False
+        if not aligned:
+            arrays, kind = _align_all(op, arrays)
+        try:
+            if kind is None:
+                raise TypeError("at least one input must be a Tensor or an array")
+            xp = namespace_of[kind]
+            out = forward(xp, *arrays, **static)
+        except Exception as error:
+            raise _failure(op, error, arrays) from error
+        return _finish(op, out, arrays, parents, kind, static)
+
+    return call
+
+
+def _finish(op, out, arrays, parents, kind, static):
+    """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
+    several = type(out) is tuple
+    if several:
+        out = tuple([a if type(a) is kind else _as_array(kind, a) for a in out])
+    elif type(out) is not kind:
+        if type(out) not in namespace_of:
+            out = _as_array(kind, out)
+        kind = type(out)  # another where the op moves its input to another device
+    node = None
+    if op.differentiable and mode.enabled and (several or backend_of[kind].is_floating(out.dtype)):
+        wanted = tuple([parent is not None for parent in parents])
+        if True in wanted:
+            plan = op.plan(wanted)
+            node = Node()
+            node.order = next_order()
+            node.plan = plan
+            node.parents = tuple([parent for parent in parents if parent is not None])
+            node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
+            node.xp = namespace_of[kind]
+            node.watch = None
+            if several:
+                node.shape = tuple(a.shape for a in out)
+                node.dtype = tuple(a.dtype for a in out)
+            else:
+                node.shape = out.shape
+                node.dtype = out.dtype
+    return _outputs(out, node) if several else _tensor(out, node)
+
+
+def _tensor(array, node):
+    result = Tensor()
+    result.array = array
+    result.node = node
+    return result
+
+
+def _outputs(arrays, node):
+    """A tensor for each of an op's several outputs; floating ones have a node that picks them."""
+    results = []
+    for i, array in enumerate(arrays):
+        pick = None
+        if node is not None and backend_of[type(array)].is_floating(array.dtype):
+            pick = Node()
+            pick.order = next_order()
+            pick.plan = _OutputPlan(node.plan.op, i)
+            pick.parents = (node,)
+            pick.saved = ()
+            pick.xp = node.xp
+            pick.shape = array.shape
+            pick.dtype = array.dtype
+            pick.watch = None
+        results.append(_tensor(array, pick))
+    return tuple(results)
+
+
+def _as_array(kind, value):
+    return backend_of[kind].asarray(value)
+
+
+def _lift(op, x):
+    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node)."""
+    if isinstance(x, Tensor):
+        return x.array, x.node
+    if type(x) in SCALARS or type(x) in namespace_of:
+        return x, None
+    try:
+        return adopt(x), None
+    except TypeError as error:
+        raise TypeError(f"{op.name}: {error}") from None
+
+
+def _align(op, a1, a2):
+    (a1, a2), kind = _align_all(op, (a1, a2))
+    if kind is None:
+        raise TypeError(f"{op.name}: at least one input must be a Tensor or an array")
+    return a1, a2, kind
+
+
+def _align_all(op, arrays):
+    """The arrays with integers cast to the floating dtype beside them; and their type."""
+    kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
+    if len(kinds) > 1:
+        raise _failure(op, TypeError("inputs are of different array libraries or devices"), arrays)
+    if not kinds:
+        return arrays, None
+    (kind,) = kinds
+    names = op.inputs * len(arrays) if op.variadic else op.inputs
+    return match_dtypes(kind, [(a, n not in op.integer) for a, n in zip(arrays, names)]), kind
+
+
+def _failure(op, error, arrays):
+    devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in backend_of}
+    if len(devices) > 1:
+        error = ValueError(
+            f"inputs are on different devices, {' and '.join(sorted(devices))}; "
+            f"move them to one with .to(device)"
+        )
+    return op.failure(error, [a for a in arrays if a is not None])

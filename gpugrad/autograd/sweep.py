@@ -1,0 +1,338 @@
+"""The backward sweep: cotangents carried from outputs to leaves, newest node first."""
+
+import sys
+import threading
+from heapq import heappop, heappush, heappushpop
+from operator import iadd
+
+from ..backends import backend_of, describe, namespace_of
+from . import operation as ops
+from .graph import Leaf, Node, writes
+from .mode import set_grad_enabled
+
+_accumulating = threading.Lock()
+
+
+def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
+    """Accumulate into ``.grad`` of leaves what reaches them; see `Tensor.backward`."""
+    roots = _roots("backward", outputs, gradients, create_graph)
+    targets = None
+    if inputs is not None:
+        targets = {_target("backward", x) for x in inputs}
+        for x in inputs:
+            if not x.is_leaf:
+                raise ValueError(
+                    f"backward: inputs must be leaves, but one of shape {x.shape} is the result of "
+                    f"{x.grad_fn.name}; use gpugrad.autograd.grad"
+                )
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    arrived = _sweep(roots, targets, retain_graph, create_graph)
+    del roots
+    while arrived:
+        leaf, g = arrived.popitem()
+        holder = [g]
+        del g
+        _accumulate(leaf, holder, create_graph)
+
+
+def grad(
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    allow_unused=None,
+    materialize_grads=False,
+):
+    """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; no ``.grad`` changes.
+
+    Only the part of the graph between them is swept. ``inputs`` may be leaves or
+    results; each gradient has its input's shape, dtype and device.
+
+    outputs, inputs: a Tensor or a sequence of them.
+    grad_outputs: cotangents of ``outputs``; None (for all, or for one) means 1 and needs a scalar.
+    retain_graph: keep what the graph saved; by default as ``create_graph``.
+    create_graph: make the gradients differentiable themselves.
+    allow_unused: return None for an input that the outputs do not depend on, instead of raising.
+    materialize_grads: return zeros for such an input.
+    """
+    outputs = _as_list(outputs)
+    inputs = _as_list(inputs)
+    roots = _roots("grad", outputs, grad_outputs, create_graph)
+    targets = [_target("grad", x) for x in inputs]
+    retain_graph = create_graph if retain_graph is None else retain_graph
+    arrived = _sweep(roots, set(targets), retain_graph, create_graph)
+    results = []
+    for i, (x, target) in enumerate(zip(inputs, targets, strict=True)):
+        if target in arrived:
+            if create_graph:
+                results.append(arrived[target])
+            else:
+                # Asked for twice, an input gives two arrays.
+                last = target not in targets[i + 1 :]
+                holder = [arrived.pop(target) if last else arrived[target]]
+                results.append(ops._tensor(_own(holder), None))
+        elif materialize_grads:
+            results.append(ops.namespace.zeros_like(x.detach()))
+        elif allow_unused:
+            results.append(None)
+        else:
+            raise ValueError(
+                f"grad: the outputs do not depend on input {i}, of shape {x.shape}; "
+                f"pass allow_unused=True to get None for it"
+            )
+    return tuple(results)
+
+
+def _as_list(tensors):
+    return [tensors] if isinstance(tensors, ops.Tensor) else list(tensors)
+
+
+def _target(name, x):
+    if not isinstance(x, ops.Tensor) or x.node is None:
+        raise ValueError(f"{name}: an input does not require grad: {describe(x)}")
+    return x.node
+
+
+def _roots(name, outputs, gradients, create_graph):
+    """The nodes to start from with their cotangents, raw ones unless ``create_graph``."""
+    gradients = [None] * len(outputs) if gradients is None else _as_list(gradients)
+    if len(gradients) != len(outputs):
+        raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
+    roots = []
+    for y, gradient in zip(outputs, gradients, strict=True):
+        if y.node is None:
+            raise ValueError(
+                f"{name}: the tensor has no graph ({describe(y.array)}): nothing it was computed "
+                f"from requires grad, or it was computed under no_grad"
+            )
+        if gradient is None:
+            if y.array.shape != ():
+                raise ValueError(
+                    f"{name}: a tensor of shape {y.shape} needs a gradient of that shape; "
+                    f"only a scalar's is 1 by itself"
+                )
+            gradient = ops.namespace.ones_like(y.detach())
+        elif not isinstance(gradient, ops.Tensor):
+            gradient = ops.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
+        if gradient.shape != y.shape or type(gradient.array) is not type(y.array):
+            raise ValueError(
+                f"{name}: the gradient ({describe(gradient.array)}) must have the shape and device "
+                f"of the tensor ({describe(y.array)})"
+            )
+        if gradient.dtype != y.dtype:
+            gradient = ops.namespace.astype(gradient, y.dtype)
+        roots.append((y.node, gradient if create_graph else gradient.array))
+    return roots
+
+
+def _sweep(roots, targets, retain_graph, create_graph):
+    """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
+
+    A heap holds the nodes that have a cotangent; the newest goes first, so all
+    its consumers, being newer, have been through.
+    """
+    needed = None if targets is None else _leading_to([node for node, _ in roots], targets)
+    cotangents = {}
+    owned = set()  # nodes whose cotangent is a sum made here, to be added to in place
+    heap = []
+    arrived = {}
+    last_write = writes.last
+    for node, g in roots:
+        if node in cotangents:
+            cotangents[node] = cotangents[node] + g
+        else:
+            cotangents[node] = g
+            heappush(heap, (node.order, node))
+
+    recording = set_grad_enabled(create_graph)
+    try:
+        following = None
+        while True:
+            # `following` is a node about to be pushed; a chain never needs the heap.
+            if following is None:
+                if not heap:
+                    break
+                node = heappop(heap)[1]
+            elif heap:
+                node = heappushpop(heap, (following.order, following))[1]
+                following = None
+            else:
+                node = following
+                following = None
+            g = cotangents.pop(node)
+            if targets is None:
+                if type(node) is Leaf:
+                    arrived[node] = g
+                    continue
+                if node.watch is not None:
+                    arrived[node.watch] = g
+            elif node in targets:
+                arrived[node] = g
+                if type(node) is Leaf or needed.isdisjoint(node.parents):
+                    continue
+
+            plan = node.plan
+            if plan.output is not None:
+                following = _gather(node, g, cotangents, heap, following)
+                continue
+            saved = node.saved
+            if saved is None:
+                raise RuntimeError(
+                    f"backward through {plan.op.name} a second time: what the graph kept for it is "
+                    f"freed; pass retain_graph=True to the first backward"
+                )
+            if node.order > last_write:
+                _check_unchanged(node)
+            xp = node.xp
+            if saved:
+                if not retain_graph:
+                    node.saved = None
+                if create_graph:
+                    saved = plan.rewrap(node, saved)
+            if create_graph:
+                xp = ops.namespace
+            if type(g) is list:
+                g = _materialize(node, g, create_graph)
+            if plan.joint is not None:
+                g = plan.joint(xp, g, saved)
+
+            parents = node.parents
+            i = -1
+            for rule in plan.rules:
+                i += 1
+                parent = parents[i]
+                if needed is not None and parent not in needed:
+                    continue
+                c = rule(xp, g, saved)
+                if c is None:
+                    continue
+                if c.shape != parent.shape or c.dtype is not parent.dtype:
+                    c = _fit(xp, c, parent, plan.op)
+                held = cotangents.get(parent)
+                if held is None:
+                    cotangents[parent] = c
+                    if following is not None:
+                        heappush(heap, (following.order, following))
+                    following = parent
+                elif create_graph:
+                    cotangents[parent] = held + c
+                elif parent in owned:
+                    cotangents[parent] = iadd(held, c)
+                else:
+                    cotangents[parent] = held + c
+                    owned.add(parent)
+            # Let go of this node's values before the next rule allocates.
+            g = c = held = saved = None
+    finally:
+        recording.__exit__()
+    return arrived
+
+
+def _leading_to(roots, targets):
+    """The nodes on a path from the roots to the targets."""
+    found = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            if type(node) is Node:
+                stack.extend(node.parents)
+    needed = set()
+    for node in sorted(found, key=lambda node: -node.order):  # oldest first
+        if node in targets or (type(node) is Node and not needed.isdisjoint(node.parents)):
+            needed.add(node)
+    return needed
+
+
+def _fit(xp, c, parent, op):
+    """Sum a cotangent back to its input's shape and cast it to its dtype."""
+    shape, dtype = parent.shape, parent.dtype
+    if c.shape != shape:
+        lead = len(c.shape) - len(shape)
+        stretched = [i for i, n in enumerate(shape) if n == 1 and c.shape[lead + i] != 1] if lead >= 0 else []
+        kept = tuple(
+            1 if i in stretched else n for i, n in enumerate(c.shape[lead:])
+        )
+        if lead < 0 or kept != shape:
+            raise ValueError(
+                f"{op.name}: a VJP returned a cotangent of shape {tuple(c.shape)} for an input of "
+                f"shape {shape}"
+            )
+        axes = (*range(lead), *(lead + i for i in stretched))
+        c = xp.reshape(xp.sum(c, axis=axes, dtype=c.dtype), shape)
+    if c.dtype != dtype:
+        isdtype = backend_of[type(getattr(c, "array", c))].xp.isdtype
+        if isdtype(c.dtype, "complex floating") and not isdtype(dtype, "complex floating"):
+            c = xp.real(c)
+        c = xp.astype(c, dtype)
+    return c
+
+
+def _gather(node, g, cotangents, heap, following):
+    """Put the cotangent of one of several outputs into its op's list."""
+    (parent,) = node.parents
+    if parent not in cotangents:
+        cotangents[parent] = [None] * len(parent.shape)
+        heappush(heap, (parent.order, parent))
+    cotangents[parent][node.plan.output] = g
+    return following
+
+
+def _materialize(node, cotangents, create_graph):
+    """Zeros for the outputs that nothing depended on."""
+    given = next(g for g in cotangents if g is not None)
+    raw = given.array if create_graph else given
+    zeros = backend_of[type(raw)].zeros
+    wrap = (lambda a: ops._tensor(a, None)) if create_graph else (lambda a: a)
+    return tuple(
+        wrap(zeros(shape, dtype, raw)) if g is None else g
+        for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
+    )
+
+
+def _check_unchanged(node):
+    """Raise if a buffer that ``node`` saved was overwritten in place since."""
+    overwritten = writes.after(node.order)
+    for value in node.saved:
+        for array in value if type(value) is tuple else (value,):
+            backend = backend_of.get(type(array))
+            if backend is not None and backend.buffer(array) in overwritten:
+                raise RuntimeError(
+                    f"backward through {node.plan.op.name}: a value it saved ({describe(array)}) was "
+                    f"overwritten in place since, by an optimizer step or load_state_dict; "
+                    f"call backward before it, or compute the forward pass again"
+                )
+
+
+def _accumulate(leaf, holder, create_graph):
+    """Add the cotangent in ``holder`` to ``.grad`` of the leaf's tensor, whose memory nothing else shares."""
+    tensor = leaf.owner()
+    if tensor is None:  # nobody can ask for it any more
+        return
+    with _accumulating:
+        old = tensor.grad
+        if create_graph:
+            tensor._grad = holder[0] if old is None else old + holder[0]
+        elif old is None:
+            tensor._grad = ops._tensor(_own(holder), None)
+        else:
+            with set_grad_enabled(False):
+                tensor._grad = old + ops._tensor(holder[0], None)
+
+
+def _own(holder):
+    """``holder[0]`` as an array that nothing else refers to: copied unless the list alone has it."""
+    backend = backend_of[type(holder[0])]
+    if _references(holder) == _ALONE and backend.is_unshared(holder[0]):
+        # NumPy's 0-d results are scalars; a leaf's gradient is an array.
+        return backend.asarray(holder[0])
+    return backend.asarray(holder[0], copy=True)
+
+
+def _references(holder):
+    return sys.getrefcount(holder[0])
+
+
+_ALONE = _references([object()])

@@ -1,0 +1,32 @@
+"""One namespace ``xp`` per array library, found by an array's type in one dict lookup.
+
+`namespace_of` and `backend_of` map array types to the namespace that ops run
+on and to the `Backend` that knows the library's devices and transfers. NumPy is
+there from the start; CuPy is imported when a CUDA device is asked for; any other
+library that speaks the array API standard is admitted when its first array comes.
+"""
+
+from . import numpy as _numpy  # noqa: F401  registers the CPU
+from .registry import (
+    SCALARS,
+    adopt,
+    backend_for_device,
+    backend_of,
+    cuda_problem,
+    describe,
+    match_dtypes,
+    namespace_of,
+    parse_device,
+)
+
+__all__ = [
+    "SCALARS",
+    "adopt",
+    "backend_for_device",
+    "backend_of",
+    "cuda_problem",
+    "describe",
+    "match_dtypes",
+    "namespace_of",
+    "parse_device",
+]

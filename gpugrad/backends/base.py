@@ -1,0 +1,96 @@
+"""What gpugrad asks of an array library beyond its namespace."""
+
+
+class Backend:
+    """An array library: its namespace, types, devices, transfers and random numbers.
+
+    name: for people.
+    xp: the namespace ops run on: the standard's functions and these, which it lacks:
+        ``scatter_add(values, shape, key)``: zeros of ``shape`` with ``values`` added at ``key``;
+        ``setitem(x, value, key)``: a copy of ``x`` with ``value`` at ``key``;
+        ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
+        ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
+        looking costs no wait.
+    array_types: exact types of its arrays.
+    scalar_types: types that its 0-d results decay to, if any.
+    """
+
+    name: str
+    xp: object
+    array_types: tuple = ()
+    scalar_types: tuple = ()
+
+    def device(self, array):
+        """The array's device as a string."""
+        return "cpu"
+
+    def to_device(self, array, device):
+        """The array on another of this library's devices."""
+        return array
+
+    def asarray(self, data, *, dtype=None, device=None, copy=None):
+        """An array of this library; ``copy`` True copies always, None where needed."""
+        raise NotImplementedError
+
+    def to_numpy(self, array):
+        """The values on the host, as a NumPy array."""
+        raise NotImplementedError
+
+    def dtype(self, dtype):
+        """This library's object for ``dtype``, its own or NumPy's."""
+        return dtype
+
+    def is_floating(self, dtype):
+        """Whether ``dtype`` is real or complex floating, so that it can carry gradients."""
+        raise NotImplementedError
+
+    def create(self, name, *args, dtype, device=None, like=None, **keywords):
+        """The namespace's creation function ``name``, on ``device`` or on that of ``like``."""
+        return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
+
+    def zeros(self, shape, dtype, like):
+        """Zeros on the device of the array ``like``."""
+        return self.create("zeros", shape, dtype=dtype, like=like)
+
+    def host_array(self, array, dtype, copy):
+        """What ``__array__`` returns."""
+        from .numpy import backend
+
+        return backend.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
+
+    def to_list(self, array):
+        """The elements as Python numbers, nested by axis."""
+        return self.to_numpy(array).tolist()
+
+    def format(self, array, prefix):
+        """The values as text, for a repr."""
+        from .numpy import format_array
+
+        return format_array(self.to_numpy(array), prefix)
+
+    def buffer(self, array):
+        """The identity of the allocation that holds the array, shared by its views."""
+        raise NotImplementedError
+
+    def is_unshared(self, array):
+        """Whether no other array can see the memory of ``array``, given no reference to it."""
+        return False
+
+    def generator(self, seed, device):
+        """A random number generator on ``device``: see `numpy.Random` for its methods."""
+        raise NotImplementedError
+
+    def setitem(self, x, value, key):
+        out = self.asarray(x, copy=True)
+        out[key] = value
+        return out
+
+    def last_written(self, x, key):
+        count = 1
+        for n in x[key].shape:
+            count *= n
+        numbers = self.asarray(range(count), dtype=self.xp.int64, device=self.device(x))
+        numbers = self.xp.reshape(numbers, x[key].shape)
+        places = self.zeros(x.shape, self.xp.int64, x)
+        places[key] = numbers
+        return places[key] == numbers

@@ -1,0 +1,316 @@
+"""Elementwise ops: arithmetic, comparisons, exponentials, trigonometry, choices.
+
+Operands broadcast against each other. Python scalars are weak: they take the
+dtype of the array beside them. Integers take the floating dtype beside them.
+"""
+
+import math
+
+from ..autograd.operation import op
+
+# Arithmetic
+
+
+@op
+def add(xp, x1, x2):
+    """Elementwise sum ``x1 + x2``."""
+    return xp.add(x1, x2)
+
+
+add.vjp(
+    x1=lambda xp, g: g,
+    x2=lambda xp, g: g,
+)
+
+
+@op
+def subtract(xp, x1, x2):
+    """Elementwise difference ``x1 - x2``."""
+    return xp.subtract(x1, x2)
+
+
+subtract.vjp(
+    x1=lambda xp, g: g,
+    x2=lambda xp, g: -g,
+)
+
+
+@op
+def multiply(xp, x1, x2):
+    """Elementwise product ``x1 * x2``."""
+    return xp.multiply(x1, x2)
+
+
+multiply.vjp(
+    x1=lambda xp, g, x2: g * x2,
+    x2=lambda xp, g, x1: g * x1,
+)
+
+
+@op
+def divide(xp, x1, x2):
+    """Elementwise quotient ``x1 / x2``; division by zero gives inf or nan."""
+    return xp.divide(x1, x2)
+
+
+divide.vjp(
+    x1=lambda xp, g, x2: g / x2,
+    x2=lambda xp, g, x2, out: -g * out / x2,
+)
+
+
+@op
+def pow(xp, x1, x2):
+    """Elementwise power ``x1 ** x2``.
+
+    The gradient to the exponent is 0 where the base is 0 and the exponent is
+    at least 0, and to the base 0 where the exponent is 0 (as in PyTorch).
+    """
+    return xp.pow(x1, x2)
+
+
+def _pow_base(xp, g, x1, x2):
+    if isinstance(x2, (int, float)):  # decided by the program, not by array values
+        if x2 == 0:
+            return g * xp.zeros_like(x1)
+        return g * (x2 * x1) if x2 == 2 else g * (x2 * x1 ** (x2 - 1))
+    # Where the exponent is 0, x1 ** -1 may be infinite and must not be looked at.
+    zero = x2 == 0
+    return xp.where(zero, 0.0, g * x2 * x1 ** (x2 - xp.where(zero, 0.0, xp.ones_like(x2))))
+
+
+def _pow_exponent(xp, g, x1, x2, out):
+    if isinstance(x1, (int, float)):
+        log = math.log(x1) if x1 > 0 else (-math.inf if x1 == 0 else math.nan)
+        return xp.where((out == 0) & (x2 >= 0), 0.0, g * out * log) if x1 == 0 else g * out * log
+    flat = (x1 == 0) & (x2 >= 0)
+    return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, x1)))
+
+
+pow.vjp(x1=_pow_base, x2=_pow_exponent)
+
+
+@op
+def negative(xp, x):
+    """Elementwise ``-x``."""
+    return xp.negative(x)
+
+
+negative.vjp(x=lambda xp, g: -g)
+
+
+@op
+def positive(xp, x):
+    """Elementwise ``+x``: a copy."""
+    return xp.positive(x)
+
+
+positive.vjp(x=lambda xp, g: g)
+
+
+@op
+def abs(xp, x):
+    """Elementwise absolute value; the gradient at 0 is 0."""
+    return xp.abs(x)
+
+
+abs.vjp(x=lambda xp, g, x: g * xp.sign(x))
+
+
+@op
+def sign(xp, x):
+    """Elementwise sign: -1, 0 or 1. Its gradient is 0 everywhere."""
+    return xp.sign(x)
+
+
+sign.vjp(x=lambda xp, g: xp.zeros_like(g))
+
+
+# Exponentials and trigonometry
+
+
+@op
+def exp(xp, x):
+    """Elementwise exponential."""
+    return xp.exp(x)
+
+
+exp.vjp(x=lambda xp, g, out: g * out)
+
+
+@op
+def log(xp, x):
+    """Elementwise natural logarithm; -inf at 0, nan below."""
+    return xp.log(x)
+
+
+log.vjp(x=lambda xp, g, x: g / x)
+
+
+@op
+def sqrt(xp, x):
+    """Elementwise square root; its gradient at 0 is infinite."""
+    return xp.sqrt(x)
+
+
+sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
+
+
+@op
+def sin(xp, x):
+    """Elementwise sine; radians."""
+    return xp.sin(x)
+
+
+sin.vjp(x=lambda xp, g, x: g * xp.cos(x))
+
+
+@op
+def cos(xp, x):
+    """Elementwise cosine; radians."""
+    return xp.cos(x)
+
+
+cos.vjp(x=lambda xp, g, x: -g * xp.sin(x))
+
+
+@op
+def tanh(xp, x):
+    """Elementwise hyperbolic tangent."""
+    return xp.tanh(x)
+
+
+tanh.vjp(x=lambda xp, g, out: g * (1 - out * out))
+
+
+# Choices
+
+
+@op
+def maximum(xp, x1, x2):
+    """Elementwise maximum; a tie shares its gradient evenly."""
+    return xp.maximum(x1, x2)
+
+
+@op
+def minimum(xp, x1, x2):
+    """Elementwise minimum; a tie shares its gradient evenly."""
+    return xp.minimum(x1, x2)
+
+
+def _share(xp, g, chosen, tie):
+    return xp.where(tie, g / 2, xp.where(chosen, g, 0.0))
+
+
+maximum.vjp(
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 > x2, x1 == x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x2 > x1, x1 == x2),
+)
+minimum.vjp(
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 < x2, x1 == x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x2 < x1, x1 == x2),
+)
+
+
+@op
+def clip(xp, x, min=None, max=None):
+    """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
+
+    At a bound the gradient goes to ``x`` (as in PyTorch); outside it goes to
+    the bound, if that is a Tensor that wants one.
+    """
+    if min is not None:
+        x = xp.maximum(x, min)
+    return x if max is None else xp.minimum(x, max)
+
+
+clip.vjp(
+    x=lambda xp, g, x, out: xp.where(x == out, g, 0.0),
+    min=lambda xp, g, x, min, max: xp.where(
+        (x < min) if max is None else (x < min) & (min < max), g, 0.0
+    ),
+    max=lambda xp, g, x, min, max: xp.where(
+        (x > max) if min is None else (x > max) | (min >= max) & (x != max), g, 0.0
+    ),
+)
+
+
+@op
+def where(xp, condition, x1, x2):
+    """Elementwise ``x1`` where the bool ``condition`` holds, else ``x2``."""
+    return xp.where(condition, x1, x2)
+
+
+where.vjp(
+    x1=lambda xp, g, condition: xp.where(condition, g, 0.0),
+    x2=lambda xp, g, condition: xp.where(condition, 0.0, g),
+)
+
+
+# Comparisons and logic: bool results, which carry no gradient
+
+
+@op(differentiable=False)
+def equal(xp, x1, x2):
+    """Elementwise ``x1 == x2``."""
+    return xp.equal(x1, x2)
+
+
+@op(differentiable=False)
+def not_equal(xp, x1, x2):
+    """Elementwise ``x1 != x2``."""
+    return xp.not_equal(x1, x2)
+
+
+@op(differentiable=False)
+def less(xp, x1, x2):
+    """Elementwise ``x1 < x2``."""
+    return xp.less(x1, x2)
+
+
+@op(differentiable=False)
+def less_equal(xp, x1, x2):
+    """Elementwise ``x1 <= x2``."""
+    return xp.less_equal(x1, x2)
+
+
+@op(differentiable=False)
+def greater(xp, x1, x2):
+    """Elementwise ``x1 > x2``."""
+    return xp.greater(x1, x2)
+
+
+@op(differentiable=False)
+def greater_equal(xp, x1, x2):
+    """Elementwise ``x1 >= x2``."""
+    return xp.greater_equal(x1, x2)
+
+
+@op(differentiable=False)
+def logical_and(xp, x1, x2):
+    """Elementwise and of bools; ``&`` on bool tensors."""
+    return xp.logical_and(x1, x2)
+
+
+@op(differentiable=False)
+def logical_or(xp, x1, x2):
+    """Elementwise or of bools; ``|`` on bool tensors."""
+    return xp.logical_or(x1, x2)
+
+
+@op(differentiable=False)
+def logical_not(xp, x):
+    """Elementwise not of bools; ``~`` on bool tensors."""
+    return xp.logical_not(x)
+
+
+@op(differentiable=False)
+def isnan(xp, x):
+    """Elementwise test for nan."""
+    return xp.isnan(x)
+
+
+@op(differentiable=False)
+def isfinite(xp, x):
+    """Elementwise test for neither infinite nor nan."""
+    return xp.isfinite(x)

@@ -1,0 +1,164 @@
+"""Ops of neural networks, each fused where its parts are always used together."""
+
+from ..autograd.operation import op
+
+
+@op
+def relu(xp, x):
+    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+    return xp.maximum(x, 0)
+
+
+relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
+
+
+@op
+def sigmoid(xp, x):
+    """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+    # tanh is bounded, so neither end overflows.
+    return 0.5 * xp.tanh(0.5 * x) + 0.5
+
+
+sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
+
+
+@op
+def softmax(xp, x, /, *, axis=-1):
+    """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+    e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
+    e /= xp.sum(e, axis=axis, keepdims=True)
+    return e
+
+
+def _softmax_vjp(xp, g, out, axis):
+    weighted = g * out
+    return weighted - out * xp.sum(weighted, axis=axis, keepdims=True)
+
+
+softmax.vjp(x=_softmax_vjp)
+
+
+@op
+def log_softmax(xp, x, /, *, axis=-1):
+    """``log(softmax(x))`` along ``axis``, without overflow."""
+    shifted = x - xp.max(x, axis=axis, keepdims=True)
+    shifted -= xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
+    return shifted
+
+
+log_softmax.vjp(
+    x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
+)
+
+
+@op
+def linear(xp, x, weight, bias=None):
+    """Affine map ``x @ weight.T + bias``: ``(..., in), (out, in), (out,) -> (..., out)``."""
+    if len(weight.shape) != 2 or len(x.shape) == 0 or x.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"the last axis of x {tuple(x.shape)} must be the in_features of "
+            f"weight (out, in) = {tuple(weight.shape)}"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ValueError(f"bias must have shape {tuple(weight.shape[:1])}, not {tuple(bias.shape)}")
+    out = xp.matmul(x, weight.T)
+    if bias is not None:
+        out += bias
+    return out
+
+
+def _linear_weight(xp, g, x, weight_shape):
+    n_out, n_in = weight_shape
+    rows = 1
+    for n in x.shape[:-1]:
+        rows *= n
+    return xp.matmul(xp.reshape(g, (rows, n_out)).T, xp.reshape(x, (rows, n_in)))
+
+
+linear.vjp(
+    x=lambda xp, g, weight: xp.matmul(g, weight),
+    weight=_linear_weight,
+    bias=lambda xp, g: g,  # the sweep sums it over the rows
+)
+
+
+def _reduce(xp, losses, reduction):
+    if reduction == "mean":
+        return xp.mean(losses)
+    if reduction == "sum":
+        return xp.sum(losses)
+    if reduction == "none":
+        return losses
+    raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+
+
+@op(integer=("target",))
+def cross_entropy(xp, logits, target, /, *, reduction="mean"):
+    """Negative log-likelihood of class labels under ``softmax(logits)``.
+
+    logits: ``(n, classes)`` or ``(classes,)``, floating.
+    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+    """
+    if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"labels of logits (n, classes) have shape (n,), but logits are {tuple(logits.shape)} "
+            f"and target {tuple(target.shape)}"
+        )
+    if not xp.isdtype(target.dtype, "integral"):
+        raise TypeError("target must be integer labels")
+    classes = logits.shape[-1]
+    labelled = xp.one_hot(target, logits.shape[-1])
+    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    picked = xp.sum(xp.where(labelled, shifted, 0.0), axis=-1)
+    return _reduce(xp, xp.log(xp.sum(xp.exp(shifted), axis=-1)) - picked, reduction)
+
+
+def _cross_entropy_vjp(xp, g, logits, target, reduction):
+    p = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    p = p / xp.sum(p, axis=-1, keepdims=True)
+    if reduction == "mean" and len(logits.shape) == 2:
+        g = g / logits.shape[0]
+    elif reduction == "none":
+        g = xp.expand_dims(g, axis=-1)
+    return g * xp.where(xp.one_hot(target, logits.shape[-1]), p - 1, p)
+
+
+cross_entropy.vjp(logits=_cross_entropy_vjp)
+
+
+@op
+def mse(xp, x, target, /, *, reduction="mean"):
+    """Squared error ``(x - target) ** 2`` of two arrays of one shape, reduced as in `cross_entropy`."""
+    if x.shape != target.shape:
+        raise ValueError(
+            f"x and target must have the same shape, but are {tuple(x.shape)} and "
+            f"{tuple(target.shape)}; nothing is broadcast"
+        )
+    difference = x - target
+    difference *= difference
+    return _reduce(xp, difference, reduction)
+
+
+def _mse_x(xp, g, x, target, reduction):
+    count = 1
+    for n in x.shape:
+        count *= n
+    scale = 2 / count if reduction == "mean" and count else 2
+    return (x - target) * (g * scale)
+
+
+mse.vjp(
+    x=_mse_x,
+    target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction),
+)
+
+
+@op(differentiable=False)
+def one_hot(xp, labels, /, n):
+    """Bools ``(..., n)``: whether the last axis's position is the label of ``(...)``.
+
+    Raises IndexError for a label outside ``[0, n)``, except on a GPU, where
+    looking would wait for it; there such a label gives no True.
+    """
+    return xp.one_hot(labels, n)

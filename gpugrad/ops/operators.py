@@ -1,0 +1,176 @@
+"""Python's operators, indexing and methods of Tensor, each one of the ops."""
+
+from ..backends import adopt, backend_of, namespace_of, parse_device
+from ..tensor import Tensor, check_writable
+from . import elementwise, linalg, manipulation, neural, reductions
+from .indexing import getitem, setitem
+
+OPERATORS = {
+    "add": elementwise.add,
+    "sub": elementwise.subtract,
+    "mul": elementwise.multiply,
+    "truediv": elementwise.divide,
+    "pow": elementwise.pow,
+    "matmul": linalg.matmul,
+    "and": elementwise.logical_and,
+    "or": elementwise.logical_or,
+}
+
+COMPARISONS = {
+    "eq": elementwise.equal,
+    "ne": elementwise.not_equal,
+    "lt": elementwise.less,
+    "le": elementwise.less_equal,
+    "gt": elementwise.greater,
+    "ge": elementwise.greater_equal,
+    "neg": elementwise.negative,
+    "pos": elementwise.positive,
+    "abs": elementwise.abs,
+    "invert": elementwise.logical_not,
+}
+
+METHODS = [
+    *(getattr(elementwise, name) for name in "abs clip cos exp log pow sign sin sqrt tanh".split()),
+    *(getattr(reductions, name) for name in "all any argmax argmin logsumexp".split()),
+    *(getattr(reductions, name) for name in "max mean min sum var".split()),
+    *(getattr(neural, name) for name in "log_softmax relu sigmoid softmax".split()),
+    *(getattr(manipulation, name) for name in "permute_dims squeeze astype".split()),
+    linalg.matmul,
+]
+
+
+def _reflected(op):
+    def operator(self, other):
+        return op(other, self)
+
+    return operator
+
+
+def _in_place(op, symbol):
+    def operator(self, other):
+        stays_leaf = check_writable(self, symbol)
+        result = op(self, other)
+        if result.shape != self.shape or result.dtype != self.dtype:
+            raise ValueError(
+                f"{symbol}: the result ({result.shape}, {result.dtype}) does not fit the tensor "
+                f"({self.shape}, {self.dtype})"
+            )
+        return _replace(self, result, stays_leaf)
+
+    return operator
+
+
+def _replace(tensor, result, stays_leaf):
+    """Give ``tensor`` the value of ``result``; other tensors that shared its memory keep theirs."""
+    tensor.array = result.array
+    if not stays_leaf:
+        tensor.node = result.node
+    return tensor
+
+
+def _key(key, device):
+    """An index as ops take it: tensors, lists and foreign integers in it made raw."""
+    if type(key) is tuple:
+        return tuple([_key(k, device) for k in key])
+    if type(key) in (int, slice) or key is None or key is ...:
+        return key
+    if isinstance(key, Tensor):
+        return key.array
+    if type(key) in namespace_of:
+        return key
+    if isinstance(key, list):
+        return backend_of[device].asarray(key)
+    if hasattr(key, "__index__"):
+        return key.__index__()
+    return adopt(key)
+
+
+def _getitem(self, key):
+    if type(key) is not int and type(key) is not slice:
+        key = _key(key, type(self.array))
+    return getitem(self, key)
+
+
+def _setitem(self, key, value):
+    stays_leaf = check_writable(self, "x[...] = value")
+    if isinstance(value, (list, tuple)):
+        value = backend_of[type(self.array)].asarray(value, dtype=self.dtype)
+    result = setitem(self, value, _key(key, type(self.array)))
+    if getattr(value, "requires_grad", False) and result.node is None and not stays_leaf:
+        if not backend_of[type(self.array)].is_floating(self.dtype):
+            raise TypeError(
+                f"x[...] = value: the value requires grad, but {self.dtype} holds no gradient"
+            )
+    _replace(self, result, stays_leaf)
+
+
+def _iter(self):
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(manipulation.unstack(self))
+
+
+def _reshape(self, *shape):
+    """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape)
+
+
+def _to(self, *args, device=None, dtype=None):
+    """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``.
+
+    Differentiable; the tensor itself if there is nothing to change.
+    """
+    for arg in args:
+        if isinstance(arg, str):
+            device = arg
+        else:
+            dtype = arg
+    if device is not None:
+        kind, index = parse_device(device)
+        wanted = kind if index is None or kind == "cpu" else device
+        if not self.device.startswith(wanted):
+            self = manipulation.to_device(self, device)
+    if dtype is not None and self.dtype != backend_of[type(self.array)].dtype(dtype):
+        self = manipulation.astype(self, dtype)
+    return self
+
+
+def _cuda(self, index=None):
+    """On a CUDA device, by default the current one."""
+    return _to(self, "cuda" if index is None else f"cuda:{index}")
+
+
+def _cpu(self):
+    """On the CPU."""
+    return _to(self, "cpu")
+
+
+def _transpose(self):
+    """The two axes of a matrix swapped."""
+    if self.ndim != 2:
+        raise ValueError(f"T: needs 2 axes, not {self.ndim}; use mT or permute_dims")
+    return linalg.matrix_transpose(self)
+
+
+def install():
+    """Put everything on the class."""
+    for name, op in OPERATORS.items():
+        setattr(Tensor, f"__{name}__", op)
+        setattr(Tensor, f"__r{name}__", _reflected(op))
+        setattr(Tensor, f"__i{name}__", _in_place(op, f"__i{name}__"))
+    for name, op in COMPARISONS.items():
+        setattr(Tensor, f"__{name}__", op)
+    for op in METHODS:
+        setattr(Tensor, op.__name__, op)
+    Tensor.__getitem__ = _getitem
+    Tensor.__setitem__ = _setitem
+    Tensor.__iter__ = _iter
+    Tensor.reshape = _reshape
+    Tensor.to = _to
+    Tensor.cpu = _cpu
+    Tensor.cuda = _cuda
+    Tensor.T = property(_transpose)
+    Tensor.mT = property(linalg.matrix_transpose)
+
+
+install()

@@ -1,0 +1,347 @@
+"""`Tensor`: an array and its place in the graph.
+
+State and its properties only. The operators and methods that compute are ops,
+put on the class by `gpugrad.ops.operators`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .autograd import sweep
+from .autograd.graph import Leaf, Node
+from .autograd.mode import is_grad_enabled
+from .backends import backend_of
+
+
+class Tensor:
+    """An n-dimensional array that can remember how it was computed.
+
+    Made by `gpugrad.tensor` and `gpugrad.asarray`, by the other creation
+    functions, and by every op.
+
+    array: the raw array, of NumPy, CuPy or another library; not a copy.
+    """
+
+    __slots__ = ("__weakref__", "_grad", "array", "node")  # ops set the last two only
+
+    array: Any
+    node: Any  # what stands for it in the graph: a Node, a Leaf, or None
+
+    # NumPy's operators then leave the operation to the reflected one here.
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    # The array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Element type."""
+        return self.array.dtype
+
+    @property
+    def device(self) -> str:
+        """``"cpu"`` or ``"cuda:N"``."""
+        return backend_of[type(self.array)].device(self.array)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.array.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        count = 1
+        for n in self.array.shape:
+            count *= n
+        return count
+
+    def __len__(self) -> int:
+        if not self.array.shape:
+            raise TypeError("len: a 0-d tensor has no length")
+        return self.array.shape[0]
+
+    # The graph
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients reach this tensor. Settable on leaves."""
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Make this a leaf whose gradient is wanted, or no longer; returns the tensor.
+
+        Raises TypeError for dtypes other than floating, ValueError for results of ops.
+        """
+        if not self.is_leaf:
+            if requires_grad:
+                return self
+            raise ValueError(
+                f"requires_grad_: this is a result of {self.grad_fn.name}, not a leaf; "
+                f"use detach() for a tensor without gradient"
+            )
+        if not requires_grad:
+            self.node = None
+        elif self.node is None:
+            if not backend_of[type(self.array)].is_floating(self.dtype):
+                raise TypeError(
+                    f"requires_grad_: only floating tensors have gradients, not {self.dtype}; "
+                    f"use astype first"
+                )
+            self.node = Leaf(self)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether this was made by the user rather than recorded as an op's result."""
+        return type(self.node) is not Node
+
+    @property
+    def grad_fn(self) -> Any:
+        """The graph node of the op that made this, with ``name`` and ``next_functions``; or None."""
+        return None if self.is_leaf else self.node
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The accumulated gradient, of this shape, dtype and device; None until there is one."""
+        return getattr(self, "_grad", None)
+
+    @grad.setter
+    def grad(self, value: "Tensor | None") -> None:
+        if value is not None:
+            if self.node is None:
+                raise ValueError(
+                    "grad: this tensor does not require grad; call requires_grad_() first"
+                )
+            if not isinstance(value, Tensor) or (value.shape, value.dtype, value.device) != (
+                self.shape,
+                self.dtype,
+                self.device,
+            ):
+                raise ValueError(
+                    f"grad: must be a tensor of shape {self.shape}, {self.dtype}, on "
+                    f"{self.device}, not {value!r}"
+                )
+        self._grad = value
+
+    def retain_grad(self) -> None:
+        """Have backward keep ``.grad`` of this result too; a leaf's is kept anyway."""
+        if self.node is None:
+            raise ValueError("retain_grad: this tensor does not require grad")
+        if not self.is_leaf and self.node.watch is None:
+            self.node.watch = Leaf(self)
+
+    def backward(
+        self,
+        gradient: Any = None,
+        *,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: "Tensor | Sequence[Tensor] | None" = None,
+    ) -> None:
+        """Add this tensor's gradient to ``.grad`` of the leaves it was computed from.
+
+        gradient: the cotangent of this tensor, of its shape; 1 for a scalar.
+        retain_graph: keep what the graph saved, for another backward through it;
+            by default as ``create_graph``.
+        create_graph: record the sweep, so that the gradients are differentiable.
+        inputs: only these leaves get a gradient.
+
+        Raises ValueError for a tensor without a graph or a gradient that does not
+        fit, RuntimeError where the graph was freed or a saved value overwritten;
+        then no ``.grad`` has changed.
+        """
+        if inputs is not None:
+            inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        sweep.backward(
+            [self],
+            None if gradient is None else [gradient],
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            inputs=inputs,
+        )
+
+    def detach(self) -> "Tensor":
+        """The same array without the graph. Shares memory: an optimizer's step shows in both."""
+        result = Tensor()
+        result.array = self.array
+        result.node = None
+        return result
+
+    # Leaving gpugrad
+
+    def numpy(self) -> Any:
+        """The values as a NumPy array that shares this tensor's memory.
+
+        Raises RuntimeError while the tensor requires grad (`detach` first) and,
+        on another device than the CPU, TypeError (`cpu` first).
+        """
+        self._check_leaving("numpy")
+        return backend_of[type(self.array)].to_numpy(self.array)
+
+    def _check_leaving(self, how):
+        if self.node is not None:
+            raise RuntimeError(
+                f"{how}: this tensor requires grad, and the array would not know; "
+                f"call detach() first"
+            )
+        if self.device.startswith("cuda") and how != "__dlpack__":
+            raise TypeError(f"{how}: this tensor is on {self.device}; call cpu() first")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        self._check_leaving("numpy.asarray")
+        backend = backend_of[type(self.array)]
+        return backend.host_array(self.array, dtype, copy)
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        self._check_leaving("__dlpack__")
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+    def item(self) -> Any:
+        """The only element as a Python number; ValueError if there is not exactly one."""
+        if self.size != 1:
+            raise ValueError(f"item: the tensor has {self.size} elements, not 1; use tolist()")
+        return backend_of[type(self.array)].to_list(self.array.reshape(()))
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return backend_of[type(self.array)].to_list(self.array)
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.ndim or backend_of[type(self.array)].is_floating(self.dtype):
+            raise TypeError("only a 0-d integer tensor can be an index")
+        return self.item().__index__()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(
+                f"bool: a tensor of shape {self.shape} has no single truth value; use any or all"
+            )
+        return bool(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __repr__(self) -> str:
+        text = backend_of[type(self.array)].format(self.array, prefix="tensor(")
+        if self.device != "cpu":
+            text += f", device='{self.device}'"
+        if not self.is_leaf:
+            text += f", grad_fn=<{self.grad_fn.name}>"
+        elif self.requires_grad:
+            text += ", requires_grad=True"
+        return f"tensor({text})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __reduce__(self) -> Any:
+        # copy.deepcopy and pickle: a leaf with its array; a graph is not copied.
+        if not self.is_leaf:
+            raise TypeError(
+                f"copy: this is a result of {self.grad_fn.name} and has a graph; detach() it first"
+            )
+        return _rebuild, (type(self), self.array, self.requires_grad)
+
+    if TYPE_CHECKING:
+        # Put here by gpugrad.ops.operators.
+        T: "Tensor"
+        mT: "Tensor"
+
+        def __add__(self, other: Any, /) -> "Tensor": ...
+        def __sub__(self, other: Any, /) -> "Tensor": ...
+        def __mul__(self, other: Any, /) -> "Tensor": ...
+        def __truediv__(self, other: Any, /) -> "Tensor": ...
+        def __pow__(self, other: Any, /) -> "Tensor": ...
+        def __matmul__(self, other: Any, /) -> "Tensor": ...
+        def __radd__(self, other: Any, /) -> "Tensor": ...
+        def __rsub__(self, other: Any, /) -> "Tensor": ...
+        def __rmul__(self, other: Any, /) -> "Tensor": ...
+        def __rtruediv__(self, other: Any, /) -> "Tensor": ...
+        def __rpow__(self, other: Any, /) -> "Tensor": ...
+        def __rmatmul__(self, other: Any, /) -> "Tensor": ...
+        def __and__(self, other: Any, /) -> "Tensor": ...
+        def __or__(self, other: Any, /) -> "Tensor": ...
+        def __invert__(self) -> "Tensor": ...
+        def __neg__(self) -> "Tensor": ...
+        def __pos__(self) -> "Tensor": ...
+        def __abs__(self) -> "Tensor": ...
+        def __eq__(self, other: Any, /) -> "Tensor": ...  # type: ignore[override]
+        def __ne__(self, other: Any, /) -> "Tensor": ...  # type: ignore[override]
+        def __lt__(self, other: Any, /) -> "Tensor": ...
+        def __le__(self, other: Any, /) -> "Tensor": ...
+        def __gt__(self, other: Any, /) -> "Tensor": ...
+        def __ge__(self, other: Any, /) -> "Tensor": ...
+        def __getitem__(self, key: Any, /) -> "Tensor": ...
+        def __setitem__(self, key: Any, value: Any, /) -> None: ...
+        def __iter__(self) -> Any: ...
+        def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Tensor": ...
+        def cpu(self) -> "Tensor": ...
+        def cuda(self, index: int | None = None) -> "Tensor": ...
+        def reshape(self, *shape: Any) -> "Tensor": ...
+
+        abs: Callable[..., "Tensor"]
+        all: Callable[..., "Tensor"]
+        any: Callable[..., "Tensor"]
+        argmax: Callable[..., "Tensor"]
+        argmin: Callable[..., "Tensor"]
+        astype: Callable[..., "Tensor"]
+        clip: Callable[..., "Tensor"]
+        cos: Callable[..., "Tensor"]
+        exp: Callable[..., "Tensor"]
+        log: Callable[..., "Tensor"]
+        log_softmax: Callable[..., "Tensor"]
+        logsumexp: Callable[..., "Tensor"]
+        matmul: Callable[..., "Tensor"]
+        max: Callable[..., "Tensor"]
+        mean: Callable[..., "Tensor"]
+        min: Callable[..., "Tensor"]
+        permute_dims: Callable[..., "Tensor"]
+        pow: Callable[..., "Tensor"]
+        relu: Callable[..., "Tensor"]
+        sigmoid: Callable[..., "Tensor"]
+        sign: Callable[..., "Tensor"]
+        sin: Callable[..., "Tensor"]
+        softmax: Callable[..., "Tensor"]
+        sqrt: Callable[..., "Tensor"]
+        squeeze: Callable[..., "Tensor"]
+        sum: Callable[..., "Tensor"]
+        tanh: Callable[..., "Tensor"]
+        var: Callable[..., "Tensor"]
+
+
+def _rebuild(kind, array, requires_grad):
+    tensor = kind.__new__(kind)
+    tensor.array = array
+    tensor.node = Leaf(tensor) if requires_grad else None
+    return tensor
+
+
+def check_writable(tensor, how):
+    """Raise unless values of ``tensor`` may be replaced now; True if it is to stay a leaf."""
+    if type(tensor.node) is Leaf:
+        if is_grad_enabled():
+            raise RuntimeError(
+                f"{how}: a leaf that requires grad can be written only under no_grad(); "
+                f"or write to a copy, x = x + 0"
+            )
+        return True
+    return False
