@@ -89,7 +89,7 @@ class Op:
         self.rules = {}
         self.joint = None
         self.plans = {}
-        self.hot_plans = [None, None, None]
+        self.hot_plans = [None] * 4
 
         simple = not self.static_names and not self.variadic and not integer
         if simple and len(self.inputs) == 1:
@@ -121,20 +121,17 @@ class Op:
         self.rules |= rules
         self.joint = joint or self.joint
         self.plans.clear()
-        self.hot_plans[:] = None, None, None
+        self.hot_plans[:] = [None] * 4
         return self.call
 
-    def plan(self, wanted):
-        """The `Plan` for a tuple of bools, one per input: which want a cotangent."""
-        plan = self.plans.get(wanted)
-        if plan is None:
-            plan = self.plans[wanted] = Plan(self, wanted)
+    def plan(self, wanted, n_inputs, key):
+        """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""
+        plan = self.plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
         return plan
 
-    def hot_plan(self, which):
-        """The plan of a unary or binary op when the first, the second, or both inputs want one."""
-        wanted = [(True, False), (False, True), (True, True)][which][: len(self.inputs)]
-        plan = self.hot_plans[which] = self.plan(wanted)
+    def hot_plan(self, wanted):
+        """The same for a unary or binary op, kept in a list."""
+        plan = self.hot_plans[wanted] = self.plan(wanted, len(self.inputs), wanted)
         return plan
 
     def failure(self, error, values):
@@ -166,11 +163,12 @@ class Plan:
 
     rules: one function ``(xp, g, saved)`` per wanted input.
     joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
+    special: whether there is a joint rule or more than one output.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
     sources: where each saved value comes from.
     """
 
-    __slots__ = ("op", "wanted", "rules", "joint", "pick", "sources", "position")
+    __slots__ = ("op", "wanted", "rules", "joint", "special", "pick", "sources", "position")
     output = None  # for the node of one of several outputs: which one
 
     def __init__(self, op, wanted):
@@ -193,6 +191,7 @@ class Plan:
 
         self.sources = tuple(_source(op, name) for name in names)
         self.pick = _picker(op, self.sources, len(wanted), wanted)
+        self.special = bool(whole)  # and set for ops of several outputs at their first call
         if whole:
             self.joint = _bind(whole, names)
             self.rules = tuple(_pick_cotangent(i) for i in chosen)
@@ -288,6 +287,7 @@ def _pick_cotangent(i):
 class _OutputPlan:
     """The plan of the node that stands for one of an op's several outputs."""
 
+    special = True
     joint = pick = None
     rules = sources = ()
 
@@ -316,13 +316,13 @@ def _unary(op):
         except Exception as error:
             raise _failure(op, error, (array,)) from error
         if type(out) is not kind:
-            return _finish(op, out, (array,), (parent,), kind, {})
+            return _finish(op, out, (array,), (parent,), parent is not None, kind, {})
         result = Tensor()
         result.array = out
         if parent is None or not mode.enabled or not differentiable:
             result.node = None
             return result
-        plan = plans[0] or plan_for(0)
+        plan = plans[1] or plan_for(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
@@ -366,23 +366,25 @@ def _binary(op):
         except Exception as error:
             raise _failure(op, error, (a1, a2)) from error
         if type(out) is not kind:
-            return _finish(op, out, (a1, a2), (n1, n2), kind, {})
+            parents = [n for n in (n1, n2) if n is not None]
+            wanted = (n1 is not None) + 2 * (n2 is not None)
+            return _finish(op, out, (a1, a2), parents, wanted, kind, {})
         result = Tensor()
         result.array = out
         if n2 is None:
             if n1 is None or not mode.enabled or not differentiable:
                 result.node = None
                 return result
-            plan = plans[0] or plan_for(0)
+            plan = plans[1] or plan_for(1)
             parents = (n1,)
         elif not mode.enabled or not differentiable:
             result.node = None
             return result
         elif n1 is None:
-            plan = plans[1] or plan_for(1)
+            plan = plans[2] or plan_for(2)
             parents = (n2,)
         else:
-            plan = plans[2] or plan_for(2)
+            plan = plans[3] or plan_for(3)
             parents = (n1, n2)
         result.node = node = Node()
         node.order = next_order()
@@ -402,23 +404,25 @@ def _binary(op):
 def _general(op):
     forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
+    most = n_inputs + len(positional)
 
     def call(*args, **static):
-        if len(args) > n_inputs:
-            if len(args) > n_inputs + len(positional):
-                raise TypeError(f"{op.name}: takes {n_inputs + len(positional)} positional arguments")
-            static |= zip(positional, args[n_inputs:], strict=False)
-            args = args[:n_inputs]
-        elif len(args) < n_inputs:
-            args += tuple([static.pop(name, None) for name in inputs[len(args) :]])
-            if any(x is None for x in args[:required]):
+        n = len(args)
+        if n != n_inputs:
+            if n > most:
+                raise TypeError(f"{op.name}: takes at most {most} positional arguments, not {n}")
+            static.update(zip(positional, args[n_inputs:], strict=False))
+            args = args[:n_inputs] + tuple([static.pop(name, None) for name in inputs[n:]])
+            if None in [x if x is None else 0 for x in args[:required]]:
                 raise TypeError(f"{op.name}: needs {', '.join(inputs[:required])}")
         if variadic:
             args = tuple(args[0])
         if len(static) < len(defaults):
             static = {**defaults, **static}
 
-        arrays, parents, kind, dtype, aligned = [], [], None, None, True
+        arrays, parents, wanted, bit = [], [], 0, 1
+        kind = dtype = None
+        aligned = True
         for x in args:
             if type(x) is Tensor:
                 array = x.array
@@ -428,7 +432,10 @@ def _general(op):
             else:
                 array, parent = _lift(op, x)
             arrays.append(array)
-            parents.append(parent)
+            if parent is not None:
+                parents.append(parent)
+                wanted |= bit
+            bit <<= 1
             if array is not None and type(array) not in SCALARS:
                 if kind is None:
                     kind = type(array)
@@ -438,45 +445,57 @@ def _general(op):
         if not aligned:
             arrays, kind = _align_all(op, arrays)
         try:
-            if kind is None:
-                raise TypeError("at least one input must be a Tensor or an array")
             xp = namespace_of[kind]
             out = forward(xp, *arrays, **static)
         except Exception as error:
+            if kind is None:
+                error = TypeError("at least one input must be a Tensor or an array")
             raise _failure(op, error, arrays) from error
-        return _finish(op, out, arrays, parents, kind, static)
+        return _finish(op, out, arrays, parents, wanted, kind, static)
 
     return call
 
 
-def _finish(op, out, arrays, parents, kind, static):
+def _finish(op, out, arrays, parents, wanted, kind, static):
     """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
-    several = type(out) is tuple
-    if several:
-        out = tuple([a if type(a) is kind else _as_array(kind, a) for a in out])
-    elif type(out) is not kind:
+    if type(out) is not kind:
+        if type(out) is tuple:
+            return _finish_several(op, out, arrays, parents, wanted, kind, static)
         if type(out) not in namespace_of:
-            out = _as_array(kind, out)
+            out = backend_of[kind].asarray(out)
         kind = type(out)  # another where the op moves its input to another device
-    node = None
-    if op.differentiable and mode.enabled and (several or backend_of[kind].is_floating(out.dtype)):
-        wanted = tuple([parent is not None for parent in parents])
-        if True in wanted:
-            plan = op.plan(wanted)
-            node = Node()
-            node.order = next_order()
-            node.plan = plan
-            node.parents = tuple([parent for parent in parents if parent is not None])
-            node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
-            node.xp = namespace_of[kind]
-            node.watch = None
-            if several:
-                node.shape = tuple(a.shape for a in out)
-                node.dtype = tuple(a.dtype for a in out)
-            else:
-                node.shape = out.shape
-                node.dtype = out.dtype
-    return _outputs(out, node) if several else _tensor(out, node)
+    result = Tensor()
+    result.array = out
+    if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
+        result.node = node = _node(op, out, arrays, parents, wanted, kind, static)
+        node.shape = out.shape
+        node.dtype = out.dtype
+    else:
+        result.node = None
+    return result
+
+
+def _finish_several(op, out, arrays, parents, wanted, kind, static):
+    out = tuple([a if type(a) is kind else backend_of[kind].asarray(a) for a in out])
+    if not (wanted and op.differentiable and mode.enabled):
+        return _outputs(out, None)
+    node = _node(op, out, arrays, parents, wanted, kind, static)
+    node.plan.special = True
+    node.shape = tuple(a.shape for a in out)
+    node.dtype = tuple(a.dtype for a in out)
+    return _outputs(out, node)
+
+
+def _node(op, out, arrays, parents, wanted, kind, static):
+    key = (wanted, len(arrays)) if op.variadic else wanted
+    node = Node()
+    node.order = next_order()
+    node.plan = plan = op.plans.get(key) or op.plan(wanted, len(arrays), key)
+    node.parents = tuple(parents)
+    node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
+    node.xp = namespace_of[kind]
+    node.watch = None
+    return node
 
 
 def _tensor(array, node):
@@ -503,10 +522,6 @@ def _outputs(arrays, node):
             pick.watch = None
         results.append(_tensor(array, pick))
     return tuple(results)
-
-
-def _as_array(kind, value):
-    return backend_of[kind].asarray(value)
 
 
 def _lift(op, x):

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from heapq import heappop, heappush, heappushpop
+from heapq import heappop, heappush, heapreplace
 from operator import iadd
 
 from ..backends import backend_of, describe, namespace_of
@@ -112,16 +112,18 @@ def _roots(name, outputs, gradients, create_graph):
                     f"{name}: a tensor of shape {y.shape} needs a gradient of that shape; "
                     f"only a scalar's is 1 by itself"
                 )
-            gradient = ops.namespace.ones_like(y.detach())
-        elif not isinstance(gradient, ops.Tensor):
-            gradient = ops.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
-        if gradient.shape != y.shape or type(gradient.array) is not type(y.array):
-            raise ValueError(
-                f"{name}: the gradient ({describe(gradient.array)}) must have the shape and device "
-                f"of the tensor ({describe(y.array)})"
-            )
-        if gradient.dtype != y.dtype:
-            gradient = ops.namespace.astype(gradient, y.dtype)
+            create = backend_of[type(y.array)].create
+            gradient = ops._tensor(create("ones", (), dtype=y.array.dtype, like=y.array), None)
+        else:
+            if not isinstance(gradient, ops.Tensor):
+                gradient = ops.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
+            if gradient.shape != y.shape or type(gradient.array) is not type(y.array):
+                raise ValueError(
+                    f"{name}: the gradient ({describe(gradient)}) must have the shape and device "
+                    f"of the tensor ({describe(y)})"
+                )
+            if gradient.dtype != y.dtype:
+                gradient = ops.namespace.astype(gradient, y.dtype)
         roots.append((y.node, gradient if create_graph else gradient.array))
     return roots
 
@@ -129,38 +131,50 @@ def _roots(name, outputs, gradients, create_graph):
 def _sweep(roots, targets, retain_graph, create_graph):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
-    A heap holds the nodes that have a cotangent; the newest goes first, so all
-    its consumers, being newer, have been through.
+    The newest node with a cotangent goes first; its consumers, being newer still,
+    have all been through. One such node is `following`, outside the heap: a
+    chain, which most of a graph is, then needs neither heap nor dict.
     """
     needed = None if targets is None else _leading_to([node for node, _ in roots], targets)
-    cotangents = {}
-    owned = set()  # nodes whose cotangent is a sum made here, to be added to in place
-    heap = []
+    waiting = {}  # node or leaf -> its cotangent so far
+    heap = []  # those nodes, newest first
+    owned = set()  # those whose cotangent is a sum made here, to be added to in place
     arrived = {}
+    following = following_g = None
     last_write = writes.last
-    for node, g in roots:
-        if node in cotangents:
-            cotangents[node] = cotangents[node] + g
-        else:
-            cotangents[node] = g
-            heappush(heap, (node.order, node))
 
-    recording = set_grad_enabled(create_graph)
-    try:
-        following = None
+    def add(parent, held, c):
+        if create_graph or parent not in owned:
+            owned.add(parent)
+            return held + c
+        return iadd(held, c)
+
+    def wait(parent, c):
+        if parent in waiting:
+            waiting[parent] = add(parent, waiting[parent], c)
+        else:
+            waiting[parent] = c
+            heappush(heap, (parent.order, parent))
+
+    for node, g in roots:
+        wait(node, g)
+    with set_grad_enabled(create_graph):
         while True:
-            # `following` is a node about to be pushed; a chain never needs the heap.
             if following is None:
                 if not heap:
-                    break
+                    return arrived
                 node = heappop(heap)[1]
-            elif heap:
-                node = heappushpop(heap, (following.order, following))[1]
+                g = waiting.pop(node)
+            elif heap and heap[0][0] < following.order:
+                node = heapreplace(heap, (following.order, following))[1]
+                waiting[following] = following_g
+                g = waiting.pop(node)
                 following = None
             else:
                 node = following
+                g = following_g
                 following = None
-            g = cotangents.pop(node)
+
             if targets is None:
                 if type(node) is Leaf:
                     arrived[node] = g
@@ -173,29 +187,29 @@ def _sweep(roots, targets, retain_graph, create_graph):
                     continue
 
             plan = node.plan
-            if plan.output is not None:
-                following = _gather(node, g, cotangents, heap, following)
-                continue
             saved = node.saved
-            if saved is None:
+            xp = node.xp
+            if saved:
+                if node.order > last_write:
+                    _check_unchanged(node)
+                if not retain_graph:
+                    node.saved = None
+            elif saved is None:
                 raise RuntimeError(
                     f"backward through {plan.op.name} a second time: what the graph kept for it is "
                     f"freed; pass retain_graph=True to the first backward"
                 )
-            if node.order > last_write:
-                _check_unchanged(node)
-            xp = node.xp
-            if saved:
-                if not retain_graph:
-                    node.saved = None
-                if create_graph:
-                    saved = plan.rewrap(node, saved)
             if create_graph:
                 xp = ops.namespace
-            if type(g) is list:
-                g = _materialize(node, g, create_graph)
-            if plan.joint is not None:
-                g = plan.joint(xp, g, saved)
+                saved = plan.rewrap(node, saved)
+            if plan.special:
+                if plan.output is not None:
+                    _gather(node, g, waiting, heap)
+                    continue
+                if type(g) is list:
+                    g = _materialize(node, g, create_graph)
+                if plan.joint is not None:
+                    g = plan.joint(xp, g, saved)
 
             parents = node.parents
             i = -1
@@ -209,24 +223,15 @@ def _sweep(roots, targets, retain_graph, create_graph):
                     continue
                 if c.shape != parent.shape or c.dtype is not parent.dtype:
                     c = _fit(xp, c, parent, plan.op)
-                held = cotangents.get(parent)
-                if held is None:
-                    cotangents[parent] = c
-                    if following is not None:
-                        heappush(heap, (following.order, following))
+                if parent is following:
+                    following_g = add(parent, following_g, c)
+                elif following is None and parent not in waiting:
                     following = parent
-                elif create_graph:
-                    cotangents[parent] = held + c
-                elif parent in owned:
-                    cotangents[parent] = iadd(held, c)
+                    following_g = c
                 else:
-                    cotangents[parent] = held + c
-                    owned.add(parent)
+                    wait(parent, c)
             # Let go of this node's values before the next rule allocates.
-            g = c = held = saved = None
-    finally:
-        recording.__exit__()
-    return arrived
+            g = c = saved = None
 
 
 def _leading_to(roots, targets):
@@ -270,14 +275,13 @@ def _fit(xp, c, parent, op):
     return c
 
 
-def _gather(node, g, cotangents, heap, following):
+def _gather(node, g, waiting, heap):
     """Put the cotangent of one of several outputs into its op's list."""
     (parent,) = node.parents
-    if parent not in cotangents:
-        cotangents[parent] = [None] * len(parent.shape)
+    if parent not in waiting:
+        waiting[parent] = [None] * len(parent.shape)
         heappush(heap, (parent.order, parent))
-    cotangents[parent][node.plan.output] = g
-    return following
+    waiting[parent][node.plan.output] = g
 
 
 def _materialize(node, cotangents, create_graph):
