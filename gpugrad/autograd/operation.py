@@ -96,6 +96,8 @@ class Op:
             self.call = _unary(self)
         elif simple and len(self.inputs) == self.required == 2:
             self.call = _binary(self)
+        elif self.required == len(self.inputs) == 1 and not self.variadic:
+            self.call = _unary_static(self)
         else:
             self.call = _general(self)
         self.call.__name__ = self.call.__qualname__ = self.name
@@ -401,6 +403,59 @@ def _binary(op):
     return call
 
 
+def _unary_static(op):
+    forward, defaults, positional = op.forward, op.static_defaults, op.static_positional
+    plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
+
+    def call(x, /, *args, **static):
+        if args:
+            if len(args) > len(positional):
+                raise TypeError(
+                    f"{op.name}: takes at most {1 + len(positional)} positional arguments, not "
+                    f"{1 + len(args)}; pass others by name: {', '.join(op.static_names)}"
+                )
+            static.update(zip(positional, args, strict=False))
+        if len(static) < len(defaults):
+            static = {**defaults, **static}
+        if type(x) is Tensor:
+            array = x.array
+            parent = x.node
+        else:
+            array, parent = _lift(op, x)
+        kind = type(array)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, array, **static)
+        except Exception as error:
+            raise _failure(op, error, (array,)) from error
+        wanted = parent is not None and differentiable and mode.enabled
+        if type(out) is not kind:
+            if type(out) is tuple:
+                return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
+            if type(out) not in namespace_of:
+                out = backend_of[kind].asarray(out)
+            kind = type(out)  # another where the op moves its input to another device
+        result = Tensor()
+        result.array = out
+        if not (wanted and backend_of[kind].is_floating(out.dtype)):
+            result.node = None
+            return result
+        plan = plans[1] or plan_for(1)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = (parent,)
+        pick = plan.pick
+        node.saved = () if pick is None else pick((array, out, static))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
 def _general(op):
     forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
@@ -410,7 +465,10 @@ def _general(op):
         n = len(args)
         if n != n_inputs:
             if n > most:
-                raise TypeError(f"{op.name}: takes at most {most} positional arguments, not {n}")
+                raise TypeError(
+                    f"{op.name}: takes at most {most} positional arguments, not {n}; "
+                    f"pass others by name: {', '.join(op.static_names)}"
+                )
             static.update(zip(positional, args[n_inputs:], strict=False))
             args = args[:n_inputs] + tuple([static.pop(name, None) for name in inputs[n:]])
             if None in [x if x is None else 0 for x in args[:required]]:

@@ -8,7 +8,7 @@ from operator import iadd
 from ..backends import backend_of, describe, namespace_of
 from . import operation as ops
 from .graph import Leaf, Node, writes
-from .mode import set_grad_enabled
+from .mode import mode
 
 _accumulating = threading.Lock()
 
@@ -158,7 +158,9 @@ def _sweep(roots, targets, retain_graph, create_graph):
 
     for node, g in roots:
         wait(node, g)
-    with set_grad_enabled(create_graph):
+    enabled = mode.enabled
+    mode.enabled = create_graph
+    try:
         while True:
             if following is None:
                 if not heap:
@@ -232,6 +234,8 @@ def _sweep(roots, targets, retain_graph, create_graph):
                     wait(parent, c)
             # Let go of this node's values before the next rule allocates.
             g = c = saved = None
+    finally:
+        mode.enabled = enabled
 
 
 def _leading_to(roots, targets):
@@ -322,8 +326,10 @@ def _accumulate(leaf, holder, create_graph):
         elif old is None:
             tensor._grad = ops._tensor(_own(holder), None)
         else:
-            with set_grad_enabled(False):
-                tensor._grad = old + ops._tensor(holder[0], None)
+            enabled = mode.enabled
+            mode.enabled = False
+            tensor._grad = old + ops._tensor(holder[0], None)
+            mode.enabled = enabled
 
 
 def _own(holder):

@@ -48,6 +48,15 @@ def _min(x, /, *, axis=None, keepdims=False):
 
 
 @_extend
+def _mean(x, /, *, axis=None, keepdims=False):
+    if x.dtype == float16 or not x.size or x.dtype.kind not in "fc":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    total = np.add.reduce(x, axis, None, None, keepdims)
+    total /= x.size // max(total.size, 1)
+    return total
+
+
+@_extend
 def _reshape(x, /, shape, *, copy=None):
     return x.reshape(shape) if copy is None else np.reshape(x, shape, copy=copy)
 
@@ -70,7 +79,7 @@ def _astype(x, dtype, /, *, copy=True, device=None):
 @_extend
 def _broadcast_to(x, /, shape):
     # What numpy.broadcast_to does with a number, at an eighth of its fixed cost.
-    if type(x) is not np.ndarray or x.ndim:
+    if type(x) is not np.ndarray or x.size != 1 or x.ndim > len(shape):
         return np.broadcast_to(x, shape)
     out = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     out.flags.writeable = False
@@ -108,6 +117,8 @@ class NumPy(Backend):
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if dtype is copy is None and type(data) is np.ndarray:
+            return data
         return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
 
     def to_numpy(self, array):
