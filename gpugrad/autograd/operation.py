@@ -18,7 +18,7 @@ from operator import itemgetter
 
 from ..backends import SCALARS, adopt, backend_of, describe, match_dtypes, namespace_of
 from .graph import Node, next_order
-from .mode import mode
+from .mode import mode, paused
 
 Tensor = None  # the Tensor class, once `install`ed
 namespace = None  # gpugrad itself: the `xp` of rules under create_graph
@@ -321,7 +321,7 @@ def _unary(op):
             return _finish(op, out, (array,), (parent,), parent is not None, kind, {})
         result = Tensor()
         result.array = out
-        if parent is None or not mode.enabled or not differentiable:
+        if parent is None or (paused.threads and not mode.enabled) or not differentiable:
             result.node = None
             return result
         plan = plans[1] or plan_for(1)
@@ -374,12 +374,12 @@ def _binary(op):
         result = Tensor()
         result.array = out
         if n2 is None:
-            if n1 is None or not mode.enabled or not differentiable:
+            if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
                 result.node = None
                 return result
             plan = plans[1] or plan_for(1)
             parents = (n1,)
-        elif not mode.enabled or not differentiable:
+        elif (paused.threads and not mode.enabled) or not differentiable:
             result.node = None
             return result
         elif n1 is None:

@@ -2,13 +2,14 @@
 
 import sys
 import threading
+from contextlib import nullcontext
 from heapq import heappop, heappush, heapreplace
 from operator import iadd
 
 from ..backends import backend_of, describe, namespace_of
 from . import operation as ops
 from .graph import Leaf, Node, writes
-from .mode import mode
+from .mode import enable_grad, no_grad
 
 _accumulating = threading.Lock()
 
@@ -158,9 +159,8 @@ def _sweep(roots, targets, retain_graph, create_graph):
 
     for node, g in roots:
         wait(node, g)
-    enabled = mode.enabled
-    mode.enabled = create_graph
-    try:
+    # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
+    with enable_grad() if create_graph else nullcontext():
         while True:
             if following is None:
                 if not heap:
@@ -234,8 +234,6 @@ def _sweep(roots, targets, retain_graph, create_graph):
                     wait(parent, c)
             # Let go of this node's values before the next rule allocates.
             g = c = saved = None
-    finally:
-        mode.enabled = enabled
 
 
 def _leading_to(roots, targets):
@@ -326,10 +324,8 @@ def _accumulate(leaf, holder, create_graph):
         elif old is None:
             tensor._grad = ops._tensor(_own(holder), None)
         else:
-            enabled = mode.enabled
-            mode.enabled = False
-            tensor._grad = old + ops._tensor(holder[0], None)
-            mode.enabled = enabled
+            with no_grad():
+                tensor._grad = old + ops._tensor(holder[0], None)
 
 
 def _own(holder):
