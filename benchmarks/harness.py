@@ -1,0 +1,279 @@
+"""What the benchmarks share: libraries taking turns, the environment, table, JSON and plot."""
+
+import argparse
+import functools
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+
+# Name of a library here -> (module, distribution). The order is that of the turns.
+LIBRARIES = {
+    "gpugrad": ("gpugrad", "gpugrad"),
+    "torch": ("torch", "torch"),
+    "numpy": ("numpy", "numpy"),
+    "autograd": ("autograd", "autograd"),
+    "mygrad": ("mygrad", "mygrad"),
+    "jax": ("jax", "jax"),
+}
+BASELINE = "torch"
+
+
+def arguments(description, libraries, sections):
+    """The command line that the benchmarks share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--short", action="store_true", help="seconds instead of minutes, for CI")
+    parser.add_argument(
+        "--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME",
+        help=f"of {', '.join(libraries)}; by default all that are installed",
+    )  # fmt: skip
+    parser.add_argument("--sections", nargs="+", choices=sections, default=sections)
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the results as JSON")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
+    options = parser.parse_args()
+    missing = [n for n in options.libraries if importlib.util.find_spec(LIBRARIES[n][0]) is None]
+    options.libraries = [n for n in LIBRARIES if n in options.libraries and n not in missing]
+    if missing:
+        print(f"not installed, left out: {', '.join(missing)}")
+    return options
+
+
+def alone(function, *args):
+    """``function(*args)`` in a fresh process."""
+    with _process() as process:
+        return process.submit(function, *args).result()
+
+
+def _process():
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+
+
+def race(prepare, libraries, cases, *, rounds, seconds):
+    """Seconds per run: ``{case: {library: [a median per round]}}``.
+
+    prepare: ``(library, case) -> run``, called in the library's process.
+
+    Each library has one process for all cases; in each round each has one turn
+    of ``seconds``, while the others sleep.
+    """
+    results = {}
+    with ExitStack() as stack:
+        processes = {name: stack.enter_context(_process()) for name in libraries}
+        for case in cases:
+            turns = results[case] = {name: [] for name in libraries}
+            for turn in range(rounds + 1):
+                for name, process in processes.items():
+                    result = process.submit(_turn, prepare, name, case, seconds).result()
+                    if turn:  # the first one warms up
+                        turns[name].append(result)
+    return results
+
+
+@functools.lru_cache(maxsize=1)
+def _prepared(prepare, library, case):
+    return prepare(library, case)
+
+
+def _turn(prepare, library, case, seconds):
+    run = _prepared(prepare, library, case)
+    # The caches hold another library's data now.
+    warm = time.perf_counter() + seconds / 5
+    run()
+    while time.perf_counter() < warm:
+        run()
+    times = []
+    end = time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def row(section, case, library, values, baseline, *, unit, scale=1.0, target=None):
+    """One result: the median of the rounds, and the median of the rounds' ratios to torch.
+
+    values, baseline: of each round; ``baseline`` is None without torch.
+    scale: from the values' unit to ``unit``.
+    target: the ratio to reach, for gpugrad.
+    """
+    ratio = median(v / b for v, b in zip(values, baseline, strict=True)) if baseline else None
+    return {
+        "section": section,
+        "case": case,
+        "library": library,
+        "value": median(values) * scale,
+        "unit": unit,
+        "ratio": ratio,
+        "target": target,
+        "rounds": [v * scale for v in values],
+    }
+
+
+def rows_of(section, results, *, name_case, unit, scale, targets):
+    """The `row`s of a `race`. ``targets``: case -> ratio."""
+    return [
+        row(
+            section, name_case(case), library, values, turns.get(BASELINE),
+            unit=unit, scale=scale, target=targets.get(case) if library == "gpugrad" else None,
+        )
+        for case, turns in results.items()
+        for library, values in turns.items()
+    ]  # fmt: skip
+
+
+def table(title, rows, against=BASELINE):
+    """Print rows of one unit: a line per case, a column per library, ``value (ratio)``."""
+    libraries = list(dict.fromkeys(r["library"] for r in rows))
+    lines = [["", *libraries, "target"]]
+    for case in dict.fromkeys(r["case"] for r in rows):
+        line = [case]
+        of_case = {r["library"]: r for r in rows if r["case"] == case}
+        for library in libraries:
+            r = of_case.get(library)
+            line.append("" if r is None else _number(r["value"]) + _ratio(r["ratio"]))
+        line.append(_verdict(of_case.get("gpugrad")))
+        lines.append(line)
+    print(f"\n{title}: {rows[0]['unit']} (ratio to {against})")
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *rest in lines:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def _number(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _ratio(ratio):
+    return "" if ratio is None else f" ({ratio:.2f})"
+
+
+def _verdict(r):
+    if r is None or r["target"] is None:
+        return ""
+    if r["ratio"] is None:
+        return f"<= {r['target']:g}"
+    return f"<= {r['target']:g} {'met' if r['ratio'] <= r['target'] else 'missed'}"
+
+
+def environment(libraries):
+    """Versions, threads and processor: what a reader needs to compare with another run."""
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cpus": _cpus(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "thread_settings": {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")},
+        "libraries": {name: alone(_describe, name) for name in libraries},
+    }
+
+
+def _processor():
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _cpus():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _describe(library):
+    """A library's version and, where it can tell, its number of threads."""
+    module_name, distribution = LIBRARIES[library]
+    module = importlib.import_module(module_name)
+    known = {"version": getattr(module, "__version__", None)}
+    if known["version"] is None:
+        known["version"] = importlib.metadata.version(distribution)
+    if library == "torch":
+        known["threads"] = module.get_num_threads()
+    elif library != "jax" and importlib.util.find_spec("threadpoolctl"):
+        from threadpoolctl import threadpool_info
+
+        known["threads"] = max((pool["num_threads"] for pool in threadpool_info()), default=None)
+    return known
+
+
+def write_json(path, name, options, environment, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    form = "short" if options.short else "full"
+    result = {"benchmark": name, "form": form, "environment": environment, "rows": rows}
+    path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+COLORS = {
+    "gpugrad": "#1b7837", "torch": "#d6604d", "numpy": "#999999",
+    "autograd": "#92c5de", "mygrad": "#4393c3", "jax": "#9970ab",
+}  # fmt: skip
+
+
+def plot(path, title, environment, panels):
+    """Bars of the ratio to torch (of the value, without torch), with gpugrad's targets as marks.
+
+    panels: ``(title, rows)`` pairs.
+    """
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no plot: matplotlib is not installed")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sizes = [len({r["case"] for r in rows}) for _, rows in panels]
+    figure, axes = pyplot.subplots(
+        1, len(panels), figsize=(2.2 + 1.9 * sum(sizes), 4.6), squeeze=False,
+        width_ratios=sizes, layout="constrained",
+    )  # fmt: skip
+    for ax, (panel_title, rows) in zip(axes[0], panels, strict=True):
+        _draw(ax, panel_title, rows)
+    handles = {}
+    for ax in axes[0]:
+        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels())}
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    versions = ", ".join(f"{n} {d['version']}" for n, d in environment["libraries"].items())
+    figure.suptitle(
+        f"{title}\n{environment['processor']}, {environment['cpus']} CPUs; {versions}", fontsize=9
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+    print(f"wrote {path}")
+
+
+def _draw(ax, title, rows):
+    cases = list(dict.fromkeys(r["case"] for r in rows))
+    libraries = list(dict.fromkeys(r["library"] for r in rows))
+    what = "value" if any(r["ratio"] is None for r in rows) else "ratio"
+    width = 0.8 / len(libraries)
+    for k, library in enumerate(libraries):
+        mine = [r for r in rows if r["library"] == library]
+        at = [cases.index(r["case"]) + (k - (len(libraries) - 1) / 2) * width for r in mine]
+        bars = ax.bar(at, [r[what] for r in mine], width * 0.92, label=library, color=COLORS[library])
+        ax.bar_label(bars, [f"{r[what]:.2g}" for r in mine], fontsize=6.5)
+        for x, r in zip(at, mine, strict=True):
+            if what == "ratio" and r["target"] is not None:
+                ax.hlines(r["target"], x - width / 2, x + width / 2, color="black", lw=2, label="target")
+    ax.set_xticks(range(len(cases)), cases, fontsize=8)
+    ax.set_yscale("log")
+    ax.set_title(title, fontsize=9)
+    if what == "ratio":
+        ax.axhline(1, color=COLORS["torch"], lw=0.8, zorder=0)
+    ax.set_ylabel("ratio (lower is better)" if what == "ratio" else rows[0]["unit"], fontsize=8)
+    ax.tick_params(axis="y", labelsize=8)
+    ax.spines[["top", "right"]].set_visible(False)
