@@ -245,8 +245,10 @@ def plot(path, title, environment, panels):
         _draw(ax, panel_title, rows)
     handles = {}
     for ax in axes[0]:
-        handles |= {label: handle for handle, label in zip(*ax.get_legend_handles_labels())}
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False)
+        handles |= {h.get_label(): h for h in ax.get_legend_handles_labels()[0]}
+    figure.legend(
+        handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False
+    )
     versions = ", ".join(f"{n} {d['version']}" for n, d in environment["libraries"].items())
     figure.suptitle(
         f"{title}\n{environment['processor']}, {environment['cpus']} CPUs; {versions}", fontsize=9
@@ -264,11 +266,13 @@ def _draw(ax, title, rows):
     for k, library in enumerate(libraries):
         mine = [r for r in rows if r["library"] == library]
         at = [cases.index(r["case"]) + (k - (len(libraries) - 1) / 2) * width for r in mine]
-        bars = ax.bar(at, [r[what] for r in mine], width * 0.92, label=library, color=COLORS[library])
-        ax.bar_label(bars, [f"{r[what]:.2g}" for r in mine], fontsize=6.5)
+        heights = [r[what] for r in mine]
+        bars = ax.bar(at, heights, width * 0.92, label=library, color=COLORS[library])
+        ax.bar_label(bars, [f"{h:.2g}" for h in heights], fontsize=6.5)
         for x, r in zip(at, mine, strict=True):
             if what == "ratio" and r["target"] is not None:
-                ax.hlines(r["target"], x - width / 2, x + width / 2, color="black", lw=2, label="target")
+                edges = x - width / 2, x + width / 2
+                ax.hlines(r["target"], *edges, color="black", lw=2, label="target")
     ax.set_xticks(range(len(cases)), cases, fontsize=8)
     ax.set_yscale("log")
     ax.set_title(title, fontsize=9)

@@ -1,6 +1,7 @@
 """What one op costs beyond its arithmetic, against PyTorch eager and other libraries.
 
-    python benchmarks/op_overhead.py [--short] [--libraries gpugrad torch] [--json PATH] [--plot PATH]
+    python benchmarks/op_overhead.py [--short] [--libraries gpugrad torch ...]
+        [--sections ...] [--json PATH] [--plot PATH]
 
 Three sections:
 
@@ -17,8 +18,8 @@ import subprocess
 import sys
 import time
 
+import harness
 import numpy as np
-from harness import alone, arguments, environment, plot, race, row, rows_of, table, write_json
 
 LENGTH = 200
 TARGETS = {(4,): 0.5, (64, 64): 0.7, (256, 256): 1.2}
@@ -139,12 +140,12 @@ def _jax(shape):
 
 def elementwise(options):
     rounds, seconds = (2, 0.03) if options.short else (9, 0.25)
-    results = race(prepare, options.libraries, TARGETS, rounds=rounds, seconds=seconds)
-    rows = rows_of(
+    results = harness.race(prepare, options.libraries, TARGETS, rounds=rounds, seconds=seconds)
+    rows = harness.rows_of(
         "elementwise", results, name_case=lambda shape: "x".join(map(str, shape)),
         unit="µs per op", scale=1e6 / LENGTH, targets=TARGETS,
     )  # fmt: skip
-    table(f"elementwise chain of {LENGTH}, forward + backward", rows)
+    harness.table(f"elementwise chain of {LENGTH}, forward + backward", rows)
     return rows
 
 
@@ -157,38 +158,37 @@ def imports(options):
     times = {"gpugrad": [], "numpy": []}
     for turn in range(3 if options.short else 16):
         for name in times:
-            seconds, *modules = subprocess.run(
-                [sys.executable, "-c", program.format(name)], check=True, capture_output=True, text=True
-            ).stdout.split()
+            command = [sys.executable, "-c", program.format(name)]
+            seconds, *modules = subprocess.check_output(command, text=True).split()
             if unwanted := {"cupy", "torch"}.intersection(modules):
                 sys.exit(f"import {name} imports {' and '.join(unwanted)}")
             if turn:  # the first one may write bytecode
                 times[name].append(float(seconds))
     rows = [
-        row(
+        harness.row(
             "import", "import", name, values, times["numpy"],
             unit="ms", scale=1e3, target=IMPORT_TARGET if name == "gpugrad" else None,
         )
         for name, values in times.items()
     ]  # fmt: skip
-    table("import in a fresh interpreter", rows, against="numpy")
+    harness.table("import in a fresh interpreter", rows, against="numpy")
     return rows
 
 
 def depth(options):
     """The long chain in a process of its own; rows of time, and one of memory."""
     length = 50_000 if options.short else 1_000_000
-    result = alone(_depth, length, 2 if options.short else 5)
+    result = harness.alone(_depth, length, 2 if options.short else 5)
     long, short = result["long"], result["short"]
     rows = [
-        row(
+        harness.row(
             "depth", f"{length:,} ops", "gpugrad", long, short,
             unit="µs per op", scale=1e6, target=DEPTH_TARGET,
         ),
-        row("depth", "1,000 ops", "gpugrad", short, short, unit="µs per op", scale=1e6),
+        harness.row("depth", "1,000 ops", "gpugrad", short, short, unit="µs per op", scale=1e6),
     ]  # fmt: skip
     rows[0]["memory"] = memory = result["memory"]
-    table("depth, gc disabled: built, swept, destroyed", rows, against="a chain of 1,000")
+    harness.table("depth, gc disabled: built, swept, destroyed", rows, against="a chain of 1,000")
     print(
         f"blocks allocated: {memory['blocks_before']:,} before, {memory['blocks_built']:,} built, "
         f"{memory['blocks_after']:,} after\n"
@@ -245,16 +245,16 @@ SECTIONS = {"elementwise": elementwise, "import": imports, "depth": depth}
 
 
 def main():
-    options = arguments(__doc__.splitlines()[0], list(_LIBRARIES), list(SECTIONS))
+    options = harness.arguments(__doc__.splitlines()[0], list(_LIBRARIES), list(SECTIONS))
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
     if not options.json and not options.plot:
         return
-    about = environment(options.libraries)
+    about = harness.environment(options.libraries)
     if options.json:
-        write_json(options.json, "op_overhead", options, about, rows)
+        harness.write_json(options.json, "op_overhead", options, about, rows)
     if options.plot and (shown := [r for r in rows if r["section"] == "elementwise"]):
         title = f"Forward + backward of {LENGTH} elementwise ops, time per op against torch eager"
-        plot(options.plot, title, about, [("by shape of the float32 tensors", shown)])
+        harness.plot(options.plot, title, about, [("by shape of the float32 tensors", shown)])
 
 
 _LIBRARIES = ("gpugrad", "torch", "numpy", "autograd", "mygrad", "jax")

@@ -1,0 +1,282 @@
+"""What a training step of an MLP costs, against PyTorch eager and other libraries.
+
+    python benchmarks/train_step.py [--short] [--libraries gpugrad torch ...]
+        [--sections ...] [--json PATH] [--plot PATH]
+
+Two sections:
+
+speed: a step (zero_grad, forward, loss, backward, SGD) of 784-256-128-10 with ReLU and
+    cross-entropy at several batch sizes, and of a tiny 2-16-16-1 with squared error.
+memory: how far the resident memory of a process rises during steps of 784-4096-4096-10.
+
+Every library starts from the same weights and sees the same data, all float32; the
+losses of the first steps must agree. Threads are left at each library's default.
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import harness
+import numpy as np
+
+LR = 0.01
+
+
+class Net(NamedTuple):
+    sizes: tuple  # in, hidden ..., out
+    batch: int
+
+    @property
+    def regression(self):
+        return self.sizes[-1] == 1
+
+    def __str__(self):
+        return f"{'-'.join(map(str, self.sizes))}, batch {self.batch}"
+
+
+MLP = (784, 256, 128, 10)
+TARGETS = {Net(MLP, batch): 1.0 for batch in (1, 32, 128, 1024)} | {Net((2, 16, 16, 1), 4): 0.6}
+LARGE = Net((784, 4096, 4096, 10), 1024)
+LARGE_SHORT = Net((784, 512, 512, 10), 256)
+MEMORY_TARGET = 1.0
+
+
+def data(net):
+    """Inputs (batch, in), targets, and per layer a weight (out, in) and a bias (out,)."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((net.batch, net.sizes[0]), dtype=np.float32)
+    if net.regression:
+        y = np.sin(x.sum(axis=1, keepdims=True))
+    else:
+        y = rng.integers(0, net.sizes[-1], net.batch)
+    parameters = []
+    for n_in, n_out in zip(net.sizes, net.sizes[1:], strict=False):
+        weight = rng.standard_normal((n_out, n_in), dtype=np.float32)
+        parameters.append(weight * np.float32(n_in**-0.5))
+        parameters.append(np.zeros(n_out, np.float32))
+    return x, y, parameters
+
+
+def prepare(library, net):
+    """A function that does one step and returns the loss, as the library's own scalar."""
+    return globals()[f"_{library}"](net)
+
+
+def _gpugrad(net):
+    import gpugrad
+    from gpugrad.autograd.graph import writes
+
+    x, y, values = data(net)
+    x, y = gpugrad.asarray(x), gpugrad.asarray(y)
+    parameters = [gpugrad.tensor(value, requires_grad=True) for value in values]
+    loss_of = gpugrad.mse if net.regression else gpugrad.cross_entropy
+
+    def step():
+        for p in parameters:
+            p.grad = None
+        out = x
+        for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
+            out = gpugrad.relu(gpugrad.linear(out, w, b))
+        loss = loss_of(gpugrad.linear(out, *parameters[-2:]), y)
+        loss.backward()
+        for p in parameters:
+            g = p.grad.array
+            g *= LR
+            p.array -= g
+            writes.note(p.node, id(p.array))
+        return loss
+
+    return step
+
+
+def _torch(net):
+    import torch
+    from torch import nn
+
+    x, y, values = data(net)
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    layers = []
+    for n_in, n_out in zip(net.sizes, net.sizes[1:], strict=False):
+        layers += [nn.Linear(n_in, n_out), nn.ReLU()]
+    model = nn.Sequential(*layers[:-1])
+    with torch.no_grad():
+        for parameter, value in zip(model.parameters(), values, strict=True):
+            parameter.copy_(torch.from_numpy(value))
+    loss_of = nn.MSELoss() if net.regression else nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+
+    def step():
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def _loss(np, x, y, parameters, regression):
+    """The loss as a function of NumPy-like arrays, for libraries that differentiate functions."""
+    for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
+        x = np.maximum(x @ w.T + b, 0)
+    out = x @ parameters[-2].T + parameters[-1]
+    if regression:
+        return np.mean((out - y) ** 2)
+    shifted = out - np.max(out, axis=1, keepdims=True)
+    picked = shifted[np.arange(len(y)), y]
+    return np.mean(np.log(np.sum(np.exp(shifted), axis=1)) - picked)
+
+
+def _autograd(net):
+    import autograd
+    import autograd.numpy as anp
+
+    x, y, parameters = data(net)
+    gradient = autograd.value_and_grad(lambda p: _loss(anp, x, y, p, net.regression))
+
+    def step():
+        loss, grads = gradient(parameters)
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter -= LR * grad
+        return loss
+
+    return step
+
+
+def _mygrad(net):
+    import mygrad
+    from mygrad.nnet.activations import relu
+    from mygrad.nnet.losses import softmax_crossentropy
+
+    x, y, values = data(net)
+    parameters = [mygrad.tensor(value) for value in values]
+
+    def step():
+        out = x
+        for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
+            out = relu(mygrad.matmul(out, w.T) + b)
+        out = mygrad.matmul(out, parameters[-2].T) + parameters[-1]
+        loss = mygrad.mean((out - y) ** 2) if net.regression else softmax_crossentropy(out, y)
+        loss.backward()
+        for parameter in parameters:
+            parameter.data -= LR * parameter.grad
+            parameter.null_grad()
+        return loss
+
+    return step
+
+
+def _jax(net):
+    import jax
+
+    x, y, values = data(net)
+    x, y, parameters = jax.device_put((x, y, values))
+    gradient = jax.value_and_grad(lambda p, x, y: _loss(jax.numpy, x, y, p, net.regression))
+
+    def update(parameters, x, y):
+        loss, grads = gradient(parameters, x, y)
+        return [p - LR * g for p, g in zip(parameters, grads, strict=True)], loss
+
+    update = jax.jit(update, donate_argnums=0)
+
+    def step():
+        nonlocal parameters
+        parameters, loss = update(parameters, x, y)
+        jax.block_until_ready(parameters)
+        return loss
+
+    return step
+
+
+_LIBRARIES = ("gpugrad", "torch", "autograd", "mygrad", "jax")
+
+
+def speed(options):
+    check_same_losses(options.libraries)
+    rounds, seconds = (2, 0.05) if options.short else (9, 0.5)
+    results = harness.race(prepare, options.libraries, TARGETS, rounds=rounds, seconds=seconds)
+    rows = harness.rows_of(
+        "speed", results, name_case=str, unit="µs per step", scale=1e6, targets=TARGETS
+    )
+    harness.table("training step", rows)
+    return rows
+
+
+def check_same_losses(libraries):
+    """Exit unless all libraries do the same work: three steps with equal losses."""
+    nets = [Net(MLP, 32), Net((2, 16, 16, 1), 4)]
+    losses = {name: harness.alone(_first_losses, name, nets) for name in libraries}
+    expected = losses.get(harness.BASELINE, next(iter(losses.values())))
+    for name, found in losses.items():
+        if not np.allclose(found, expected, rtol=1e-4):
+            sys.exit(f"{name} has losses {found}, expected {expected}")
+
+
+def _first_losses(library, nets):
+    steps = [prepare(library, net) for net in nets]
+    return [step().item() for step in steps for _ in range(3)]
+
+
+def memory(options):
+    """Three steps in a fresh process: the peak less what was resident before them."""
+    net = LARGE_SHORT if options.short else LARGE
+    if not Path("/proc/self/status").exists():
+        print("\nno memory section: it reads /proc, which only Linux has")
+        return []
+    measured = {name: [] for name in options.libraries}
+    for _ in range(1 if options.short else 3):
+        for name in options.libraries:
+            measured[name].append(harness.alone(_peak, name, net))
+    rows = harness.rows_of(
+        "memory", {net: {name: [m["rise"] for m in ms] for name, ms in measured.items()}},
+        name_case=str, unit="MB", scale=2**-20, targets={net: MEMORY_TARGET},
+    )  # fmt: skip
+    rows += [
+        harness.row(
+            "memory", "whole process", name, [m["peak"] for m in ms], None, unit="MB", scale=2**-20
+        )
+        for name, ms in measured.items()
+    ]
+    harness.table("peak memory of steps above what was resident before", rows)
+    return rows
+
+
+def _peak(library, net):
+    step = prepare(library, net)
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+    for _ in range(3):
+        step()
+    peak = _status("VmHWM")
+    return {"rise": peak - before, "peak": peak}
+
+
+def _status(name):
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise KeyError(name)
+
+
+SECTIONS = {"speed": speed, "memory": memory}
+
+
+def main():
+    options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, list(SECTIONS))
+    rows = [r for name in options.sections for r in SECTIONS[name](options)]
+    if not options.json and not options.plot:
+        return
+    about = harness.environment(options.libraries)
+    if options.json:
+        harness.write_json(options.json, "train_step", options, about, rows)
+    if options.plot:
+        titles = {"speed": "time of a step", "memory": "peak memory of steps"}
+        rows = [r for r in rows if r["case"] != "whole process"]
+        panels = [(titles[s], [r for r in rows if r["section"] == s]) for s in options.sections]
+        title = "Training step of an MLP (float32, SGD) against torch eager"
+        harness.plot(options.plot, title, about, [panel for panel in panels if panel[1]])
+
+
+if __name__ == "__main__":
+    main()
