@@ -46,6 +46,13 @@ def arguments(description, libraries, sections):
     return options
 
 
+def effort(options, seconds):
+    """What `race` is to spend."""
+    if options.short:
+        return {"rounds": 2, "seconds": seconds / 10, "patience": 0}
+    return {"rounds": 9, "seconds": seconds, "patience": 300}
+
+
 def alone(function, *args):
     """``function(*args)`` in a fresh process."""
     with _process() as process:
@@ -56,10 +63,12 @@ def _process():
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
-def race(prepare, libraries, cases, *, rounds, seconds):
+def race(prepare, libraries, cases, *, rounds, seconds, patience):
     """Seconds per run: ``{case: {library: [a median per round]}}``.
 
     prepare: ``(library, case) -> run``, called in the library's process.
+    patience: how many seconds to spend in all on repeating turns that other
+        processes have disturbed.
 
     Each library has one process for all cases; in each round each has one turn
     of ``seconds``, while the others sleep.
@@ -71,10 +80,36 @@ def race(prepare, libraries, cases, *, rounds, seconds):
             turns = results[case] = {name: [] for name in libraries}
             for turn in range(rounds + 1):
                 for name, process in processes.items():
-                    result = process.submit(_turn, prepare, name, case, seconds).result()
+                    tries = []
+                    while True:
+                        start, busy = time.perf_counter(), _busy()
+                        work = process.submit(_turn, prepare, name, case, seconds)
+                        result, used = work.result()
+                        elapsed = time.perf_counter() - start
+                        tries.append(((_busy() - busy - used) / elapsed / _cpus(), result))
+                        if not turn or tries[-1][0] < QUIET or patience <= 0:
+                            break
+                        time.sleep(1)
+                        patience -= elapsed + 1
                     if turn:  # the first one warms up
-                        turns[name].append(result)
+                        turns[name].append(min(tries)[1])
     return results
+
+
+# A turn counts as undisturbed while other processes use less of the processors than this:
+# they make threads that wait for each other, as those of a matrix product do, wait long.
+QUIET = 0.03
+
+
+def _busy():
+    """Seconds that all processors were in use since the start; 0 where the system does not tell."""
+    try:
+        user, nice, system, _idle, _wait, irq, softirq, steal = map(
+            int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+        )
+    except OSError:
+        return 0.0
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 @functools.lru_cache(maxsize=1)
@@ -83,6 +118,7 @@ def _prepared(prepare, library, case):
 
 
 def _turn(prepare, library, case, seconds):
+    used = time.process_time()
     run = _prepared(prepare, library, case)
     # The caches hold another library's data now.
     warm = time.perf_counter() + seconds / 5
@@ -95,7 +131,7 @@ def _turn(prepare, library, case, seconds):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return median(times)
+    return median(times), time.process_time() - used
 
 
 def row(section, case, library, values, baseline, *, unit, scale=1.0, target=None):

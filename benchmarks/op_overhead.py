@@ -139,8 +139,8 @@ def _jax(shape):
 
 
 def elementwise(options):
-    rounds, seconds = (2, 0.03) if options.short else (9, 0.25)
-    results = harness.race(prepare, options.libraries, TARGETS, rounds=rounds, seconds=seconds)
+    effort = harness.effort(options, seconds=0.3)
+    results = harness.race(prepare, options.libraries, TARGETS, **effort)
     rows = harness.rows_of(
         "elementwise", results, name_case=lambda shape: "x".join(map(str, shape)),
         unit="µs per op", scale=1e6 / LENGTH, targets=TARGETS,

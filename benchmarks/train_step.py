@@ -194,8 +194,8 @@ _LIBRARIES = ("gpugrad", "torch", "autograd", "mygrad", "jax")
 
 def speed(options):
     check_same_losses(options.libraries)
-    rounds, seconds = (2, 0.05) if options.short else (9, 0.5)
-    results = harness.race(prepare, options.libraries, TARGETS, rounds=rounds, seconds=seconds)
+    effort = harness.effort(options, seconds=0.5)
+    results = harness.race(prepare, options.libraries, TARGETS, **effort)
     rows = harness.rows_of(
         "speed", results, name_case=str, unit="µs per step", scale=1e6, targets=TARGETS
     )
