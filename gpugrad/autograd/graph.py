@@ -45,11 +45,11 @@ class Leaf:
 
     owner: a weak reference to that tensor, which holds the gradient: a gradient
         recorded under create_graph leads back to this leaf, and must close no cycle.
-    changed: the order at which its buffer was last overwritten in place.
-    buffer: that buffer's identity then.
+    written: identity of each buffer of it that was overwritten in place -> the order of
+        the last time. A buffer it no longer has may still be what an older node saved.
     """
 
-    __slots__ = ("order", "shape", "dtype", "owner", "changed", "buffer", "__weakref__")
+    __slots__ = ("order", "shape", "dtype", "owner", "written", "__weakref__")
     name = "leaf"
     next_functions = ()
 
@@ -58,7 +58,7 @@ class Leaf:
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.owner = ref(tensor)
-        self.changed = self.buffer = None
+        self.written = {}
 
     def __repr__(self):
         return f"<leaf, shape {self.shape}>"
@@ -76,17 +76,24 @@ class _Writes:
         self.lock = threading.Lock()
         self.leaves = WeakSet()
 
-    def note(self, leaf, buffer):
-        """Record that ``buffer``, the leaf's, is overwritten now."""
+    def note(self, leaves_and_buffers):
+        """Record that each buffer, its leaf's, is overwritten now."""
         with self.lock:
-            self.last = leaf.changed = next_order()
-            leaf.buffer = buffer
-            self.leaves.add(leaf)
+            self.last = order = next_order()
+            for leaf, buffer in leaves_and_buffers:
+                if not leaf.written:
+                    self.leaves.add(leaf)
+                leaf.written[buffer] = order
 
     def after(self, order):
         """Identities of the buffers overwritten since ``order``."""
         with self.lock:
-            return {leaf.buffer for leaf in self.leaves if leaf.changed < order}
+            return {
+                buffer
+                for leaf in self.leaves
+                for buffer, last in leaf.written.items()
+                if last < order
+            }
 
 
 writes = _Writes()
