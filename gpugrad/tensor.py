@@ -213,7 +213,8 @@ class Tensor:
         """The only element as a Python number; ValueError if there is not exactly one."""
         if self.size != 1:
             raise ValueError(f"item: the tensor has {self.size} elements, not 1; use tolist()")
-        return backend_of[type(self.array)].to_list(self.array.reshape(()))
+        backend = backend_of[type(self.array)]
+        return backend.to_list(backend.xp.reshape(self.array, ()))
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""

@@ -2,6 +2,7 @@
 
 import threading
 from functools import wraps
+from inspect import isgeneratorfunction
 
 
 class _Mode(threading.local):
@@ -99,9 +100,26 @@ class enable_grad(_Switch):
 
 
 def _decorate(function, switch):
+    """``function`` run inside ``switch()``; of a generator, each step but not what is between."""
+
     @wraps(function)
     def wrapped(*args, **kwargs):
         with switch():
             return function(*args, **kwargs)
 
-    return wrapped
+    @wraps(function)
+    def generator(*args, **kwargs):
+        steps = function(*args, **kwargs)
+        resume, value = steps.send, None
+        while True:
+            try:
+                with switch():
+                    result = resume(value)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                resume, value = steps.send, (yield result)
+            except BaseException as error:  # thrown into the generator by its user, or its end
+                resume, value = steps.throw, error
+
+    return generator if isgeneratorfunction(function) else wrapped

@@ -16,7 +16,16 @@ first meets a set of inputs that want gradients; a call only looks it up.
 
 from operator import itemgetter
 
-from ..backends import SCALARS, adopt, backend_of, describe, match_dtypes, namespace_of
+from ..backends import (
+    SCALARS,
+    adopt,
+    backend_of,
+    default_floating,
+    describe,
+    match_dtypes,
+    namespace_of,
+)
+from ..backends.numpy import float32
 from .graph import Node, next_order
 from .mode import mode, paused
 
@@ -322,6 +331,8 @@ def _unary(op):
         result = Tensor()
         result.array = out
         if parent is None or (paused.threads and not mode.enabled) or not differentiable:
+            if out.dtype is not float32:
+                result.array = default_floating((array,), out)
             result.node = None
             return result
         plan = plans[1] or plan_for(1)
@@ -375,6 +386,8 @@ def _binary(op):
         result.array = out
         if n2 is None:
             if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
+                if out.dtype is not float32:
+                    result.array = default_floating((a1, a2), out)
                 result.node = None
                 return result
             plan = plans[1] or plan_for(1)
@@ -438,6 +451,8 @@ def _unary_static(op):
         result = Tensor()
         result.array = out
         if not (wanted and backend_of[kind].is_floating(out.dtype)):
+            if out.dtype is not float32:
+                result.array = default_floating((array,), out, static.get("dtype"))
             result.node = None
             return result
         plan = plans[1] or plan_for(1)
@@ -506,8 +521,6 @@ def _general(op):
             xp = namespace_of[kind]
             out = forward(xp, *arrays, **static)
         except Exception as error:
-            if kind is None:
-                error = TypeError("at least one input must be a Tensor or an array")
             raise _failure(op, error, arrays) from error
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
@@ -529,6 +542,7 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
         node.shape = out.shape
         node.dtype = out.dtype
     else:
+        result.array = default_floating(arrays, out, static.get("dtype"))
         result.node = None
     return result
 
@@ -596,8 +610,6 @@ def _lift(op, x):
 
 def _align(op, a1, a2):
     (a1, a2), kind = _align_all(op, (a1, a2))
-    if kind is None:
-        raise TypeError(f"{op.name}: at least one input must be a Tensor or an array")
     return a1, a2, kind
 
 
@@ -605,7 +617,12 @@ def _align_all(op, arrays):
     """The arrays with integers cast to the floating dtype beside them; and their type."""
     kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
     if len(kinds) > 1:
-        raise _failure(op, TypeError("inputs are of different array libraries or devices"), arrays)
+        names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
+        error = TypeError(
+            f"inputs are arrays of different libraries, {names}; "
+            f"make one of the other with gpugrad.asarray(x.numpy())"
+        )
+        raise _failure(op, error, arrays)
     if not kinds:
         return arrays, None
     (kind,) = kinds
@@ -620,4 +637,6 @@ def _failure(op, error, arrays):
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
+    elif not any(type(a) in namespace_of for a in arrays):
+        error = TypeError("at least one input must be a Tensor or an array")
     return op.failure(error, [a for a in arrays if a is not None])

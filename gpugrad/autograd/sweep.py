@@ -19,6 +19,8 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
     roots = _roots("backward", outputs, gradients, create_graph)
     targets = None
     if inputs is not None:
+        if not inputs:
+            raise ValueError("backward: inputs is empty; leave it out to reach all leaves")
         targets = {_target("backward", x) for x in inputs}
         for x in inputs:
             if not x.is_leaf:
@@ -57,8 +59,14 @@ def grad(
     allow_unused: return None for an input that the outputs do not depend on, instead of raising.
     materialize_grads: return zeros for such an input.
     """
-    outputs = _as_list(outputs)
-    inputs = _as_list(inputs)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("grad: materialize_grads gives zeros for what allow_unused=False forbids")
+    if isinstance(outputs, ops.Tensor):
+        outputs = [outputs]
+        if grad_outputs is not None and not isinstance(grad_outputs, (list, tuple)):
+            grad_outputs = [grad_outputs]
+    outputs = list(outputs)
+    inputs = [inputs] if isinstance(inputs, ops.Tensor) else list(inputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     targets = [_target("grad", x) for x in inputs]
     retain_graph = create_graph if retain_graph is None else retain_graph
@@ -67,7 +75,8 @@ def grad(
     for i, (x, target) in enumerate(zip(inputs, targets, strict=True)):
         if target in arrived:
             if create_graph:
-                results.append(arrived[target])
+                # Equal gradients may have come as one Tensor, whose `+=` both would see.
+                results.append(ops._tensor(arrived[target].array, arrived[target].node))
             else:
                 # Asked for twice, an input gives two arrays.
                 last = target not in targets[i + 1 :]
@@ -85,10 +94,6 @@ def grad(
     return tuple(results)
 
 
-def _as_list(tensors):
-    return [tensors] if isinstance(tensors, ops.Tensor) else list(tensors)
-
-
 def _target(name, x):
     if not isinstance(x, ops.Tensor) or x.node is None:
         raise ValueError(f"{name}: an input does not require grad: {describe(x)}")
@@ -97,14 +102,14 @@ def _target(name, x):
 
 def _roots(name, outputs, gradients, create_graph):
     """The nodes to start from with their cotangents, raw ones unless ``create_graph``."""
-    gradients = [None] * len(outputs) if gradients is None else _as_list(gradients)
+    gradients = [None] * len(outputs) if gradients is None else list(gradients)
     if len(gradients) != len(outputs):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
-        if y.node is None:
+        if not isinstance(y, ops.Tensor) or y.node is None:
             raise ValueError(
-                f"{name}: the tensor has no graph ({describe(y.array)}): nothing it was computed "
+                f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "
                 f"from requires grad, or it was computed under no_grad"
             )
         if gradient is None:
@@ -158,7 +163,8 @@ def _sweep(roots, targets, retain_graph, create_graph):
             heappush(heap, (parent.order, parent))
 
     for node, g in roots:
-        wait(node, g)
+        if needed is None or node in needed:
+            wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
     with enable_grad() if create_graph else nullcontext():
         while True:
@@ -320,7 +326,9 @@ def _accumulate(leaf, holder, create_graph):
     with _accumulating:
         old = tensor.grad
         if create_graph:
-            tensor._grad = holder[0] if old is None else old + holder[0]
+            with enable_grad():
+                g = holder[0]
+                tensor._grad = ops.namespace.astype(g, g.dtype) if old is None else old + g
         elif old is None:
             tensor._grad = ops._tensor(_own(holder), None)
         else:

@@ -12,11 +12,15 @@ from .registry import (
     adopt,
     backend_for_device,
     backend_of,
+    cuda_device_count,
     cuda_problem,
+    default_floating,
     describe,
+    is_on,
     match_dtypes,
     namespace_of,
     parse_device,
+    transfer,
 )
 
 __all__ = [
@@ -24,9 +28,13 @@ __all__ = [
     "adopt",
     "backend_for_device",
     "backend_of",
+    "cuda_device_count",
     "cuda_problem",
+    "default_floating",
     "describe",
+    "is_on",
     "match_dtypes",
     "namespace_of",
     "parse_device",
+    "transfer",
 ]

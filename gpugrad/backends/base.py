@@ -13,16 +13,22 @@ class Backend:
         looking costs no wait.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
+    defaults: dtypes that it gives floating results of integers, to gpugrad's default ones.
     """
 
     name: str
     xp: object
     array_types: tuple = ()
     scalar_types: tuple = ()
+    defaults: dict = {}
 
     def device(self, array):
         """The array's device as a string."""
         return "cpu"
+
+    def has_device(self, device):
+        """Whether ``device`` is one that this library's arrays can be on."""
+        return device == "cpu"
 
     def to_device(self, array, device):
         """The array on another of this library's devices."""

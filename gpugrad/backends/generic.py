@@ -8,17 +8,21 @@ import numpy as np
 
 from .base import Backend
 from .numpy import Random
+from .numpy import backend as host
 
 
 class GenericBackend(Backend):
     """Made from the first array of a library that turns up; see `registry.adopt`."""
 
     def __init__(self, standard, array_type):
-        self.name = standard.__name__
+        self.name = standard.__name__.removeprefix("array_api_compat.")
         self.array_types = (array_type,)
         self.xp = ModuleType(f"gpugrad.backends.generic.{self.name}")
         vars(self.xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
         self.standard = standard
+        info = standard.__array_namespace_info__()
+        self.devices = {_name(device): device for device in info.devices()}
+        self.host_device = info.default_device()
         self.xp.astype = self._astype
         self.xp.scatter_add = self._scatter_add
         self.xp.setitem = self.setitem
@@ -30,15 +34,22 @@ class GenericBackend(Backend):
         return cls(array_api_compat.array_namespace(array), type(array))
 
     def device(self, array):
-        return str(array_api_compat.device(array)).lower()
+        return _name(array_api_compat.device(array))
+
+    def has_device(self, device):
+        return device in self.devices
+
+    def to_device(self, array, device):
+        return array_api_compat.to_device(array, self.devices[device])
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is not None:
             dtype = self.dtype(dtype)
+        device = self.devices.get(device, device)
         return self.xp.asarray(data, dtype=dtype, device=device, copy=copy)
 
     def to_numpy(self, array):
-        return np.asarray(array)
+        return np.asarray(array_api_compat.to_device(array, self.host_device))
 
     def dtype(self, dtype):
         return getattr(self.xp, dtype.name) if isinstance(dtype, np.dtype) else dtype
@@ -49,12 +60,13 @@ class GenericBackend(Backend):
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         if like is not None:
             device = array_api_compat.device(like)
+        device = self.devices.get(device, device)
         return getattr(self.xp, name)(*args, dtype=dtype, device=device, **keywords)
 
     def buffer(self, array):
-        if hasattr(array, "untyped_storage"):
+        if hasattr(array, "untyped_storage"):  # PyTorch
             return array.untyped_storage().data_ptr()
-        return id(array)
+        return host.buffer(self.to_numpy(array))
 
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
@@ -93,6 +105,12 @@ class GenericBackend(Backend):
         return xp.expand_dims(labels, axis=-1) == xp.arange(
             n, dtype=labels.dtype, device=array_api_compat.device(labels)
         )
+
+
+def _name(device):
+    """A device as text: ``device1`` for array-api-strict's ``Device('device1')``."""
+    text = str(device)
+    return text.split("'")[1] if "'" in text else text
 
 
 class HostRandom:

@@ -144,6 +144,7 @@ class NumPy(Backend):
     xp = xp
     array_types = (np.ndarray,)
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
+    defaults = {float64: float32, complex128: complex64}
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
@@ -152,6 +153,9 @@ class NumPy(Backend):
 
     def to_numpy(self, array):
         return array
+
+    def dtype(self, dtype):
+        return number_dtype(dtype)
 
     def is_floating(self, dtype):
         return dtype.kind in "fc"
@@ -166,6 +170,14 @@ class NumPy(Backend):
 
     def generator(self, seed, device):
         return Random(seed)
+
+
+def number_dtype(dtype):
+    """Any name of a dtype as NumPy's object; TypeError if it is not of numbers or bools."""
+    result = np.dtype(dtype)
+    if result.kind not in "biufc":
+        raise TypeError(f"dtype {result} is not of numbers or bools")
+    return result
 
 
 def format_array(array, prefix):

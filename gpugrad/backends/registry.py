@@ -2,8 +2,10 @@
 
 import re
 import sys
+from numbers import Complex, Integral, Real
 
 SCALARS = frozenset({bool, int, float, complex})
+_NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
 
 namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
@@ -22,25 +24,34 @@ def adopt(x):
     """A foreign value as a raw array of a known type, or a Python scalar; TypeError if neither.
 
     NumPy scalars become Python scalars, so that they do not promote: like
-    Python's own they are weak.
+    Python's own they are weak. Arrays of a library not met before bring its
+    namespace with them; other objects that speak DLPack or ``__array__`` are read as NumPy does.
     """
-    backend = backend_of.get(type(x))
-    if backend is not None:
-        return x if type(x) in namespace_of else x.item()
-    for kind, backend in list(backend_of.items()):
-        if isinstance(x, kind):  # a subclass of an array or scalar type
-            return backend.asarray(x) if kind in namespace_of else x.item()
-    if isinstance(x, (bool, int, float, complex)):
+    if type(x) in namespace_of:
         return x
-    if type(x).__module__.split(".")[0] == "cupy":
+    if type(x) in backend_of:
+        x = x.item()
+    for abstract, kind in _NUMBERS:
+        if isinstance(x, abstract):
+            return kind(x)
+    for kind in list(namespace_of):
+        if isinstance(x, kind):  # a subclass of an array type
+            return backend_of[kind].asarray(x)
+    library = type(x).__module__.split(".")[0]
+    if library == "cupy":
         _cupy()
-    elif hasattr(x, "__array_namespace__") or type(x).__module__.split(".")[0] == "torch":
+    elif hasattr(x, "__array_namespace__") or library == "torch":
         from .generic import GenericBackend
 
         register(GenericBackend.of(x))
+    elif hasattr(x, "__dlpack__"):
+        on_cuda = x.__dlpack_device__()[0] == 2  # kDLCUDA in DLPack's header
+        return (_cupy() if on_cuda else _host()).xp.from_dlpack(x)
+    elif hasattr(x, "__array__"):
+        return _host().asarray(x)
     if type(x) in namespace_of:
         return x
-    raise TypeError(f"cannot take {type(x).__name__}; make it a tensor with gpugrad.asarray")
+    raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
 
 
 def describe(x):
@@ -72,24 +83,56 @@ def match_dtypes(kind, operands):
     ]
 
 
+def default_floating(arrays, out, dtype=None):
+    """``out`` in the default dtype if it is floating though none of ``arrays`` is.
+
+    NumPy makes float64 of integers beside Python floats, of quotients and of
+    means. Where the program asked for a ``dtype``, or float64 came in, it stays.
+    """
+    backend = backend_of[type(out)]
+    default = backend.defaults.get(out.dtype)
+    if default is None or dtype is not None:
+        return out
+    if any(type(a) in namespace_of and backend.is_floating(a.dtype) for a in arrays):
+        return out
+    return backend.xp.astype(out, default)
+
+
 def parse_device(device):
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` in full form: ``("cpu", 0)`` or ``("cuda", N)``."""
-    match = re.fullmatch(r"(cpu)|cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as a pair: ``("cpu", None)``, ``("cuda", None or N)``."""
+    match = re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device) if isinstance(device, str) else None
     if match is None:
         raise ValueError(f"device {device!r} is not known; use 'cpu', 'cuda' or 'cuda:N'")
-    if match[1]:
-        return "cpu", 0
-    return "cuda", None if match[2] is None else int(match[2])
+    return match[1] or match[2], None if match[3] is None else int(match[3])
+
+
+def is_on(array, device):
+    """Whether the array is on ``device``; for ``"cuda"`` any CUDA device will do."""
+    name = backend_of[type(array)].device(array)
+    return name == device or name.split(":")[0] == device
+
+
+def transfer(array, device):
+    """The array on ``device``: one of its library's own, or else of the backend for the device."""
+    source = backend_of[type(array)]
+    if source.has_device(device):
+        return source.to_device(array, device)
+    target = backend_for_device(device)
+    return target.asarray(source.to_numpy(array), device=device)
 
 
 def backend_for_device(device):
-    """The backend that creates arrays on ``device`` (None is the CPU)."""
+    """The backend that creates arrays on ``device`` (None is the CPU); RuntimeError if it is missing."""
     if device is None or parse_device(device)[0] == "cpu":
-        from .numpy import backend
-
-        return backend
+        return _host()
     backend = _cupy()
     backend.check_device(device)
+    return backend
+
+
+def _host():
+    from .numpy import backend
+
     return backend
 
 
@@ -108,3 +151,8 @@ def cuda_problem():
     except RuntimeError as error:
         return str(error)
     return None
+
+
+def cuda_device_count():
+    """How many CUDA devices can be used."""
+    return 0 if cuda_problem() else _cupy().device_count()

@@ -1,7 +1,7 @@
 """Shape, dtype and device: the same values, differently laid out."""
 
 from ..autograd.operation import op
-from ..backends import backend_for_device, backend_of
+from ..backends import transfer
 
 
 @op
@@ -126,11 +126,7 @@ astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
 @op
 def to_device(xp, x, /, device):
     """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
-    source = backend_of[type(x)]
-    target = backend_for_device(device)
-    if target is source:
-        return source.to_device(x, device)
-    return target.asarray(source.to_numpy(x), device=device)
+    return transfer(x, device)
 
 
 to_device.vjp(x=lambda xp, g, x_device: xp.to_device(g, x_device))

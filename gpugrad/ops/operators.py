@@ -1,24 +1,24 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
-from ..backends import adopt, backend_of, namespace_of, parse_device
+from ..autograd.graph import Node
+from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
+from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
 from . import elementwise, linalg, manipulation, neural, reductions
 from .indexing import getitem, setitem
 
 OPERATORS = {
-    "add": elementwise.add,
-    "sub": elementwise.subtract,
-    "mul": elementwise.multiply,
-    "truediv": elementwise.divide,
-    "pow": elementwise.pow,
-    "matmul": linalg.matmul,
-    "and": elementwise.logical_and,
-    "or": elementwise.logical_or,
+    "add": ("+", elementwise.add),
+    "sub": ("-", elementwise.subtract),
+    "mul": ("*", elementwise.multiply),
+    "truediv": ("/", elementwise.divide),
+    "pow": ("**", elementwise.pow),
+    "matmul": ("@", linalg.matmul),
+    "and": ("&", elementwise.logical_and),
+    "or": ("|", elementwise.logical_or),
 }
 
-COMPARISONS = {
-    "eq": elementwise.equal,
-    "ne": elementwise.not_equal,
+DIRECT = {
     "lt": elementwise.less,
     "le": elementwise.less_equal,
     "gt": elementwise.greater,
@@ -46,14 +46,26 @@ def _reflected(op):
     return operator
 
 
+def _equality(op):
+    def operator(self, other):
+        if type(other) is not Tensor and type(other) not in SCALARS:
+            try:
+                adopt(other.array if isinstance(other, Tensor) else other)
+            except TypeError:
+                return NotImplemented  # as None and strings do: they are not equal
+        return op(self, other)
+
+    return operator
+
+
 def _in_place(op, symbol):
     def operator(self, other):
         stays_leaf = check_writable(self, symbol)
         result = op(self, other)
         if result.shape != self.shape or result.dtype != self.dtype:
             raise ValueError(
-                f"{symbol}: the result ({result.shape}, {result.dtype}) does not fit the tensor "
-                f"({self.shape}, {self.dtype})"
+                f"{symbol}: the result, {describe(result)}, does not fit the tensor, "
+                f"{describe(self)}; write x = x {symbol[:-1]} y for a new one"
             )
         return _replace(self, result, stays_leaf)
 
@@ -64,30 +76,37 @@ def _replace(tensor, result, stays_leaf):
     """Give ``tensor`` the value of ``result``; other tensors that shared its memory keep theirs."""
     tensor.array = result.array
     if not stays_leaf:
+        if type(tensor.node) is Node and result.node is not None:  # after retain_grad
+            result.node.watch, tensor.node.watch = tensor.node.watch, None
         tensor.node = result.node
     return tensor
 
 
-def _key(key, device):
-    """An index as ops take it: tensors, lists and foreign integers in it made raw."""
+def _key(key, array):
+    """An index into ``array`` as ops take it: tensors, lists and foreign integers in it made raw."""
     if type(key) is tuple:
-        return tuple([_key(k, device) for k in key])
-    if type(key) in (int, slice) or key is None or key is ...:
+        return tuple([_key(k, array) for k in key])
+    if type(key) in (int, slice, bool) or key is None or key is ...:
         return key
     if isinstance(key, Tensor):
-        return key.array
-    if type(key) in namespace_of:
-        return key
-    if isinstance(key, list):
-        return backend_of[device].asarray(key)
-    if hasattr(key, "__index__"):
-        return key.__index__()
-    return adopt(key)
+        key = key.array
+    elif isinstance(key, list):
+        backend = backend_of[type(array)]
+        dtype = None if key else backend.dtype(int64)
+        key = backend.asarray(key, dtype=dtype, device=backend.device(array))
+    else:
+        try:
+            key = adopt(key)
+        except TypeError as error:
+            raise TypeError(f"index: {error}") from None
+    if type(key) in namespace_of and type(key) is not type(array):
+        raise TypeError(f"index: {describe(array)} cannot be indexed by {describe(key)}; move one")
+    return key
 
 
 def _getitem(self, key):
     if type(key) is not int and type(key) is not slice:
-        key = _key(key, type(self.array))
+        key = _key(key, self.array)
     return getitem(self, key)
 
 
@@ -95,7 +114,7 @@ def _setitem(self, key, value):
     stays_leaf = check_writable(self, "x[...] = value")
     if isinstance(value, (list, tuple)):
         value = backend_of[type(self.array)].asarray(value, dtype=self.dtype)
-    result = setitem(self, value, _key(key, type(self.array)))
+    result = setitem(self, value, _key(key, self.array))
     if getattr(value, "requires_grad", False) and result.node is None and not stays_leaf:
         if not backend_of[type(self.array)].is_floating(self.dtype):
             raise TypeError(
@@ -125,11 +144,8 @@ def _to(self, *args, device=None, dtype=None):
             device = arg
         else:
             dtype = arg
-    if device is not None:
-        kind, index = parse_device(device)
-        wanted = kind if index is None or kind == "cpu" else device
-        if not self.device.startswith(wanted):
-            self = manipulation.to_device(self, device)
+    if device is not None and not is_on(self.array, device):
+        self = manipulation.to_device(self, device)
     if dtype is not None and self.dtype != backend_of[type(self.array)].dtype(dtype):
         self = manipulation.astype(self, dtype)
     return self
@@ -154,12 +170,14 @@ def _transpose(self):
 
 def install():
     """Put everything on the class."""
-    for name, op in OPERATORS.items():
+    for name, (symbol, op) in OPERATORS.items():
         setattr(Tensor, f"__{name}__", op)
         setattr(Tensor, f"__r{name}__", _reflected(op))
-        setattr(Tensor, f"__i{name}__", _in_place(op, f"__i{name}__"))
-    for name, op in COMPARISONS.items():
+        setattr(Tensor, f"__i{name}__", _in_place(op, f"{symbol}="))
+    for name, op in DIRECT.items():
         setattr(Tensor, f"__{name}__", op)
+    Tensor.__eq__ = _equality(elementwise.equal)
+    Tensor.__ne__ = _equality(elementwise.not_equal)
     for op in METHODS:
         setattr(Tensor, op.__name__, op)
     Tensor.__getitem__ = _getitem
