@@ -84,7 +84,7 @@ def _gpugrad(net):
             g = p.grad.array
             g *= LR
             p.array -= g
-            writes.note(p.node, id(p.array))
+        writes.note([(p.node, id(p.array)) for p in parameters])
         return loss
 
     return step
