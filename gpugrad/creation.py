@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from .autograd.operation import _tensor
 from .backends import adopt, backend_for_device, backend_of, is_on, namespace_of, transfer
 from .backends.numpy import backend as host
-from .backends.numpy import bool_, complex64, float32, int64, number_dtype
+from .backends.numpy import bool_, complex64, float32, int64
 from .tensor import Tensor
 
 _DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}

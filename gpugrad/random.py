@@ -4,95 +4,113 @@
 numbers on one are not those on another.
 """
 
+from operator import index
 
 from .autograd.operation import _tensor
 from .backends import backend_for_device, parse_device
 from .backends.numpy import float32, int64
+from .tensor import Tensor
 
 _seed: int | None = None
-_generators: dict = {}
+_generators: dict[str, "Generator"] = {}
 
 
 class Generator:
     """A stream of random numbers on one device, for a library's own use or the user's.
 
-    seed: an int, or None for one drawn from the operating system.
+    Its methods take ``shape``, an int or a tuple, and draw what the functions
+    of this module of their names do.
+
+    seed: an int of at least 0, or None for one drawn from the operating system.
     """
 
-    def __init__(self, seed=None, device="cpu"):
+    def __init__(self, seed: int | None = None, device: str = "cpu"):
         self.device = device
         self.backend = backend_for_device(device)
-        self.source = self.backend.generator(seed, device)
+        self.source = self.backend.generator(None if seed is None else _checked(seed), device)
 
-    def _finish(self, array, requires_grad):
-        result = _tensor(array, None)
-        return result.requires_grad_() if requires_grad else result
-
-    def uniform(self, shape=(), *, low=0.0, high=1.0, dtype=None, requires_grad=False):
+    def uniform(self, shape=(), *, low=0.0, high=1.0, dtype=None, requires_grad=False) -> Tensor:
         """Uniform in ``[low, high)``."""
-        array = self.source.uniform(_shape(shape), float32 if dtype is None else dtype)
+        array = self.source.uniform(_shape(shape), self._floating("uniform", dtype))
         if (low, high) != (0.0, 1.0):
             array *= high - low
             array += low
-        return self._finish(array, requires_grad)
+        return _finish(array, requires_grad)
 
-    def normal(self, shape=(), *, mean=0.0, std=1.0, dtype=None, requires_grad=False):
+    def normal(self, shape=(), *, mean=0.0, std=1.0, dtype=None, requires_grad=False) -> Tensor:
         """Normal with the mean and standard deviation given."""
-        array = self.source.normal(_shape(shape), float32 if dtype is None else dtype)
+        array = self.source.normal(_shape(shape), self._floating("normal", dtype))
         if (mean, std) != (0.0, 1.0):
             array *= std
             array += mean
-        return self._finish(array, requires_grad)
+        return _finish(array, requires_grad)
 
-    def integers(self, low, high, shape=(), *, dtype=None):
+    def integers(self, low: int, high: int, shape=(), *, dtype=None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
-        array = self.source.integers(low, high, _shape(shape), int64 if dtype is None else dtype)
-        return self._finish(array, False)
+        if low >= high:
+            raise ValueError(f"integers: there is none in [{low}, {high})")
+        dtype = self.backend.dtype(int64 if dtype is None else dtype)
+        return _finish(self.source.integers(low, high, _shape(shape), dtype), False)
 
-    def permutation(self, n):
-        """The integers from 0 to ``n - 1`` in random order."""
-        return self._finish(self.source.permutation(n), False)
+    def permutation(self, n: int) -> Tensor:
+        """The integers from 0 to ``n - 1`` in random order, int64."""
+        return _finish(self.source.permutation(n), False)
+
+    def _floating(self, name, dtype):
+        dtype = self.backend.dtype(float32 if dtype is None else dtype)
+        if dtype.kind != "f":
+            raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
+        return dtype
+
+
+def _finish(array, requires_grad):
+    result = _tensor(array, None)
+    return result.requires_grad_() if requires_grad else result
 
 
 def _shape(shape):
     return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
-def manual_seed(seed):
+def _checked(seed):
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or index(seed) < 0:
+        raise ValueError(f"the seed must be an int of at least 0, not {seed!r}")
+    return index(seed)
+
+
+def manual_seed(seed: int) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
-    if not isinstance(seed, int) or seed < 0:
-        raise ValueError(f"manual_seed: the seed must be an int of at least 0, not {seed!r}")
-    _seed = seed
+    _seed = _checked(seed)
     _generators.clear()
 
 
-def default_generator(device=None):
+def default_generator(device: str | None = None) -> Generator:
     """The generator that the functions of this module draw from on ``device``."""
-    kind, index = parse_device(device or "cpu")
-    name = "cpu" if kind == "cpu" else f"cuda:{index or 0}"
+    kind, number = parse_device("cpu" if device is None else device)
+    name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
     if name not in _generators:
         _generators[name] = Generator(_seed, name)
     return _generators[name]
 
 
-def uniform(shape=(), *, low=0.0, high=1.0, dtype=None, device=None, requires_grad=False):
-    """Uniform in ``[low, high)``, float32 unless told."""
+def uniform(shape=(), *, low=0.0, high=1.0, dtype=None, device=None, requires_grad=False) -> Tensor:
+    """Uniform in ``[low, high)``, where rounding may give ``high``; float32 unless told."""
     generator = default_generator(device)
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
 
-def normal(shape=(), *, mean=0.0, std=1.0, dtype=None, device=None, requires_grad=False):
+def normal(shape=(), *, mean=0.0, std=1.0, dtype=None, device=None, requires_grad=False) -> Tensor:
     """Normal with the mean and standard deviation given, float32 unless told."""
     generator = default_generator(device)
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
 
-def integers(low, high, shape=(), *, dtype=None, device=None):
+def integers(low: int, high: int, shape=(), *, dtype=None, device=None) -> Tensor:
     """Integers uniform in ``[low, high)``, int64 unless told."""
     return default_generator(device).integers(low, high, shape, dtype=dtype)
 
 
-def permutation(n, *, device=None):
+def permutation(n: int, *, device=None) -> Tensor:
     """The integers from 0 to ``n - 1`` in random order, int64."""
     return default_generator(device).permutation(n)

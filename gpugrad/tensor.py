@@ -107,7 +107,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """The graph node of the op that made this, with ``name`` and ``next_functions``; or None."""
+        """The node of the op that made this, with ``name`` and ``next_functions``; or None."""
         return None if self.is_leaf else self.node
 
     @property

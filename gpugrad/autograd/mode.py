@@ -1,6 +1,7 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 import threading
+from collections.abc import Generator
 from functools import wraps
 from inspect import isgeneratorfunction
 
@@ -99,27 +100,27 @@ class enable_grad(_Switch):
     enabled = True
 
 
-def _decorate(function, switch):
-    """``function`` run inside ``switch()``; of a generator, each step but not what is between."""
+class _Steps(Generator):
+    """A generator whose steps, but not what its user does between them, run inside ``switch()``."""
 
+    def __init__(self, steps, switch):
+        self.steps = steps
+        self.switch = switch
+
+    def send(self, value):
+        with self.switch():
+            return self.steps.send(value)
+
+    def throw(self, *error):
+        with self.switch():
+            return self.steps.throw(*error)
+
+
+def _decorate(function, switch):
     @wraps(function)
     def wrapped(*args, **kwargs):
         with switch():
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
+        return _Steps(result, switch) if isgeneratorfunction(function) else result
 
-    @wraps(function)
-    def generator(*args, **kwargs):
-        steps = function(*args, **kwargs)
-        resume, value = steps.send, None
-        while True:
-            try:
-                with switch():
-                    result = resume(value)
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume, value = steps.send, (yield result)
-            except BaseException as error:  # thrown into the generator by its user, or its end
-                resume, value = steps.throw, error
-
-    return generator if isgeneratorfunction(function) else wrapped
+    return wrapped

@@ -1,5 +1,8 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
@@ -20,7 +23,7 @@ class Backend:
     xp: object
     array_types: tuple = ()
     scalar_types: tuple = ()
-    defaults: dict = {}
+    defaults: Mapping = MappingProxyType({})
 
     def device(self, array):
         """The array's device as a string."""

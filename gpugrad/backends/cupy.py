@@ -3,18 +3,21 @@
 What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
 """
 
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from .base import Backend
+from .numpy import complex64, complex128, float32, float64, number_dtype
 from .registry import parse_device
 
 try:
     import cupy
-except ImportError as error:
+except ModuleNotFoundError as error:
     raise RuntimeError(
         "CUDA needs CuPy, which is not installed; "
         "install gpugrad[cuda13x] for CUDA 13 or gpugrad[cuda12x] for CUDA 12"
     ) from error
+except ImportError as error:
+    raise RuntimeError(f"CuPy is installed but does not load: {error}") from error
 
 from array_api_compat import cupy as standard
 
@@ -26,19 +29,30 @@ class CuPy(Backend):
     name = "cupy"
     xp = xp
     array_types = (cupy.ndarray,)
+    defaults = MappingProxyType({float64: float32, complex128: complex64})
 
     def check_device(self, device):
         """RuntimeError with CUDA's own words unless ``device`` is there."""
-        _, index = parse_device(device)
+        index = parse_device(device)[1] or 0
+        count = self.device_count()
+        if index >= count:
+            raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {count}, from cuda:0")
+
+    def device_count(self):
+        """How many devices CUDA finds; RuntimeError with its own words if it does not work."""
         try:
-            count = cupy.cuda.runtime.getDeviceCount()
+            return cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise RuntimeError(f"CuPy is installed but finds no CUDA device: {error}") from error
-        if (index or 0) >= count:
-            raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {count}")
 
     def device(self, array):
         return f"cuda:{array.device.id}"
+
+    def has_device(self, device):
+        if not device.startswith("cuda"):
+            return False
+        self.check_device(device)
+        return True
 
     def _scope(self, device):
         _, index = parse_device(device or "cuda")
@@ -48,15 +62,16 @@ class CuPy(Backend):
         if isinstance(data, cupy.ndarray) and device is None:
             device = self.device(data)
         with self._scope(device):
-            if copy is False:
-                return standard.asarray(data, dtype=dtype, copy=False)
-            return cupy.array(data, dtype=dtype, copy=bool(copy))
+            return cupy.array(data, dtype=dtype, copy=copy)
 
     def to_device(self, array, device):
         return self.asarray(array, device=device)
 
     def to_numpy(self, array):
         return cupy.asnumpy(array)
+
+    def dtype(self, dtype):
+        return number_dtype(dtype)
 
     def is_floating(self, dtype):
         return dtype.kind in "fc"
@@ -85,16 +100,17 @@ class Random:
 
     def uniform(self, shape, dtype):
         with self.scope:
-            return self._floating(self.rng.random, shape, dtype)
+            if dtype in (float32, float64):
+                return self.rng.random(shape, dtype=dtype)
+            # In steps that float16 holds, so that nothing is rounded up to 1.
+            steps = cupy.floor(self.rng.random(shape, dtype=float32) * 2048)
+            return (steps / 2048).astype(dtype)
 
     def normal(self, shape, dtype):
         with self.scope:
-            return self._floating(self.rng.standard_normal, shape, dtype)
-
-    def _floating(self, draw, shape, dtype):
-        if dtype in (cupy.float32, cupy.float64):
-            return draw(shape, dtype=dtype)
-        return draw(shape, dtype=cupy.float32).astype(dtype)
+            if dtype in (float32, float64):
+                return self.rng.standard_normal(shape, dtype=dtype)
+            return self.rng.standard_normal(shape, dtype=float32).astype(dtype)
 
     def integers(self, low, high, shape, dtype):
         with self.scope:
@@ -109,8 +125,7 @@ class Random:
 def _scatter_add(values, /, shape, key):
     with values.device:
         out = cupy.zeros(shape, values.dtype)
-        keys = key if type(key) is tuple else (key,)
-        if any(isinstance(k, cupy.ndarray) for k in keys):
+        if _has_array(key):
             cupy.add.at(out, key, values)
         else:
             out[key] = values
@@ -122,14 +137,37 @@ def _one_hot(labels, /, n):
         return labels[..., None] == cupy.arange(n, dtype=labels.dtype)
 
 
-def _last_written(x, /, key):
-    """As the others; of repeated indices the largest position wins, which cupy.maximum.at decides."""
+def _setitem(x, value, key):
     with x.device:
-        count = x[key].size
-        numbers = cupy.arange(count).reshape(x[key].shape)
-        places = cupy.full(x.shape, -1, dtype=cupy.int64)
-        cupy.maximum.at(places, key, numbers)
-        return places[key] == numbers
+        if not _has_array(key):
+            out = x.copy()
+            out[key] = value
+            return out
+        # Which of the values at a repeated index `out[key] = value` leaves is undefined.
+        positions = _positions(x, key)
+        shape = x[key].shape
+        values = cupy.asarray(value, dtype=x.dtype)
+        values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
+        values = cupy.broadcast_to(values, shape).ravel()
+        return cupy.where(positions < 0, x, values[positions]) if values.size else x.copy()
+
+
+def _last_written(x, /, key):
+    with x.device:
+        count = cupy.arange(x[key].size).reshape(x[key].shape)
+        return _positions(x, key)[key] == count
+
+
+def _positions(x, key):
+    """For each element of ``x`` the last position in ``x[key]`` that is it, or -1."""
+    count = cupy.arange(x[key].size).reshape(x[key].shape)
+    positions = cupy.full(x.shape, -1, dtype=count.dtype)
+    cupy.maximum.at(positions, key, count)
+    return positions
+
+
+def _has_array(key):
+    return any(isinstance(k, cupy.ndarray) for k in (key if type(key) is tuple else (key,)))
 
 
 def _unstack(x, /, *, axis=0):
@@ -137,6 +175,5 @@ def _unstack(x, /, *, axis=0):
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _last_written, _unstack):
+for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unstack):
     setattr(xp, _function.__name__[1:], _function)
-xp.setitem = backend.setitem  # type: ignore[attr-defined]

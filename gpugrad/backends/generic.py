@@ -18,7 +18,9 @@ class GenericBackend(Backend):
         self.name = standard.__name__.removeprefix("array_api_compat.")
         self.array_types = (array_type,)
         self.xp = ModuleType(f"gpugrad.backends.generic.{self.name}")
-        vars(self.xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+        vars(self.xp).update(
+            {n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")}
+        )
         self.standard = standard
         info = standard.__array_namespace_info__()
         self.devices = {_name(device): device for device in info.devices()}

@@ -6,7 +6,7 @@ of it in which a few Python-level functions are replaced by the direct calls bel
 
 import ctypes
 import sys
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 import numpy as np
 
@@ -144,7 +144,7 @@ class NumPy(Backend):
     xp = xp
     array_types = (np.ndarray,)
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
-    defaults = {float64: float32, complex128: complex64}
+    defaults = MappingProxyType({float64: float32, complex128: complex64})
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
@@ -194,7 +194,9 @@ class Random:
         """Uniform in [0, 1)."""
         if dtype in (np.float32, np.float64):
             return np.asarray(self.rng.random(shape, dtype=dtype))
-        return np.asarray(self.rng.random(shape, dtype=np.float32)).astype(dtype)
+        # In steps that float16 holds, so that nothing is rounded up to 1.
+        steps = np.floor(self.rng.random(shape, dtype=np.float32) * 2048)
+        return np.asarray(steps / 2048).astype(dtype)
 
     def normal(self, shape, dtype):
         """Standard normal."""

@@ -99,7 +99,7 @@ def default_floating(arrays, out, dtype=None):
 
 
 def parse_device(device):
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as a pair: ``("cpu", None)``, ``("cuda", None or N)``."""
+    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as its kind and its index, None if not given."""
     match = re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device) if isinstance(device, str) else None
     if match is None:
         raise ValueError(f"device {device!r} is not known; use 'cpu', 'cuda' or 'cuda:N'")
@@ -122,7 +122,7 @@ def transfer(array, device):
 
 
 def backend_for_device(device):
-    """The backend that creates arrays on ``device`` (None is the CPU); RuntimeError if it is missing."""
+    """What creates arrays on ``device``; None is the CPU. RuntimeError if it is not there."""
     if device is None or parse_device(device)[0] == "cpu":
         return _host()
     backend = _cupy()

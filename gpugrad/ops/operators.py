@@ -1,6 +1,7 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
 from ..autograd.graph import Node
+from ..autograd.mode import is_grad_enabled
 from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
 from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
@@ -83,7 +84,7 @@ def _replace(tensor, result, stays_leaf):
 
 
 def _key(key, array):
-    """An index into ``array`` as ops take it: tensors, lists and foreign integers in it made raw."""
+    """An index into ``array`` as ops take it: tensors, lists, foreign integers in it made raw."""
     if type(key) is tuple:
         return tuple([_key(k, array) for k in key])
     if type(key) in (int, slice, bool) or key is None or key is ...:
@@ -115,11 +116,11 @@ def _setitem(self, key, value):
     if isinstance(value, (list, tuple)):
         value = backend_of[type(self.array)].asarray(value, dtype=self.dtype)
     result = setitem(self, value, _key(key, self.array))
-    if getattr(value, "requires_grad", False) and result.node is None and not stays_leaf:
-        if not backend_of[type(self.array)].is_floating(self.dtype):
-            raise TypeError(
-                f"x[...] = value: the value requires grad, but {self.dtype} holds no gradient"
-            )
+    floating = backend_of[type(self.array)].is_floating(self.dtype)
+    if not floating and getattr(value, "requires_grad", False) and is_grad_enabled():
+        raise TypeError(
+            f"x[...] = value: the value requires grad, but {self.dtype} holds no gradient"
+        )
     _replace(self, result, stays_leaf)
 
 
