@@ -180,6 +180,12 @@ def number_dtype(dtype):
     return result
 
 
+def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
+    """An array of its own memory with the elements that lie in ``data`` from ``offset`` on."""
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
+    return array.reshape(shape).astype(dtype)
+
+
 def format_array(array, prefix):
     return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
 

@@ -1,0 +1,150 @@
+"""Data sets, and batches of them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..autograd.mode import no_grad
+from ..autograd.operation import _tensor
+from ..backends import backend_of, namespace_of
+from ..creation import asarray
+from ..ops.manipulation import stack
+from ..random import Generator, integers
+from ..tensor import Tensor
+
+
+class TensorDataset:
+    """Samples that lie in tensors along their first axis; ``dataset[i]`` is a tuple of the i-th.
+
+    Raises ValueError unless all tensors have the same number of samples.
+    """
+
+    def __init__(self, *tensors: Any) -> None:
+        self.tensors = tuple([asarray(x).detach() for x in tensors])
+        shapes = [x.shape for x in self.tensors]
+        if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
+            raise ValueError(
+                f"TensorDataset: needs tensors (n, ...) of one length n, but the shapes are {shapes}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple([x[index] for x in self.tensors])
+
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "TensorDataset":
+        """A data set on another device, or with its floating tensors in another dtype, or both.
+
+        Takes what `Tensor.to` takes.
+        """
+        for arg in args:
+            if isinstance(arg, str):
+                device = arg
+            else:
+                dtype = arg
+        return TensorDataset(
+            *[
+                x.to(device=device, dtype=dtype if _is_floating(x) else None)
+                for x in self.tensors
+            ]
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"{str(x.dtype).split('.')[-1]} {x.shape}" for x in self.tensors]
+        return f"TensorDataset({', '.join(parts)})"
+
+
+def _is_floating(x):
+    return backend_of[type(x.array)].is_floating(x.dtype)
+
+
+class DataLoader:
+    """Batches of a data set, as tuples of tensors ``(batch_size, ...)``; one pass is an epoch.
+
+    dataset: a `TensorDataset`, whose batches are cut in one piece, or anything with
+        ``__len__`` and ``__getitem__(i)`` that returns a tensor, array or number, or a
+        tuple of these; its samples are stacked.
+    shuffle: a new order in each epoch, which depends on ``seed`` and ``epoch`` only.
+    seed: an int of at least 0; None takes one from the default generator, which
+        `gpugrad.manual_seed` seeds.
+    drop_last: leave out a last batch smaller than the others.
+    device: where to move each batch; by default it stays where the data set is.
+
+    epoch: number of epochs begun; set it to resume.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        seed: int | None = None,
+        drop_last: bool = False,
+        device: str | None = None,
+    ) -> None:
+        if not isinstance(batch_size, int) or batch_size < 1:
+            raise ValueError(
+                f"DataLoader: batch_size must be an int of at least 1, not {batch_size!r}"
+            )
+        if seed is not None and (not isinstance(seed, int) or seed < 0):
+            raise ValueError(f"DataLoader: seed must be an int of at least 0, not {seed!r}")
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            raise TypeError(
+                f"DataLoader: a data set has a length and items, which a "
+                f"{type(dataset).__name__} has not; use TensorDataset"
+            )
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.seed = integers(0, 1 << 62).item() if shuffle and seed is None else seed
+        self.drop_last = drop_last
+        self.device = device
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        n = len(self.dataset)
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+        order = None
+        if self.shuffle:
+            order = Generator((self.seed << 32) + self.epoch).permutation(len(self.dataset))
+        self.epoch += 1
+        return self._batches(order)
+
+    def _batches(self, order):
+        cut = _cut_tensors if isinstance(self.dataset, TensorDataset) else _stack_samples
+        n = len(self.dataset)
+        keys = [slice(i, min(i + self.batch_size, n)) for i in range(0, n, self.batch_size)]
+        for batch in cut(self.dataset, order, keys[: len(self)]):
+            if self.device is not None:
+                batch = [x.to(device=self.device) for x in batch]
+            yield tuple(batch)
+
+
+def _cut_tensors(dataset, order, keys):
+    """Batches of a `TensorDataset`: views, or if there is an ``order`` one gather each."""
+    arrays = [x.array for x in dataset.tensors]
+    orders = [None if order is None else _index_for(a, order.array) for a in arrays]
+    for key in keys:
+        yield [
+            _tensor(a[key, ...] if o is None else namespace_of[type(a)].take(a, o[key], axis=0), None)
+            for a, o in zip(arrays, orders, strict=True)
+        ]
+
+
+def _index_for(array, index):
+    if type(index) is type(array):
+        return index
+    backend = backend_of[type(array)]
+    return backend.asarray(index, device=backend.device(array))
+
+
+def _stack_samples(dataset, order, keys):
+    """Batches of any data set: samples taken one by one."""
+    order = range(len(dataset)) if order is None else order.tolist()
+    for key in keys:
+        samples = [dataset[i] for i in order[key]]
+        samples = [s if isinstance(s, tuple) else (s,) for s in samples]
+        with no_grad():
+            yield [stack([asarray(x) for x in column]) for column in zip(*samples, strict=True)]

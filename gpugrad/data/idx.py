@@ -1,0 +1,119 @@
+"""IDX, the file format of MNIST and of the data sets made in its likeness."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from ..backends.numpy import array_of_bytes, float32, float64, int8, int16, int32, int64, uint8
+from ..creation import asarray
+from ..tensor import Tensor
+from .dataset import TensorDataset
+
+_DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
+_GZIP = b"\x1f\x8b"
+
+
+def read_idx(path: str | os.PathLike) -> Tensor:
+    """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
+
+    Raises FileNotFoundError where there is no file, ValueError where it is
+    truncated, too long, or no IDX file.
+    """
+    data = _read(Path(path))
+    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _DTYPES:
+        raise ValueError(
+            f"read_idx: {path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}"
+        )
+    dtype, ndim = _DTYPES[data[2]], data[3]
+    start = 4 + 4 * ndim
+    shape = tuple([int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4)])
+    expected = start + math.prod(shape) * dtype.itemsize
+    if len(data) < start or len(data) != expected:
+        what = "truncated" if len(data) < max(start, expected) else "too long"
+        raise ValueError(
+            f"read_idx: {path} is {what}: {len(data)} bytes, where an array {shape} of {dtype} "
+            f"takes {expected}; download it again"
+        )
+    return asarray(array_of_bytes(data, dtype, shape, offset=start, byteorder=">"))
+
+
+def _read(path):
+    import gzip
+    import zlib
+
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except FileNotFoundError:
+        raise FileNotFoundError(f"read_idx: there is no file {path}") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(
+            f"read_idx: {path} is a truncated or damaged gzip file ({error}); download it again"
+        ) from None
+
+
+def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, Any]:
+    """The training and the test part of MNIST, Fashion-MNIST or another set in their format.
+
+    directory: has ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same
+        two with ``t10k``, each with or without ``.gz``.
+    classes: number of different labels.
+
+    Returns two `TensorDataset` of ``(n, rows * columns)`` float32 images in [0, 1], row
+    after row, and ``(n,)`` int64 labels.
+
+    Raises FileNotFoundError that names a missing file, ValueError for files that are
+    damaged or do not belong together.
+    """
+    directory = Path(directory)
+    names = {
+        part: [f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"]
+        for part in ("train", "t10k")
+    }
+    paths = {name: _find(directory, name) for pair in names.values() for name in pair}
+    train, test = [
+        labelled_images(*[paths[name] for name in pair], white=255, classes=classes)
+        for pair in names.values()
+    ]
+    if train.tensors[0].shape[1:] != test.tensors[0].shape[1:]:
+        raise ValueError(
+            f"idx_dataset: training and test images in {directory} differ in size: "
+            f"{train.tensors[0].shape} and {test.tensors[0].shape}"
+        )
+    return train, test
+
+
+def _find(directory, name):
+    for path in directory / f"{name}.gz", directory / name:
+        if path.is_file():
+            return path
+    raise FileNotFoundError(
+        f"idx_dataset: {directory} has no {name}.gz or {name}; download the data set's four files "
+        f"into that directory, or name the one where they are"
+    )
+
+
+def labelled_images(
+    images_path: Any, labels_path: Any, *, white: int, classes: int
+) -> TensorDataset:
+    """Images scaled from 0..``white`` to [0, 1] and flattened, and their labels."""
+    images, labels = read_idx(images_path), read_idx(labels_path)
+    if images.ndim != 3 or images.dtype != uint8:
+        raise ValueError(
+            f"{images_path} holds {images.dtype} {images.shape}, not uint8 images (n, rows, columns)"
+        )
+    if labels.ndim != 1 or labels.dtype != uint8 or len(labels) != len(images):
+        raise ValueError(
+            f"{labels_path} holds {labels.dtype} {labels.shape}, not the uint8 labels of the "
+            f"{len(images)} images in {images_path}"
+        )
+    if len(labels) and int(labels.max()) >= classes:
+        raise ValueError(
+            f"{labels_path} has the label {int(labels.max())}, but labels must be from 0 to "
+            f"{classes - 1}"
+        )
+    n, rows, columns = images.shape
+    pixels = images.reshape(n, rows * columns).astype(float32)
+    pixels.array /= white  # in place: a second array would take 188 MB for MNIST
+    return TensorDataset(pixels, labels.astype(int64))

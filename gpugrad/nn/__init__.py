@@ -1,0 +1,23 @@
+"""Layers, losses and models, named and shaped as PyTorch's."""
+
+from . import functional, init
+from .container import MLP, Sequential
+from .layers import CrossEntropyLoss, Dropout, Flatten, Linear, MSELoss, ReLU, Sigmoid, Tanh
+from .module import Module, Parameter
+
+__all__ = [
+    "MLP",
+    "CrossEntropyLoss",
+    "Dropout",
+    "Flatten",
+    "Linear",
+    "MSELoss",
+    "Module",
+    "Parameter",
+    "ReLU",
+    "Sequential",
+    "Sigmoid",
+    "Tanh",
+    "functional",
+    "init",
+]

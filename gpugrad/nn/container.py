@@ -1,0 +1,89 @@
+"""Modules made of modules in a row."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..tensor import Tensor
+from .layers import Linear, ReLU
+from .module import Module
+
+
+class Sequential(Module):
+    """Layers, each applied to the result of the one before.
+
+    layers: modules, or functions of a tensor. In `state_dict` and the repr a
+    layer's name is its position.
+    """
+
+    def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
+        for i, layer in enumerate(layers):
+            if not callable(layer) or isinstance(layer, type):
+                raise TypeError(
+                    f"Sequential: layer {i} must be a module or a function, not {layer!r}"
+                )
+        self.layers = [x if isinstance(x, Module) else _Function(x) for x in layers]
+
+    def forward(self, input: Tensor) -> Tensor:
+        for layer in self.layers:
+            input = layer(input)
+        return input
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        return ((str(i), layer) for i, layer in enumerate(self.layers))
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.layers)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        """A layer, or for a slice a `Sequential` of those layers."""
+        if isinstance(index, slice):
+            return Sequential(*self.layers[index])
+        return self.layers[index]
+
+
+class MLP(Sequential):
+    """Multilayer perceptron: `Linear` layers with an activation between any two of them.
+
+    in_features: size of the input's last axis.
+    layer_sizes: ``out_features`` of each `Linear`; the last has no activation after it.
+    activation: a module class, made anew for each place, or a function of a tensor.
+    dtype, device, generator: as of `Linear`.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        layer_sizes: Sequence[int],
+        activation: Callable[..., Any] = ReLU,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Any = None,
+    ) -> None:
+        if not layer_sizes:
+            raise ValueError("MLP: layer_sizes must name at least one layer's size")
+        layers: list[Any] = []
+        for size in layer_sizes:
+            if layers:
+                layers.append(activation() if isinstance(activation, type) else activation)
+            layers.append(
+                Linear(in_features, size, dtype=dtype, device=device, generator=generator)
+            )
+            in_features = size
+        super().__init__(*layers)
+
+
+class _Function(Module):
+    """A function as a layer."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def forward(self, input):
+        return self.function(input)
+
+    def __repr__(self):
+        return getattr(self.function, "__name__", repr(self.function))

@@ -1,0 +1,109 @@
+"""What layers do, as functions of tensors."""
+
+from typing import Any
+
+from ..autograd.operation import _tensor
+from ..backends import backend_of, namespace_of
+from ..ops.manipulation import reshape
+from ..ops.neural import cross_entropy as _cross_entropy
+from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
+from ..ops.elementwise import tanh
+from ..ops.reductions import sum as _sum
+from ..random import Generator
+from ..tensor import Tensor
+from .init import draw
+
+__all__ = [
+    "cross_entropy",
+    "dropout",
+    "flatten",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "tanh",
+]
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """One axis in place of the axes from ``start_dim`` to ``end_dim``, both included."""
+    shape = input.shape
+    ndim = len(shape)
+    first = start_dim + ndim if start_dim < 0 else start_dim
+    last = end_dim + ndim if end_dim < 0 else end_dim
+    if ndim == 0 and start_dim in (0, -1) and end_dim in (0, -1):
+        return reshape(input, (1,))
+    if not 0 <= first <= last < ndim:
+        raise ValueError(
+            f"flatten: start_dim {start_dim} and end_dim {end_dim} are not axes in order "
+            f"of a tensor of shape {shape}"
+        )
+    size = 1
+    for n in shape[first : last + 1]:
+        size *= n
+    return reshape(input, (*shape[:first], size, *shape[last + 1 :]))
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
+
+    training: if False, ``input`` itself.
+    generator: of the mask, on the device of ``input``; by default that device's own.
+    """
+    check_probability("dropout", p)
+    if not training or p == 0:
+        return input
+    array = input.array
+    kept = draw(input, generator, "uniform") >= p
+    scale = namespace_of[type(array)].astype(kept, array.dtype)
+    scale *= 1 / (1 - p) if p < 1 else 0.0
+    return input * _tensor(scale, None)
+
+
+def check_probability(name, p):
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
+
+
+def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+    """Squared error ``(input - target) ** 2``.
+
+    input, target: of one shape: nothing is broadcast.
+    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+
+    Raises ValueError where the shapes differ.
+    """
+    return mse(input, target, reduction=reduction)
+
+
+def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+    """Cross entropy of ``softmax(input)``, in nats.
+
+    input: logits, ``(n, classes)`` or ``(classes,)``.
+    target: integer labels, ``(n,)`` or ``()``; or floating probabilities of the
+        classes, of the shape of ``input``.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+
+    Raises ValueError where the shapes do not fit, IndexError for a label that is no class.
+    """
+    array = getattr(target, "array", target)
+    backend = backend_of.get(type(array))
+    if backend is None or not backend.is_floating(array.dtype):
+        return _cross_entropy(input, target, reduction=reduction)
+    if array.shape != input.array.shape or not 1 <= input.ndim <= 2:
+        raise ValueError(
+            f"cross_entropy: probabilities must have the shape of logits (n, classes), but logits "
+            f"are {input.shape} and target {tuple(array.shape)}; labels are integers"
+        )
+    losses = -_sum(target * log_softmax(input), axis=-1)
+    if reduction == "none":
+        return losses
+    if reduction not in ("mean", "sum"):
+        raise ValueError(
+            f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
+        )
+    return losses.mean() if reduction == "mean" else losses.sum()

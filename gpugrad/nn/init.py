@@ -1,0 +1,140 @@
+"""Initial values of parameters, written in place; each function returns its tensor.
+
+A bound or a standard deviation is chosen so that variances stay about the same
+from layer to layer: Glorot and Bengio (2010) for the ``xavier`` functions, He et
+al. (2015) for the ``kaiming`` ones. Weights are ``(out, in, ...)``. Numbers come
+from ``generator``, or else from the default one of the tensor's device.
+"""
+
+import math
+from typing import Any
+
+from ..backends.numpy import float32, float64
+from ..backends.placement import placed_like
+from ..random import Generator, default_generator
+from ..tensor import Tensor
+from .module import overwrite
+
+_GAINS = {
+    "linear": 1.0,
+    "identity": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5 / 3,
+    "relu": math.sqrt(2),
+    "selu": 3 / 4,
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which the standard deviation before ``nonlinearity`` should be larger.
+
+    param: the negative slope of ``"leaky_relu"``, by default 0.01.
+    """
+    if nonlinearity == "leaky_relu":
+        slope = 0.01 if param is None else param
+        return math.sqrt(2 / (1 + slope**2))
+    if nonlinearity not in _GAINS:
+        known = ", ".join([*_GAINS, "leaky_relu"])
+        raise ValueError(f"calculate_gain: {nonlinearity!r} is not known; use one of {known}")
+    return _GAINS[nonlinearity]
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """``val`` everywhere."""
+    overwrite(tensor, val)
+    return tensor
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Zeros."""
+    return constant_(tensor, 0.0)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Ones."""
+    return constant_(tensor, 1.0)
+
+
+def uniform_(
+    tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform in ``[a, b)``."""
+    overwrite(tensor, draw(tensor, generator, "uniform", low=a, high=b))
+    return tensor
+
+
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Normal."""
+    overwrite(tensor, draw(tensor, generator, "normal", mean=mean, std=std))
+    return tensor
+
+
+def xavier_uniform_(
+    tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """Uniform within ``gain * sqrt(6 / (fan_in + fan_out))`` of 0."""
+    fan_in, fan_out = _fans("xavier_uniform_", tensor)
+    bound = gain * math.sqrt(6 / (fan_in + fan_out))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Normal with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``."""
+    fan_in, fan_out = _fans("xavier_normal_", tensor)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform within ``gain * sqrt(3 / fan)`` of 0.
+
+    a: the negative slope of ``"leaky_relu"``.
+    mode: ``"fan_in"`` keeps the variance in the forward pass, ``"fan_out"`` in the backward.
+    """
+    bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal with standard deviation ``gain / sqrt(fan)``; arguments as of `kaiming_uniform_`."""
+    std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
+    return normal_(tensor, 0.0, std, generator)
+
+
+def _kaiming_std(name, tensor, a, mode, nonlinearity):
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"{name}: mode must be 'fan_in' or 'fan_out', not {mode!r}")
+    fan = _fans(name, tensor)[mode == "fan_out"]
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+
+
+def _fans(name, tensor):
+    """Inputs of each output, and outputs of each input."""
+    if tensor.ndim < 2 or 0 in tensor.shape:
+        raise ValueError(
+            f"{name}: needs a weight (out, in, ...) with elements, not shape {tensor.shape}"
+        )
+    field = math.prod(tensor.shape[2:])
+    return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) -> Any:
+    """A raw array of random numbers of the shape and dtype and on the device of ``like``."""
+    if generator is None:
+        generator = default_generator(like.device if like.device.startswith("cuda") else "cpu")
+    dtype = float64 if str(like.dtype).endswith("float64") else float32
+    numbers = getattr(generator, kind)(like.shape, dtype=dtype, **keywords).array
+    return placed_like(numbers, like.array)

@@ -1,0 +1,133 @@
+"""Layers. Each has the parameter names, shapes and initial values of PyTorch's."""
+
+import math
+from typing import Any
+
+from ..ops.elementwise import tanh
+from ..ops.neural import linear, relu, sigmoid
+from ..random import Generator, default_generator
+from ..tensor import Tensor
+from . import functional
+from .module import Module, Parameter
+
+
+class Linear(Module):
+    """Affine map ``x @ weight.T + bias``: ``(..., in_features) -> (..., out_features)``.
+
+    weight: ``(out_features, in_features)``, uniform within ``1 / sqrt(in_features)`` of 0.
+    bias: ``(out_features,)``, likewise; None if ``bias`` is False.
+    dtype, device: of both; float32 on the CPU by default.
+    generator: where the numbers come from; by default the device's own.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        for name, n in ("in_features", in_features), ("out_features", out_features):
+            if not isinstance(n, int) or n < 1:
+                raise ValueError(f"Linear: {name} must be an int of at least 1, not {n!r}")
+        self.in_features = in_features
+        self.out_features = out_features
+        generator = generator or default_generator(device)
+        # kaiming_uniform_ with a=sqrt(5), PyTorch's choice, comes to the same bound.
+        bound = 1 / math.sqrt(in_features)
+
+        def parameter(*shape):
+            drawn = generator.uniform(shape, low=-bound, high=bound, dtype=dtype)
+            return Parameter(drawn.to(device=device))
+
+        self.weight = parameter(out_features, in_features)
+        self.bias = parameter(out_features) if bias else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        return linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class ReLU(Module):
+    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return relu(input)
+
+
+class Tanh(Module):
+    """Hyperbolic tangent, elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return tanh(input)
+
+
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))`` elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return sigmoid(input)
+
+
+class Dropout(Module):
+    """In training, each element is 0 with probability ``p`` and the others scaled by ``1 / (1 - p)``.
+
+    generator: of the mask, on the input's device; by default that device's own.
+    """
+
+    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+        functional.check_probability("Dropout", p)
+        self.p = p
+        self.generator = generator
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.dropout(input, self.p, self.training, self.generator)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Flatten(Module):
+    """One axis in place of the axes from ``start_dim`` to ``end_dim``; the first, of samples, stays."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.flatten(input, self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class _Loss(Module):
+    def __init__(self, *, reduction: str = "mean") -> None:
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(
+                f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', "
+                f"not {reduction!r}"
+            )
+        self.reduction = reduction
+
+
+class MSELoss(_Loss):
+    """Squared error; see `functional.mse_loss`."""
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return functional.mse_loss(input, target, reduction=self.reduction)
+
+
+class CrossEntropyLoss(_Loss):
+    """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`."""
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return functional.cross_entropy(input, target, reduction=self.reduction)

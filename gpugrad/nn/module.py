@@ -1,0 +1,302 @@
+"""`Module` and `Parameter`: what a model is made of."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..autograd.graph import Leaf, writes
+from ..backends import backend_of
+from ..backends.placement import placed_like
+from ..creation import asarray, tensor
+from ..tensor import Tensor
+
+
+class Parameter(Tensor):
+    """A leaf that a `Module` finds as its own when it is one of its attributes.
+
+    data: a tensor, an array or nested sequences; a tensor's or an array's memory is shared.
+    Raises TypeError where ``requires_grad`` and the dtype is not floating.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True) -> None:
+        self.array = asarray(data).array
+        self.node = None
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class IncompatibleKeys(NamedTuple):
+    """Names that `Module.load_state_dict` passed over with ``strict=False``."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """Base of layers and models: subclass it and define ``forward``.
+
+    Attributes that are a `Parameter` or a `Module` belong to the model, under
+    the attribute's name, and so do tensors given to `register_buffer`. They are
+    found by looking at the instance: there is nothing to call in ``__init__``.
+
+    training: whether layers such as `Dropout` behave as in training; see `train`.
+    """
+
+    training = True
+    _buffer_names: Mapping[str, bool] = {}  # name: whether it is persistent
+
+    forward: Callable[..., Any]
+    __call__: Callable[..., Any]
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        # A call is forward itself: passing *args and **kwargs on would double its cost.
+        if hasattr(cls, "forward"):
+            cls.__call__ = cls.forward
+
+    def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
+        """Make ``tensor``, which is not trained, an attribute that moves with the model.
+
+        persistent: whether it is part of the `state_dict`.
+        """
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer: {name} must be a Tensor, not {type(tensor).__name__}")
+        if not name.isidentifier() or (hasattr(self, name) and name not in self._buffer_names):
+            raise ValueError(f"register_buffer: {name!r} is taken, or cannot name an attribute")
+        self._buffer_names = {**self._buffer_names, name: bool(persistent)}
+        setattr(self, name, tensor)
+
+    # What is in it. Each parameter, buffer and module comes once, though it may have several names.
+
+    def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        return ((name, x) for name, x in vars(self).items() if isinstance(x, Parameter))
+
+    def _own_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        return ((name, getattr(self, name)) for name in self._buffer_names)
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """The modules directly in this one, with their names."""
+        return ((name, x) for name, x in vars(self).items() if isinstance(x, Module))
+
+    def children(self) -> Iterator["Module"]:
+        """The modules directly in this one."""
+        return (module for _, module in self.named_children())
+
+    def named_modules(self) -> Iterator[tuple[str, "Module"]]:
+        """This module, named ``""``, and all in it, with dotted names; parents first."""
+        seen = set()
+        stack: list[tuple[str, Module]] = [("", self)]
+        while stack:
+            path, module = stack.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield path, module
+            children = [(_join(path, name), child) for name, child in module.named_children()]
+            stack.extend(reversed(children))
+
+    def modules(self) -> Iterator["Module"]:
+        """This module and all in it; parents first."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """The parameters of this and of all modules in it, with dotted names."""
+        return self._collect(Module._own_parameters)
+
+    def parameters(self) -> Iterator[Parameter]:
+        """The parameters of this and of all modules in it."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """The buffers of this and of all modules in it, with dotted names."""
+        return self._collect(Module._own_buffers)
+
+    def buffers(self) -> Iterator[Tensor]:
+        """The buffers of this and of all modules in it."""
+        return (buffer for _, buffer in self.named_buffers())
+
+    def _collect(self, own):
+        seen = set()
+        for path, module in self.named_modules():
+            for name, x in own(module):
+                if id(x) not in seen:
+                    seen.add(id(x))
+                    yield _join(path, name), x
+
+    # What is done to all of it
+
+    def train(self, mode: bool = True) -> "Module":
+        """Behave as in training, or with False as in use; returns the module."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self) -> "Module":
+        """Behave as in use, not as in training; returns the module."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """Train the parameters, or with False freeze them; returns the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self) -> None:
+        """Set each parameter's ``grad`` to None."""
+        for parameter in self.parameters():
+            parameter.grad = None
+
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+        """Move parameters, their gradients and buffers; returns the module.
+
+        Takes what `Tensor.to` takes. ``dtype``, a floating one, is that of floating
+        parameters and buffers; the others keep theirs. The `Parameter` objects stay
+        the same, so that an optimizer made before still has them; a graph recorded
+        before no longer reaches those that changed: backward through it raises.
+        """
+        for arg in args:
+            if isinstance(arg, str):
+                device = arg
+            else:
+                dtype = arg
+        everything = [*self.parameters(), *self.buffers()]
+        for x in everything if dtype is not None else ():
+            backend = backend_of[type(x.array)]
+            cast = backend.zeros((), backend.dtype(dtype), x.array)
+            if not backend.is_floating(cast.dtype):
+                raise TypeError(f"Module.to: the dtype must be floating, not {cast.dtype}")
+
+        def moved(x):
+            return x.detach().to(device=device, dtype=dtype if _is_floating(x) else None)
+
+        for x in everything:
+            array = moved(x).array
+            if array is x.array:
+                continue
+            x.array = array
+            if type(x.node) is Leaf:
+                x.node.owner = _moved
+                x.node = Leaf(x)
+            if x.grad is not None:
+                x.grad = moved(x.grad)
+        return self
+
+    # State
+
+    def _state(self, path=""):
+        """Parameters and persistent buffers under all their names, in PyTorch's order."""
+        for name, x in self._own_parameters():
+            yield _join(path, name), x
+        for name, persistent in self._buffer_names.items():
+            if persistent:
+                yield _join(path, name), getattr(self, name)
+        for name, module in self.named_children():
+            yield from module._state(_join(path, name))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Copies of the parameters and persistent buffers by dotted name, as PyTorch names them."""
+        return {name: tensor(x) for name, x in self._state()}
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Overwrite parameters and persistent buffers with the values in ``state``.
+
+        state: tensors or arrays by name; each is cast to the width of its parameter's
+            dtype and moved to its device.
+        strict: names must agree; if False, those that do not are passed over and returned.
+
+        Raises ValueError that lists names missing or unexpected, and shapes and kinds
+        of dtype that do not fit. Then nothing has changed.
+        """
+        targets = dict(self._state())
+        missing = [name for name in targets if name not in state]
+        unexpected = [name for name in state if name not in targets]
+        values, misfits = {}, []
+        for name, target in targets.items():
+            if name in state:
+                misfit, values[name] = _fitted(state[name], target)
+                if misfit:
+                    misfits.append(f"{name}: {misfit}")
+        if misfits or (strict and (missing or unexpected)):
+            lines = [f"load_state_dict: the state is not one of this {type(self).__name__}"]
+            if strict and missing:
+                lines.append(f"missing: {_listed(missing, ', ')}")
+            if strict and unexpected:
+                lines.append(f"unexpected: {_listed(unexpected, ', ')}")
+            if misfits:
+                lines.append(_listed(misfits, "\n  "))
+            raise ValueError("\n  ".join([*lines, "nothing was loaded"]))
+        for name, value in values.items():
+            overwrite(targets[name], value)
+        return IncompatibleKeys(missing, unexpected)
+
+    def extra_repr(self) -> str:
+        """What the repr shows between a layer's parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  ({name}): " + repr(child).replace("\n", "\n  ")
+            for name, child in self.named_children()
+        ]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        return "\n".join([f"{type(self).__name__}({extra}", *lines, ")"])
+
+
+def overwrite(tensor, values):
+    """Give ``tensor`` the values of a raw array or a number; in place if it is a leaf with a gradient.
+
+    A graph that saved the old values in place of which these come will raise.
+    """
+    array = tensor.array
+    backend = backend_of[type(array)]
+    if tensor.node is None:  # nothing would tell such a graph
+        tensor.array = array = backend.asarray(array, copy=True)
+    else:
+        writes.note([(tensor.node, backend.buffer(array))])
+    array[...] = values
+
+
+def _join(path, name):
+    return f"{path}.{name}" if path else name
+
+
+def _is_floating(x):
+    return backend_of[type(x.array)].is_floating(x.dtype)
+
+
+def _moved():
+    """In place of a leaf's owner, once its tensor has another device or dtype than its graph."""
+    raise RuntimeError(
+        "backward: a parameter was moved to another device or dtype after the forward pass; "
+        "compute the forward pass again"
+    )
+
+
+def _fitted(value, target):
+    """What keeps ``value`` from replacing that of ``target``, and it as a raw array that can."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return f"is a {type(value).__name__}, not a tensor", None
+    value = asarray(value).detach()
+    if value.shape != target.shape:
+        return f"has shape {value.shape}, not {target.shape}", None
+    if _kind(value) != _kind(target):
+        return f"is {value.dtype}, not {target.dtype}", None
+    return None, placed_like(value.array, target.array)
+
+
+def _kind(x):
+    """The kind of dtype, between whose widths a value may be cast."""
+    isdtype = backend_of[type(x.array)].xp.isdtype
+    kinds = ("bool", "integral", "real floating", "complex floating")
+    return next((kind for kind in kinds if isdtype(x.dtype, kind)), str(x.dtype))
+
+
+def _listed(names, separator, most=10):
+    rest = [f"and {len(names) - most} more"] if len(names) > most else []
+    return separator.join([*names[:most], *rest])

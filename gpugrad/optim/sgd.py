@@ -1,0 +1,68 @@
+"""Stochastic gradient descent."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent, with momentum, as PyTorch defines it.
+
+    With gradient ``g`` of parameter ``p``, and the momentum buffer ``b``, at the
+    first update ``g``::
+
+        g = g + weight_decay * p
+        b = momentum * b + (1 - dampening) * g
+        p = p - lr * (g + momentum * b if nesterov else b)
+
+    params: leaves that require grad, or dicts of them and of hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+
+    Raises TypeError or ValueError for what cannot be optimized and for numbers that
+    cannot be: all at least 0, and ``nesterov`` only with momentum and without dampening.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        for name in ("lr", "momentum", "weight_decay"):
+            if not group[name] >= 0:
+                raise ValueError(f"SGD: {name} must be at least 0, not {group[name]}")
+        if group["nesterov"] and (not group["momentum"] or group["dampening"]):
+            raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        if not group["momentum"]:
+            return {}
+        zeros = backend_of[type(array)].zeros(array.shape, array.dtype, array)
+        return {"momentum_buffer": zeros}
+
+    def apply_single(
+        self, array, grad, state, first, lr, momentum, dampening, weight_decay, nesterov
+    ):
+        if weight_decay:
+            grad = grad + weight_decay * array
+        if momentum:
+            (buffer,) = state
+            buffer *= momentum
+            buffer += grad if first or not dampening else (1 - dampening) * grad
+            grad = grad + momentum * buffer if nesterov else buffer
+        array -= lr * grad
