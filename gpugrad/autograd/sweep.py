@@ -332,8 +332,9 @@ def _accumulate(leaf, holder, create_graph):
         elif old is None:
             tensor._grad = ops._tensor(_own(holder), None)
         else:
+            g = backend_of[type(holder[0])].asarray(holder[0])
             with no_grad():
-                tensor._grad = old + ops._tensor(holder[0], None)
+                tensor._grad = old + ops._tensor(g, None)
 
 
 def _own(holder):

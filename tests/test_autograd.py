@@ -1,0 +1,627 @@
+"""backward, autograd.grad and grad mode, as PyTorch defines them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpugrad as gg
+from gpugrad.autograd import grad
+from gpugrad.autograd.graph import writes
+from gpugrad.backends import backend_of
+
+
+def leaf(*values, dtype=gg.float64):
+    return gg.tensor(values[0] if len(values) == 1 else values, dtype=dtype, requires_grad=True)
+
+
+def overwrite(tensor, value):
+    """What an optimizer's step does to a parameter."""
+    tensor.array[...] = value
+    backend = backend_of[type(tensor.array)]
+    writes.note([(tensor.node, backend.buffer(tensor.array))])
+
+
+class TestReferencePrograms:
+    def test_chain_with_all_gradients(self):
+        a, b = leaf(2.0), leaf(3.0)
+        c = a * b
+        d = c + a
+        e = d**2
+        for t in (c, d, e):
+            t.retain_grad()
+        e.backward()
+        assert e.item() == 64
+        assert [t.grad.item() for t in (e, d, c, a, b)] == [1, 16, 16, 64, 32]
+
+    def test_square_of_an_affine_map(self):
+        a, b, c = leaf(2.0), leaf(3.0), leaf(1.0)
+        loss = (a * b + c) ** 2
+        loss.backward()
+        assert loss.item() == 49
+        assert [t.grad.item() for t in (a, b, c)] == [42, 28, 14]
+
+    def test_leaf_on_two_paths(self):
+        a, b = leaf(2.0), leaf(3.0)
+        loss = 2 * (a * b + b)
+        loss.backward()
+        assert loss.item() == 18
+        assert (a.grad.item(), b.grad.item()) == (6, 6)
+
+    def test_mean(self):
+        x = leaf(list(range(10)))
+        x.mean().backward()
+        assert_array_equal(x.grad.numpy(), np.full(10, 0.1))
+
+
+class TestBackward:
+    def test_accumulates_until_cleared(self):
+        x = leaf(3.0)
+        (x * x).backward()
+        (x * x).backward()
+        assert x.grad.item() == 12
+        x.grad = None
+        (x * x).backward()
+        assert x.grad.item() == 6
+
+    def test_grad_is_none_before(self):
+        x = leaf(1.0)
+        y = x * 2
+        assert x.grad is None
+        assert y.grad is None
+        y.backward()
+        assert y.grad is None  # not retained
+
+    def test_of_a_leaf(self):
+        x = leaf(1.0)
+        x.backward()
+        assert x.grad.item() == 1
+
+    def test_gradient_argument(self):
+        x = leaf(1.0, 2.0)
+        (x * x).backward(gg.tensor([1.0, 10.0], dtype=gg.float64))
+        assert_array_equal(x.grad.numpy(), [2, 40])
+        x.grad = None
+        (x * x).backward(np.array([1.0, 10.0], dtype=np.float32))
+        assert_array_equal(x.grad.numpy(), [2, 40])
+        assert x.grad.dtype == gg.float64
+
+    def test_non_scalar_needs_a_gradient(self):
+        with pytest.raises(ValueError, match=r"shape \(2,\) needs a gradient of that shape"):
+            (leaf(1.0, 2.0) * 2).backward()
+
+    def test_one_element_is_no_scalar(self):
+        with pytest.raises(ValueError, match="needs a gradient"):
+            (leaf([1.0]) * 2).backward()
+
+    @pytest.mark.parametrize("gradient", [np.ones(3), np.ones((2, 1)), 1.0])
+    def test_gradient_of_another_shape(self, gradient):
+        with pytest.raises(ValueError, match=r"gradient .* must have the shape .*\(2,\)"):
+            (leaf(1.0, 2.0) * 2).backward(gradient)
+
+    def test_without_a_graph(self):
+        with pytest.raises(ValueError, match="no graph.*requires grad"):
+            gg.tensor(1.0).backward()
+        x = leaf(1.0)
+        with gg.no_grad():
+            y = x * 2
+        with pytest.raises(ValueError, match="no graph.*no_grad"):
+            y.backward()
+
+    def test_twice_through_freed_values(self):
+        x = leaf(2.0)
+        y = x * x
+        y.backward()
+        with pytest.raises(RuntimeError, match=r"multiply a second time.*retain_graph=True"):
+            y.backward()
+
+    def test_retain_graph(self):
+        x = leaf(2.0)
+        y = x * x
+        y.backward(retain_graph=True)
+        y.backward()
+        assert x.grad.item() == 8
+        with pytest.raises(RuntimeError, match="second time"):
+            y.backward()
+
+    def test_shared_part_is_freed_too(self):
+        x = leaf(2.0)
+        shared = x.exp()
+        (shared * 3).backward()
+        with pytest.raises(RuntimeError, match="exp a second time"):
+            (shared * 4).backward()
+
+    def test_failure_leaves_gradients_as_they_were(self):
+        @gg.op
+        def fragile(xp, x):
+            return x * 1
+
+        fragile.vjp(x=lambda xp, g: 1 / 0)
+        x, y = leaf(1.0), leaf(2.0)
+        (x * y).backward()
+        old_x, old_y = x.grad, y.grad
+        with pytest.raises(ZeroDivisionError):
+            (x * 2 + fragile(y)).backward()
+        assert x.grad is old_x
+        assert y.grad is old_y
+        assert (x.grad.item(), y.grad.item()) == (2, 1)
+
+    def test_inputs(self):
+        x, y = leaf(2.0), leaf(3.0)
+        (x * y).backward(inputs=x)
+        assert x.grad.item() == 3
+        assert y.grad is None
+        (x * y).backward(inputs=[y])
+        assert x.grad.item() == 3
+        assert y.grad.item() == 2
+
+    def test_inputs_must_be_leaves_that_require_grad(self):
+        x = leaf(2.0)
+        y = x * 2
+        with pytest.raises(ValueError, match=r"leaves.*multiply.*autograd\.grad"):
+            (y * 3).backward(inputs=[y])
+        with pytest.raises(ValueError, match="does not require grad"):
+            (x * 3).backward(inputs=[gg.tensor(1.0)])
+        with pytest.raises(ValueError, match="inputs is empty"):
+            (x * 3).backward(inputs=[])
+
+    def test_other_leaves_are_not_swept(self):
+        calls = []
+
+        @gg.op
+        def spy(xp, x):
+            return x * 1
+
+        spy.vjp(x=lambda xp, g: calls.append(1) or g)
+        x, y = leaf(2.0), leaf(3.0)
+        (spy(x) * y).backward(inputs=[y])
+        assert not calls
+
+    def test_create_graph(self):
+        x = leaf(2.0)
+        (x**3).backward(create_graph=True)
+        assert x.grad.item() == 12
+        assert x.grad.requires_grad
+        first = x.grad
+        x.grad = None
+        first.backward()
+        assert x.grad.item() == 12  # 6 x
+
+    def test_create_graph_under_no_grad(self):
+        x = leaf(2.0)
+        y = x**3
+        with gg.no_grad():
+            y.backward(create_graph=True)
+            assert not gg.is_grad_enabled()
+        assert x.grad.requires_grad
+
+    def test_create_graph_accumulates(self):
+        x = leaf(2.0)
+        (x**2).backward(create_graph=True)
+        (x**3).backward(create_graph=True)
+        assert x.grad.item() == 16
+        assert grad(x.grad, x)[0].item() == 14  # 2 + 6 x
+
+    def test_ordinary_backward_records_nothing(self):
+        x = leaf(2.0)
+        (x**3).backward()
+        assert not x.grad.requires_grad
+
+    def test_backward_in_no_grad(self):
+        x = leaf(2.0)
+        y = x * x
+        with gg.no_grad():
+            y.backward()
+        assert x.grad.item() == 4
+
+    def test_one_node_as_both_operands(self):
+        x = leaf(3.0)
+        y = x * 2
+        (y * y + y).backward()
+        assert x.grad.item() == 26
+
+    def test_many_consumers(self):
+        x = leaf(1.0, 2.0)
+        y = x * 1
+        total = y + y
+        for i in range(20):
+            total = total + y * i
+        total.sum().backward()
+        assert_array_equal(x.grad.numpy(), [192, 192])
+
+    def test_gradients_share_no_memory(self):
+        x, y, seed = leaf(1.0, 2.0), leaf(3.0, 4.0), gg.ones(2, dtype=gg.float64)
+        z = (x + y).reshape((1, 2)).reshape((2,))
+        z.retain_grad()
+        for create_graph in (False, True):
+            z.backward(seed, retain_graph=True, create_graph=create_graph)
+            arrays = [seed.array, *(t.grad.array for t in (x, y, z))]
+            for i, a in enumerate(arrays):
+                assert not any(np.shares_memory(a, b) for b in arrays[i + 1 :])
+            x.grad = y.grad = z.grad = None
+
+    def test_gradient_of_a_broadcast_view_is_writable(self):
+        x = leaf([[1.0, 2.0]])
+        x.sum().backward()
+        assert x.grad.array.flags.writeable
+        assert x.grad.array.strides != (0, 0)
+
+    def test_gradient_keeps_dtype_and_device(self):
+        for dtype in (gg.float16, gg.float32, gg.float64):
+            x = leaf(1.0, 2.0, dtype=dtype)
+            (x * 2.5).sum().backward()
+            assert x.grad.dtype == dtype
+
+    def test_gradient_of_a_cast(self):
+        x = leaf(1.0, 2.0, dtype=gg.float16)
+        (x.to(gg.float64) * np.array([1.0, 2.0])).sum().backward()
+        assert x.grad.dtype == gg.float16
+        assert_array_equal(x.grad.numpy(), [1, 2])
+
+    def test_dead_leaf(self):
+        x = leaf(1.0)
+        y = leaf(2.0)
+        z = x * y
+        del x
+        z.backward()
+        assert y.grad.item() == 1
+
+
+class TestRetainGrad:
+    def test_of_a_result(self):
+        x = leaf(2.0)
+        y = x * x
+        y.retain_grad()
+        y.retain_grad()
+        (y * 3).backward()
+        assert y.grad.item() == 3
+        assert x.grad.item() == 12
+
+    def test_of_one_of_several_outputs(self):
+        x = leaf(1.0, 2.0)
+        first, second = gg.unstack(x)
+        second.retain_grad()
+        (first * second).backward()
+        assert second.grad.item() == 1
+
+    def test_of_a_tensor_without_graph(self):
+        with pytest.raises(ValueError, match="does not require grad"):
+            gg.tensor(1.0).retain_grad()
+
+    def test_follows_the_tensor_through_in_place_operators(self):
+        x = leaf(2.0)
+        y = x * 1
+        y.retain_grad()
+        y *= 3
+        (y * 5).backward()
+        assert y.grad.item() == 5
+        assert x.grad.item() == 15
+
+    def test_accumulates(self):
+        x = leaf(2.0)
+        y = x * 3
+        y.retain_grad()
+        (y * 2).backward(retain_graph=True)
+        (y * 2).backward()
+        assert y.grad.item() == 4
+
+
+class TestGrad:
+    def test_of_leaves_and_results(self):
+        x = leaf(2.0)
+        y = x * x
+        z = y * 3
+        gy, gx = grad(z, [y, x])
+        assert (gy.item(), gx.item()) == (3, 12)
+        assert x.grad is None
+        assert y.grad is None
+
+    def test_single_input(self):
+        x = leaf(2.0)
+        result = grad(x * x, x)
+        assert isinstance(result, tuple)
+        assert result[0].item() == 4
+
+    def test_output_as_input(self):
+        x = leaf(2.0)
+        y = x * 3
+        assert [g.item() for g in grad(y, [y, x])] == [1, 3]
+
+    def test_several_outputs(self):
+        x = leaf(2.0)
+        (g,) = grad([x * 3, x * x], x, grad_outputs=[None, gg.tensor(10.0, dtype=gg.float64)])
+        assert g.item() == 43
+
+    def test_same_output_twice(self):
+        x = leaf(2.0)
+        y = x * x
+        assert grad([y, y], x)[0].item() == 8
+
+    def test_grad_outputs(self):
+        x = leaf(1.0, 2.0)
+        for seed in (gg.tensor([1.0, 10.0]), np.array([1.0, 10.0]), [np.array([1.0, 10.0])]):
+            assert_array_equal(grad(x * x, x, seed)[0].numpy(), [2, 40])
+        with pytest.raises(ValueError, match="1 outputs but 2 gradients"):
+            grad(x * x, x, [1.0, 2.0])
+
+    def test_seed_that_requires_grad(self):
+        x, v = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        (g,) = grad(x * x, x, v, create_graph=True)
+        g.sum().backward()
+        assert_array_equal(v.grad.numpy(), [2, 4])
+        assert_array_equal(x.grad.numpy(), [6, 8])
+
+    def test_unused(self):
+        x, y = leaf(2.0), leaf([3.0, 4.0])
+        with pytest.raises(ValueError, match=r"do not depend on input 1.*allow_unused=True"):
+            grad(x * x, [x, y])
+        assert grad(x * x, [x, y], allow_unused=True)[1] is None
+        assert_array_equal(grad(x * x, [y], materialize_grads=True)[0].numpy(), [0, 0])
+        with pytest.raises(ValueError, match="allow_unused=False"):
+            grad(x * x, [y], materialize_grads=True, allow_unused=False)
+
+    def test_input_without_grad(self):
+        x = leaf(2.0)
+        with pytest.raises(ValueError, match="does not require grad"):
+            grad(x * x, [gg.tensor(1.0)])
+
+    def test_output_that_is_no_tensor(self):
+        with pytest.raises(ValueError, match="no graph"):
+            grad([np.ones(())], leaf(1.0))
+
+    def test_only_the_part_between_is_swept(self):
+        x = leaf(2.0)
+        y = x.exp()
+        grad(y * y, y)
+        y.backward()  # exp's values were not freed
+        assert_allclose(x.grad.item(), np.exp(2))
+
+    def test_output_that_does_not_depend_on_the_inputs_is_left_alone(self):
+        x, y = leaf(2.0), leaf(3.0)
+        other = y * y
+        other.backward()
+        assert grad([x * x, other], x)[0].item() == 4
+
+    def test_frees_unless_retained(self):
+        x = leaf(2.0)
+        y = x * x
+        grad(y, x, retain_graph=True)
+        grad(y, x)
+        with pytest.raises(RuntimeError, match="retain_graph=True"):
+            grad(y, x)
+
+    def test_higher_orders(self):
+        x = leaf(2.0)
+        y = x**4
+        orders = []
+        for _ in range(4):
+            (y,) = grad(y, x, create_graph=True)
+            orders.append(y.item())
+        assert orders == [32, 48, 48, 24]
+
+    def test_results_are_tensors_of_their_own(self):
+        x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        for create_graph in (False, True):
+            gx, gy, again = grad((x + y).sum(), [x, y, x], create_graph=create_graph)
+            gx += 1
+            assert_array_equal(gy.detach().numpy(), [1, 1])
+            assert_array_equal(again.detach().numpy(), [1, 1])
+
+    def test_hessian_vector_product(self):
+        x = leaf(1.0, 2.0, 3.0)
+        (g,) = grad((x**3).sum(), x, create_graph=True)
+        v = gg.tensor([1.0, 0.0, 2.0], dtype=gg.float64)
+        assert_array_equal(grad((g * v).sum(), x)[0].numpy(), [6, 0, 36])
+
+
+class TestOverwrittenValues:
+    """An in-place write between forward and backward never gives a wrong gradient in silence."""
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda w, x: x @ w,
+            lambda w, x: x @ w.T,
+            lambda w, x: x[0] * w[0],
+            lambda w, x: x * w[:, ::-1],
+            lambda w, x: x.reshape((-1,)) * w.reshape((-1,)),
+            lambda w, x: x * w.reshape((4, 1)).reshape((2, 2)).T,
+            lambda w, x: x * w.detach(),
+            lambda w, x: gg.linear(x, w),
+            lambda w, x: x * gg.broadcast_to(w[:1], (2, 2)),
+        ],
+        ids="matmul T row flipped flat views detached linear broadcast".split(),
+    )
+    def test_saved_leaf_or_view_of_it(self, use):
+        w = leaf([[1.0, 2.0], [3.0, 4.0]])
+        x = leaf([[5.0, 6.0], [7.0, 8.0]])
+        y = use(w, x).sum()
+        overwrite(w, 0.0)
+        with pytest.raises(RuntimeError, match=r"(multiply|matmul|linear): .*overwritten.*forward"):
+            y.backward()
+        assert x.grad is None
+        assert w.grad is None
+
+    @pytest.mark.parametrize(
+        "use",
+        [
+            lambda w, x: x + w,
+            lambda w, x: w * 3.0,
+            lambda w, x: x * gg.exp(w),
+            lambda w, x: x * (w + 0),
+        ],
+        ids="add scaled exp copy".split(),
+    )
+    def test_value_that_was_not_saved(self, use):
+        w, x = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        expected = grad(use(w, x).sum(), w)[0].numpy()
+        y = use(w, x).sum()
+        overwrite(w, 0.0)
+        y.backward()
+        assert_array_equal(w.grad.numpy(), expected)
+
+    def test_forward_after_the_write(self):
+        w = leaf(1.0, 2.0)
+        (w * w).sum().backward()
+        overwrite(w, 5.0)
+        w.grad = None
+        (w * w).sum().backward()
+        assert_array_equal(w.grad.numpy(), [10, 10])
+
+    def test_rebinding_is_no_overwriting(self):
+        w = leaf(1.0, 2.0)
+        y = (w * w).sum()
+        with gg.no_grad():
+            w -= 1.0
+            w[0] = 7.0
+        y.backward()
+        assert_array_equal(w.grad.numpy(), [2, 4])
+
+    def test_earlier_buffer_of_a_rebound_leaf(self):
+        w = leaf(1.0, 2.0)
+        y = (w * w).sum()
+        overwrite(w, 0.0)
+        with gg.no_grad():
+            w += 1.0
+        overwrite(w, 0.0)
+        with pytest.raises(RuntimeError, match="overwritten"):
+            y.backward()
+
+    def test_under_grad_and_create_graph(self):
+        w = leaf(1.0, 2.0)
+        y = (w * w).sum()
+        overwrite(w, 0.0)
+        with pytest.raises(RuntimeError, match="overwritten"):
+            grad(y, w, create_graph=True)
+
+
+class TestGradMode:
+    def test_no_grad(self):
+        x = leaf(1.0)
+        with gg.no_grad():
+            assert not gg.is_grad_enabled()
+            y = x * 2
+            created = gg.tensor(1.0, requires_grad=True)
+        assert gg.is_grad_enabled()
+        assert not y.requires_grad
+        assert y.is_leaf
+        assert created.requires_grad
+
+    def test_nesting(self):
+        states = []
+        with gg.no_grad():
+            with gg.enable_grad():
+                states.append(gg.is_grad_enabled())
+                with gg.set_grad_enabled(False):
+                    states.append(gg.is_grad_enabled())
+                states.append(gg.is_grad_enabled())
+            states.append(gg.is_grad_enabled())
+        states.append(gg.is_grad_enabled())
+        assert states == [True, False, True, False, True]
+
+    def test_one_manager_entered_twice(self):
+        manager = gg.no_grad()
+        with manager, gg.enable_grad(), manager:
+            assert not gg.is_grad_enabled()
+        assert gg.is_grad_enabled()
+
+    def test_exception(self):
+        for manager in (gg.no_grad, lambda: gg.set_grad_enabled(False)):
+            with pytest.raises(KeyError), manager():
+                raise KeyError
+            assert gg.is_grad_enabled()
+
+    def test_set_grad_enabled_takes_effect_at_once(self):
+        try:
+            gg.set_grad_enabled(False)
+            assert not (leaf(1.0) * 2).requires_grad
+        finally:
+            gg.set_grad_enabled(True)
+        assert (leaf(1.0) * 2).requires_grad
+
+    @pytest.mark.parametrize(
+        "decorator",
+        [lambda: gg.no_grad, gg.no_grad, lambda: gg.set_grad_enabled(False)],
+        ids=["no_grad", "no_grad()", "set_grad_enabled(False)"],
+    )
+    def test_decorator(self, decorator):
+        @decorator()
+        def function(a, *, b=2):
+            """Its docstring."""
+            if a == 0:
+                raise KeyError
+            return a + b, gg.is_grad_enabled()
+
+        assert function(1, b=5) == (6, False)
+        assert function.__name__ == "function"
+        assert function.__doc__ == "Its docstring."
+        with pytest.raises(KeyError):
+            function(0)
+        assert gg.is_grad_enabled()
+
+    def test_decorated_recursion_and_methods(self):
+        class Model:
+            @gg.no_grad()
+            def depth(self, n):
+                assert not gg.is_grad_enabled()
+                return n if n == 0 else 1 + self.depth(n - 1)
+
+        assert Model().depth(3) == 3
+        assert gg.is_grad_enabled()
+
+    def test_decorated_enable_grad(self):
+        @gg.enable_grad
+        def function():
+            return (leaf(1.0) * 2).requires_grad
+
+        with gg.no_grad():
+            assert function()
+
+    def test_decorated_generator(self):
+        @gg.no_grad()
+        def numbers():
+            seen = []
+            try:
+                seen.append((yield gg.is_grad_enabled()))
+                seen.append((yield gg.is_grad_enabled()))
+            except KeyError:
+                yield "caught", gg.is_grad_enabled()
+            return seen
+
+        steps = numbers()
+        assert next(steps) is False
+        assert gg.is_grad_enabled()
+        assert steps.send("a") is False
+        with pytest.raises(StopIteration) as stop:
+            steps.send("b")
+        assert stop.value.value == ["a", "b"]
+
+        steps = numbers()
+        next(steps)
+        assert steps.throw(KeyError()) == ("caught", False)
+        steps.close()
+        assert gg.is_grad_enabled()
+        assert list(numbers()) == [False, False]
+
+
+class TestGraph:
+    def test_names_and_next_functions(self):
+        x, y = leaf(1.0), leaf(2.0)
+        z = (x * y).exp()
+        assert x.grad_fn is None
+        assert x.is_leaf
+        assert not z.is_leaf
+        assert z.grad_fn.name == "exp"
+        (product,) = z.grad_fn.next_functions
+        assert product.name == "multiply"
+        assert [n.name for n in product.next_functions] == ["leaf", "leaf"]
+        assert "exp" in repr(z.grad_fn)
+
+    def test_next_functions_are_those_that_want_gradients(self):
+        x = leaf(1.0)
+        assert len((x * gg.tensor(2.0)).grad_fn.next_functions) == 1
+
+    def test_next_functions_of_one_of_several_outputs(self):
+        x = leaf(1.0, 2.0)
+        first, _ = gg.unstack(x)
+        (op,) = first.grad_fn.next_functions
+        assert op.next_functions[0] is x.node
