@@ -209,7 +209,7 @@ def _sweep(roots, targets, retain_graph, create_graph):
                 )
             if create_graph:
                 xp = ops.namespace
-                saved = plan.rewrap(node, saved)
+                saved = saved and plan.rewrap(node, saved)
             if plan.special:
                 if plan.output is not None:
                     _gather(node, g, waiting, heap)

@@ -26,6 +26,7 @@ class GenericBackend(Backend):
         self.devices = {_name(device): device for device in info.devices()}
         self.host_device = info.default_device()
         self.xp.astype = self._astype
+        self.xp.sum = self._sum
         self.xp.scatter_add = self._scatter_add
         self.xp.setitem = self.setitem
         self.xp.last_written = self.last_written
@@ -73,40 +74,109 @@ class GenericBackend(Backend):
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
 
-    def _astype(self, x, dtype, /, *, copy=True, device=None):
-        return self.standard.astype(x, self.dtype(dtype), copy=copy)
+    def setitem(self, x, value, key):
+        xp = self.xp
+        device = array_api_compat.device(x)
+        if type(value) in self.array_types:
+            value = self._astype(value, x.dtype, copy=False)
+        else:
+            value = xp.asarray(value, dtype=x.dtype, device=device)
+        if not self._needs_numbers(key):
+            out = xp.asarray(x, copy=True)
+            out[key] = value
+            return out
+        taken = self._taken(x.shape, key, device)
+        value = xp.reshape(value, value.shape[max(value.ndim - len(taken.shape), 0) :])
+        value = xp.reshape(xp.broadcast_to(value, taken.shape), (-1,))
+        flat = xp.reshape(x, (-1,))
+        if taken.count:
+            last = xp.take(value, taken.numbered(taken.stop - 1), axis=0)
+            flat = xp.where(taken.stop > taken.start, last, flat)
+        return xp.reshape(flat, x.shape, copy=True)
+
+    def last_written(self, x, key):
+        xp = self.xp
+        device = array_api_compat.device(x)
+        if not self._needs_numbers(key):
+            return xp.ones(x[key].shape, dtype=xp.bool, device=device)
+        taken = self._taken(x.shape, key, device)
+        last = taken.numbered(xp.take(taken.stop, taken.places, axis=0) - 1)
+        return xp.reshape(last == xp.arange(taken.count, device=device), taken.shape)
 
     def _scatter_add(self, values, /, shape, key):
         xp = self.xp
-        out = self.zeros(shape, values.dtype, values)
-        keys = key if isinstance(key, tuple) else (key,)
-        if not any(type(k) in self.array_types for k in keys):
+        if not self._needs_numbers(key):
+            out = self.zeros(shape, values.dtype, values)
             out[key] = values
             return out
-        # Number the elements; then round k adds the k-th occurrence of each
-        # wanted number, so that no assignment repeats an index.
-        device = array_api_compat.device(values)
-        size = math.prod(shape)
-        wanted = xp.reshape(xp.arange(size, device=device), shape)[key]
-        values = xp.reshape(xp.broadcast_to(values, wanted.shape), (-1,))
-        wanted = xp.reshape(wanted, (-1,))
-        total = xp.zeros((size,), dtype=values.dtype, device=device)
-        while wanted.shape[0]:
-            first = xp.unique_all(wanted).indices
-            places = xp.take(wanted, first)
-            total[places] = xp.take(total, places) + xp.take(values, first)
-            rest = xp.ones(wanted.shape, dtype=xp.bool, device=device)
-            rest[first] = False
-            wanted, values = wanted[rest], values[rest]
+        taken = self._taken(shape, key, array_api_compat.device(values))
+        values = xp.reshape(xp.broadcast_to(values, taken.shape), (-1,))
+        total = self.zeros(taken.start.shape, values.dtype, values)
+        # Round k adds the k-th element of each place that has so many.
+        for k in range(int(xp.max(taken.stop - taken.start)) if taken.count else 0):
+            kth = xp.take(values, taken.numbered(taken.start + k), axis=0)
+            total = xp.where(taken.start + k < taken.stop, total + kth, total)
         return xp.reshape(total, shape)
+
+    def _needs_numbers(self, key):
+        """Whether a key has integer arrays, which may repeat, or None.
+
+        With these the standard has no assignment, but it can read with them.
+        """
+        keys = key if isinstance(key, tuple) else (key,)
+        return any(
+            k is None
+            or (type(k) in self.array_types and self.xp.isdtype(k.dtype, "integral"))
+            for k in keys
+        )
+
+    def _taken(self, shape, key, device):
+        return _Taken(self.xp, shape, key, device)
+
+    def _sum(self, x, /, *, axis=None, dtype=None, keepdims=False):
+        dtype = None if dtype is None else self.dtype(dtype)
+        return self.standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def _astype(self, x, dtype, /, *, copy=True, device=None):
+        return self.standard.astype(x, self.dtype(dtype), copy=copy)
 
     def _one_hot(self, labels, /, n):
         xp = self.xp
+        # Small integer types may not reach n.
+        labels = xp.astype(labels, xp.int64, copy=False)
         if bool(xp.any((labels < 0) | (labels >= n))):
-            raise IndexError(f"labels must be from 0 to {n - 1}")
-        return xp.expand_dims(labels, axis=-1) == xp.arange(
-            n, dtype=labels.dtype, device=array_api_compat.device(labels)
-        )
+            raise IndexError(
+                f"labels must be from 0 to {n - 1}, but go from {int(xp.min(labels))} "
+                f"to {int(xp.max(labels))}"
+            )
+        positions = xp.arange(n, device=array_api_compat.device(labels))
+        return xp.expand_dims(labels, axis=-1) == positions
+
+
+class _Taken:
+    """Which elements of an array a key takes, and how often.
+
+    shape, count: of what it takes.
+    places: flat, the place in the flattened array of each element taken.
+    start, stop: for each place of the array, where in the order of places its
+        elements begin and end.
+    """
+
+    def __init__(self, xp, shape, key, device):
+        numbers = xp.arange(math.prod(shape), device=device)
+        places = xp.reshape(numbers, shape)[key]
+        self.xp = xp
+        self.shape = tuple(places.shape)
+        self.count = math.prod(self.shape)
+        self.places = xp.reshape(places, (-1,))
+        self.order = xp.argsort(self.places, stable=True)
+        ordered = xp.take(self.places, self.order, axis=0)
+        self.start = xp.searchsorted(ordered, numbers, side="left")
+        self.stop = xp.searchsorted(ordered, numbers, side="right")
+
+    def numbered(self, position):
+        """The numbers of the elements taken that are at ``position`` in the order of places."""
+        return self.xp.take(self.order, self.xp.clip(position, 0, max(self.count - 1, 0)), axis=0)
 
 
 def _name(device):

@@ -13,6 +13,7 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 
 def register(backend):
     """Admit a `Backend`."""
+    backend.xp.to_device = transfer
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp
         backend_of[kind] = backend

@@ -63,8 +63,9 @@ divide.vjp(
 def pow(xp, x1, x2):
     """Elementwise power ``x1 ** x2``.
 
-    The gradient to the exponent is 0 where the base is 0 and the exponent is
-    at least 0, and to the base 0 where the exponent is 0 (as in PyTorch).
+    As in PyTorch, the gradient to the base is 0 where the exponent is 0, that to
+    the exponent is 0 where the base is 0 and the exponent at least 0, and nan
+    where the base is negative.
     """
     return xp.pow(x1, x2)
 
@@ -72,19 +73,19 @@ def pow(xp, x1, x2):
 def _pow_base(xp, g, x1, x2):
     if isinstance(x2, (int, float)):  # decided by the program, not by array values
         if x2 == 0:
-            return g * xp.zeros_like(x1)
+            return xp.zeros_like(g)
         return g * (x2 * x1) if x2 == 2 else g * (x2 * x1 ** (x2 - 1))
-    # Where the exponent is 0, x1 ** -1 may be infinite and must not be looked at.
-    zero = x2 == 0
-    return xp.where(zero, 0.0, g * x2 * x1 ** (x2 - xp.where(zero, 0.0, xp.ones_like(x2))))
+    # 0 ** -1 is infinite and would make nan of its product with the exponent 0.
+    return g * x2 * xp.where((x1 == 0) & (x2 == 0), 1.0, x1) ** (x2 - 1)
 
 
 def _pow_exponent(xp, g, x1, x2, out):
-    if isinstance(x1, (int, float)):
-        log = math.log(x1) if x1 > 0 else (-math.inf if x1 == 0 else math.nan)
-        return xp.where((out == 0) & (x2 >= 0), 0.0, g * out * log) if x1 == 0 else g * out * log
-    flat = (x1 == 0) & (x2 >= 0)
-    return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, x1)))
+    if not isinstance(x1, (int, float)):
+        flat = (x1 == 0) & (x2 >= 0)
+        return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, x1)))
+    if x1 == 0:
+        return g * xp.where(x2 >= 0, 0.0, -math.inf * xp.ones_like(x2))
+    return g * out * (math.log(x1) if x1 > 0 else math.nan)
 
 
 pow.vjp(x1=_pow_base, x2=_pow_exponent)
@@ -198,17 +199,17 @@ def minimum(xp, x1, x2):
     return xp.minimum(x1, x2)
 
 
-def _share(xp, g, chosen, tie):
-    return xp.where(tie, g / 2, xp.where(chosen, g, 0.0))
+def _share(xp, g, tie, lost):
+    return xp.where(tie, g / 2, xp.where(lost, 0.0, g))
 
 
 maximum.vjp(
-    x1=lambda xp, g, x1, x2: _share(xp, g, x1 > x2, x1 == x2),
-    x2=lambda xp, g, x1, x2: _share(xp, g, x2 > x1, x1 == x2),
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 < x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 < x1),
 )
 minimum.vjp(
-    x1=lambda xp, g, x1, x2: _share(xp, g, x1 < x2, x1 == x2),
-    x2=lambda xp, g, x1, x2: _share(xp, g, x2 < x1, x1 == x2),
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 > x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 > x1),
 )
 
 
@@ -216,28 +217,46 @@ minimum.vjp(
 def clip(xp, x, min=None, max=None):
     """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
 
-    At a bound the gradient goes to ``x`` (as in PyTorch); outside it goes to
-    the bound, if that is a Tensor that wants one.
+    Where the lower bound is above the upper one the result is the upper one. At a
+    bound the gradient goes to ``x``; outside it goes to the bound, if that is a
+    Tensor that wants one, but below two equal bounds to neither (all as in PyTorch).
     """
     if min is not None:
         x = xp.maximum(x, min)
     return x if max is None else xp.minimum(x, max)
 
 
-clip.vjp(
-    x=lambda xp, g, x, out: xp.where(x == out, g, 0.0),
-    min=lambda xp, g, x, min, max: xp.where(
-        (x < min) if max is None else (x < min) & (min < max), g, 0.0
-    ),
-    max=lambda xp, g, x, min, max: xp.where(
-        (x > max) if min is None else (x > max) | (min >= max) & (x != max), g, 0.0
-    ),
-)
+def _clip_x(xp, g, x, min, max):
+    inside = True if min is None else x >= min
+    if max is not None:
+        inside = (x <= max) & inside
+    return g if inside is True else xp.where(inside, g, 0.0)
+
+
+def _clip_min(xp, g, x, min, max):
+    return xp.where(x < min if max is None else (x < min) & (min < max), g, 0.0)
+
+
+def _clip_max(xp, g, x, min, max):
+    return xp.where(x > max if min is None else (x > max) | (min > max), g, 0.0)
+
+
+clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 
 
 @op
 def where(xp, condition, x1, x2):
-    """Elementwise ``x1`` where the bool ``condition`` holds, else ``x2``."""
+    """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
+
+    Raises TypeError unless ``condition`` is bool. Two Python scalars give a
+    result of their kind's default dtype.
+    """
+    if condition.dtype != xp.bool:
+        raise TypeError("condition must be bool; compare it with something, as in x != 0")
+    if isinstance(x1, (int, float)) and isinstance(x2, (int, float)):
+        kinds = {type(x1), type(x2)}
+        dtype = xp.float32 if float in kinds else xp.int64 if int in kinds else xp.bool
+        x1 = xp.full_like(condition, x1, dtype=dtype)
     return xp.where(condition, x1, x2)
 
 

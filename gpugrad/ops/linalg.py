@@ -1,5 +1,7 @@
 """Products of matrices."""
 
+import math
+
 from ..autograd.operation import op
 
 
@@ -30,8 +32,9 @@ def _matmul_x2(xp, g, x1, x2_shape):
         return xp.squeeze(xp.matmul(xp.expand_dims(g, axis=-2), x1), axis=-2)
     if len(x2_shape) == 2 and len(x1.shape) > 2:
         # One product over all rows instead of one for each matrix and a sum.
-        x1 = xp.reshape(x1, (-1, x1.shape[-1])) if 0 not in x1.shape else x1
-        g = xp.reshape(g, (-1, g.shape[-1])) if 0 not in g.shape else g
+        rows = math.prod(x1.shape[:-1])
+        x1 = xp.reshape(x1, (rows, x1.shape[-1]))
+        g = xp.reshape(g, (rows, g.shape[-1]))
     return xp.matmul(xp.matrix_transpose(x1), g)
 
 

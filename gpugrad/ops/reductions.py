@@ -93,7 +93,11 @@ min.vjp(x=_extremum_vjp)
 
 @op
 def logsumexp(xp, x, /, *, axis=None, keepdims=False):
-    """``log(sum(exp(x)))`` without overflow. Where all elements are -inf it is -inf, gradient 0."""
+    """``log(sum(exp(x)))`` without overflow. Of no elements it raises.
+
+    The gradient is ``softmax(x)``. Where the result is infinite, an element equal
+    to it gets the whole gradient if it is inf, and none if it is -inf.
+    """
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
@@ -109,10 +113,9 @@ def _result_shape(shape, axis, keepdims):
 def _logsumexp_vjp(xp, g, x, out, axis):
     kept, _ = _kept(x.shape, axis)
     out = xp.reshape(out, kept)
-    # exp(-inf - -inf) would be nan; such elements have weight 0.
+    # inf - inf would be nan.
     weight = xp.exp(xp.where(x == out, 0.0, x - out))
-    weight = xp.where(out == -float("inf"), 0.0, weight)
-    return xp.reshape(g, kept) * weight
+    return xp.reshape(g, kept) * xp.where(x == -float("inf"), 0.0, weight)
 
 
 logsumexp.vjp(x=_logsumexp_vjp)

@@ -1,0 +1,256 @@
+"""Checks of gradients and values, for tests of one's own ops and functions."""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .autograd import grad
+from .autograd.operation import _tensor
+from .backends import adopt, backend_of, namespace_of
+from .backends.numpy import float64
+from .creation import asarray
+from .tensor import Tensor
+
+
+def gradcheck(
+    f: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-4,
+) -> None:
+    """Compare the gradients that backward gives for ``f(*inputs)`` with central differences.
+
+    Each output that requires grad is weighted with fixed random cotangents, and the
+    weighted sum is differentiated with respect to every element of every input
+    that requires grad. Inputs must lie away from kinks and ties by more than ``eps``.
+
+    f: a function of Tensors (and anything else in ``inputs``) that returns a Tensor
+        or a sequence of them; called several times, so it must be deterministic.
+    inputs: a Tensor or a sequence; those that require grad must be float64.
+    eps: half the step of the differences.
+    atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
+
+    Raises AssertionError that shows the entry that is furthest off, TypeError for an
+    input in a lower precision, ValueError if no input or no output requires grad.
+
+    >>> from gpugrad import tensor, float64, tanh
+    >>> gradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
+    """
+    inputs = _sequence(inputs)
+    chosen = [i for i, y in enumerate(_outputs(f, inputs)) if y.requires_grad]
+    if not chosen:
+        raise ValueError(f"gradcheck: no output of {_name(f)} requires grad")
+
+    def differentiable(*inputs):
+        outputs = _outputs(f, inputs)
+        return [outputs[i] for i in chosen]
+
+    _compare(f"gradcheck of {_name(f)}", differentiable, inputs, _labels(inputs), eps, atol, rtol)
+
+
+def gradgradcheck(
+    f: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-4,
+) -> None:
+    """Compare second derivatives of ``f(*inputs)`` with central differences of its gradients.
+
+    The check of `gradcheck`, applied to the function from inputs and cotangents to
+    the gradients, computed with ``create_graph=True``. Arguments and errors are those
+    of `gradcheck`.
+
+    >>> from gpugrad import tensor, float64, tanh
+    >>> gradgradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
+    """
+    inputs = _sequence(inputs)
+    outputs = _outputs(f, inputs)
+    chosen = [i for i, y in enumerate(outputs) if y.requires_grad]
+    if not chosen:
+        raise ValueError(f"gradgradcheck: no output of {_name(f)} requires grad")
+    draw = random.Random(1)
+    cotangents = []
+    for i in chosen:
+        y = outputs[i].detach()
+        cotangents.append(_from_list([draw.gauss(0, 1) for _ in range(y.size)], y, True))
+
+    def gradients(*arguments):
+        xs, gs = arguments[: len(inputs)], arguments[len(inputs) :]
+        ys = _outputs(f, xs)
+        return grad(
+            [ys[i] for i in chosen],
+            [x for x in xs if _wants_grad(x)],
+            gs,
+            create_graph=True,
+            materialize_grads=True,
+        )
+
+    labels = [*_labels(inputs), *(f"the cotangent of output {i}" for i in chosen)]
+    arguments = (*inputs, *cotangents)
+    _compare(f"gradgradcheck of {_name(f)}", gradients, arguments, labels, eps, atol, rtol)
+
+
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+) -> None:
+    """Raise AssertionError unless two arrays have one shape and nearly equal elements.
+
+    actual, expected: Tensors, arrays of any known library, numbers or nested lists;
+        dtypes are not compared.
+    rtol, atol: elements agree if ``|actual - expected| <= atol + rtol * |expected|``;
+        the defaults fit the lower of the two precisions: 1e-3 for float16, 1e-5 for float32,
+        1e-9 for float64 and Python numbers, 0 where both are integers or bools.
+    equal_nan: whether nan agrees with nan.
+    """
+    tolerances = [_tolerance(x) for x in (actual, expected)]
+    rtol = max(tolerances) if rtol is None else rtol
+    atol = max(tolerances) if atol is None else atol
+    actual, actual_shape = _flat(actual)
+    expected, expected_shape = _flat(expected)
+    if actual_shape != expected_shape:
+        raise AssertionError(f"shapes differ: {actual_shape}, expected {expected_shape}")
+    wrong = 0
+    worst, at = -1.0, 0
+    for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
+        if a == e or (equal_nan and a != a and e != e):
+            continue
+        error = abs(a - e)
+        if error <= atol + rtol * abs(e) and not math.isinf(abs(e)):
+            continue
+        wrong += 1
+        error = math.inf if error != error else error
+        if error > worst:
+            worst, at = error, i
+    if wrong:
+        raise AssertionError(
+            f"{wrong} of {len(actual)} elements differ; the worst, at "
+            f"{_position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
+            f"(atol {atol:g}, rtol {rtol:g})"
+        )
+
+
+# Values go through Python lists, so that no op is checked with itself, and
+# every array library is served alike.
+
+
+def _compare(check, f, inputs, labels, eps, atol, rtol):
+    """Compare gradients of ``f``, all of whose outputs count, with central differences."""
+    wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
+    if not wanted:
+        raise ValueError(f"{check}: no input requires grad")
+    for i in wanted:
+        if "float64" not in str(inputs[i].dtype):
+            raise TypeError(
+                f"{check}: {labels[i]} is {inputs[i].dtype}; differences need float64, use astype"
+            )
+    outputs = _outputs(f, inputs)
+    draw = random.Random(0)
+    weights = [[draw.gauss(0, 1) for _ in range(y.size)] for y in outputs]
+
+    def weighted(inputs):
+        total = []
+        for y, weight in zip(_outputs(f, inputs), weights, strict=True):
+            total += [w * v for w, v in zip(weight, _flat(y)[0], strict=True)]
+        return sum(total)
+
+    gradients: Sequence[Tensor | None] = [None] * len(wanted)
+    recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
+    if recorded:  # second derivatives may all be zero, without a graph
+        gradients = grad(
+            [outputs[k] for k in recorded],
+            [inputs[i] for i in wanted],
+            [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
+            allow_unused=True,
+        )
+    worst, message = -1.0, ""
+    for i, gradient in zip(wanted, gradients, strict=True):
+        values, shape = _flat(inputs[i])
+        backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
+        for j, value in enumerate(values):
+            sides = []
+            for step in (eps, -eps):
+                values[j] = value + step
+                moved = _from_list(values, inputs[i], True)
+                sides.append(weighted([*inputs[:i], moved, *inputs[i + 1 :]]))
+            values[j] = value
+            difference = (sides[0] - sides[1]) / (2 * eps)
+            error = abs(backward[j] - difference)
+            if error <= atol + rtol * abs(difference):
+                continue
+            error = math.inf if math.isnan(error) else error
+            if error > worst:
+                worst = error
+                message = (
+                    f"{check}: the gradient to {labels[i]}, of shape {shape}, is wrong at "
+                    f"{_position(j, shape)} (input {value!r} there): backward gives "
+                    f"{backward[j]!r}, central differences {difference!r} "
+                    f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g})"
+                )
+    if message:
+        raise AssertionError(message)
+
+
+def _labels(inputs):
+    return [f"input {i}" for i in range(len(inputs))]
+
+
+def _sequence(inputs):
+    return (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+
+
+def _outputs(f, inputs):
+    result = f(*inputs)
+    return [result] if isinstance(result, Tensor) else list(result)
+
+
+def _wants_grad(x):
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def _name(f):
+    return getattr(f, "__name__", None) or repr(f)
+
+
+def _from_list(values, like, requires_grad):
+    """A new tensor of ``values`` in the shape, dtype, library and device of ``like``."""
+    backend = backend_of[type(like.array)]
+    array = backend.asarray(values, dtype=like.dtype, device=backend.device(like.array))
+    result = _tensor(backend.xp.reshape(array, like.shape), None)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _flat(x):
+    """The elements as a flat list of Python numbers, and the shape."""
+    if not isinstance(x, Tensor):
+        x = adopt(x) if hasattr(x, "shape") else x
+        x = asarray(x, dtype=None if type(x) in namespace_of else float64)
+    values = [x.detach().tolist()]
+    for _ in x.shape:
+        values = [v for row in values for v in row]
+    return values, x.shape
+
+
+def _tolerance(x):
+    name = str(getattr(x, "dtype", "float64"))
+    if "int" in name or "bool" in name:
+        return 0.0
+    return 1e-3 if "float16" in name else 1e-5 if "32" in name or "complex64" in name else 1e-9
+
+
+def _position(flat, shape):
+    """The index of the element number ``flat`` of an array of ``shape``."""
+    index: list[int] = []
+    for n in reversed(shape):
+        index.insert(0, flat % n)
+        flat //= n
+    return tuple(index)

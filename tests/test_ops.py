@@ -1,0 +1,419 @@
+"""Every op of the table, over every array library: values, gradients, dtypes, memory."""
+
+import math
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from cases import CASES, Sample, values
+
+import gpugrad
+from gpugrad.autograd import grad
+from gpugrad.autograd.operation import Op
+from gpugrad.testing import assert_close, gradcheck, gradgradcheck
+
+BY_NAME = {case.op: case for case in CASES}
+TOLERANCE = {
+    "float64": {"rtol": 1e-12, "atol": 1e-12},
+    "float32": {"rtol": 1e-5, "atol": 1e-5},
+    "float16": {"rtol": 1e-2, "atol": 1e-2},
+}
+
+
+def each(*, differentiable=None, kinks=None):
+    """Parametrize with the cases that have such samples."""
+    chosen = [
+        case
+        for case in CASES
+        if differentiable in (None, case.differentiable)
+        and any(kinks in (None, s.gradients is not None) for s in case.samples)
+    ]
+    return pytest.mark.parametrize("case", chosen, ids=lambda case: case.op)
+
+
+def samples(case, library, dtype="float64", *, mixed=True, kinks=True):
+    """The case's samples that the library can do."""
+    for sample in case.samples:
+        if library.name in sample.beyond:
+            continue
+        if (sample.mixed and not mixed) or (sample.gradients and not kinks):
+            continue
+        if all(library.has(x.dtype) for x in sample.arrays(dtype) if hasattr(x, "dtype")):
+            yield sample
+
+
+class Call:
+    """One call of an op with a sample's inputs as tensors of a library.
+
+    tensors: the inputs, floating arrays as leaves that require grad unless ``wanted`` has
+        a position that is not theirs.
+    outputs: the results as a list; the floating ones are what gradients start from.
+    """
+
+    def __init__(self, case, sample, library, dtype="float64", wanted=None):
+        self.library = library
+        self.given = sample.arrays(dtype)
+        self.tensors = []
+        for i, (x, spec) in enumerate(zip(self.given, sample.inputs, strict=True)):
+            if isinstance(x, np.ndarray):
+                floating = x.dtype.kind == "f" and case.differentiable
+                requires_grad = floating and wanted in (None, i)
+                x = library.tensor(x, spec.layout, requires_grad=requires_grad)
+            self.tensors.append(x)
+        self.static = {name: library.raw(value) for name, value in sample.static.items()}
+        self.leaves = [x for x in self.tensors if getattr(x, "requires_grad", False)]
+        self.function = lambda *inputs: case(inputs, self.static)
+        with quiet():
+            outputs = self.function(*self.tensors)
+        self.outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        self.recorded = [y for y in self.outputs if y.requires_grad]
+
+    def cotangents(self, seed=0):
+        """A random cotangent for each recorded output; ones if there is no seed."""
+        rng = np.random.default_rng(seed)
+        result = []
+        for y in self.recorded:
+            g = np.ones(y.shape) if seed is None else np.asarray(rng.standard_normal(y.shape))
+            result.append(self.library.tensor(g.astype(self.library.dtype(y.dtype))))
+        return result
+
+    def gradients(self, cotangents, **options):
+        with quiet():
+            return grad(self.recorded, self.leaves, cotangents, **options)
+
+
+@contextmanager
+def quiet():
+    """NumPy warns of infinities and nans, which are right answers here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
+def reference(case, sample, dtype="float64"):
+    """The outputs as NumPy arrays, by the reference, and the dtype that each should have."""
+    given = sample.arrays(dtype)
+    with quiet():
+        outputs = case.reference(*given, **sample.static)
+    outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+    return [np.asarray(y) for y in outputs]
+
+
+def expected_dtype(sample, given, out, dtype):
+    """What the policy on dtypes says of an output whose reference is ``out``."""
+    if out.dtype.kind != "f":
+        return out.dtype.name
+    if sample.static.get("dtype") is not None:
+        return np.dtype(sample.static["dtype"]).name
+    floating = [x.dtype for x in given if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    return np.result_type(*floating).name if floating else "float32"
+
+
+def check(sample, function, *args, **kwargs):
+    """Call an assertion, naming the sample where it fails."""
+    try:
+        function(*args, **kwargs)
+    except Exception as error:
+        error.add_note(f"sample: {sample}")
+        raise
+
+
+def test_the_table_has_every_op():
+    assert set(BY_NAME) == set(Op.registry)
+    assert len(BY_NAME) == len(CASES)
+
+
+@pytest.mark.parametrize("name", sorted(Op.registry))
+def test_every_op_is_documented_and_public(name):
+    call = getattr(gpugrad, name)
+    assert call.__doc__, f"{name} has no docstring"
+    assert call.op is Op.registry[name]
+
+
+@each()
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_forward(case, library, dtype):
+    for sample in samples(case, library, dtype):
+        try:
+            call = Call(case, sample, library, dtype)
+            expected = reference(case, sample, dtype)
+            assert len(call.outputs) == len(expected)
+            for y, e in zip(call.outputs, expected, strict=True):
+                name = expected_dtype(sample, call.given, e, dtype)
+                if name == "float64" and sample.mixed and dtype != "float64":
+                    name = library.dtype(y.dtype)
+                assert library.dtype(y.dtype) == name
+                assert type(y.array) is type(library.array(e))
+                tolerance = TOLERANCE.get(lowest(call.given, name), {"rtol": 0, "atol": 0})
+                assert_close(library.values(y), e, **tolerance)
+        except Exception as error:
+            error.add_note(f"sample: {sample}")
+            raise
+
+
+def lowest(given, name):
+    """The lowest precision of floating inputs and output."""
+    names = [name, *(x.dtype.name for x in given if isinstance(x, np.ndarray))]
+    return min((n for n in names if n.startswith("float")), default=name)
+
+
+@each()
+def test_inputs_are_untouched(case, library):
+    for sample in samples(case, library):
+        call = Call(case, sample, library)
+        if call.recorded:
+            call.gradients(call.cotangents())
+        for x, given in zip(call.tensors, call.given, strict=True):
+            if isinstance(x, gpugrad.Tensor):
+                assert library.values(x).tobytes() == given.tobytes(), str(sample)
+
+
+@each(differentiable=True)
+def test_gradients(case, library):
+    checked = 0
+    for sample in samples(case, library, mixed=False, kinks=False):
+        call = Call(case, sample, library)
+        if not call.recorded:
+            continue
+        checked += 1
+        with quiet():
+            check(sample, gradcheck, call.function, call.tensors)
+            check(sample, gradgradcheck, call.function, call.tensors)
+    assert checked
+
+
+@each(differentiable=True, kinks=True)
+def test_conventions_at_kinks(case, library):
+    for sample in samples(case, library):
+        if sample.gradients is None:
+            continue
+        call = Call(case, sample, library)
+        gradients = call.gradients(call.cotangents(None))
+        for g, expected in zip(gradients, sample.gradients, strict=True):
+            check(sample, assert_close, library.values(g), expected, rtol=1e-12)
+
+
+@each(differentiable=True)
+def test_recorded_sweep_gives_the_same(case, library):
+    for sample in samples(case, library):
+        call = Call(case, sample, library)
+        if not call.recorded:
+            continue
+        cotangents = call.cotangents()
+        raw = call.gradients(cotangents, retain_graph=True)
+        recorded = call.gradients(cotangents, create_graph=True)
+        for a, b in zip(raw, recorded, strict=True):
+            check(sample, assert_close, library.values(a), library.values(b), rtol=1e-6)
+
+
+@each(differentiable=True)
+def test_one_gradient_alone_is_the_same(case, library):
+    for sample in samples(case, library):
+        together = Call(case, sample, library)
+        if len(together.leaves) < 2:
+            continue
+        expected = iter(together.gradients(together.cotangents()))
+        for i, x in enumerate(together.tensors):
+            if getattr(x, "requires_grad", False):
+                call = Call(case, sample, library, wanted=i)
+                (g,) = call.gradients(call.cotangents())
+                check(sample, assert_close, library.values(g), library.values(next(expected)))
+
+
+@each(differentiable=True)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_gradients_have_their_inputs_dtype(case, library, dtype):
+    for sample in samples(case, library, dtype):
+        call = Call(case, sample, library, dtype)
+        if not call.recorded:
+            continue
+        gradients = [
+            *call.gradients(call.cotangents(), retain_graph=True),
+            *call.gradients(call.cotangents(), create_graph=True),
+        ]
+        for g, x in zip(gradients, call.leaves * 2, strict=True):
+            assert (g.dtype, g.shape) == (x.dtype, x.shape), str(sample)
+            assert type(g.array) is type(x.array), str(sample)
+
+
+@each(differentiable=True)
+def test_gradients_in_low_precision(case, library):
+    for sample in samples(case, library, "float32", mixed=False, kinks=False):
+        low = Call(case, sample, library, "float32")
+        if not low.recorded:
+            continue
+        high = Call(case, sample, library, "float64")
+        pairs = zip(
+            low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True
+        )
+        for a, b in pairs:
+            check(sample, assert_close, library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
+
+
+def memory(tensor):
+    """What tells whether memory is shared: NumPy's array itself, or of others the storage."""
+    array = tensor.array
+    if type(array).__module__.startswith("array_api_strict"):
+        array = np.asarray(array)
+    return array
+
+
+def shared(a, b):
+    a, b = memory(a), memory(b)
+    if isinstance(a, np.ndarray):
+        return np.shares_memory(a, b)
+    if hasattr(a, "untyped_storage"):
+        return a.numel() and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    return a.size and a.data.mem.ptr == b.data.mem.ptr
+
+
+@each(differentiable=True)
+def test_gradients_share_no_memory(case, library):
+    for sample in samples(case, library, mixed=False):
+        call = Call(case, sample, library)
+        if not call.recorded:
+            continue
+        cotangents = call.cotangents()
+        gradients = call.gradients(cotangents, retain_graph=True)
+        with quiet():
+            for y, g in zip(call.recorded, cotangents, strict=True):
+                y.backward(g, retain_graph=True)
+        gradients = [*gradients, *(x.grad for x in call.leaves)]
+        inputs = [x for x in call.tensors if isinstance(x, gpugrad.Tensor)]
+        for i, g in enumerate(gradients):
+            for other in [*inputs, *call.outputs, *cotangents, *gradients[:i]]:
+                assert not shared(g, other), str(sample)
+
+
+@each(differentiable=False)
+def test_ops_without_gradient_record_nothing(case, library):
+    for sample in samples(case, library):
+        call = Call(case, sample, library)
+        inputs = [
+            x.requires_grad_()
+            if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype)
+            else x
+            for x in call.tensors
+        ]
+        result = call.function(*inputs)
+        assert not result.requires_grad
+        assert result.is_leaf
+
+
+def test_unstack_with_outputs_unused(library):
+    x = library.tensor(np.arange(6.0).reshape(3, 2), requires_grad=True)
+    _, b, _ = gpugrad.unstack(x)
+    (b * b).sum().backward()
+    assert x.grad.tolist() == [[0, 0], [4, 6], [0, 0]]
+
+    def middle(x):
+        return gpugrad.exp(gpugrad.unstack(x)[1])
+
+    gradcheck(middle, x)
+    gradgradcheck(middle, x)
+
+
+@pytest.mark.parametrize("target", ["int64", "bool"])
+def test_astype_to_integers_has_no_gradient(library, target):
+    x = library.tensor([1.5, 2.0], requires_grad=True)
+    assert not gpugrad.astype(x, getattr(gpugrad, target)).requires_grad
+
+
+def test_large_values_do_not_overflow(library):
+    for dtype in ("float64", "float32"):
+        big = np.array([[1e4, 1e4 - 1, -1e4]], dtype)
+        x = library.tensor(big, requires_grad=True)
+        p = gpugrad.softmax(x)
+        assert_close(library.values(p), [[1 / (1 + math.exp(-1)), 1 / (1 + math.e), 0]], atol=1e-6)
+        log_p = gpugrad.log_softmax(x)
+        expected = [[-math.log1p(math.exp(-1)), -1 - math.log1p(math.exp(-1)), -2e4 - 0.3132617]]
+        assert_close(library.values(log_p), expected, rtol=1e-5)
+        assert_close(library.values(gpugrad.logsumexp(x)), 1e4 + 0.3132617, rtol=1e-6)
+        loss = gpugrad.cross_entropy(x, library.tensor([2]))
+        assert_close(loss.item(), 2e4 + 0.3132617, rtol=1e-6)
+        loss.backward()
+        assert_close(library.values(x.grad), [[0.7310586, 0.2689414, -1]], atol=1e-6)
+
+
+def test_sigmoid_keeps_its_precision_far_from_zero(library):
+    x = library.tensor(np.array([-80.0, -40.0, -10.0, 0.0, 200.0, -200.0], "float32"))
+    y = library.values(gpugrad.sigmoid(x))
+    expected = [math.exp(-80), math.exp(-40), 1 / (1 + math.exp(10)), 0.5, 1, 0]
+    assert_close(y, expected, rtol=1e-5, atol=1e-40)
+
+
+def test_float16_sums_do_not_lose_their_elements():
+    x = gpugrad.tensor(np.ones(4096, "float16"), requires_grad=True)
+    assert x.sum().item() == 4096
+    assert x.mean().item() == 1
+    x.mean().backward()
+    assert x.grad.dtype == gpugrad.float16
+    assert_close(x.grad, np.full(4096, 1 / 4096), rtol=1e-3)
+
+
+def test_var_with_too_few_elements_is_nan(library):
+    x = library.tensor([3.0], requires_grad=True)
+    y = gpugrad.var(x, correction=1)
+    y.backward()
+    assert math.isnan(y.item())
+    assert math.isnan(x.grad.item())
+
+
+def test_where_of_two_scalars_is_of_the_default_dtype(library):
+    mask = library.tensor([True, False])
+    assert library.dtype(gpugrad.where(mask, 1.0, 0.0).dtype) == "float32"
+    assert library.dtype(gpugrad.where(mask, 1, 2.5).dtype) == "float32"
+    assert library.dtype(gpugrad.where(mask, 1, 0).dtype) == "int64"
+    assert library.dtype(gpugrad.where(mask, True, False).dtype) == "bool"
+    assert gpugrad.where(mask, 1.0, 0.0).tolist() == [1, 0]
+
+
+# Errors name the op and what was given. What the array library finds out keeps its kind.
+
+MISFIT = (ValueError, IndexError, RuntimeError)
+x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))
+labels = np.array([0, 2, 1])
+
+
+@pytest.mark.parametrize(
+    "name, inputs, static, kind, words",
+    [
+        ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+        ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+        ("matmul", (np.array(2.0), x23), {}, MISFIT, r"\(\).*\(2, 3\)"),
+        ("concat", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
+        ("reshape", (x23,), {"shape": (4,)}, MISFIT, r"\(2, 3\)"),
+        ("squeeze", (x23,), {"axis": 0}, MISFIT, r"\(2, 3\)"),
+        ("sum", (x23,), {"axis": 2}, MISFIT, "2"),
+        ("max", (np.zeros((0, 3)),), {"axis": 0}, MISFIT, r"\(0, 3\)"),
+        ("getitem", (x23,), {"key": (5, 0)}, IndexError, r"\(2, 3\)"),
+        ("linear", (x23, x45), {}, ValueError, "in_features"),
+        ("linear", (x23, np.zeros((4, 3)), np.zeros(3)), {}, ValueError, "bias"),
+        ("mse", (x23, np.zeros((2, 1))), {}, ValueError, r"\(2, 3\) and \(2, 1\)"),
+        ("mse", (x23, x23), {"reduction": "max"}, ValueError, "'max'"),
+        ("cross_entropy", (x23, labels), {}, ValueError, r"\(2, 3\).*\(3,\)"),
+        ("cross_entropy", (x23, x23), {}, ValueError, "labels"),
+        ("cross_entropy", (x23, np.zeros(2)), {}, TypeError, "integer"),
+        ("cross_entropy", (np.zeros((3, 2)), labels), {}, IndexError, "0 to 1.*0 to 2"),
+        ("cross_entropy", (np.zeros((3, 3)), labels - 1), {}, IndexError, "0 to 2.*-1 to 1"),
+        ("one_hot", (labels,), {"n": 2}, IndexError, "from 0 to 1"),
+        ("where", (np.zeros(3), np.zeros(3), np.zeros(3)), {}, TypeError, "bool"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_errors(library, name, inputs, static, kind, words):
+    sample = Sample(tuple(values(x) for x in inputs), static)
+    with pytest.raises(kind, match=f"^{name}: .*{words}"):
+        Call(BY_NAME[name], sample, library)
+
+
+def test_a_shape_that_does_not_fit_names_both():
+    with pytest.raises(ValueError, match=r"matmul.*\(2, 3\).*\(4, 5\)"):
+        gpugrad.matmul(gpugrad.zeros((2, 3)), gpugrad.zeros((4, 5)))
+
+
+def test_scalars_alone_are_an_error():
+    for name in ("add", "exp", "sum"):
+        with pytest.raises(TypeError, match=name):
+            getattr(gpugrad, name)(*[1.0, 2.0][: 2 if name == "add" else 1])
