@@ -20,12 +20,11 @@ from ..backends import (
     SCALARS,
     adopt,
     backend_of,
-    default_floating,
     describe,
     match_dtypes,
     namespace_of,
 )
-from ..backends.numpy import float32
+from ..backends.numpy import complex64, float32
 from .graph import Node, next_order
 from .mode import mode, paused
 
@@ -332,7 +331,7 @@ def _unary(op):
         result.array = out
         if parent is None or (paused.threads and not mode.enabled) or not differentiable:
             if out.dtype is not float32:
-                result.array = default_floating((array,), out)
+                result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
         plan = plans[1] or plan_for(1)
@@ -387,7 +386,7 @@ def _binary(op):
         if n2 is None:
             if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
                 if out.dtype is not float32:
-                    result.array = default_floating((a1, a2), out)
+                    result.array = _of_integers(op, out, (a1, a2), {})
                 result.node = None
                 return result
             plan = plans[1] or plan_for(1)
@@ -451,8 +450,8 @@ def _unary_static(op):
         result = Tensor()
         result.array = out
         if not (wanted and backend_of[kind].is_floating(out.dtype)):
-            if out.dtype is not float32:
-                result.array = default_floating((array,), out, static.get("dtype"))
+            if out.dtype is not array.dtype:
+                result.array = _of_integers(op, out, (array,), static)
             result.node = None
             return result
         plan = plans[1] or plan_for(1)
@@ -542,7 +541,7 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
         node.shape = out.shape
         node.dtype = out.dtype
     else:
-        result.array = default_floating(arrays, out, static.get("dtype"))
+        result.array = _of_integers(op, out, arrays, static)
         result.node = None
     return result
 
@@ -606,6 +605,31 @@ def _lift(op, x):
         return adopt(x), None
     except TypeError as error:
         raise TypeError(f"{op.name}: {error}") from None
+
+
+def _of_integers(op, out, arrays, static):
+    """``out``, or if it is a floating result of integers, one of the default dtype, float32.
+
+    NumPy would make float64 of int64 and float16 of uint8. The op runs again on
+    float32, unless the program asked for a ``dtype``.
+    """
+    kind = type(out)
+    backend = backend_of[kind]
+    if not backend.is_floating(out.dtype) or static.get("dtype") is not None:
+        return out
+    xp = backend.xp
+    given = [type(a) is kind and a.dtype for a in arrays]
+    if any(dtype and backend.is_floating(dtype) for dtype in given):
+        return out
+    # A bool beside other inputs is a condition.
+    cast = ("bool", "integral") if len(arrays) == 1 else "integral"
+    arrays = [
+        xp.astype(a, float32) if dtype and xp.isdtype(dtype, cast) else a
+        for a, dtype in zip(arrays, given, strict=True)
+    ]
+    out = backend.asarray(op.forward(xp, *arrays, **static))
+    default = complex64 if xp.isdtype(out.dtype, "complex floating") else float32
+    return xp.astype(out, default, copy=False)
 
 
 def _align(op, a1, a2):

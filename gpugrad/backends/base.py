@@ -1,8 +1,5 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
@@ -16,14 +13,12 @@ class Backend:
         looking costs no wait.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
-    defaults: dtypes that it gives floating results of integers, to gpugrad's default ones.
     """
 
     name: str
     xp: object
     array_types: tuple = ()
     scalar_types: tuple = ()
-    defaults: Mapping = MappingProxyType({})
 
     def device(self, array):
         """The array's device as a string."""

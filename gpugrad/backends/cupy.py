@@ -3,10 +3,10 @@
 What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
 """
 
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 from .base import Backend
-from .numpy import complex64, complex128, float32, float64, number_dtype
+from .numpy import float32, float64, number_dtype
 from .registry import parse_device
 
 try:
@@ -29,7 +29,6 @@ class CuPy(Backend):
     name = "cupy"
     xp = xp
     array_types = (cupy.ndarray,)
-    defaults = MappingProxyType({float64: float32, complex128: complex64})
 
     def check_device(self, device):
         """RuntimeError with CUDA's own words unless ``device`` is there."""

@@ -6,7 +6,7 @@ of it in which a few Python-level functions are replaced by the direct calls bel
 
 import ctypes
 import sys
-from types import MappingProxyType, ModuleType
+from types import ModuleType
 
 import numpy as np
 
@@ -144,7 +144,6 @@ class NumPy(Backend):
     xp = xp
     array_types = (np.ndarray,)
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
-    defaults = MappingProxyType({float64: float32, complex128: complex64})
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:

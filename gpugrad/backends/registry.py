@@ -84,21 +84,6 @@ def match_dtypes(kind, operands):
     ]
 
 
-def default_floating(arrays, out, dtype=None):
-    """``out`` in the default dtype if it is floating though none of ``arrays`` is.
-
-    NumPy makes float64 of integers beside Python floats, of quotients and of
-    means. Where the program asked for a ``dtype``, or float64 came in, it stays.
-    """
-    backend = backend_of[type(out)]
-    default = backend.defaults.get(out.dtype)
-    if default is None or dtype is not None:
-        return out
-    if any(type(a) in namespace_of and backend.is_floating(a.dtype) for a in arrays):
-        return out
-    return backend.xp.astype(out, default)
-
-
 def parse_device(device):
     """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as its kind and its index, None if not given."""
     match = re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device) if isinstance(device, str) else None

@@ -1,0 +1,587 @@
+"""Tensor: operators and their operands, value semantics, and what leaves gpugrad."""
+
+import copy
+import enum
+import fractions
+import operator
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gpugrad as gg
+
+BINARY = [
+    operator.add,
+    operator.sub,
+    operator.mul,
+    operator.truediv,
+    operator.pow,
+    operator.lt,
+    operator.le,
+    operator.gt,
+    operator.ge,
+    operator.eq,
+    operator.ne,
+]
+ARITHMETIC = BINARY[:5]
+IN_PLACE = [operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow]
+
+
+def name(function):
+    return function.__name__
+
+
+def leaf(*values, dtype=gg.float32):
+    return gg.tensor(values, dtype=dtype, requires_grad=True)
+
+
+class Color(enum.IntEnum):
+    RED = 2
+
+
+class TestOperands:
+    @pytest.mark.parametrize("op", BINARY, ids=name)
+    @pytest.mark.parametrize(
+        "other",
+        [
+            2,
+            2.0,
+            True,
+            np.float64(2),
+            np.float16(2),
+            np.int64(2),
+            np.uint8(2),
+            np.bool(True),
+            np.longdouble(2),
+            fractions.Fraction(2),
+            Color.RED,
+            np.array([2.0, 3.0], dtype=np.float32),
+            np.array([2, 3]),
+            np.array(2.0, dtype=np.float32),
+        ],
+        ids=lambda x: f"{type(x).__name__}{getattr(x, 'shape', '')}",
+    )
+    def test_either_side(self, op, other):
+        values = np.array([1.5, 2.5], dtype=np.float32)
+        plain = np.asarray(other, dtype=np.float32)
+        for left in (False, True):
+            x = leaf(1.5, 2.5)
+            result = op(other, x) if left else op(x, other)
+            expected = op(plain, values) if left else op(values, plain)
+            assert type(result) is gg.Tensor
+            assert result.dtype == expected.dtype
+            np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-6)
+            if op in ARITHMETIC:
+                result.sum().backward()
+                assert x.grad.dtype == gg.float32
+            else:
+                assert not result.requires_grad
+
+    @pytest.mark.parametrize("kind", [np.float64, np.int64, np.longdouble, float, int, bool])
+    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64], ids=str)
+    def test_scalars_are_weak(self, kind, dtype):
+        x = leaf(1.0, 2.0, dtype=dtype)
+        for y in (x * kind(1), kind(1) * x, x + kind(1), kind(1) / x, x ** kind(1)):
+            assert y.dtype == dtype
+
+    def test_complex_scalar(self):
+        assert (leaf(1.0) * 1j).dtype == gg.complex64
+
+    def test_matmul_with_numpy(self):
+        x, a = leaf(1.0, 2.0), np.array([3.0, 4.0], dtype=np.float32)
+        for y in (x @ a, a @ x):
+            assert type(y) is gg.Tensor
+            x.grad = None
+            y.backward()
+            assert_array_equal(x.grad.numpy(), a)
+
+    def test_numpy_in_place_operator_does_not_detach(self):
+        a = np.ones(2, dtype=np.float32)
+        with pytest.raises(TypeError):
+            a *= leaf(1.0, 2.0)
+        assert_array_equal(a, [1, 1])
+        s = np.float32(3)
+        s *= leaf(1.0, 2.0)
+        assert s.requires_grad
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x: np.add(np.ones(2), x),
+            lambda x: np.exp(x),
+            lambda x: np.sum(x),
+            lambda x: np.mean(x),
+            lambda x: np.concatenate([x, x]),
+            lambda x: np.where(np.array([True, False]), x, 0),
+            lambda x: np.stack([x, x]),
+            lambda x: np.dot(x, x),
+            lambda x: np.array([x, x]),
+        ],
+    )
+    def test_numpy_functions_never_detach(self, function):
+        with pytest.raises((TypeError, RuntimeError)):
+            function(leaf(1.0, 2.0))
+
+    @pytest.mark.parametrize("other", ["2", object(), [1.0, 2.0], None, {}], ids=repr)
+    @pytest.mark.parametrize("op", ARITHMETIC, ids=name)
+    def test_unknown_operands(self, op, other):
+        for args in ((leaf(1.0, 2.0), other), (other, leaf(1.0, 2.0))):
+            with pytest.raises(TypeError, match=f"cannot take a {type(other).__name__}"):
+                op(*args)
+
+    def test_equality_with_something_else(self):
+        x = leaf(1.0, 2.0)
+        assert (x == None) is False  # noqa: E711
+        assert (x != "a") is True
+        assert x in [x]
+
+    def test_ops_without_any_array(self):
+        for call in (lambda: gg.exp(2.0), lambda: gg.add(1, 2), lambda: gg.sum(1.0)):
+            with pytest.raises(TypeError, match="at least one input must be a Tensor or an array"):
+                call()
+
+    def test_ops_take_arrays(self):
+        assert type(gg.exp(np.zeros(2))) is gg.Tensor
+        assert type(gg.add(1.0, np.zeros(2))) is gg.Tensor
+
+    def test_bools(self):
+        a, b = gg.tensor([True, False]), np.array([True, True])
+        assert (a & b).tolist() == [True, False]
+        assert (b | a).tolist() == [True, True]
+        assert (~a).tolist() == [False, True]
+
+    def test_unary(self):
+        x = leaf(-1.0, 2.0)
+        for y, expected in ((-x, [1, -2]), (+x, [-1, 2]), (abs(x), [1, 2])):
+            assert y.requires_grad
+            assert y.tolist() == expected
+        assert (+x).array is not x.array
+
+    def test_shapes_that_do_not_fit(self):
+        with pytest.raises(
+            ValueError, match=r"add: .*float32 \(2,\) on cpu.*float32 \(3,\) on cpu"
+        ):
+            leaf(1.0, 2.0) + leaf(1.0, 2.0, 3.0)
+
+
+class TestDtypes:
+    def test_integers_beside_floats(self):
+        x, i = leaf(1.0, 2.0), gg.tensor([3, 4])
+        for y in (x + i, i + x, x * np.array([1, 2]), gg.where(i > 3, x, i), gg.concat([x, i])):
+            assert y.dtype == gg.float32
+            assert y.requires_grad
+        assert (leaf(1.0, dtype=gg.float16) * i).dtype == gg.float16
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            gg.exp,
+            gg.sqrt,
+            gg.mean,
+            gg.var,
+            lambda i: gg.softmax(i.astype(gg.int16)),
+            lambda i: i / i,
+            lambda i: i / 2,
+            lambda i: 2 / i,
+            lambda i: i * 2.5,
+            lambda i: i**0.5,
+            lambda i: gg.where(i > 1, 1.0, 0.0),
+            lambda i: gg.exp(i[0]),
+            lambda i: i[0] * 2.5,
+            lambda i: (i > 1) * 0.5,
+        ],
+    )
+    def test_floating_results_of_integers_have_the_default_dtype(self, function):
+        for dtype in (gg.int64, gg.int32, gg.uint8):
+            result = function(gg.tensor([1, 2, 3], dtype=dtype))
+            assert result.dtype == gg.float32
+            expected = function(gg.tensor([1, 2, 3], dtype=gg.float64))
+            np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
+
+    def test_float64_that_was_asked_for_stays(self):
+        i = gg.tensor([1, 2, 3])
+        assert i.astype(gg.float64).dtype == gg.float64
+        assert i.to(gg.float64).dtype == gg.float64
+        assert gg.sum(i, dtype=gg.float64).dtype == gg.float64
+        assert (i * np.array([1.0, 2.0, 3.0])).dtype == gg.float64
+        with gg.no_grad():
+            assert gg.exp(leaf(1.0, dtype=gg.float64)).dtype == gg.float64
+
+    def test_integers_stay_integers(self):
+        i = gg.tensor([1, 2, 3])
+        for j in (i + 1, i * i, i**2, -i, i.sum(), i[0], gg.where(i > 1, i, 0)):
+            assert j.dtype == gg.int64
+
+    def test_to(self):
+        x = leaf(1.0, 2.0)
+        assert x.to("cpu") is x
+        assert x.to(gg.float32) is x
+        assert x.to(dtype="float32", device="cpu") is x
+        assert x.to("cpu", gg.float64).dtype == gg.float64
+        assert x.cpu() is x
+        x.to(gg.float64).sum().backward()
+        assert x.grad.dtype == gg.float32
+        with pytest.raises(TypeError, match="object"):
+            x.to(object)
+
+
+class TestValues:
+    """`x += y` and `x[i] = v` replace x's value; nothing else changes."""
+
+    @pytest.mark.parametrize("op", IN_PLACE, ids=name)
+    def test_in_place_operators(self, op):
+        x, y = leaf(1.5, 2.5), leaf(2.0, 3.0)
+        a = x * 1
+        b = op(a, y)
+        assert b is a
+        plain = getattr(operator, op.__name__[1:])
+        expected = plain(x * 1, y)
+        assert_array_equal(a.detach().numpy(), expected.detach().numpy())
+        for one, other in zip(
+            gg.autograd.grad(a.sum(), [x, y]), gg.autograd.grad(expected.sum(), [x, y]), strict=True
+        ):
+            assert_array_equal(one.numpy(), other.numpy())
+
+    def test_nobody_else_sees_a_write(self):
+        x = gg.tensor([1.0, 2.0, 3.0])
+        source = x.array
+        view, detached, flat, same = x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)
+        others = [view, detached, flat, same]
+        before = [t.tolist() for t in others]
+        x += 1
+        x[0] = 9.0
+        x *= 2
+        assert x.tolist() == [18, 6, 8]
+        assert [t.tolist() for t in others] == before
+        assert source.tolist() == [1, 2, 3]
+
+    def test_saved_values_do_not_change(self):
+        x = leaf(1.0, 2.0)
+        y = x * 1
+        z = (y * y).sum()
+        y[0] = 100.0
+        y += 5.0
+        z.backward()
+        assert_array_equal(x.grad.numpy(), [2, 4])
+
+    def test_setitem_gradients(self):
+        x, v = leaf(1.0, 2.0, 3.0), leaf(10.0, 20.0)
+        y = x * 2
+        y[1:] = v * 3
+        y[0] = y[0] * 5
+        (y * gg.tensor([1.0, 2.0, 3.0])).sum().backward()
+        assert_array_equal(x.grad.numpy(), [10, 0, 0])
+        assert_array_equal(v.grad.numpy(), [6, 9])
+
+    def test_setitem_of_a_repeated_index(self):
+        v = leaf(1.0, 2.0, 3.0)
+        y = gg.zeros(2)
+        y[[0, 0, 1]] = v
+        assert y.tolist() == [2, 3]
+        y.sum().backward()
+        assert_array_equal(v.grad.numpy(), [0, 1, 1])
+
+    def test_setitem_makes_a_constant_require_grad(self):
+        y, v = gg.zeros(2), leaf(3.0)
+        y[1] = v[0]
+        assert y.requires_grad
+        y.sum().backward()
+        assert v.grad.item() == 1
+
+    def test_setitem_keys_and_values(self):
+        a = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+        for key, value in [
+            (1, 5.0),
+            ((slice(None), 2), [1.0, 2.0, 3.0]),
+            (..., np.arange(4)),
+            ([0, 2], gg.ones((2, 4))),
+            (a > 5, 0),
+            (gg.tensor([0, 1]), 7),
+            ((gg.tensor([0, 1]), [2, 3]), np.float64(7)),
+            (np.int64(1), 2),
+        ]:
+            x = gg.tensor(a)
+            x[key] = value
+            expected = a.copy()
+            raw = (
+                tuple(k.array if isinstance(k, gg.Tensor) else k for k in key)
+                if (isinstance(key, tuple))
+                else (key.array if isinstance(key, gg.Tensor) else key)
+            )
+            expected[raw] = value.array if isinstance(value, gg.Tensor) else value
+            assert_array_equal(x.numpy(), expected)
+            assert x.dtype == gg.float32
+
+    def test_leaf_is_written_only_under_no_grad(self):
+        x = leaf(1.0, 2.0)
+        for write in (lambda: operator.iadd(x, 1), lambda: operator.setitem(x, 0, 5.0)):
+            with pytest.raises(RuntimeError, match=r"leaf .* no_grad\(\)"):
+                write()
+        node = x.node
+        with gg.no_grad():
+            x -= 1
+            x[0] = 7.0
+        assert x.tolist() == [7, 1]
+        assert x.node is node
+        assert x.is_leaf
+        (x * x).sum().backward()
+        assert_array_equal(x.grad.numpy(), [14, 2])
+
+    def test_in_place_result_must_fit(self):
+        x, i = gg.ones(2), gg.tensor([1, 2])
+        with pytest.raises(ValueError, match=r"\+=: the result, float32 \(3, 2\).*does not fit"):
+            x += gg.ones((3, 2))
+        with pytest.raises(ValueError, match=r"/=: the result, float32.*x = x / y"):
+            i /= 2
+        assert i.tolist() == [1, 2]
+
+    def test_integers_hold_no_gradient(self):
+        i = gg.tensor([1, 2])
+        with pytest.raises(TypeError, match="int64 holds no gradient"):
+            i[0] = leaf(1.0)[0]
+        i[0] = 5
+        assert i.tolist() == [5, 2]
+
+    def test_detach_and_copies(self):
+        x = leaf(1.0, 2.0)
+        d = x.detach()
+        assert not d.requires_grad
+        assert d.array is x.array
+        assert (+x).requires_grad
+
+
+class TestIndexing:
+    @pytest.mark.parametrize(
+        "key",
+        [
+            0,
+            -1,
+            slice(None, None, 2),
+            None,
+            ...,
+            True,
+            np.True_,
+            (0, 1),
+            (slice(None), -1),
+            (..., None, 0),
+            [0, 2],
+            [],
+            ([0, 1], [1, 2]),
+            np.array([2, 0]),
+            np.array([True, False, True]),
+            np.int64(1),
+            (np.int64(1), slice(0, 2)),
+        ],
+        ids=repr,
+    )
+    def test_as_numpy(self, key):
+        a = np.arange(12.0).reshape(3, 4)
+        x = gg.tensor(a, requires_grad=True)
+        y = x[key]
+        assert_array_equal(y.detach().numpy(), a[key])
+        y.sum().backward()
+        expected = np.zeros_like(a)
+        np.add.at(expected, key, 1.0)
+        assert_array_equal(x.grad.numpy(), expected)
+
+    def test_tensor_keys(self):
+        a = np.arange(12.0).reshape(3, 4)
+        x = gg.tensor(a)
+        assert_array_equal(x[gg.tensor([2, 0])].numpy(), a[[2, 0]])
+        assert_array_equal(x[x > 5].numpy(), a[a > 5])
+        assert_array_equal(x[gg.tensor(1)].numpy(), a[1])
+        assert_array_equal(x[gg.tensor(0) : gg.tensor(2)].numpy(), a[0:2])
+
+    def test_errors(self):
+        x = gg.ones((2, 3))
+        with pytest.raises(IndexError, match="getitem: index 5 is out of bounds"):
+            x[5]
+        with pytest.raises(IndexError, match="getitem"):
+            x[0, 0, 0]
+        with pytest.raises(IndexError, match="getitem"):
+            x[1.5]
+        with pytest.raises(TypeError, match="index: cannot take a str"):
+            x["a"]
+
+
+class TestLeaving:
+    def test_numpy_shares_memory(self):
+        x = gg.tensor([1.0, 2.0])
+        assert np.shares_memory(x.numpy(), x.array)
+        assert np.shares_memory(np.asarray(x), x.array)
+        assert np.asarray(x, dtype=np.float64).dtype == np.float64
+        assert not np.shares_memory(np.array(x), x.array)
+        assert np.shares_memory(np.from_dlpack(x), x.array)
+
+    @pytest.mark.parametrize(
+        "leave",
+        [
+            lambda x: x.numpy(),
+            np.asarray,
+            np.from_dlpack,
+            np.array,
+            lambda x: np.asarray([x, x]),
+            lambda x: gg.asarray([x, x]),
+            lambda x: gg.tensor([x[0], 1.0]),
+        ],
+    )
+    def test_refused_while_grad_is_required(self, leave):
+        x = leaf(1.0, 2.0)
+        for t in (x, x * 2):
+            with pytest.raises(RuntimeError, match=r"requires grad.*detach\(\)"):
+                leave(t)
+            leave(t.detach())
+
+    def test_item(self):
+        for value, kind in ((1.5, float), (3, int), (True, bool), (1j, complex)):
+            item = gg.tensor(value).item()
+            assert item == value
+            assert type(item) is kind
+        assert gg.tensor([[2.0]]).item() == 2
+        assert leaf(2.0).item() == 2
+        with pytest.raises(ValueError, match="2 elements, not 1"):
+            leaf(1.0, 2.0).item()
+        with pytest.raises(ValueError, match="0 elements"):
+            gg.zeros(0).item()
+
+    def test_tolist(self):
+        assert gg.tensor([[1.0, 2.0]]).tolist() == [[1.0, 2.0]]
+        assert gg.tensor(1).tolist() == 1
+        assert leaf(1.0).tolist() == [1.0]
+
+    def test_python_numbers(self):
+        assert float(gg.tensor(1.5)) == 1.5
+        assert int(gg.tensor([2.7])) == 2
+        assert complex(gg.tensor(1.0)) == 1
+        assert [10, 20][gg.tensor(1)] == 20
+        for t in (gg.tensor(1.0), gg.tensor([1])):
+            with pytest.raises(TypeError, match="0-d integer tensor"):
+                operator.index(t)
+        with pytest.raises(ValueError, match="2 elements"):
+            float(gg.ones(2))
+
+    def test_truth_value(self):
+        assert gg.tensor(1.0)
+        assert not gg.tensor([0])
+        for t in (gg.ones(2), gg.zeros(0)):
+            with pytest.raises(ValueError, match="no single truth value; use any or all"):
+                bool(t)
+
+    def test_len_and_iter(self):
+        x = leaf(1.0, 2.0)
+        assert len(x) == 2
+        first, second = x
+        (first * second).backward()
+        assert_array_equal(x.grad.numpy(), [2, 1])
+        assert [len(row) for row in gg.ones((2, 3))] == [3, 3]
+        assert list(gg.zeros((0, 3))) == []
+        for function in (len, iter):
+            with pytest.raises(TypeError, match="0-d tensor"):
+                function(gg.tensor(1.0))
+
+    def test_membership(self):
+        assert 2.0 in gg.tensor([1.0, 2.0])
+        assert 3.0 not in gg.tensor([1.0, 2.0])
+
+
+class TestState:
+    def test_properties(self):
+        x = gg.zeros((2, 3), dtype=gg.float16)
+        assert (x.shape, x.ndim, x.size, x.dtype, x.device) == ((2, 3), 2, 6, gg.float16, "cpu")
+        assert type(x.shape) is tuple
+        assert isinstance(x.array, np.ndarray)
+        assert hash(x) != hash(gg.zeros((2, 3)))
+
+    def test_requires_grad(self):
+        x = gg.ones(2)
+        assert not x.requires_grad
+        assert x.requires_grad_() is x
+        assert x.requires_grad
+        x.requires_grad = False
+        assert not x.requires_grad
+        y = x.requires_grad_() * 2
+        assert y.requires_grad_() is y
+        with pytest.raises(ValueError, match=r"result of multiply, not a leaf.*detach\(\)"):
+            y.requires_grad_(False)
+
+    @pytest.mark.parametrize("dtype", [gg.int64, gg.bool, gg.uint8], ids=str)
+    def test_only_floating_tensors_require_grad(self, dtype):
+        with pytest.raises(TypeError, match=f"not {dtype}; use astype"):
+            gg.ones(2, dtype=dtype).requires_grad_()
+        with pytest.raises(TypeError, match="floating"):
+            gg.ones(2, dtype=dtype, requires_grad=True)
+
+    def test_integer_results_do_not_require_grad(self):
+        x = leaf(1.0, 2.0)
+        for y in (x.astype(gg.int64), x > 1, gg.argmax(x)):
+            assert not y.requires_grad
+
+    def test_setting_grad(self):
+        x = leaf(1.0, 2.0)
+        x.grad = gg.ones(2)
+        (x * 2).sum().backward()
+        assert_array_equal(x.grad.numpy(), [3, 3])
+        for wrong in (gg.ones(3), gg.ones(2, dtype=gg.float64), np.ones(2, dtype=np.float32)):
+            with pytest.raises(ValueError, match=r"grad: must be a tensor of shape \(2,\)"):
+                x.grad = wrong
+        with pytest.raises(ValueError, match="does not require grad"):
+            gg.ones(2).grad = gg.ones(2)
+
+    def test_repr(self):
+        x = gg.tensor([1.0, 2.0])
+        assert repr(x) == "tensor([1., 2.])"
+        assert repr(x.requires_grad_()) == "tensor([1., 2.], requires_grad=True)"
+        assert repr(x * 2) == "tensor([2., 4.], grad_fn=<multiply>)"
+        assert repr(gg.tensor(1)) == "tensor(1)"
+        assert len(repr(gg.zeros(100_000))) < 200
+        assert f"{gg.tensor(1.25):.1f}" == "1.2"
+        assert f"{gg.tensor([1.0])}" == "tensor([1.])"
+
+    def test_no_attributes_of_ones_own(self):
+        with pytest.raises(AttributeError):
+            gg.ones(2).name = "x"
+
+
+class TestCopies:
+    @pytest.mark.parametrize(
+        "copied", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))], ids=["copy", "pickle"]
+    )
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    def test_deepcopy_and_pickle(self, copied, requires_grad):
+        x = gg.tensor([1.0, 2.0], dtype=gg.float16, requires_grad=requires_grad)
+        y = copied(x)
+        assert type(y) is gg.Tensor
+        assert_array_equal(y.detach().numpy(), [1, 2])
+        assert (y.dtype, y.requires_grad) == (gg.float16, requires_grad)
+        assert not np.shares_memory(x.array, y.array)
+        assert y.node is None or y.node is not x.node
+
+    def test_shared_tensor_stays_shared(self):
+        x = leaf(1.0)
+        a, b = copy.deepcopy([x, x])
+        assert a is b
+
+    def test_results_are_refused(self):
+        for function in (copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match=r"result of multiply.*detach\(\)"):
+                function(leaf(1.0) * 2)
+        assert copy.deepcopy((leaf(1.0) * 2).detach()).tolist() == [2]
+
+
+class TestMethods:
+    def test_reshape_and_transposes(self):
+        x = gg.tensor(np.arange(6.0).reshape(2, 3))
+        assert x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.reshape(3, -1).shape == (3, 2)
+        assert x.reshape(-1).shape == (6,)
+        assert x.T.shape == x.mT.shape == (3, 2)
+        with pytest.raises(ValueError, match="T: needs 2 axes, not 3"):
+            _ = gg.ones((2, 3, 4)).T
+        assert gg.ones((2, 3, 4)).mT.shape == (2, 4, 3)
+
+    def test_ops_as_methods(self):
+        x = gg.tensor([1.0, -2.0])
+        for function in "abs clip cos exp relu sigmoid sign sin softmax sum tanh mean".split():
+            result = getattr(x, function)()
+            assert_array_equal(result.numpy(), getattr(gg, function)(x).numpy())
