@@ -46,6 +46,7 @@ from .creation import (  # noqa: E402
     zeros,
     zeros_like,
 )
+from .io import load, save  # noqa: E402
 from .ops import *  # noqa: E402, F403
 from .ops import operators as _operators  # noqa: E402
 from .random import manual_seed  # noqa: E402

@@ -4,7 +4,7 @@ from .registry import backend_of
 
 
 def placed_like(value, like):
-    """The array ``value`` in the library, dtype and on the device of ``like``; a copy only if needed."""
+    """``value`` as an array of the library, dtype and device of ``like``; a copy only if needed."""
     backend = backend_of[type(like)]
     device = backend.device(like)
     if type(value) is type(like):

@@ -23,7 +23,7 @@ class TensorDataset:
         shapes = [x.shape for x in self.tensors]
         if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
             raise ValueError(
-                f"TensorDataset: needs tensors (n, ...) of one length n, but the shapes are {shapes}"
+                f"TensorDataset: needs tensors (n, ...) of one length n, but they are {shapes}"
             )
 
     def __len__(self) -> int:
@@ -43,10 +43,7 @@ class TensorDataset:
             else:
                 dtype = arg
         return TensorDataset(
-            *[
-                x.to(device=device, dtype=dtype if _is_floating(x) else None)
-                for x in self.tensors
-            ]
+            *[x.to(device=device, dtype=dtype if _is_floating(x) else None) for x in self.tensors]
         )
 
     def __repr__(self) -> str:
@@ -65,7 +62,7 @@ class DataLoader:
         ``__len__`` and ``__getitem__(i)`` that returns a tensor, array or number, or a
         tuple of these; its samples are stacked.
     shuffle: a new order in each epoch, which depends on ``seed`` and ``epoch`` only.
-    seed: an int of at least 0; None takes one from the default generator, which
+    seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
     drop_last: leave out a last batch smaller than the others.
     device: where to move each batch; by default it stays where the data set is.
@@ -96,7 +93,9 @@ class DataLoader:
         self.dataset = dataset
         self.batch_size = batch_size
         self.shuffle = shuffle
-        self.seed = integers(0, 1 << 62).item() if shuffle and seed is None else seed
+        if seed is None:
+            seed = integers(0, 1 << 62).item() if shuffle else 0
+        self.seed = seed
         self.drop_last = drop_last
         self.device = device
         self.epoch = 0
@@ -127,10 +126,11 @@ def _cut_tensors(dataset, order, keys):
     arrays = [x.array for x in dataset.tensors]
     orders = [None if order is None else _index_for(a, order.array) for a in arrays]
     for key in keys:
-        yield [
-            _tensor(a[key, ...] if o is None else namespace_of[type(a)].take(a, o[key], axis=0), None)
+        batch = [
+            a[key, ...] if o is None else namespace_of[type(a)].take(a, o[key], axis=0)
             for a, o in zip(arrays, orders, strict=True)
         ]
+        yield [_tensor(array, None) for array in batch]
 
 
 def _index_for(array, index):

@@ -101,7 +101,7 @@ def labelled_images(
     images, labels = read_idx(images_path), read_idx(labels_path)
     if images.ndim != 3 or images.dtype != uint8:
         raise ValueError(
-            f"{images_path} holds {images.dtype} {images.shape}, not uint8 images (n, rows, columns)"
+            f"{images_path} holds {images.dtype} {images.shape}, not uint8 images (n, rows, cols)"
         )
     if labels.ndim != 1 or labels.dtype != uint8 or len(labels) != len(images):
         raise ValueError(

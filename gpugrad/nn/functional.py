@@ -4,10 +4,10 @@ from typing import Any
 
 from ..autograd.operation import _tensor
 from ..backends import backend_of, namespace_of
+from ..ops.elementwise import tanh
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
-from ..ops.elementwise import tanh
 from ..ops.reductions import sum as _sum
 from ..random import Generator
 from ..tensor import Tensor

@@ -78,7 +78,7 @@ class Sigmoid(Module):
 
 
 class Dropout(Module):
-    """In training, each element is 0 with probability ``p`` and the others scaled by ``1 / (1 - p)``.
+    """In training, zeros with probability ``p``, and the other elements scaled by ``1 / (1 - p)``.
 
     generator: of the mask, on the input's device; by default that device's own.
     """
@@ -96,7 +96,7 @@ class Dropout(Module):
 
 
 class Flatten(Module):
-    """One axis in place of the axes from ``start_dim`` to ``end_dim``; the first, of samples, stays."""
+    """One axis instead of those from ``start_dim`` to ``end_dim``, by default all but the first."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim = start_dim

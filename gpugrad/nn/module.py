@@ -49,22 +49,26 @@ class Module:
     training = True
     _buffer_names: Mapping[str, bool] = {}  # name: whether it is persistent
 
-    forward: Callable[..., Any]
-    __call__: Callable[..., Any]
+    def _no_forward(self, *inputs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} defines no forward")
+
+    # A call is forward itself: to pass *args and **kwargs on would double its cost.
+    forward: Callable[..., Any] = _no_forward
+    __call__: Callable[..., Any] = _no_forward
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        # A call is forward itself: passing *args and **kwargs on would double its cost.
-        if hasattr(cls, "forward"):
-            cls.__call__ = cls.forward
+        cls.__call__ = cls.forward  # type: ignore[method-assign]
 
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         """Make ``tensor``, which is not trained, an attribute that moves with the model.
 
         persistent: whether it is part of the `state_dict`.
         """
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"register_buffer: {name} must be a Tensor, not {type(tensor).__name__}")
+        if not isinstance(tensor, Tensor) or isinstance(tensor, Parameter):
+            raise TypeError(
+                f"register_buffer: {name} must be a Tensor, not a {type(tensor).__name__}"
+            )
         if not name.isidentifier() or (hasattr(self, name) and name not in self._buffer_names):
             raise ValueError(f"register_buffer: {name!r} is taken, or cannot name an attribute")
         self._buffer_names = {**self._buffer_names, name: bool(persistent)}
@@ -249,9 +253,9 @@ class Module:
 
 
 def overwrite(tensor, values):
-    """Give ``tensor`` the values of a raw array or a number; in place if it is a leaf with a gradient.
+    """Give ``tensor`` the values of a raw array or a number, in place if it is a leaf.
 
-    A graph that saved the old values in place of which these come will raise.
+    Backward through a graph that saved a leaf's old values raises afterwards.
     """
     array = tensor.array
     backend = backend_of[type(array)]

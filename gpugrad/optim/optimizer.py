@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..autograd.graph import writes
-from ..autograd.operation import _tensor
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor

@@ -1,0 +1,122 @@
+"""Tensors in files, in the safetensors format, by the ``safetensors`` library."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from .backends import backend_of
+from .creation import tensor
+from .tensor import Tensor
+
+# The dtypes that arrays here and the format share, with its names.
+_DTYPES = {
+    "bool": "BOOL",
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    "complex64": "C64",
+}
+
+
+def save(
+    tensors: Mapping[str, Tensor],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
+    """Write tensors by name, as `nn.Module.state_dict` gives them, into one file.
+
+    metadata: text by name, for `load_metadata`.
+
+    An old file is replaced once the new one is complete on the disk: whatever goes
+    wrong or interrupts, it is there. Raises TypeError for what the format does not
+    hold, complex128 among it, OSError where the file cannot be written.
+    """
+    library = _safetensors("save")
+    arrays = {name: _host_array(name, x) for name, x in tensors.items()}
+    metadata = dict(metadata or {})
+    for name, text in metadata.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TypeError(f"save: metadata is text by name, not {name!r}: {text!r}")
+    _replace_file(path, library.numpy.save(arrays, metadata=metadata or None))
+
+
+def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, Tensor]:
+    """The tensors in a safetensors file by name, on ``device``, by default the CPU.
+
+    Raises FileNotFoundError where there is no file, ValueError where it is
+    truncated, of another kind, or has a dtype that arrays here do not.
+    """
+    tensors = {}
+    with _opened("load", path) as file:
+        for name in file.keys():  # noqa: SIM118  it is no mapping
+            dtype = file.get_slice(name).get_dtype()
+            if dtype not in _DTYPES.values():
+                raise ValueError(
+                    f"load: {name} in {path} is {dtype}, which arrays here have not; "
+                    f"convert it to F32 where it was saved"
+                )
+            tensors[name] = tensor(file.get_tensor(name), device=device)
+    return tensors
+
+
+def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The metadata in a safetensors file; raises as `load`."""
+    with _opened("load_metadata", path) as file:
+        return file.metadata() or {}
+
+
+def _safetensors(name):
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise ImportError(
+            f"{name}: needs the safetensors library; install safetensors, or gpugrad[examples]"
+        ) from error
+    return safetensors
+
+
+def _host_array(name, x):
+    if not isinstance(name, str) or name == "__metadata__":
+        raise TypeError(f"save: {name!r} cannot be the name of a tensor")
+    if not isinstance(x, Tensor):
+        raise TypeError(f"save: {name} must be a Tensor, not {type(x).__name__}")
+    host = backend_of[type(x.array)].to_numpy(x.array)
+    if host.dtype.name not in _DTYPES:
+        raise TypeError(f"save: {name} is {host.dtype}, which the format has not; use astype")
+    # The library reads memory in order, whatever the strides.
+    return host if host.flags.c_contiguous else host.copy()
+
+
+@contextmanager
+def _opened(name: str, path: Any) -> Iterator[Any]:
+    library = _safetensors(name)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"{name}: there is no file {os.fspath(path)}")
+    try:
+        with library.safe_open(path, framework="np") as file:
+            yield file
+    except library.SafetensorError as error:
+        raise ValueError(
+            f"{name}: {os.fspath(path)} is truncated, or not a safetensors file ({error})"
+        ) from None
+
+
+def _replace_file(path, data):
+    """Put ``data`` into a file at ``path``: all of it at once, or nothing."""
+    path = os.path.realpath(path)  # a link stays one
+    if not os.path.isdir(os.path.dirname(path)):
+        raise FileNotFoundError(f"save: there is no directory {os.path.dirname(path)}; create it")
+    temporary = f"{path}.{os.urandom(4).hex()}.tmp"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
