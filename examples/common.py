@@ -1,0 +1,81 @@
+"""What the example programs share: their command line, the choice of a device, pictures."""
+
+import argparse
+from pathlib import Path
+
+import gpugrad
+
+try:
+    import safetensors  # noqa: F401  gpugrad needs it to save and load
+    from matplotlib.figure import Figure
+    from tqdm import tqdm
+except ImportError as error:
+    raise SystemExit(f'{error}; install what is missing: pip install "gpugrad[examples]"') from None
+
+
+class Parser(argparse.ArgumentParser):
+    """A command line with ``--device`` and ``--seed``, and errors of one line."""
+
+    def __init__(self, description):
+        super().__init__(description=description.split("\n\n")[0], allow_abbrev=False)
+        self.add_argument("--device", default="auto", help="auto (default), cpu, cuda or cuda:N")
+        self.add_argument("--seed", type=whole, default=0, help="default 0")
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
+
+    def parse_args(self, *args):
+        """As always, then with ``auto`` replaced by the device it stands for, which is said."""
+        options = super().parse_args(*args)
+        why = "asked for"
+        if options.device == "auto":
+            problem = gpugrad.cuda.why_not()
+            options.device = "cpu" if problem else "cuda"
+            why = problem or "a GPU is there"
+        try:
+            gpugrad.zeros(1, device=options.device)
+        except (RuntimeError, ValueError) as error:
+            self.error(f"--device {options.device}: {str(error).removeprefix('zeros: ')}")
+        print(f"device: {options.device} ({why})")
+        return options
+
+
+def whole(text):
+    """An int of at least 0, from the command line."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{value} is less than 0")
+    return value
+
+
+def positive(text):
+    """An int of at least 1, from the command line."""
+    value = whole(text)
+    if value == 0:
+        raise argparse.ArgumentTypeError("0 is not enough")
+    return value
+
+
+def progress_bar(steps):
+    """A bar on standard error; its ``write`` prints a line above it."""
+    return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
+
+
+def two_panels():
+    """A figure and its two axes, drawn without a screen."""
+    figure = Figure(figsize=(10.4, 3.8), dpi=120, layout="constrained")
+    axes = figure.subplots(1, 2)
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(alpha=0.25)
+    return figure, axes
+
+
+def save_figure(figure, path):
+    """Write a figure in the format of the path's suffix; an older file stays until it is done."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    figure.savefig(part, format=path.suffix[1:])
+    part.replace(path)
+    print(f"picture: {path}")

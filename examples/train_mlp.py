@@ -1,0 +1,241 @@
+"""Train a multilayer perceptron on images of digits or clothes, on a CPU or a GPU.
+
+    python examples/train_mlp.py --device auto
+    python examples/train_mlp.py --dataset fashion-mnist --data-dir path/to/its/files
+
+Prints loss and accuracy per epoch, and writes the weights and a picture of the
+learning curves. The weights are saved after every epoch; with --resume, and the
+other options as they were, a run that was interrupted ends as it would have ended.
+"""
+
+import argparse
+import json
+import math
+import tempfile
+import warnings
+from pathlib import Path
+
+from common import Parser, positive, progress_bar, save_figure, two_panels
+
+import gpugrad
+from gpugrad import data, nn, optim
+from gpugrad.io import load_metadata
+
+BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
+CLASSES = 10  # in each of them
+
+
+def options_from_command_line(parser):
+    add = parser.add_argument
+    add(
+        "--dataset",
+        choices=BATCH_SIZE,
+        default="digits",
+        help="default digits, built in",
+    )
+    add("--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist")
+    add(
+        "--hidden",
+        type=positive,
+        nargs="+",
+        default=[256, 128],
+        help="sizes, default 256 128",
+    )
+    add("--epochs", type=positive, default=20, help="in all, default 20")
+    add("--batch-size", type=positive, help="default 128, for digits 32")
+    add("--lr", type=number, default=0.1, help="default 0.1, falls to 0 along a cosine")
+    add("--momentum", type=number, default=0.9, help="default 0.9")
+    add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
+    add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
+    add("--save", type=Path, help="weights, default runs/DATASET.safetensors")
+    add("--resume", type=Path, help="go on from weights saved before")
+    add("--plot", type=Path, help="learning curves, default runs/DATASET.png")
+    options = parser.parse_args()
+    options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
+    options.save = options.save or Path("runs", f"{options.dataset}.safetensors")
+    options.plot = options.plot or Path("runs", f"{options.dataset}.png")
+    return options
+
+
+def number(text):
+    """A finite float of at least 0, from the command line."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
+    return value
+
+
+def check_outputs(options):
+    """Raise before the training what would else be found out after it."""
+    if options.plot.suffix not in (".pdf", ".png", ".svg"):
+        raise ValueError(f"--plot {options.plot}: the name must end in .pdf, .png or .svg")
+    if options.plot == options.save:
+        raise ValueError(f"--plot and --save both name {options.save}")
+    for path in (options.save, options.plot):
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder; give the name of a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+
+
+def load(options):
+    """The training and the test set on the device, pixels standardised by the training set's."""
+    if options.dataset == "digits":
+        train, test = data.digits()
+    elif options.data_dir is None:
+        raise ValueError(f"--dataset {options.dataset} needs --data-dir, the folder of its files")
+    else:
+        train, test = data.idx_dataset(options.data_dir, CLASSES)
+    if not len(train) or not len(test):
+        raise ValueError(f"--data-dir {options.data_dir}: the files hold no images")
+    mean, deviation = train.tensors[0].mean(), gpugrad.sqrt(train.tensors[0].var())
+    return (
+        data.TensorDataset((images - mean) / deviation, labels).to(
+            options.device, getattr(gpugrad, options.dtype)
+        )
+        for images, labels in (train.tensors, test.tensors)
+    )
+
+
+def build(options, pixels):
+    """The model, from ``--seed``, and its optimizer."""
+    gpugrad.manual_seed(options.seed)
+    # Made on the CPU, so that a seed starts the same on every device.
+    model = nn.MLP(pixels, [*options.hidden, CLASSES], dtype=getattr(gpugrad, options.dtype))
+    model.to(options.device)
+    optimizer = optim.SGD(
+        model.parameters(),
+        lr=options.lr,
+        momentum=options.momentum,
+        weight_decay=options.weight_decay,
+    )
+    return model, optimizer
+
+
+def train_epoch(model, optimizer, loader, options, progress):
+    """One pass through the training set."""
+    loss = nn.CrossEntropyLoss()
+    start = loader.epoch
+    for i, (images, labels) in enumerate(loader):
+        done = (start + i / len(loader)) / options.epochs
+        optimizer.param_groups[0]["lr"] = options.lr * (1 + math.cos(math.pi * done)) / 2
+        optimizer.zero_grad()
+        loss(model(images), labels).backward()
+        optimizer.step()
+        progress.update()
+
+
+@gpugrad.no_grad()
+def evaluate(model, dataset):
+    """Mean loss and the share of right answers."""
+    loss = right = 0
+    for images, labels in data.DataLoader(dataset, batch_size=1000):
+        logits = model(images)
+        loss += nn.functional.cross_entropy(logits, labels, reduction="sum").item()
+        right += (logits.argmax(axis=1) == labels).sum().item()
+    return loss / len(dataset), right / len(dataset)
+
+
+def save(model, optimizer, history, options):
+    """Write the weights under the model's names for them, and until the last epoch the momentum."""
+    tensors = model.state_dict()
+    if len(history) < options.epochs:
+        names = list(tensors)
+        for i, state in optimizer.state_dict()["state"].items():
+            tensors[f"momentum.{names[i]}"] = state["momentum_buffer"]
+    about = json.dumps({"dataset": options.dataset, "history": history})
+    gpugrad.save(tensors, options.save, metadata={"train_mlp": about})
+
+
+def resume(model, optimizer, options):
+    """Take over a file of `save`, or another's weights; returns the history."""
+    path = options.resume
+    tensors = gpugrad.load(path)
+    momentum = {k: tensors.pop(k) for k in list(tensors) if k.startswith("momentum.")}
+    about = json.loads(load_metadata(path).get("train_mlp", "{}"))
+    dataset, history = about.get("dataset", options.dataset), about.get("history", [])
+
+    sizes = [x.shape[0] for x in tensors.values() if x.ndim == 2]
+    if sizes != [*options.hidden, CLASSES]:
+        raise ValueError(f"--resume {path}: layers of {sizes}, not {[*options.hidden, CLASSES]}")
+    if dataset != options.dataset:
+        raise ValueError(f"--resume {path}: trained on {dataset}, not on {options.dataset}")
+    if len(history) >= options.epochs:
+        raise ValueError(
+            f"--resume {path}: has had {len(history)} epochs; give more than that as --epochs"
+        )
+    model.load_state_dict(tensors)
+    if momentum and options.momentum:
+        state = optimizer.state_dict()
+        for i, (name, _) in enumerate(model.named_parameters()):
+            state["state"][i] = {"momentum_buffer": momentum[f"momentum.{name}"]}
+        optimizer.load_state_dict(state)
+    return history
+
+
+def draw(history, options):
+    """Loss and accuracy of both sets over the epochs."""
+    figure, axes = two_panels()
+    epochs = range(1, len(history) + 1)
+    columns = list(zip(*history, strict=True))
+    for ax, quantity, train, test in (
+        (axes[0], "loss", columns[0], columns[2]),
+        (axes[1], "accuracy", columns[1], columns[3]),
+    ):
+        ax.plot(epochs, train, ".-", label=f"training, final {train[-1]:.4f}")
+        ax.plot(epochs, test, ".-", label=f"test, final {test[-1]:.4f}")
+        ax.set(xlabel="epoch", ylabel=quantity)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.legend(frameon=False)
+    axes[0].set_yscale("log")
+    layers = "-".join(map(str, options.hidden))
+    figure.suptitle(f"{options.dataset}, MLP with hidden layers {layers}")
+    save_figure(figure, options.plot)
+
+
+def fit(model, optimizer, train, test, history, options):
+    """Train until ``history`` has a row for each epoch, saving after every one."""
+    # An overflow shows in the loss, and is an error there.
+    warnings.simplefilter("ignore", RuntimeWarning)
+    loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
+    loader.epoch = len(history)  # decides the order of the images, with the seed
+    with progress_bar((options.epochs - len(history)) * len(loader)) as progress:
+        while len(history) < options.epochs:
+            train_epoch(model, optimizer, loader, options, progress)
+            row = *evaluate(model, train), *evaluate(model, test)
+            if not math.isfinite(row[0]):
+                raise FloatingPointError(f"the training loss is {row[0]}; try a smaller --lr")
+            history.append(row)
+            save(model, optimizer, history, options)
+            progress.write(
+                f"epoch {len(history):{len(str(options.epochs))}}/{options.epochs}   "
+                f"training loss {row[0]:.4f} accuracy {row[1]:.4f}   "
+                f"test loss {row[2]:.4f} accuracy {row[3]:.4f}"
+            )
+
+
+def main():
+    parser = Parser(__doc__)
+    options = options_from_command_line(parser)
+    try:
+        train, test = load(options)
+        model, optimizer = build(options, pixels=train.tensors[0].shape[1])
+        history = resume(model, optimizer, options) if options.resume else []
+        check_outputs(options)
+    except (OSError, ValueError, RuntimeError) as error:
+        parser.error(" ".join(str(error).split()))
+    print(f"{options.dataset}: {len(train)} training and {len(test)} test images")
+    try:
+        fit(model, optimizer, train, test, history, options)
+        print(f"weights: {options.save}")
+        draw(history, options)
+    except KeyboardInterrupt:
+        saved = f"; to go on, add --resume {options.save}" if history else ""
+        parser.exit(130, f"{parser.prog}: interrupted{saved}\n")
+    except (OSError, FloatingPointError, MemoryError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
+
+
+if __name__ == "__main__":
+    main()
