@@ -65,26 +65,22 @@ def prepare(library, net):
 
 def _gpugrad(net):
     import gpugrad
-    from gpugrad.autograd.graph import writes
+    from gpugrad import nn, optim
 
     x, y, values = data(net)
     x, y = gpugrad.asarray(x), gpugrad.asarray(y)
-    parameters = [gpugrad.tensor(value, requires_grad=True) for value in values]
-    loss_of = gpugrad.mse if net.regression else gpugrad.cross_entropy
+    model = nn.MLP(net.sizes[0], net.sizes[1:], activation=nn.ReLU)
+    with gpugrad.no_grad():
+        for parameter, value in zip(model.parameters(), values, strict=True):
+            parameter[...] = value
+    loss_of = nn.MSELoss() if net.regression else nn.CrossEntropyLoss()
+    optimizer = optim.SGD(model.parameters(), lr=LR)
 
     def step():
-        for p in parameters:
-            p.grad = None
-        out = x
-        for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
-            out = gpugrad.relu(gpugrad.linear(out, w, b))
-        loss = loss_of(gpugrad.linear(out, *parameters[-2:]), y)
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
         loss.backward()
-        for p in parameters:
-            g = p.grad.array
-            g *= LR
-            p.array -= g
-        writes.note([(p.node, id(p.array)) for p in parameters])
+        optimizer.step()
         return loss
 
     return step
