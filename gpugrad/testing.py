@@ -2,11 +2,11 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from .autograd import grad
-from .autograd.operation import _tensor
+from .autograd.call import wrap
 from .backends import adopt, backend_of, namespace_of
 from .backends.numpy import float64
 from .creation import asarray
@@ -163,7 +163,7 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
             total += [w * v for w, v in zip(weight, _flat(y)[0], strict=True)]
         return sum(total)
 
-    gradients: Sequence[Tensor | None] = [None] * len(wanted)
+    gradients = [None] * len(wanted)
     recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
     if recorded:  # second derivatives may all be zero, without a graph
         gradients = grad(
@@ -225,7 +225,7 @@ def _from_list(values, like, requires_grad):
     """A new tensor of ``values`` in the shape, dtype, library and device of ``like``."""
     backend = backend_of[type(like.array)]
     array = backend.asarray(values, dtype=like.dtype, device=backend.device(like.array))
-    result = _tensor(backend.xp.reshape(array, like.shape), None)
+    result = wrap(backend.xp.reshape(array, like.shape), None)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -249,8 +249,8 @@ def _tolerance(x):
 
 def _position(flat, shape):
     """The index of the element number ``flat`` of an array of ``shape``."""
-    index: list[int] = []
+    index = ()
     for n in reversed(shape):
-        index.insert(0, flat % n)
+        index = (flat % n, *index)
         flat //= n
-    return tuple(index)
+    return index

@@ -357,7 +357,7 @@ def _setitem_samples():
     i = np.asarray
     whole = indexing(lambda key: S(A(3, 4), A(*_taken(key)), key=key))
     scalar = indexing(lambda key: S(A(3, 4), A(), key=key))
-    return [
+    samples = [
         *whole,
         *scalar,
         S(A(3, 4), 2.0, key=(slice(None), 1)),
@@ -374,6 +374,18 @@ def _setitem_samples():
             S(A(3, 4), A(1, 4), key=i([True, False, True])),
         ),
     ]
+    return [
+        replace(s, unlike_torch="PyTorch gives a gradient to values that are overwritten")
+        if _repeats(s.static["key"])
+        else s
+        for s in samples
+    ]
+
+
+def _repeats(key):
+    """Whether a key into an array of shape (3, 4) names a place twice."""
+    places = np.arange(12).reshape(3, 4)[key]
+    return np.unique(places).size < places.size
 
 
 def _setitem(x, value, *, key):
@@ -482,7 +494,7 @@ def _pow_samples():
         S(A(4, draw=nonzero), values([0, 1, 2, -1])),
         S(2, A(3)),
         S(0.5, A(3)),
-        S(0, A(3, draw=positive)),
+        replace(S(0, A(3, draw=positive)), unlike_torch="PyTorch's second gradient is nan"),
         S(1, A(3)),
         S(A(2, 3, draw=integers(1, 4)), 2),
         kink([0.0, 0.0, 0.0], 1, gradients=([1.0, 1.0, 1.0],)),
@@ -837,9 +849,9 @@ CASES = [
             S(A(3, layout="reversed"), shape=(2, 3)),
         ],
         lambda x, *, shape: np.broadcast_to(x, shape),
-        lambda torch, x, *, shape: torch.broadcast_to(x, np.atleast_1d(shape).tolist())
-        if shape != ()
-        else x.clone(),
+        lambda torch, x, *, shape: (
+            torch.broadcast_to(x, np.atleast_1d(shape).tolist()) if shape != () else x.clone()
+        ),
     ),
     Case(
         "squeeze",
@@ -883,9 +895,11 @@ CASES = [
             S(A(2, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
         ],
         lambda *arrays, axis=0: np.concatenate(arrays, axis),
-        lambda torch, *arrays, axis=0: torch.concat(arrays, axis)
-        if axis is not None
-        else torch.concat([a.reshape(-1) for a in arrays]),
+        lambda torch, *arrays, axis=0: (
+            torch.concat(arrays, axis)
+            if axis is not None
+            else torch.concat([a.reshape(-1) for a in arrays])
+        ),
     ),
     Case(
         "stack",
@@ -932,7 +946,7 @@ CASES = [
             *beyond("array_api_strict", S(A(3, dtype="float32"), dtype=gpugrad.float16)),
         ],
         lambda x, *, dtype, copy=True: x.astype(dtype),
-        lambda torch, x, *, dtype, copy=True: x.to(getattr(torch, dtype.name)),
+        lambda torch, x, *, dtype, copy=True: x.to(dtype),
     ),
     # Indexing
     Case(
@@ -1035,9 +1049,13 @@ CASES = [
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),
+            replace(
+                S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean"),
+                unlike_torch="PyTorch's second gradient is nan",
+            ),
             *(
                 S(A(0, 3), A(0, draw=integers(0, 3)), reduction=reduction)
-                for reduction in ("mean", "sum", "none")
+                for reduction in ("sum", "none")
             ),
             S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
             kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
@@ -1048,10 +1066,7 @@ CASES = [
     Case(
         "mse",
         [
-            *(
-                S(A(4, 3), A(4, 3), reduction=reduction)
-                for reduction in ("mean", "sum", "none")
-            ),
+            *(S(A(4, 3), A(4, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
             S(A(), A()),
             S(A(4, 3, layout="transposed"), A(4, 3, layout="reversed")),
             *(S(A(0, 3), A(0, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),

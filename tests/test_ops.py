@@ -244,9 +244,7 @@ def test_gradients_in_low_precision(case, library):
         if not low.recorded:
             continue
         high = Call(case, sample, library, "float64")
-        pairs = zip(
-            low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True
-        )
+        pairs = zip(low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True)
         for a, b in pairs:
             check(sample, assert_close, library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
 
@@ -291,9 +289,7 @@ def test_ops_without_gradient_record_nothing(case, library):
     for sample in samples(case, library):
         call = Call(case, sample, library)
         inputs = [
-            x.requires_grad_()
-            if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype)
-            else x
+            x.requires_grad_() if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype) else x
             for x in call.tensors
         ]
         result = call.function(*inputs)

@@ -125,8 +125,7 @@ class GenericBackend(Backend):
         """
         keys = key if isinstance(key, tuple) else (key,)
         return any(
-            k is None
-            or (type(k) in self.array_types and self.xp.isdtype(k.dtype, "integral"))
+            k is None or (type(k) in self.array_types and self.xp.isdtype(k.dtype, "integral"))
             for k in keys
         )
 

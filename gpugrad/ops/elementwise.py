@@ -67,7 +67,7 @@ def pow(xp, x1, x2):
     the exponent is 0 where the base is 0 and the exponent at least 0, and nan
     where the base is negative.
     """
-    return xp.pow(x1, x2)
+    return x1**x2  # NumPy's operator squares faster than its function
 
 
 def _pow_base(xp, g, x1, x2):

@@ -24,7 +24,10 @@ scatter_add.vjp(values=lambda xp, g, key: g[key])
 
 @op(integer=("x",))
 def setitem(xp, x, value, /, key):
-    """A copy of ``x``, of its dtype, with ``value`` at ``key``; of a repeated index the last stays."""
+    """A copy of ``x``, of its dtype, with ``value`` at ``key``.
+
+    Of a repeated index the last value stays, and alone gets a gradient.
+    """
     return xp.setitem(x, value, key)
 
 

@@ -15,9 +15,8 @@ relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
 @op
 def sigmoid(xp, x):
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
-    # exp of a negative number cannot overflow, and is as precise as the result is to be.
-    e = xp.exp(-xp.abs(x))
-    return xp.where(x < 0, e, 1.0) / (1 + e)
+    # No exponent is positive, so nothing overflows; a small result keeps all its digits.
+    return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
 
 
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
@@ -47,9 +46,7 @@ def log_softmax(xp, x, /, *, axis=-1):
     return shifted
 
 
-log_softmax.vjp(
-    x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True)
-)
+log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 
 
 @op
@@ -111,7 +108,6 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
         )
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
-    classes = logits.shape[-1]
     labelled = xp.one_hot(target, logits.shape[-1])
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     picked = xp.sum(xp.where(labelled, shifted, 0.0), axis=-1)
@@ -133,7 +129,10 @@ cross_entropy.vjp(logits=_cross_entropy_vjp)
 
 @op
 def mse(xp, x, target, /, *, reduction="mean"):
-    """Squared error ``(x - target) ** 2`` of two arrays of one shape, reduced as in `cross_entropy`."""
+    """Squared error ``(x - target) ** 2`` of two arrays of one shape; nothing is broadcast.
+
+    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+    """
     if x.shape != target.shape:
         raise ValueError(
             f"x and target must have the same shape, but are {tuple(x.shape)} and "

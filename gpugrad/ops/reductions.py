@@ -62,7 +62,8 @@ def _var_vjp(xp, g, x, axis, correction):
     _, count = _kept(x.shape, axis)
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     freedom = count - correction
-    return _spread(xp, g * (2 / freedom if freedom > 0 else float("nan")), x.shape, axis) * deviation
+    scale = 2 / freedom if freedom > 0 else float("nan")
+    return _spread(xp, g * scale, x.shape, axis) * deviation
 
 
 var.vjp(x=_var_vjp)

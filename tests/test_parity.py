@@ -1,0 +1,129 @@
+"""Values, first and second gradients against PyTorch's, for every op that PyTorch has."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from libraries import Library
+
+import gpugrad
+from gpugrad.testing import assert_close
+
+torch = pytest.importorskip("torch")
+
+NUMPY, TORCH = Library("numpy", "numpy"), Library("torch", "torch")
+OPS = [case for case in CASES if case.torch is not None]
+
+
+def comparable(case, *, kinks):
+    """The samples that PyTorch's function can do and that it agrees on."""
+    for sample in case.samples:
+        unlike = sample.unlike_torch or sample.mixed or "torch" in sample.beyond
+        if not unlike and bool(sample.gradients) == kinks:
+            yield sample
+
+
+def raw(value):
+    """A static parameter as PyTorch takes it."""
+    if isinstance(value, np.dtype):
+        return getattr(torch, value.name)
+    return value if isinstance(value, str) else TORCH.raw(value)
+
+
+def ours(case, sample, dtype):
+    """The op's inputs as Tensors, and its outputs."""
+    inputs = []
+    for x in sample.arrays(dtype):
+        if isinstance(x, np.ndarray):
+            x = gpugrad.tensor(x, requires_grad=x.dtype.kind == "f")
+        inputs.append(x)
+    outputs = case(inputs, sample.static)
+    return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def theirs(case, sample, dtype):
+    """The same of PyTorch."""
+    inputs = []
+    for x, spec in zip(sample.arrays(dtype), sample.inputs, strict=True):
+        if isinstance(x, np.ndarray):
+            x = TORCH.array(x, spec.layout)
+            x.requires_grad_(x.is_floating_point())
+        inputs.append(x)
+    static = {name: raw(value) for name, value in sample.static.items()}
+    outputs = case.torch(torch, *inputs, **static)
+    return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+
+def derivatives(module, inputs, outputs, make, *, order):
+    """First gradients of the outputs, then second ones, to inputs and cotangents."""
+    outputs = [y for y in outputs if y.requires_grad]
+    leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
+    if not outputs:
+        return []
+    rng = np.random.default_rng(0)
+    cotangents = [make(rng, y) for y in outputs]
+    first = module.autograd.grad(
+        outputs, leaves, cotangents, create_graph=order > 1, materialize_grads=True
+    )
+    if order == 1:
+        return list(first)
+    weights = [make(rng, g) for g in first]
+    pairs = [(g, w) for g, w in zip(first, weights, strict=True) if g.requires_grad]
+    wanted = [*leaves, *cotangents]
+    if not pairs:
+        return [*first, *(0 * x for x in wanted)]
+    recorded, weights = zip(*pairs, strict=True)
+    return [*first, *module.autograd.grad(recorded, wanted, weights, materialize_grads=True)]
+
+
+def random_of_ours(rng, y):
+    values = np.asarray(rng.standard_normal(y.shape), dtype=y.dtype)
+    return gpugrad.tensor(values, requires_grad=True)
+
+
+def random_of_theirs(rng, y):
+    values = np.asarray(rng.standard_normal(tuple(y.shape)))
+    return torch.tensor(values, dtype=y.dtype, requires_grad=True)
+
+
+def compare(case, sample, dtype, order, rtol, atol):
+    inputs, outputs = ours(case, sample, dtype)
+    torch_inputs, torch_outputs = theirs(case, sample, dtype)
+    assert len(outputs) == len(torch_outputs)
+    pairs = [
+        *zip(outputs, torch_outputs, strict=True),
+        *zip(
+            derivatives(gpugrad, inputs, outputs, random_of_ours, order=order),
+            derivatives(torch, torch_inputs, torch_outputs, random_of_theirs, order=order),
+            strict=True,
+        ),
+    ]
+    for number, (a, b) in enumerate(pairs):
+        try:
+            assert NUMPY.dtype(a.dtype) == TORCH.dtype(b.dtype)
+            assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
+        except AssertionError as error:
+            error.add_note(f"sample: {sample}; value {number} of outputs and gradients")
+            raise
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
+def test_values_and_gradients(case):
+    for sample in comparable(case, kinks=False):
+        compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
+def test_values_and_gradients_in_float32(case):
+    for sample in comparable(case, kinks=False):
+        compare(case, sample, "float32", 1, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    "case", [case for case in OPS if any(comparable(case, kinks=True))], ids=lambda case: case.op
+)
+def test_conventions_at_kinks(case):
+    for sample in comparable(case, kinks=True):
+        compare(case, sample, "float64", 1, rtol=1e-9, atol=1e-9)

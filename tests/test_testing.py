@@ -1,0 +1,242 @@
+"""The checkers themselves: a wrong rule must fail them, a right one pass, and messages help."""
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import op
+from gpugrad.testing import assert_close, gradcheck, gradgradcheck
+
+X = [[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]]
+
+
+@pytest.fixture
+def x(library):
+    return library.tensor(np.array(X), requires_grad=True)
+
+
+def squared(rule):
+    """The op ``x * x`` with a rule of its own."""
+
+    @op
+    def square(xp, x):
+        """Elementwise square."""
+        return x * x
+
+    return square.vjp(x=rule)
+
+
+def product(x1, x2):
+    """The matrix product with rules of their own."""
+
+    @op
+    def product(xp, x1, x2):
+        """Matrix product."""
+        return xp.matmul(x1, x2)
+
+    return product.vjp(x1=x1, x2=x2)
+
+
+def square_with_constant_rule():
+    """Right at first order; the second derivative is lost."""
+
+    @op
+    def doubled(xp, x):
+        """Twice x, without a gradient of its own."""
+        return 2 * x
+
+    doubled.vjp(x=lambda xp, g: 0 * g)
+    return squared(lambda xp, g, x: g * (doubled(x) if xp is gpugrad else 2 * x))
+
+
+def right_x1(xp, g, x2):
+    return xp.matmul(g, xp.matrix_transpose(x2))
+
+
+def right_x2(xp, g, x1):
+    return xp.matmul(xp.matrix_transpose(x1), g)
+
+
+def test_right_rules_pass(x, library):
+    square = squared(lambda xp, g, x: g * 2 * x)
+    gradcheck(square, x)
+    gradgradcheck(square, [x])
+    y = library.tensor(np.array(X).T, requires_grad=True)
+    matmul = product(right_x1, right_x2)
+    gradcheck(matmul, (x, y))
+    gradgradcheck(matmul, (x, y))
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda xp, g, x: -2 * g * x,
+        lambda xp, g, x: g * x,
+        lambda xp, g, x: 2.001 * g * x,
+        lambda xp, g, x: 2 * x + 0 * g,
+        lambda xp, g: 2 * g,
+        lambda xp, g, x: 2 * xp.abs(g) * x,
+        lambda xp, g, x: 2 * g * xp.abs(x),
+        lambda xp, g: None,
+        lambda xp, g, x: g * x * float("nan"),
+    ],
+    ids=["sign", "factor", "nearly", "no g", "no x", "not linear", "abs", "none", "nan"],
+)
+def test_a_wrong_rule_fails(x, rule):
+    with pytest.raises(AssertionError, match=r"gradcheck of square: the gradient to input 0"):
+        gradcheck(squared(rule), x)
+
+
+def test_a_transposed_rule_fails(library):
+    a = library.tensor(np.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
+    b = library.tensor(np.array([[0.5, -1.0], [2.0, 1.0]]), requires_grad=True)
+    with pytest.raises(AssertionError, match="input 0"):
+        gradcheck(product(lambda xp, g, x2: xp.matmul(g, x2), right_x2), (a, b))
+    with pytest.raises(AssertionError, match="input 1"):
+        gradcheck(product(right_x1, lambda xp, g, x1: xp.matmul(x1, g)), (a, b))
+    with pytest.raises(AssertionError, match="input 1"):
+        gradcheck(product(right_x1, lambda xp, g, x1: right_x2(xp, g, x1).mT), (a, b))
+
+
+def test_a_rule_wrong_only_at_second_order_fails(x):
+    square = square_with_constant_rule()
+    gradcheck(square, x)
+    with pytest.raises(AssertionError, match="gradgradcheck of square: the gradient to input 0"):
+        gradgradcheck(square, x)
+
+
+def test_a_rule_without_graph_fails_at_second_order(x):
+    square = squared(lambda xp, g, x: g * (2 * x.detach() if xp is gpugrad else 2 * x))
+    gradcheck(square, x)
+    with pytest.raises(AssertionError, match="backward gives 0.0"):
+        gradgradcheck(square, x)
+
+
+def test_a_rule_not_linear_in_the_cotangent_fails_at_second_order(x):
+    # Its value is right for every g, its derivative with respect to g is not.
+    square = squared(lambda xp, g, x: 2 * x * (g.detach() if xp is gpugrad else g))
+    gradcheck(square, x)
+    with pytest.raises(AssertionError, match="the cotangent of output 0"):
+        gradgradcheck(square, x)
+
+
+def test_one_wrong_input_of_many_is_named(x, library):
+    @op
+    def weigh(xp, x1, x2, x3):
+        """x1 * x2 + x3."""
+        return x1 * x2 + x3
+
+    weigh.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1, x3=lambda xp, g: -g)
+    y, z = (library.tensor(np.array(X) + k, requires_grad=True) for k in (1, 2))
+    with pytest.raises(AssertionError, match="gradcheck of weigh: the gradient to input 2, of"):
+        gradcheck(weigh, (x, y, z))
+    gradcheck(weigh, (x, y, z.detach()))  # only what requires grad is checked
+
+
+def test_one_wrong_output_of_several_is_found(x):
+    @op
+    def two(xp, x):
+        """x squared, and its triple."""
+        return x * x, 3 * x
+
+    two.vjp(x=lambda xp, g, x: 2 * x * g[0] + 2 * g[1])
+    with pytest.raises(AssertionError, match="gradcheck of two"):
+        gradcheck(two, x)
+    gradcheck(lambda x: two(x)[0], x)
+    two.vjp(x=lambda xp, g, x: 2 * x * g[0] + 3 * g[1])
+    gradcheck(two, x)
+    gradgradcheck(two, x)
+
+
+def test_the_message_shows_the_worst_entry(x):
+    @op
+    def odd(xp, x):
+        """x squared, wrong in one place."""
+        return x * x
+
+    wrong = np.zeros((2, 3))
+    wrong[0, 2], wrong[1, 1] = 0.1, 7.0
+    odd.vjp(x=lambda xp, g, x: g * 2 * x + gpugrad.asarray(wrong).array)
+    with pytest.raises(AssertionError) as error:
+        gradcheck(odd, gpugrad.tensor(X, dtype=gpugrad.float64, requires_grad=True))
+    message = str(error.value)
+    assert "gradcheck of odd: the gradient to input 0, of shape (2, 3)" in message
+    assert "wrong at (1, 1) (input 0.25 there)" in message
+    by_backward, by_difference = (
+        float(message.split(word)[1].split()[0].strip(","))
+        for word in ("backward gives ", "central differences ")
+    )
+    assert by_backward - by_difference == pytest.approx(7.0, abs=1e-6)
+
+
+def test_zero_dimensional_and_empty(library):
+    gradcheck(gpugrad.exp, library.tensor(0.5, requires_grad=True))
+    gradgradcheck(gpugrad.exp, library.tensor(0.5, requires_grad=True))
+    gradcheck(gpugrad.exp, library.tensor(np.zeros((0, 2)), requires_grad=True))
+    with pytest.raises(AssertionError, match=r"wrong at \(\)"):
+        gradcheck(squared(lambda xp, g: g), library.tensor(3.0, requires_grad=True))
+
+
+def test_what_cannot_be_checked_is_an_error():
+    x = gpugrad.tensor([1.0, 2.0], dtype=gpugrad.float64, requires_grad=True)
+    for check in (gradcheck, gradgradcheck):
+        with pytest.raises(ValueError, match=f"{check.__name__}.*no output of .*requires grad"):
+            check(lambda x: x.detach() * 2, x)
+        with pytest.raises(ValueError, match=f"{check.__name__}.*requires grad"):
+            check(gpugrad.exp, x.detach())
+        with pytest.raises(TypeError, match=r"input 0 is .*float32.*float64"):
+            check(gpugrad.exp, gpugrad.tensor([1.0], requires_grad=True))
+
+
+def test_inputs_are_left_alone(x, library):
+    before = x.tolist()
+    gradcheck(gpugrad.exp, x)
+    gradgradcheck(gpugrad.exp, x)
+    assert x.tolist() == before
+    assert x.grad is None
+
+
+class TestAssertClose:
+    def test_equal(self, library):
+        x = library.tensor(np.array(X))
+        assert_close(x, X)
+        assert_close(x, np.array(X))
+        assert_close(X, x)
+        assert_close(x.array, x + 1e-12)
+        assert_close(library.tensor(np.array(3)), 3)
+
+    def test_shapes(self):
+        with pytest.raises(AssertionError, match=r"shapes differ: \(2, 3\), expected \(3,\)"):
+            assert_close(np.zeros((2, 3)), np.zeros(3))
+        assert_close(np.zeros((0, 3)), np.zeros((0, 3)))
+
+    def test_the_worst_element_is_shown(self):
+        wrong = np.array(X)
+        wrong[0, 1], wrong[1, 2] = 0.0, 9.0
+        with pytest.raises(AssertionError, match=r"2 of 6 .*at \(1, 2\): 9.0, expected -0.75"):
+            assert_close(wrong, X)
+
+    def test_tolerances_follow_the_lower_precision(self):
+        for dtype, near, far in [
+            ("float64", 1e-12, 1e-7),
+            ("float32", 1e-6, 1e-3),
+            ("float16", 1e-3, 1e-1),
+        ]:
+            one = gpugrad.ones((2,), dtype=getattr(gpugrad, dtype))
+            assert_close(one, [1 + near] * 2)
+            with pytest.raises(AssertionError):
+                assert_close(one, [1 + far] * 2)
+        assert_close(np.array([1, 2]), np.array([1, 2]))
+        with pytest.raises(AssertionError):
+            assert_close(np.array([1, 2]), np.array([1, 3]))
+        assert_close([1.0], [1.1], atol=0.2)
+        assert_close([1.0], [1.1], rtol=0.2)
+
+    def test_infinities_and_nans(self):
+        inf, nan = float("inf"), float("nan")
+        assert_close([inf, -inf, nan], [inf, -inf, nan])
+        for a, b in [([inf], [1.0]), ([1.0], [inf]), ([inf], [-inf]), ([nan], [1.0])]:
+            with pytest.raises(AssertionError):
+                assert_close(a, b)
+        with pytest.raises(AssertionError):
+            assert_close([nan], [nan], equal_nan=False)
