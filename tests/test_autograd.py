@@ -99,12 +99,12 @@ class TestBackward:
             (leaf(1.0, 2.0) * 2).backward(gradient)
 
     def test_without_a_graph(self):
-        with pytest.raises(ValueError, match="no graph.*requires grad"):
+        with pytest.raises(ValueError, match=r"no graph.*requires grad"):
             gg.tensor(1.0).backward()
         x = leaf(1.0)
         with gg.no_grad():
             y = x * 2
-        with pytest.raises(ValueError, match="no graph.*no_grad"):
+        with pytest.raises(ValueError, match=r"no graph.*no_grad"):
             y.backward()
 
     def test_twice_through_freed_values(self):

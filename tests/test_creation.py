@@ -1,0 +1,269 @@
+"""Functions that make tensors: what they take, copy and share, and the dtypes they give."""
+
+import array
+import decimal
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gpugrad as gg
+
+FUNCTIONS = {
+    "tensor": lambda **k: gg.tensor([1.0, 2.0], **k),
+    "asarray": lambda **k: gg.asarray([1.0, 2.0], **k),
+    "zeros": lambda **k: gg.zeros((2,), **k),
+    "ones": lambda **k: gg.ones(2, **k),
+    "full": lambda **k: gg.full((2,), 1.5, **k),
+    "zeros_like": lambda **k: gg.zeros_like(gg.ones(2), **k),
+    "ones_like": lambda **k: gg.ones_like(gg.ones(2), **k),
+    "full_like": lambda **k: gg.full_like(gg.ones(2), 3, **k),
+    "arange": lambda **k: gg.arange(0.0, 2.0, **k),
+    "linspace": lambda **k: gg.linspace(0, 1, 2, **k),
+    "eye": lambda **k: gg.eye(2, **k)[0].detach().requires_grad_(k.get("requires_grad", False)),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+class TestEvery:
+    def test_defaults(self, function):
+        x = function()
+        assert type(x) is gg.Tensor
+        assert (x.shape, x.dtype, x.device, x.requires_grad) == ((2,), gg.float32, "cpu", False)
+
+    @pytest.mark.parametrize(
+        "dtype", [gg.float16, gg.float64, "float64", np.float64, float], ids=repr
+    )
+    def test_dtype(self, function, dtype):
+        assert function(dtype=dtype).dtype == np.dtype(dtype)
+
+    def test_requires_grad(self, function):
+        x = function(requires_grad=True)
+        assert x.requires_grad
+        assert x.is_leaf
+        (x * 2).sum().backward()
+        assert_array_equal(x.grad.numpy(), [2, 2])
+
+    def test_bad_dtype(self, function):
+        for dtype in (object, str, "nonsense", "datetime64[s]"):
+            with pytest.raises(TypeError, match=r"^\w+: "):
+                function(dtype=dtype)
+
+    def test_device(self, function):
+        assert function(device="cpu").device == "cpu"
+        for device in ("gpu", "cpu:1", "cuda:", "cuda:x", "CUDA", "", 0):
+            with pytest.raises(
+                ValueError, match=r"^\w+: device .* is not known; use 'cpu', 'cuda'"
+            ):
+                function(device=device)
+
+    def test_writable(self, function):
+        assert function().array.flags.writeable
+
+
+class TestTensor:
+    @pytest.mark.parametrize(
+        "data, dtype",
+        [
+            (1, gg.int64),
+            (1.5, gg.float32),
+            (True, gg.bool),
+            (1j, gg.complex64),
+            ([], gg.float32),
+            ([1, 2], gg.int64),
+            ([1, 2.5], gg.float32),
+            ([True, False], gg.bool),
+            ([True, 2], gg.int64),
+            ([[1, 2], [3, 4]], gg.int64),
+            ((1.0, (2.0)), gg.float32),
+            (range(3), gg.int64),
+            (np.float64(1.5), gg.float32),
+            (np.int32(1), gg.int64),
+            (np.bool(True), gg.bool),
+            ([np.float64(1.5), np.float16(2)], gg.float32),
+            ([np.array([1.0, 2.0]), np.array([3.0, 4.0])], gg.float32),
+            (np.array([1.0]), gg.float64),
+            (np.array(1.0), gg.float64),
+            (np.array([1], dtype=np.int8), gg.int8),
+            (np.array([1], dtype=np.float16), gg.float16),
+            (array.array("d", [1.0, 2.0]), gg.float32),
+            (memoryview(b"ab"), gg.int64),
+        ],
+        ids=repr,
+    )
+    def test_dtypes_and_values(self, data, dtype):
+        for function in (gg.tensor, gg.asarray):
+            x = function(data)
+            assert x.dtype == dtype
+            assert_array_equal(x.numpy(), np.asarray(data))
+
+    def test_nested_tensors(self):
+        x = gg.tensor([gg.tensor(1.0), gg.tensor(2)])
+        assert (x.tolist(), x.dtype) == ([1, 2], gg.float32)
+        assert gg.tensor([gg.ones(2), gg.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+        assert gg.tensor([[gg.tensor(1), 2], [3, np.int8(4)]]).dtype == gg.int64
+
+    def test_copies(self):
+        a = np.ones(3)
+        for data in (a, gg.asarray(a), memoryview(a), a[::-1]):
+            x = gg.tensor(data)
+            assert not np.shares_memory(x.array, a)
+            assert x.array.flags.c_contiguous
+
+    def test_of_a_tensor_is_a_new_leaf(self):
+        x = gg.ones(2, requires_grad=True)
+        y = gg.tensor(x * 2)
+        assert not y.requires_grad
+        assert y.tolist() == [2, 2]
+        assert gg.tensor(x, requires_grad=True).is_leaf
+
+    @pytest.mark.parametrize("function", [gg.tensor, gg.asarray])
+    def test_ragged(self, function):
+        with pytest.raises(ValueError, match=r"^\w+: .*inhomogeneous shape"):
+            function([[1, 2], [3]])
+
+    @pytest.mark.parametrize("function", [gg.tensor, gg.asarray])
+    @pytest.mark.parametrize(
+        "data",
+        [
+            "abc",
+            b"abc",
+            None,
+            {1, 2},
+            {"a": 1},
+            object(),
+            decimal.Decimal(1),
+            ["1.5"],
+            [1, None],
+            [object()],
+            (x for x in (1, 2)),
+            np.array(["a"]),
+            np.array([object()]),
+            np.array(["2020-01-01"], dtype="datetime64[D]"),
+        ],
+        ids=repr,
+    )
+    @pytest.mark.parametrize("dtype", [None, gg.float32], ids=repr)
+    def test_not_numbers(self, function, data, dtype):
+        with pytest.raises(TypeError, match=r"^(tensor|asarray): "):
+            function(data, dtype=dtype)
+
+    def test_integer_too_large(self):
+        with pytest.raises((TypeError, OverflowError)):
+            gg.tensor([2**70])
+
+
+class TestAsarray:
+    def test_shares(self):
+        a = np.ones(3)
+        x = gg.asarray(a)
+        assert x.array is a
+        assert gg.asarray(x) is x
+        assert np.shares_memory(gg.asarray(a[::-1]).array, a)
+
+    def test_copy(self):
+        a = np.ones(3)
+        assert not np.shares_memory(gg.asarray(a, copy=True).array, a)
+        assert np.shares_memory(gg.asarray(a, copy=False).array, a)
+        x = gg.asarray(a, requires_grad=True)
+        y = gg.asarray(x, copy=True)
+        assert not np.shares_memory(y.array, a)
+        y.sum().backward()
+        assert x.grad.tolist() == [1, 1, 1]
+        for call in (
+            lambda: gg.asarray(a, dtype=gg.float32, copy=False),
+            lambda: gg.asarray(x, dtype=gg.float32, copy=False),
+            lambda: gg.asarray([1.0], copy=False),
+        ):
+            with pytest.raises(ValueError, match=r"asarray: .*copy"):
+                call()
+
+    def test_keeps_the_graph(self):
+        x = gg.ones(2, requires_grad=True)
+        y = gg.asarray(x * 2, dtype=gg.float64)
+        y.sum().backward()
+        assert x.grad.tolist() == [2, 2]
+        assert x.grad.dtype == gg.float32
+
+    def test_array_subclasses(self):
+        class Signal(np.ndarray):
+            pass
+
+        x = gg.asarray(np.array([1.0, 2.0]).view(Signal))
+        assert type(x.array) is np.ndarray
+        assert (x * np.array([2.0, 3.0]).view(Signal)).tolist() == [2, 6]
+
+    def test_dlpack(self):
+        class Capsule:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **keywords):
+                return self.array.__dlpack__(**keywords)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        a = np.array([1.0, 2.0])
+        x = gg.asarray(Capsule(a))
+        assert np.shares_memory(x.array, a)
+        assert x.dtype == gg.float64
+        assert not np.shares_memory(gg.tensor(Capsule(a)).array, a)
+
+    def test_objects_with_array(self):
+        class Image:
+            def __array__(self, dtype=None, copy=None):
+                return np.array([[1, 2]], dtype=np.uint8)
+
+        assert gg.asarray(Image()).dtype == gg.uint8
+
+    @pytest.mark.parametrize("name", ["array_api_strict", "torch"])
+    def test_other_libraries(self, name):
+        library = pytest.importorskip(name)
+        a = library.asarray([1.0, 2.0])
+        x = gg.asarray(a, requires_grad=True)
+        assert np.shares_memory(x.detach().numpy(), np.asarray(a))
+        (x * x).sum().backward()
+        assert type(x.grad.array) is type(a)
+        assert x.grad.tolist() == [2, 4]
+        assert not np.shares_memory(gg.tensor(a).numpy(), np.asarray(a))
+
+
+class TestOthers:
+    def test_shapes(self):
+        assert gg.zeros(3).shape == gg.zeros([3]).shape == (3,)
+        assert gg.ones(()).shape == ()
+        assert gg.full((2, 0), 1).shape == (2, 0)
+        for shape in (-1, "ab", 1.5, (1, -2)):
+            with pytest.raises((ValueError, TypeError)):
+                gg.zeros(shape)
+
+    def test_full(self):
+        for value, dtype in ((1, gg.int64), (1.5, gg.float32), (True, gg.bool)):
+            x = gg.full((2,), value)
+            assert (x.tolist(), x.dtype) == ([value] * 2, dtype)
+        with pytest.raises(TypeError, match="must be numbers"):
+            gg.full(2, "a")
+
+    def test_like(self):
+        x = gg.ones((2, 3), dtype=gg.float16, requires_grad=True)
+        for y in (gg.zeros_like(x), gg.ones_like(x), gg.full_like(x, 2)):
+            assert (y.shape, y.dtype, y.requires_grad) == ((2, 3), gg.float16, False)
+        assert gg.zeros_like(x, dtype=gg.int32).dtype == gg.int32
+
+    def test_arange(self):
+        assert gg.arange(3).tolist() == [0, 1, 2]
+        assert gg.arange(3).dtype == gg.int64
+        assert gg.arange(1, 2, 0.5).tolist() == [1, 1.5]
+        assert gg.arange(3.0).dtype == gg.float32
+        assert gg.arange(5, 0, -2).tolist() == [5, 3, 1]
+
+    def test_linspace_and_eye(self):
+        assert gg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+        assert gg.linspace(0, 1, 2, endpoint=False).tolist() == [0, 0.5]
+        assert gg.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+    def test_no_size_is_too_large_in_silence(self):
+        with pytest.raises((ValueError, MemoryError)):
+            gg.zeros((math.isqrt(2**62),) * 3)

@@ -1,0 +1,318 @@
+"""Devices: names, what is missing, mixing, transfer; and CuPy's names, checked without a GPU."""
+
+import importlib.util
+import inspect
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gpugrad as gg
+from gpugrad.backends import backend_of, is_on, parse_device
+
+has_cupy = importlib.util.find_spec("cupy") is not None
+
+
+@pytest.fixture
+def strict():
+    return pytest.importorskip("array_api_strict")
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
+
+
+def on(strict, device, values=(1.0, 2.0), **options):
+    array = strict.asarray(values, dtype=strict.float32, device=strict.Device(device))
+    return gg.asarray(array, **options)
+
+
+class TestNames:
+    def test_parse(self):
+        assert parse_device("cpu") == ("cpu", None)
+        assert parse_device("cuda") == ("cuda", None)
+        assert parse_device("cuda:12") == ("cuda", 12)
+
+    @pytest.mark.parametrize(
+        "device", ["gpu", "cpu:0", "cuda:", "cuda:-1", "cuda:a", " cpu", None, 0]
+    )
+    def test_unknown(self, device):
+        with pytest.raises(ValueError, match="is not known; use 'cpu', 'cuda' or 'cuda:N'"):
+            parse_device(device)
+
+    def test_to_an_unknown_device(self):
+        with pytest.raises(ValueError, match="to_device: device 'gpu' is not known"):
+            gg.ones(2).to("gpu")
+
+    def test_is_on(self):
+        a = np.ones(2)
+        assert is_on(a, "cpu")
+        assert not is_on(a, "cuda")
+
+
+CUDA_CALLS = [
+    lambda: gg.ones(2, device="cuda"),
+    lambda: gg.tensor([1.0], device="cuda:0"),
+    lambda: gg.tensor([1.0]).cuda(),
+    lambda: gg.tensor([1.0]).to("cuda:1"),
+    lambda: gg.zeros_like(gg.ones(2), device="cuda"),
+    lambda: gg.random.normal(3, device="cuda"),
+]
+
+
+@pytest.mark.skipif(gg.cuda.is_available(), reason="there is a GPU")
+class TestWithoutGPU:
+    def test_asking(self):
+        assert gg.cuda.is_available() is False
+        assert gg.cuda.device_count() == 0
+        assert "CuPy" in gg.cuda.why_not()
+
+    @pytest.mark.parametrize("call", CUDA_CALLS)
+    def test_error_says_what_is_missing(self, call):
+        if has_cupy:  # and no driver or GPU: CUDA's own words
+            message = r"CuPy is installed but (finds no CUDA device: cuda\w+: |does not load: )"
+        else:
+            message = (
+                r"CuPy, which is not installed; install gpugrad\[cuda13x\].*gpugrad\[cuda12x\]"
+            )
+        with pytest.raises(RuntimeError, match=message):
+            call()
+
+    def test_nothing_is_left_behind(self):
+        x = gg.ones(2, requires_grad=True)
+        with pytest.raises(RuntimeError):
+            x.cuda()
+        assert x.device == "cpu"
+        (x * 2).sum().backward()
+        assert x.grad.device == "cpu"
+
+
+def test_importing_loads_neither_cupy_nor_torch():
+    code = "import sys, gpugrad; print(sorted({'cupy', 'torch'} & set(sys.modules)))"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert output.strip() == "[]"
+
+
+class TestMixing:
+    """On array-api-strict's pretended devices."""
+
+    @pytest.mark.parametrize(
+        "op",
+        [
+            lambda x, y: x + y,
+            lambda x, y: gg.concat([x, y]),
+            lambda x, y: gg.where(x > 0, x, y),
+            lambda x, y: gg.matmul(x, y),
+            lambda x, y: gg.mse(x, y),
+        ],
+        ids="add concat where matmul mse".split(),
+    )
+    def test_two_devices(self, strict, op):
+        x, y = on(strict, "CPU_DEVICE"), on(strict, "device1")
+        message = r"\w+: inputs are on different devices, CPU_DEVICE and device1; .*\.to\(device\)"
+        with pytest.raises(ValueError, match=message):
+            op(x, y)
+
+    def test_two_libraries(self, torch):
+        x = gg.asarray(torch.ones(2))
+        with pytest.raises(
+            TypeError, match=r"add: .*libraries, numpy and torch; .*asarray\(x\.numpy"
+        ):
+            gg.ones(2) + x
+
+    def test_two_libraries_on_two_devices(self, strict):
+        with pytest.raises(ValueError, match=r"add: .*different devices, cpu and device1"):
+            gg.ones(2) + on(strict, "device1")
+
+    def test_gradient_on_another_device(self, strict):
+        x = on(strict, "device1", requires_grad=True)
+        with pytest.raises(ValueError, match=r"backward: the gradient .*CPU_DEVICE.*device1"):
+            (x * 2).backward(on(strict, "CPU_DEVICE"))
+        with pytest.raises(ValueError, match=r"grad: must be a tensor .* on device1"):
+            x.grad = on(strict, "CPU_DEVICE")
+
+    def test_index_of_another_library(self, torch):
+        with pytest.raises(TypeError, match="cannot be indexed by int64"):
+            gg.asarray(torch.ones(2))[gg.tensor([0])]
+
+    def test_python_and_numpy_scalars_are_on_every_device(self, strict):
+        x = on(strict, "device1", requires_grad=True)
+        for y in (x * 2.0, np.float64(2) * x, x - np.float32(1)):
+            assert y.device == "device1"
+            assert y.dtype == strict.float32
+
+
+class TestPlacement:
+    def test_results_and_gradients_stay(self, strict):
+        x = on(strict, "device1", requires_grad=True)
+        y = gg.exp(x) * 2 + gg.ones_like(x)
+        y.retain_grad()
+        loss = (y * y).sum()
+        loss.backward(retain_graph=True)
+        assert {t.device for t in (y, loss, x.grad, y.grad)} == {"device1"}
+        (g,) = gg.autograd.grad(loss, x, create_graph=True)
+        assert g.device == "device1"
+        x.grad = None
+        loss.backward(create_graph=True)
+        assert x.grad.device == "device1"
+
+    def test_transfer_is_differentiable(self, strict):
+        x = on(strict, "device1", requires_grad=True)
+        y = x.to("device2")
+        assert y.device == "device2"
+        assert x.to("device1") is x
+        (y * y).sum().backward()
+        assert x.grad.device == "device1"
+        assert x.grad.tolist() == [2, 4]
+
+    def test_transfer_to_another_library(self, strict):
+        x = on(strict, "device1", requires_grad=True)
+        y = x.to("cpu")
+        assert type(y.array) is np.ndarray
+        assert x.detach().cpu().numpy().tolist() == [1, 2]
+
+    def test_printing_and_reading(self, strict):
+        x = on(strict, "device1")
+        assert repr(x) == "tensor([1., 2.], device='device1')"
+        assert x.tolist() == [1, 2]
+        assert x[0].item() == 1
+
+    def test_creation_beside_a_tensor(self, strict):
+        x = on(strict, "device1")
+        for y in (gg.zeros_like(x), gg.full_like(x, 2), gg.zeros_like(x, dtype=gg.float64)):
+            assert y.device == "device1"
+
+    def test_assignment(self, strict):
+        x, v = on(strict, "device1", requires_grad=True), on(strict, "device1", (5.0,))
+        y = x * 1
+        y[:1] = v
+        y[1] = 7.0
+        assert y.tolist() == [5, 7]
+        y.sum().backward()
+        assert x.grad.tolist() == [0, 0]
+
+
+@pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")
+class TestCuPyNames:
+    """Every name, keyword and signature the CuPy backend uses exists; needs no GPU."""
+
+    @pytest.fixture
+    def cupy(self):
+        return pytest.importorskip("cupy")
+
+    def test_backend_imports_and_has_the_namespace(self, cupy):
+        from gpugrad.backends.cupy import xp
+
+        for name in [
+            *"abs add all any argmax argmin astype broadcast_to concat cos divide equal".split(),
+            *"exp expand_dims greater greater_equal isdtype isfinite isnan less less_equal".split(),
+            *"log logical_and logical_not logical_or matmul matrix_transpose max maximum".split(),
+            *"mean min minimum multiply negative not_equal ones_like permute_dims positive".split(),
+            *"pow reshape result_type sign sin sqrt squeeze stack subtract sum take tanh".split(),
+            *"unstack where zeros zeros_like ones full arange linspace eye from_dlpack".split(),
+            *"scatter_add setitem last_written one_hot".split(),
+        ]:
+            assert callable(getattr(xp, name)), name
+
+    def test_functions_of_cupy(self, cupy):
+        parameters = inspect.signature(cupy.array).parameters
+        assert {"dtype", "copy"} <= set(parameters)
+        for call in (
+            lambda: inspect.signature(cupy.zeros).bind((2,), np.float32),
+            lambda: inspect.signature(cupy.full).bind((2,), -1, dtype=np.int64),
+            lambda: inspect.signature(cupy.asnumpy).bind(None),
+            lambda: inspect.signature(cupy.moveaxis).bind(None, 0, 0),
+            lambda: inspect.signature(cupy.broadcast_to).bind(None, (2,)),
+            lambda: inspect.signature(cupy.argsort).bind(None),
+            lambda: inspect.signature(cupy.where).bind(None, 1, 2),
+            lambda: inspect.signature(cupy.random.default_rng).bind(0),
+        ):
+            call()
+        for name in "ndarray arange asarray floor add maximum".split():
+            assert hasattr(cupy, name), name
+        assert callable(cupy.add.at)
+        assert callable(cupy.maximum.at)
+
+    def test_methods_of_arrays_generators_and_devices(self, cupy):
+        for name in "astype copy ravel reshape device data base size ndim shape dtype".split():
+            assert hasattr(cupy.ndarray, name), name
+        for name in "__dlpack__ __dlpack_device__ __iadd__ __setitem__".split():
+            assert hasattr(cupy.ndarray, name), name
+        for name in "random standard_normal integers".split():
+            assert callable(getattr(cupy.random.Generator, name)), name
+        for name in "__enter__ __exit__ id".split():
+            assert hasattr(cupy.cuda.Device, name), name
+        assert callable(cupy.cuda.runtime.getDeviceCount)
+        assert issubclass(cupy.cuda.runtime.CUDARuntimeError, Exception)
+
+    def test_creation_functions_take_what_the_backend_gives(self, cupy):
+        from gpugrad.backends.cupy import xp
+
+        for name, args, keywords in [
+            ("zeros", ((2,),), {}),
+            ("ones", ((2,),), {}),
+            ("full", ((2,), 1.0), {}),
+            ("arange", (0, 2, 1), {}),
+            ("linspace", (0, 1, 2), {"endpoint": True}),
+            ("eye", (2, None), {"k": 0}),
+        ]:
+            inspect.signature(getattr(xp, name)).bind(*args, dtype=np.float32, **keywords)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gg.cuda.is_available(), reason="needs a CUDA device")
+class TestGPU:
+    def test_training_step_stays_on_the_device(self):
+        x = gg.random.normal((4, 3), device="cuda", requires_grad=True)
+        w = gg.random.normal((2, 3), device="cuda", requires_grad=True)
+        gg.cross_entropy(gg.linear(x, w), gg.tensor([0, 1, 0, 1], device="cuda")).backward()
+        assert w.grad.device == x.grad.device == x.device == "cuda:0"
+
+    def test_never_copied_to_the_host_implicitly(self):
+        x = gg.ones(2, device="cuda")
+        for leave in (np.asarray, lambda t: t.numpy(), np.from_dlpack):
+            with pytest.raises((TypeError, BufferError, RuntimeError, ValueError)):
+                leave(x)
+        assert x.cpu().numpy().tolist() == [1, 1]
+
+    def test_mixing(self):
+        with pytest.raises(ValueError, match=r"add: .*different devices, cpu and cuda:0.*\.to\("):
+            gg.ones(2) + gg.ones(2, device="cuda")
+
+    def test_repeated_index_in_an_assignment(self):
+        x, v = gg.zeros(3, device="cuda"), gg.arange(1.0, 5.0, device="cuda").requires_grad_()
+        x[[0, 2, 0, 2]] = v
+        assert x.tolist() == [3, 0, 4]
+        x.sum().backward()
+        assert v.grad.tolist() == [0, 0, 1, 1]
+
+    def test_random_repeats(self):
+        gg.manual_seed(1)
+        first = gg.random.normal(5, device="cuda").tolist()
+        gg.manual_seed(1)
+        assert gg.random.normal(5, device="cuda").tolist() == first
+
+    def test_device_that_is_not_there(self):
+        n = gg.cuda.device_count()
+        with pytest.raises(RuntimeError, match=f"cuda:{n} is not there: CUDA finds {n}"):
+            gg.ones(2, device=f"cuda:{n}")
+
+    def test_backward_in_another_thread(self):
+        x = gg.ones(2, device="cuda", requires_grad=True)
+        y = (x * 3).sum()
+        thread = threading.Thread(target=y.backward)
+        thread.start()
+        thread.join()
+        assert_array_equal(x.grad.cpu().numpy(), [3, 3])
+
+
+def test_every_backend_names_its_devices():
+    for backend in set(backend_of.values()):
+        assert isinstance(backend.name, str)
+        assert not backend.has_device("nonsense")

@@ -1,0 +1,338 @@
+"""`gpugrad.op`: operations of one's own, written as the library's are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import gpugrad as gg
+from gpugrad.autograd import grad
+
+
+def leaf(*values, dtype=gg.float64):
+    return gg.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def cube():
+    @gg.op
+    def cube(xp, x):
+        """Elementwise cube."""
+        return x * x * x
+
+    return cube.vjp(x=lambda xp, g, x: 3 * g * x * x)
+
+
+class TestKinds:
+    def test_unary(self):
+        x, f = leaf(2.0, 3.0), cube()
+        y = f(x)
+        assert y.grad_fn.name == f.__name__ == "cube"
+        assert f.__doc__ == "Elementwise cube."
+        assert f.__module__ == __name__
+        y.sum().backward()
+        assert_array_equal(x.grad.numpy(), [12, 27])
+
+    def test_higher_derivatives_come_with_the_rule(self):
+        x = leaf(2.0)
+        y = cube()(x)
+        for expected in (12, 12, 6):
+            (y,) = grad(y.sum(), x, create_graph=True)
+            assert y.item() == expected
+
+    def test_binary_broadcasts_and_casts_back(self):
+        @gg.op
+        def product(xp, x1, x2):
+            return x1 * x2
+
+        product.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+        x = leaf(1.0, 2.0, dtype=gg.float32)
+        y = gg.tensor([[3.0], [4.0]], dtype=gg.float64, requires_grad=True)
+        product(x, y).sum().backward()
+        assert_array_equal(x.grad.numpy(), [7, 7])
+        assert_array_equal(y.grad.numpy(), [[3], [3]])
+        assert (x.grad.dtype, y.grad.dtype) == (gg.float32, gg.float64)
+        assert_array_equal(product(x, 2.0).tolist(), [2, 4])
+        assert_array_equal(product(np.ones(2), x).tolist(), [1, 2])
+
+    def test_static_parameters(self):
+        @gg.op
+        def scaled(xp, x, /, factor, *, shift=0.0):
+            return x * factor + shift
+
+        scaled.vjp(x=lambda xp, g, factor: g * factor)
+        x = leaf(1.0, 2.0)
+        for y in (scaled(x, 3, shift=1), scaled(x, factor=3, shift=1)):
+            assert y.tolist() == [4, 7]
+            x.grad = None
+            y.sum().backward()
+            assert_array_equal(x.grad.numpy(), [3, 3])
+        with pytest.raises(TypeError, match=r"scaled: .*positional.*shift"):
+            scaled(x, 3, 4)
+        with pytest.raises(TypeError, match=r"scaled: .*factor"):
+            scaled(x)
+        with pytest.raises(TypeError, match=r"scaled: .*offset"):
+            scaled(x, 3, offset=1)
+
+    def test_optional_input(self):
+        @gg.op
+        def shifted(xp, x, shift=None):
+            return x * 2 if shift is None else x * 2 + shift
+
+        shifted.vjp(x=lambda xp, g: g * 2, shift=lambda xp, g: g)
+        x, b = leaf(1.0, 2.0), leaf(5.0)
+        assert shifted(x).tolist() == [2, 4]
+        shifted(x).sum().backward()
+        assert_array_equal(x.grad.numpy(), [2, 2])
+        for y in (shifted(x, b), shifted(x, shift=b)):
+            b.grad = None
+            y.sum().backward()
+            assert b.grad.item() == 2
+
+    def test_missing_input(self):
+        @gg.op
+        def three(xp, a, b, c):
+            return a + b + c
+
+        with pytest.raises(TypeError, match="three: needs a, b, c"):
+            three(leaf(1.0))
+
+    def test_variadic(self):
+        @gg.op
+        def total(xp, *arrays, weight=1.0):
+            out = arrays[0]
+            for a in arrays[1:]:
+                out = out + a
+            return out * weight
+
+        total.vjp(arrays=lambda xp, g, arrays_shape, weight: [g * weight for _ in arrays_shape])
+        x, y = leaf(1.0), leaf(2.0)
+        total([x, np.ones(1), y], weight=3.0).sum().backward()
+        assert (x.grad.item(), y.grad.item()) == (3, 3)
+        assert total([x]).item() == 1
+        x.grad = None
+        total([x, x], weight=2.0).sum().backward()
+        assert x.grad.item() == 4
+
+    def test_several_outputs(self):
+        @gg.op
+        def sincos(xp, x):
+            return xp.sin(x), xp.cos(x)
+
+        sincos.vjp(x=lambda xp, g, out: g[0] * out[1] - g[1] * out[0])
+        x = leaf(0.5, 1.5)
+        s, c = sincos(x)
+        (s * 2 + c * 3).sum().backward()
+        a = x.detach().numpy()
+        assert_allclose(x.grad.numpy(), 2 * np.cos(a) - 3 * np.sin(a))
+        s, _ = sincos(x)  # nothing depends on the other
+        (first,) = grad(s.sum(), x, create_graph=True)
+        assert_allclose(first.detach().numpy(), np.cos(a))
+        assert_allclose(grad(first.sum(), x)[0].numpy(), -np.sin(a))
+
+    def test_several_outputs_one_of_them_of_integers(self):
+        @gg.op
+        def top(xp, x):
+            return xp.max(x), xp.argmax(x)
+
+        top.vjp(x=lambda xp, g, x, out: g[0] * xp.astype(x == out[0], x.dtype))
+        x = leaf(1.0, 3.0, 2.0)
+        value, index = top(x)
+        assert index.item() == 1
+        assert not index.requires_grad
+        value.backward()
+        assert_array_equal(x.grad.numpy(), [0, 1, 0])
+
+    def test_joint_rule(self):
+        wants = []
+
+        @gg.op
+        def product(xp, x1, x2):
+            return x1 * x2
+
+        def joint(xp, g, x1, x2, wanted):
+            wants.append(tuple(wanted))
+            return g * x2, g * x1
+
+        product.vjp(joint=joint)
+        x, y = leaf(2.0), leaf(3.0)
+        product(x, y).sum().backward()
+        assert (x.grad.item(), y.grad.item()) == (3, 2)
+        product(x, 5.0).sum().backward()
+        assert x.grad.item() == 8
+        assert wants == [(True, True), (True, False)]
+        (g,) = grad(product(x, x).sum(), x, create_graph=True)
+        assert grad(g.sum(), x)[0].item() == 2
+
+    def test_integer_inputs(self):
+        dtypes = []
+
+        @gg.op(integer=("index",))
+        def pick(xp, x, index):
+            dtypes.append(str(index.dtype))
+            return x[index]
+
+        pick.vjp(x=lambda xp, g, x_shape, index: xp.scatter_add(g, x_shape, index))
+        x = leaf(1.0, 2.0, 3.0, dtype=gg.float32)
+        pick(x, np.array([2, 2])).sum().backward()
+        assert_array_equal(x.grad.numpy(), [0, 0, 2])
+        assert dtypes == ["int64"]
+
+    def test_not_differentiable(self):
+        @gg.op(differentiable=False)
+        def half(xp, x):
+            return x * 0.5
+
+        y = half(leaf(1.0))
+        assert not y.requires_grad
+
+    def test_metadata(self):
+        seen = []
+
+        @gg.op
+        def flat(xp, x, /, *, scale=1.0):
+            return xp.reshape(x, (-1,)) * scale
+
+        def rule(xp, g, x_shape, x_dtype, x_device, scale):
+            seen.append((x_shape, str(x_dtype), x_device))
+            return xp.reshape(g * scale, x_shape)
+
+        flat.vjp(x=rule)
+        x = gg.ones((2, 3), requires_grad=True)
+        flat(x, scale=2.0).sum().backward()
+        assert seen == [((2, 3), "float32", "cpu")]
+        assert x.grad.shape == (2, 3)
+
+
+class TestSaved:
+    def test_only_what_the_wanted_rules_name(self):
+        x, y = leaf(2.0), leaf(3.0)
+        assert (x + y).grad_fn.saved == ()
+        (out,) = gg.exp(x).grad_fn.saved
+        assert out is not x.array
+        assert (x * gg.tensor([3.0])).grad_fn.saved[0] is not x.array
+        assert len((x * 3.0).grad_fn.saved) == 1
+        assert len((x * y).grad_fn.saved) == 2
+
+    def test_only_wanted_gradients_are_computed(self):
+        calls = []
+
+        @gg.op
+        def product(xp, x1, x2):
+            return x1 * x2
+
+        product.vjp(
+            x1=lambda xp, g, x2: calls.append("x1") or g * x2,
+            x2=lambda xp, g, x1: calls.append("x2") or g * x1,
+        )
+        product(gg.ones(1), leaf(1.0)).sum().backward()
+        assert calls == ["x2"]
+
+    def test_nothing_is_recorded_without_need(self):
+        assert cube()(gg.ones(2)).grad_fn is None
+        with gg.no_grad():
+            assert cube()(leaf(1.0)).grad_fn is None
+
+
+class TestMistakes:
+    def test_unknown_name_in_a_rule(self):
+        @gg.op
+        def f(xp, x):
+            return x * 1
+
+        with pytest.raises(TypeError, match=r"f\.vjp: the rule for x asks for \['y'\].*'out'"):
+            f.vjp(x=lambda xp, g, y: g)
+        with pytest.raises(TypeError, match=r"f\.vjp: it has no input 'y'"):
+            f.vjp(y=lambda xp, g: g)
+        with pytest.raises(TypeError, match="wanted"):
+            f.vjp(x=lambda xp, g, wanted: g)
+
+    @pytest.mark.parametrize("binary", [False, True])
+    def test_missing_rule_is_never_a_silent_detach(self, binary):
+        if binary:
+
+            @gg.op
+            def f(xp, x, y):
+                return x * y
+
+            f.vjp(y=lambda xp, g, x: g * x)
+        else:
+
+            @gg.op
+            def f(xp, x):
+                return x * 1
+
+        args = (np.ones(1),) if binary else ()
+        with pytest.raises(TypeError, match=r"f: it has no VJP for x.*detach\(\)"):
+            f(leaf(1.0), *args)
+        assert f(gg.ones(1), *args).tolist() == [1]
+        with gg.no_grad():
+            f(leaf(1.0), *args)
+        if binary:
+            assert f(np.ones(1), leaf(1.0)).requires_grad
+
+    def test_rule_given_later_counts(self):
+        @gg.op
+        def f(xp, x):
+            return x * 2
+
+        x = leaf(1.0)
+        with pytest.raises(TypeError):
+            f(x)
+        f.vjp(x=lambda xp, g: g * 2)
+        f(x).sum().backward()
+        f.vjp(x=lambda xp, g: g * 20)
+        f(x).sum().backward()
+        assert x.grad.item() == 22
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 2), ()])
+    def test_rule_that_returns_another_shape(self, shape):
+        @gg.op
+        def f(xp, x):
+            return x * 1
+
+        f.vjp(x=lambda xp, g: np.ones(shape))
+        x = leaf(1.0, 2.0)
+        if shape == (2, 2):  # as a broadcast input's cotangent has: it is summed
+            f(x).sum().backward()
+            assert_array_equal(x.grad.numpy(), [2, 2])
+            return
+        with pytest.raises(ValueError, match=r"f: a VJP returned .* shape .* for .* shape \(2,\)"):
+            f(x).sum().backward()
+        assert x.grad is None
+
+    def test_rule_that_returns_none_gives_no_gradient(self):
+        @gg.op
+        def f(xp, x, y):
+            return x * y
+
+        f.vjp(x=lambda xp, g: None, y=lambda xp, g, x: g * x)
+        x, y = leaf(2.0), leaf(3.0)
+        f(x, y).sum().backward()
+        assert x.grad is None
+        assert y.grad.item() == 2
+
+    @pytest.mark.parametrize("error", [ValueError, TypeError, IndexError, RuntimeError, KeyError])
+    def test_errors_name_the_op_and_its_operands(self, error):
+        @gg.op
+        def broken(xp, x, y):
+            raise error("it broke")
+
+        expected = RuntimeError if error is KeyError else error
+        with pytest.raises(
+            expected, match=r"broken: .*it broke.*float64 \(1,\) on cpu.*2\.5"
+        ) as info:
+            broken(leaf(1.0), 2.5)
+        assert isinstance(info.value.__cause__, error)
+
+    def test_argument_that_is_no_array(self):
+        with pytest.raises(TypeError, match="cube: cannot take a str"):
+            cube()("a")
+        with pytest.raises(TypeError, match="cube"):
+            cube()(2.0)
+
+    def test_floating_result_of_integers(self):
+        @gg.op
+        def half(xp, x):
+            return xp.astype(x, xp.float64) / 2
+
+        assert half(gg.tensor([1, 2])).dtype == gg.float32
+        assert half(gg.tensor([1.0, 2.0])).dtype == gg.float64

@@ -1,0 +1,114 @@
+"""Seeded random tensors."""
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad.random import Generator
+
+DRAWS = {
+    "uniform": lambda source: source.uniform((3, 4)),
+    "normal": lambda source: source.normal((3, 4)),
+    "integers": lambda source: source.integers(0, 100, (3, 4)),
+    "permutation": lambda source: source.permutation(12),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+class TestSeeds:
+    def test_same_seed_same_numbers(self, draw):
+        results = []
+        for seed in (1, 1, 2):
+            gg.manual_seed(seed)
+            results.append([draw(gg.random).tolist(), draw(gg.random).tolist()])
+        assert results[0] == results[1]
+        assert results[0] != results[2]
+        assert results[0][0] != results[0][1]
+
+    def test_generators_are_independent(self, draw):
+        gg.manual_seed(5)
+        expected = draw(gg.random).tolist()
+        gg.manual_seed(5)
+        mine = Generator(5)
+        assert draw(mine).tolist() == expected
+        draw(mine)
+        draw(Generator())
+        assert draw(gg.random).tolist() == expected
+        assert draw(Generator(5)).tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal"])
+class TestFloating:
+    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64, "float16"], ids=str)
+    def test_dtype(self, name, dtype):
+        for shape in ((), 3, (2, 3)):
+            x = getattr(gg.random, name)(shape, dtype=dtype)
+            assert x.dtype == np.dtype(dtype)
+            assert x.shape == ((3,) if shape == 3 else shape)
+
+    def test_defaults(self, name):
+        x = getattr(gg.random, name)()
+        assert (x.shape, x.dtype, x.device, x.requires_grad) == ((), gg.float32, "cpu", False)
+
+    def test_requires_grad(self, name):
+        x = getattr(gg.random, name)(3, requires_grad=True)
+        x.sum().backward()
+        assert x.grad.tolist() == [1, 1, 1]
+
+    def test_only_floating(self, name):
+        for dtype in (gg.int64, gg.bool, gg.complex64):
+            with pytest.raises(TypeError, match=f"{name}: dtype must be real floating"):
+                getattr(gg.random, name)(3, dtype=dtype)
+
+    def test_device(self, name):
+        assert getattr(gg.random, name)(3, device="cpu").device == "cpu"
+        with pytest.raises(ValueError, match="not known"):
+            getattr(gg.random, name)(3, device="gpu")
+
+
+class TestDistributions:
+    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64], ids=str)
+    def test_uniform(self, dtype):
+        x = Generator(0).uniform(100_000, dtype=dtype).numpy()
+        assert x.min() >= 0
+        assert x.max() < 1
+        assert abs(x.astype(float).mean() - 0.5) < 0.01
+        y = Generator(0).uniform(100_000, low=-2.0, high=4.0, dtype=dtype).numpy()
+        assert -2 <= y.min() < -1.9
+        assert 3.9 < y.max() <= 4
+
+    def test_normal(self):
+        x = Generator(0).normal(100_000, mean=3.0, std=2.0).numpy()
+        assert abs(x.mean() - 3) < 0.05
+        assert abs(x.std() - 2) < 0.05
+
+    def test_integers(self):
+        x = Generator(0).integers(-1, 2, 1000)
+        assert x.dtype == gg.int64
+        assert set(x.tolist()) == {-1, 0, 1}
+        assert Generator(0).integers(0, 3, (), dtype=gg.int32).dtype == gg.int32
+        with pytest.raises(ValueError, match=r"integers: there is none in \[3, 3\)"):
+            gg.random.integers(3, 3)
+
+    def test_permutation(self):
+        x = gg.random.permutation(50)
+        assert x.dtype == gg.int64
+        assert sorted(x.tolist()) == list(range(50))
+        assert gg.random.permutation(0).shape == (0,)
+
+
+class TestBadSeeds:
+    @pytest.mark.parametrize("seed", [-1, 1.5, "a", None, True], ids=repr)
+    def test_manual_seed(self, seed):
+        with pytest.raises(ValueError, match="int of at least 0"):
+            gg.manual_seed(seed)
+
+    def test_numpy_integer(self):
+        gg.manual_seed(np.int64(3))
+        x = gg.random.normal(3).tolist()
+        gg.manual_seed(3)
+        assert gg.random.normal(3).tolist() == x
+
+    def test_generator(self):
+        with pytest.raises(ValueError, match="int of at least 0"):
+            Generator(-1)

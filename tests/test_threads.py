@@ -1,0 +1,109 @@
+"""Threads: graphs of their own, leaves in common, and a grad mode for each."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import gpugrad as gg
+
+THREADS = 8
+
+
+def in_threads(function):
+    """``function(i)`` in each of some threads that start together; their results."""
+    barrier = threading.Barrier(THREADS)
+
+    def run(i):
+        barrier.wait()
+        return function(i)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(run, range(THREADS)))
+
+
+def loss_of(w, i):
+    x = gg.tensor(np.random.default_rng(i).normal(size=(16, 4)))
+    y = gg.relu(x @ w)
+    for _ in range(10):
+        y = y + gg.tanh(y) * 0.1
+    return (y * y).mean()
+
+
+def weights(seed=0):
+    return gg.tensor(np.random.default_rng(seed).normal(size=(4, 3)), requires_grad=True)
+
+
+def test_graphs_of_their_own():
+    def gradient(i):
+        w = weights(i)
+        for _ in range(20):
+            loss_of(w, i).backward()
+        return w.grad.tolist()
+
+    assert in_threads(gradient) == [gradient(i) for i in range(THREADS)]
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_leaves_in_common(create_graph):
+    w, again = weights(), weights()
+    repeats = 20
+
+    def accumulate(i):
+        for _ in range(repeats):
+            # Whole numbers, whose sum does not depend on the order.
+            (w * float(i + 1)).sum().backward(create_graph=create_graph)
+
+    in_threads(accumulate)
+    expected = repeats * sum(range(1, THREADS + 1))
+    assert_array_equal(w.grad.detach().numpy(), np.full((4, 3), float(expected)))
+    for i in range(THREADS):
+        loss_of(again, i).backward()
+    w.grad = None
+    in_threads(lambda i: loss_of(w, i).backward())
+    np.testing.assert_allclose(w.grad.numpy(), again.grad.numpy(), rtol=1e-12)
+
+
+def test_one_shared_graph_retained():
+    w = weights()
+    loss = loss_of(w, 0)
+    in_threads(lambda i: loss.backward(retain_graph=True))
+    expected = weights()
+    loss_of(expected, 0).backward()
+    np.testing.assert_allclose(w.grad.numpy(), THREADS * expected.grad.numpy(), rtol=1e-12)
+
+
+def test_grad_mode_is_each_threads_own():
+    def modes(i):
+        seen = [gg.is_grad_enabled()]
+        for _ in range(200):
+            with gg.set_grad_enabled(i % 2 == 0):
+                y = weights(i) * 2
+                seen.append(y.requires_grad)
+        seen.append(gg.is_grad_enabled())
+        return seen
+
+    with gg.no_grad():  # this thread's only
+        results = in_threads(modes)
+        assert not gg.is_grad_enabled()
+    for i, seen in enumerate(results):
+        assert seen == [True, *[i % 2 == 0] * 200, True]
+
+
+def test_switched_off_in_a_thread_that_ends():
+    thread = threading.Thread(target=lambda: gg.set_grad_enabled(False))
+    thread.start()
+    thread.join()
+    assert gg.is_grad_enabled()
+    assert (weights() * 2).requires_grad
+    with gg.no_grad():
+        assert not (weights() * 2).requires_grad
+
+
+def test_random_generators_in_threads():
+    def draws(i):
+        return gg.random.Generator(i).normal(100).tolist()
+
+    assert in_threads(draws) == [draws(i) for i in range(THREADS)]
