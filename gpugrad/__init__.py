@@ -10,8 +10,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import autograd, cuda, random
+from .autograd.call import install as _install
 from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .autograd.operation import install as _install
 from .autograd.operation import op
 from .tensor import Tensor
 

@@ -7,7 +7,7 @@ device that is not known and RuntimeError for one that is not there.
 
 from collections.abc import Sequence
 
-from .autograd.operation import _tensor
+from .autograd.call import wrap
 from .backends import adopt, backend_for_device, backend_of, is_on, namespace_of, transfer
 from .backends.numpy import backend as host
 from .backends.numpy import bool_, complex64, float32, int64
@@ -59,13 +59,15 @@ def _array(name, data, dtype, device, copy):
             if copy is False:
                 raise ValueError("Python numbers need a copy, but copy is False")
             data = host.asarray(data)
-            dtype = _default_dtype(data) if dtype is None else dtype
+            default = _default_dtype(data)
+            dtype = default if dtype is None else dtype
         if device is not None and not is_on(data, device):
             if copy is False:
                 raise ValueError(f"device {device} needs a copy, but copy is False")
             data = transfer(data, device)
         backend = backend_of[type(data)]
-        dtype = backend.dtype(data.dtype if dtype is None else dtype)
+        backend.dtype(data.dtype)  # raises for strings and the like
+        dtype = None if dtype is None else backend.dtype(dtype)
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
@@ -80,7 +82,7 @@ def _default_dtype(numbers):
 
 
 def _finish(array, requires_grad):
-    result = _tensor(array, None)
+    result = wrap(array, None)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -6,7 +6,7 @@ numbers on one are not those on another.
 
 from operator import index
 
-from .autograd.operation import _tensor
+from .autograd.call import wrap
 from .backends import backend_for_device, parse_device
 from .backends.numpy import float32, int64
 from .tensor import Tensor
@@ -64,7 +64,7 @@ class Generator:
 
 
 def _finish(array, requires_grad):
-    result = _tensor(array, None)
+    result = wrap(array, None)
     return result.requires_grad_() if requires_grad else result
 
 

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from heapq import heappop, heappush, heapreplace
 from operator import iadd
 
-from ..backends import backend_of, describe, namespace_of
-from . import operation as ops
+from ..backends import backend_of, describe
+from . import call
 from .graph import Leaf, Node, writes
 from .mode import enable_grad, no_grad
 
@@ -61,12 +61,12 @@ def grad(
     """
     if materialize_grads and allow_unused is False:
         raise ValueError("grad: materialize_grads gives zeros for what allow_unused=False forbids")
-    if isinstance(outputs, ops.Tensor):
+    if isinstance(outputs, call.Tensor):
         outputs = [outputs]
         if grad_outputs is not None and not isinstance(grad_outputs, (list, tuple)):
             grad_outputs = [grad_outputs]
     outputs = list(outputs)
-    inputs = [inputs] if isinstance(inputs, ops.Tensor) else list(inputs)
+    inputs = [inputs] if isinstance(inputs, call.Tensor) else list(inputs)
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     targets = [_target("grad", x) for x in inputs]
     retain_graph = create_graph if retain_graph is None else retain_graph
@@ -76,14 +76,14 @@ def grad(
         if target in arrived:
             if create_graph:
                 # Equal gradients may have come as one Tensor, whose `+=` both would see.
-                results.append(ops._tensor(arrived[target].array, arrived[target].node))
+                results.append(call.wrap(arrived[target].array, arrived[target].node))
             else:
                 # Asked for twice, an input gives two arrays.
                 last = target not in targets[i + 1 :]
                 holder = [arrived.pop(target) if last else arrived[target]]
-                results.append(ops._tensor(_own(holder), None))
+                results.append(call.wrap(_own(holder), None))
         elif materialize_grads:
-            results.append(ops.namespace.zeros_like(x.detach()))
+            results.append(call.namespace.zeros_like(x.detach()))
         elif allow_unused:
             results.append(None)
         else:
@@ -95,7 +95,7 @@ def grad(
 
 
 def _target(name, x):
-    if not isinstance(x, ops.Tensor) or x.node is None:
+    if not isinstance(x, call.Tensor) or x.node is None:
         raise ValueError(f"{name}: an input does not require grad: {describe(x)}")
     return x.node
 
@@ -107,7 +107,7 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
-        if not isinstance(y, ops.Tensor) or y.node is None:
+        if not isinstance(y, call.Tensor) or y.node is None:
             raise ValueError(
                 f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "
                 f"from requires grad, or it was computed under no_grad"
@@ -119,17 +119,18 @@ def _roots(name, outputs, gradients, create_graph):
                     f"only a scalar's is 1 by itself"
                 )
             create = backend_of[type(y.array)].create
-            gradient = ops._tensor(create("ones", (), dtype=y.array.dtype, like=y.array), None)
+            gradient = call.wrap(create("ones", (), dtype=y.array.dtype, like=y.array), None)
         else:
-            if not isinstance(gradient, ops.Tensor):
-                gradient = ops.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
-            if gradient.shape != y.shape or type(gradient.array) is not type(y.array):
+            if not isinstance(gradient, call.Tensor):
+                gradient = call.namespace.asarray(gradient, dtype=y.dtype, device=y.device)
+            same_kind = type(gradient.array) is type(y.array) and gradient.device == y.device
+            if gradient.shape != y.shape or not same_kind:
                 raise ValueError(
                     f"{name}: the gradient ({describe(gradient)}) must have the shape and device "
                     f"of the tensor ({describe(y)})"
                 )
             if gradient.dtype != y.dtype:
-                gradient = ops.namespace.astype(gradient, y.dtype)
+                gradient = call.namespace.astype(gradient, y.dtype)
         roots.append((y.node, gradient if create_graph else gradient.array))
     return roots
 
@@ -208,8 +209,8 @@ def _sweep(roots, targets, retain_graph, create_graph):
                     f"freed; pass retain_graph=True to the first backward"
                 )
             if create_graph:
-                xp = ops.namespace
-                saved = saved and plan.rewrap(node, saved)
+                xp = call.namespace
+                saved = saved and call.rewrap(node, saved)
             if plan.special:
                 if plan.output is not None:
                     _gather(node, g, waiting, heap)
@@ -262,19 +263,18 @@ def _leading_to(roots, targets):
 def _fit(xp, c, parent, op):
     """Sum a cotangent back to its input's shape and cast it to its dtype."""
     shape, dtype = parent.shape, parent.dtype
-    if c.shape != shape:
-        lead = len(c.shape) - len(shape)
-        stretched = [i for i, n in enumerate(shape) if n == 1 and c.shape[lead + i] != 1] if lead >= 0 else []
-        kept = tuple(
-            1 if i in stretched else n for i, n in enumerate(c.shape[lead:])
-        )
-        if lead < 0 or kept != shape:
+    given = tuple(c.shape)
+    if given != shape:
+        lead = len(given) - len(shape)
+        trail = given[lead:]
+        fits = [n in (1, m) for n, m in zip(shape, trail, strict=False)]
+        if lead < 0 or not all(fits):
             raise ValueError(
-                f"{op.name}: a VJP returned a cotangent of shape {tuple(c.shape)} for an input of "
+                f"{op.name}: its VJP returned a cotangent of shape {given} for an input of "
                 f"shape {shape}"
             )
-        axes = (*range(lead), *(lead + i for i in stretched))
-        c = xp.reshape(xp.sum(c, axis=axes, dtype=c.dtype), shape)
+        stretched = [lead + i for i, (n, m) in enumerate(zip(shape, trail, strict=True)) if n != m]
+        c = xp.reshape(xp.sum(c, axis=(*range(lead), *stretched), dtype=c.dtype), shape)
     if c.dtype != dtype:
         isdtype = backend_of[type(getattr(c, "array", c))].xp.isdtype
         if isdtype(c.dtype, "complex floating") and not isdtype(dtype, "complex floating"):
@@ -297,7 +297,7 @@ def _materialize(node, cotangents, create_graph):
     given = next(g for g in cotangents if g is not None)
     raw = given.array if create_graph else given
     zeros = backend_of[type(raw)].zeros
-    wrap = (lambda a: ops._tensor(a, None)) if create_graph else (lambda a: a)
+    wrap = (lambda a: call.wrap(a, None)) if create_graph else (lambda a: a)
     return tuple(
         wrap(zeros(shape, dtype, raw)) if g is None else g
         for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
@@ -312,14 +312,14 @@ def _check_unchanged(node):
             backend = backend_of.get(type(array))
             if backend is not None and backend.buffer(array) in overwritten:
                 raise RuntimeError(
-                    f"backward through {node.plan.op.name}: a value it saved ({describe(array)}) was "
-                    f"overwritten in place since, by an optimizer step or load_state_dict; "
+                    f"backward through {node.plan.op.name}: a value it saved ({describe(array)}) "
+                    f"was overwritten in place since, by an optimizer step or load_state_dict; "
                     f"call backward before it, or compute the forward pass again"
                 )
 
 
 def _accumulate(leaf, holder, create_graph):
-    """Add the cotangent in ``holder`` to ``.grad`` of the leaf's tensor, whose memory nothing else shares."""
+    """Add the cotangent in ``holder`` to the ``.grad`` of the leaf's tensor."""
     tensor = leaf.owner()
     if tensor is None:  # nobody can ask for it any more
         return
@@ -328,17 +328,17 @@ def _accumulate(leaf, holder, create_graph):
         if create_graph:
             with enable_grad():
                 g = holder[0]
-                tensor._grad = ops.namespace.astype(g, g.dtype) if old is None else old + g
+                tensor._grad = call.namespace.astype(g, g.dtype) if old is None else old + g
         elif old is None:
-            tensor._grad = ops._tensor(_own(holder), None)
+            tensor._grad = call.wrap(_own(holder), None)
         else:
             g = backend_of[type(holder[0])].asarray(holder[0])
             with no_grad():
-                tensor._grad = old + ops._tensor(g, None)
+                tensor._grad = old + call.wrap(g, None)
 
 
 def _own(holder):
-    """``holder[0]`` as an array that nothing else refers to: copied unless the list alone has it."""
+    """``holder[0]`` as an array of its own: copied unless the list alone refers to it."""
     backend = backend_of[type(holder[0])]
     if _references(holder) == _ALONE and backend.is_unshared(holder[0]):
         # NumPy's 0-d results are scalars; a leaf's gradient is an array.

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from ..autograd.call import wrap
 from ..autograd.mode import no_grad
-from ..autograd.operation import _tensor
 from ..backends import backend_of, namespace_of
 from ..creation import asarray
 from ..ops.manipulation import stack
@@ -130,7 +130,7 @@ def _cut_tensors(dataset, order, keys):
             a[key, ...] if o is None else namespace_of[type(a)].take(a, o[key], axis=0)
             for a, o in zip(arrays, orders, strict=True)
         ]
-        yield [_tensor(array, None) for array in batch]
+        yield [wrap(array, None) for array in batch]
 
 
 def _index_for(array, index):

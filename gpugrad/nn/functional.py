@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..autograd.operation import _tensor
+from ..autograd.call import wrap
 from ..backends import backend_of, namespace_of
 from ..ops.elementwise import tanh
 from ..ops.manipulation import reshape
@@ -61,7 +61,7 @@ def dropout(
     kept = draw(input, generator, "uniform") >= p
     scale = namespace_of[type(array)].astype(kept, array.dtype)
     scale *= 1 / (1 - p) if p < 1 else 0.0
-    return input * _tensor(scale, None)
+    return input * wrap(scale, None)
 
 
 def check_probability(name, p):

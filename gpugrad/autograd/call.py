@@ -1,0 +1,411 @@
+"""Calling an op: unwrap the operands, run the forward, wrap and record the result.
+
+There is one form of call for each form of signature. The unary and the binary
+one are the hot path: whatever can be decided once was, in the op and its plans,
+and the few lines that make a tensor and a node stand there in full.
+"""
+
+from ..backends import SCALARS, adopt, backend_of, match_dtypes, namespace_of
+from ..backends.numpy import complex64, float32
+from .graph import Node, next_order
+from .mode import mode, paused
+from .plan import OutputPlan
+
+Tensor = None  # the Tensor class, once `install`ed
+namespace = None  # gpugrad itself: the `xp` of rules under create_graph
+
+
+def install(tensor_class, tensor_namespace):
+    """Tell ops what to wrap results in. The package does this as it is imported."""
+    global Tensor, namespace
+    Tensor, namespace = tensor_class, tensor_namespace
+
+
+def unary(op):
+    forward, plans, plan_for, differentiable = (
+        op.forward,
+        op.hot_plans,
+        op.hot_plan,
+        op.differentiable,
+    )
+
+    def call(x, /):
+        if type(x) is Tensor:
+            array = x.array
+            parent = x.node
+        else:
+            array, parent = _lift(op, x)
+        kind = type(array)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, array)
+        except Exception as error:
+            raise _failure(op, error, (array,)) from error
+        if type(out) is not kind:
+            return _finish(op, out, (array,), (parent,), parent is not None, kind, {})
+        result = Tensor()
+        result.array = out
+        if parent is None or (paused.threads and not mode.enabled) or not differentiable:
+            if out.dtype is not float32:
+                result.array = _of_integers(op, out, (array,), {})
+            result.node = None
+            return result
+        plan = plans[1] or plan_for(1)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = (parent,)
+        pick = plan.pick
+        node.saved = () if pick is None else pick((array, out))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
+def binary(op):
+    forward, plans, plan_for, differentiable = (
+        op.forward,
+        op.hot_plans,
+        op.hot_plan,
+        op.differentiable,
+    )
+
+    def call(x1, x2, /):
+        if type(x1) is Tensor and type(x2) is Tensor:
+            a1 = x1.array
+            a2 = x2.array
+            n1 = x1.node
+            n2 = x2.node
+            kind = type(a1)
+            if a1.dtype is not a2.dtype or type(a2) is not kind:
+                a1, a2, kind = _align(op, a1, a2)
+        elif type(x1) is Tensor and type(x2) in SCALARS:
+            a1 = x1.array
+            a2 = x2
+            n1 = x1.node
+            n2 = None
+            kind = type(a1)
+        else:
+            a1, n1 = _lift(op, x1)
+            a2, n2 = _lift(op, x2)
+            a1, a2, kind = _align(op, a1, a2)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, a1, a2)
+        except Exception as error:
+            raise _failure(op, error, (a1, a2)) from error
+        if type(out) is not kind:
+            parents = [n for n in (n1, n2) if n is not None]
+            wanted = (n1 is not None) + 2 * (n2 is not None)
+            return _finish(op, out, (a1, a2), parents, wanted, kind, {})
+        result = Tensor()
+        result.array = out
+        if n2 is None:
+            if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
+                if out.dtype is not float32:
+                    result.array = _of_integers(op, out, (a1, a2), {})
+                result.node = None
+                return result
+            plan = plans[1] or plan_for(1)
+            parents = (n1,)
+        elif (paused.threads and not mode.enabled) or not differentiable:
+            result.node = None
+            return result
+        elif n1 is None:
+            plan = plans[2] or plan_for(2)
+            parents = (n2,)
+        else:
+            plan = plans[3] or plan_for(3)
+            parents = (n1, n2)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = parents
+        pick = plan.pick
+        node.saved = () if pick is None else pick((a1, a2, out))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
+def unary_static(op):
+    forward, defaults, positional = op.forward, op.static_defaults, op.static_positional
+    plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
+
+    def call(x, /, *args, **static):
+        if args:
+            if len(args) > len(positional):
+                raise TypeError(
+                    f"{op.name}: takes at most {1 + len(positional)} positional arguments, not "
+                    f"{1 + len(args)}; pass others by name: {', '.join(op.static_names)}"
+                )
+            static.update(zip(positional, args, strict=False))
+        if len(static) < len(defaults):
+            static = {**defaults, **static}
+        if type(x) is Tensor:
+            array = x.array
+            parent = x.node
+        else:
+            array, parent = _lift(op, x)
+        kind = type(array)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, array, **static)
+        except Exception as error:
+            raise _failure(op, error, (array,)) from error
+        wanted = parent is not None and differentiable and mode.enabled
+        if type(out) is not kind:
+            if type(out) is tuple:
+                return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
+            if type(out) not in namespace_of:
+                out = backend_of[kind].asarray(out)
+            kind = type(out)  # another where the op moves its input to another device
+        result = Tensor()
+        result.array = out
+        if not (wanted and backend_of[kind].is_floating(out.dtype)):
+            if out.dtype is not array.dtype:
+                result.array = _of_integers(op, out, (array,), static)
+            result.node = None
+            return result
+        plan = plans[1] or plan_for(1)
+        result.node = node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = (parent,)
+        pick = plan.pick
+        node.saved = () if pick is None else pick((array, out, static))
+        node.xp = xp
+        node.shape = out.shape
+        node.dtype = out.dtype
+        node.watch = None
+        return result
+
+    return call
+
+
+def general(op):
+    forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
+    n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
+    most = n_inputs + len(positional)
+
+    def call(*args, **static):
+        n = len(args)
+        if n != n_inputs:
+            if n > most:
+                raise TypeError(
+                    f"{op.name}: takes at most {most} positional arguments, not {n}; "
+                    f"pass others by name: {', '.join(op.static_names)}"
+                )
+            static.update(zip(positional, args[n_inputs:], strict=False))
+            args = args[:n_inputs] + tuple([static.pop(name, None) for name in inputs[n:]])
+            if None in [x if x is None else 0 for x in args[:required]]:
+                raise TypeError(f"{op.name}: needs {', '.join(inputs[:required])}")
+        if variadic:
+            args = tuple(args[0])
+        if len(static) < len(defaults):
+            static = {**defaults, **static}
+
+        arrays, parents, wanted, bit = [], [], 0, 1
+        kind = dtype = None
+        aligned = True
+        for x in args:
+            if type(x) is Tensor:
+                array = x.array
+                parent = x.node
+            elif x is None:
+                array = parent = None
+            else:
+                array, parent = _lift(op, x)
+            arrays.append(array)
+            if parent is not None:
+                parents.append(parent)
+                wanted |= bit
+            bit <<= 1
+            if array is not None and type(array) not in SCALARS:
+                if kind is None:
+                    kind = type(array)
+                    dtype = array.dtype
+                elif array.dtype is not dtype or type(array) is not kind:
+                    aligned = False
+        if not aligned:
+            arrays, kind = _align_all(op, arrays)
+        try:
+            xp = namespace_of[kind]
+            out = forward(xp, *arrays, **static)
+        except Exception as error:
+            raise _failure(op, error, arrays) from error
+        return _finish(op, out, arrays, parents, wanted, kind, static)
+
+    return call
+
+
+def _finish(op, out, arrays, parents, wanted, kind, static):
+    """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
+    if type(out) is not kind:
+        if type(out) is tuple:
+            return _finish_several(op, out, arrays, parents, wanted, kind, static)
+        if type(out) not in namespace_of:
+            out = backend_of[kind].asarray(out)
+        kind = type(out)  # another where the op moves its input to another device
+    result = Tensor()
+    result.array = out
+    if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
+        result.node = node = _node(op, out, arrays, parents, wanted, kind, static)
+        node.shape = out.shape
+        node.dtype = out.dtype
+    else:
+        result.array = _of_integers(op, out, arrays, static)
+        result.node = None
+    return result
+
+
+def _finish_several(op, out, arrays, parents, wanted, kind, static):
+    out = tuple([a if type(a) is kind else backend_of[kind].asarray(a) for a in out])
+    if not (wanted and op.differentiable and mode.enabled):
+        return wrap_outputs(out, None)
+    node = _node(op, out, arrays, parents, wanted, kind, static)
+    node.plan.special = True
+    node.shape = tuple(a.shape for a in out)
+    node.dtype = tuple(a.dtype for a in out)
+    return wrap_outputs(out, node)
+
+
+def _node(op, out, arrays, parents, wanted, kind, static):
+    key = (wanted, len(arrays)) if op.variadic else wanted
+    node = Node()
+    node.order = next_order()
+    node.plan = plan = op.plans.get(key) or op.plan(wanted, len(arrays), key)
+    node.parents = tuple(parents)
+    node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
+    node.xp = namespace_of[kind]
+    node.watch = None
+    return node
+
+
+def wrap(array, node):
+    """A Tensor of a raw array and its node, leaf or None."""
+    result = Tensor()
+    result.array = array
+    result.node = node
+    return result
+
+
+def wrap_outputs(arrays, node):
+    """A tensor for each of an op's several outputs; floating ones have a node that picks them."""
+    results = []
+    for i, array in enumerate(arrays):
+        pick = None
+        if node is not None and backend_of[type(array)].is_floating(array.dtype):
+            pick = Node()
+            pick.order = next_order()
+            pick.plan = OutputPlan(node.plan.op, i)
+            pick.parents = (node,)
+            pick.saved = ()
+            pick.xp = node.xp
+            pick.shape = array.shape
+            pick.dtype = array.dtype
+            pick.watch = None
+        results.append(wrap(array, pick))
+    return tuple(results)
+
+
+def rewrap(node, saved):
+    """A node's saved raw values as the Tensors they were, joined to the graph."""
+    plan = node.plan
+
+    def tensor(value, i):
+        if type(value) not in namespace_of:
+            return value
+        return wrap(value, node.parents[plan.position[i]] if plan.wanted[i] else None)
+
+    values = []
+    for value, (kind, which) in zip(saved, plan.sources, strict=True):
+        if kind == "input":
+            if plan.op.variadic:
+                value = tuple(tensor(v, i) for i, v in enumerate(value))
+            else:
+                value = tensor(value, which)
+        elif kind == "out":
+            value = wrap_outputs(value, node) if type(value) is tuple else wrap(value, node)
+        values.append(value)
+    return values
+
+
+def _lift(op, x):
+    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node)."""
+    if isinstance(x, Tensor):
+        return x.array, x.node
+    if type(x) in SCALARS or type(x) in namespace_of:
+        return x, None
+    try:
+        return adopt(x), None
+    except TypeError as error:
+        raise TypeError(f"{op.name}: {error}") from None
+
+
+def _of_integers(op, out, arrays, static):
+    """``out``, or if it is a floating result of integers, one of the default dtype, float32.
+
+    NumPy would make float64 of int64 and float16 of uint8. The op runs again on
+    float32, unless the program asked for a ``dtype``.
+    """
+    kind = type(out)
+    backend = backend_of[kind]
+    if not backend.is_floating(out.dtype) or static.get("dtype") is not None:
+        return out
+    xp = backend.xp
+    given = [type(a) is kind and a.dtype for a in arrays]
+    if any(dtype and backend.is_floating(dtype) for dtype in given):
+        return out
+    # A bool beside other inputs is a condition.
+    cast = ("bool", "integral") if len(arrays) == 1 else "integral"
+    arrays = [
+        xp.astype(a, float32) if dtype and xp.isdtype(dtype, cast) else a
+        for a, dtype in zip(arrays, given, strict=True)
+    ]
+    out = backend.asarray(op.forward(xp, *arrays, **static))
+    default = complex64 if xp.isdtype(out.dtype, "complex floating") else float32
+    return xp.astype(out, default, copy=False)
+
+
+def _align(op, a1, a2):
+    (a1, a2), kind = _align_all(op, (a1, a2))
+    return a1, a2, kind
+
+
+def _align_all(op, arrays):
+    """The arrays with integers cast to the floating dtype beside them; and their type."""
+    kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
+    if len(kinds) > 1:
+        names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
+        error = TypeError(
+            f"inputs are arrays of different libraries, {names}; "
+            f"make one of the other with gpugrad.asarray(x.numpy())"
+        )
+        raise _failure(op, error, arrays)
+    if not kinds:
+        return arrays, None
+    (kind,) = kinds
+    names = op.inputs * len(arrays) if op.variadic else op.inputs
+    operands = [(a, n not in op.integer) for a, n in zip(arrays, names, strict=True)]
+    return match_dtypes(kind, operands), kind
+
+
+def _failure(op, error, arrays):
+    devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in backend_of}
+    if len(devices) > 1:
+        error = ValueError(
+            f"inputs are on different devices, {' and '.join(sorted(devices))}; "
+            f"move them to one with .to(device)"
+        )
+    elif not any(type(a) in namespace_of for a in arrays):
+        error = TypeError("at least one input must be a Tensor or an array")
+    return op.failure(error, [a for a in arrays if a is not None])

@@ -1,0 +1,134 @@
+"""Plans: what nodes of an op keep and which rules they run, decided once."""
+
+from operator import itemgetter
+
+from ..backends import backend_of
+
+# What a rule can keep of an input besides its values.
+METADATA = {
+    "shape": lambda x: getattr(x, "shape", None),
+    "dtype": lambda x: getattr(x, "dtype", None),
+    "device": lambda x: backend_of[type(x)].device(x),
+}
+
+
+def kept_names(rule):
+    """Names of what a rule keeps: its parameters after ``xp`` and ``g``."""
+    code = rule.__code__
+    return code.co_varnames[2 : code.co_argcount]
+
+
+class Plan:
+    """What a node keeps and runs, decided once per op and set of wanted inputs.
+
+    rules: one function ``(xp, g, saved)`` per wanted input.
+    joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
+    special: whether there is a joint rule or more than one output.
+    pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
+    sources: where each saved value comes from.
+    """
+
+    __slots__ = ("op", "wanted", "rules", "joint", "special", "pick", "sources", "position")
+    output = None  # for the node of one of several outputs: which one
+
+    def __init__(self, op, wanted):
+        self.op = op
+        self.wanted = wanted
+        chosen = [i for i, want in enumerate(wanted) if want]
+        self.position = {i: k for k, i in enumerate(chosen)}
+        whole = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
+        if whole:
+            names = kept_names(whole)
+        else:
+            missing = [op.inputs[i] for i in chosen if op.variadic or op.inputs[i] not in op.rules]
+            if missing:
+                raise TypeError(
+                    f"{op.name}: it has no VJP for {', '.join(missing)}, which requires grad; "
+                    f"detach() it, or give a rule with {op.name}.vjp"
+                )
+            needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
+            names = tuple(needed)
+
+        self.sources = tuple(_source(op, name) for name in names)
+        self.pick = _picker(op, self.sources, len(wanted), wanted)
+        self.special = bool(whole)  # and set for ops of several outputs at their first call
+        if whole:
+            self.joint = _bind(whole, names)
+            self.rules = tuple(_pick_cotangent(i) for i in chosen)
+        else:
+            self.joint = None
+            self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
+
+
+def _source(op, name):
+    if name == "out":
+        return "out", None
+    if name == "wanted":
+        return "wanted", None
+    if name in op.inputs:
+        return "input", op.inputs.index(name)
+    if name in op.static_names:
+        return "static", name
+    stem, what = name.rsplit("_", 1)
+    return what, op.inputs.index(stem)
+
+
+def _picker(op, sources, n, wanted):
+    """A function from ``(*inputs, out, static)`` to the values of ``sources``."""
+    if not sources:
+        return None
+    if not op.variadic and all(kind in ("input", "out") for kind, _ in sources):
+        places = [n if kind == "out" else which for kind, which in sources]
+        # A slice, so that a single value comes as a tuple too.
+        return (
+            itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+        )
+
+    def getter(kind, which):
+        if kind == "out":
+            return itemgetter(n)
+        if kind == "static":
+            return lambda call: call[-1][which]
+        if kind == "wanted":
+            return lambda call: wanted
+        if op.variadic:
+            if kind == "input":
+                return itemgetter(slice(0, n))
+            return lambda call: tuple([METADATA[kind](x) for x in call[:n]])
+        if kind == "input":
+            return itemgetter(which)
+        return lambda call: METADATA[kind](call[which])
+
+    getters = [getter(kind, which) for kind, which in sources]
+    return lambda call: tuple([get(call) for get in getters])
+
+
+def _bind(rule, names):
+    """``rule`` as a function of ``(xp, g, saved)``, where ``saved`` holds ``names``."""
+    at = [names.index(name) for name in kept_names(rule)]
+    if not at:
+        return lambda xp, g, saved: rule(xp, g)
+    if len(at) == 1:
+        (i,) = at
+        return lambda xp, g, saved: rule(xp, g, saved[i])
+    if len(at) == 2:
+        i, j = at
+        return lambda xp, g, saved: rule(xp, g, saved[i], saved[j])
+    get = itemgetter(*at)
+    return lambda xp, g, saved: rule(xp, g, *get(saved))
+
+
+def _pick_cotangent(i):
+    return lambda xp, cotangents, saved: cotangents[i]
+
+
+class OutputPlan:
+    """The plan of the node that stands for one of an op's several outputs."""
+
+    special = True
+    joint = pick = None
+    rules = sources = ()
+
+    def __init__(self, op, output):
+        self.op = op
+        self.output = output
