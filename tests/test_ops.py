@@ -373,7 +373,7 @@ labels = np.array([0, 2, 1])
 
 
 @pytest.mark.parametrize(
-    "name, inputs, static, kind, words",
+    ("name", "inputs", "static", "kind", "words"),
     [
         ("add", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),
         ("matmul", (x23, x45), {}, MISFIT, r"\(2, 3\).*\(4, 5\)"),

@@ -9,6 +9,10 @@ import gpugrad
 from gpugrad.testing import assert_close
 
 torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, of infinities and nans
+    pytest.mark.filterwarnings("ignore:var.*degrees of freedom:UserWarning"),
+]
 
 NUMPY, TORCH = Library("numpy", "numpy"), Library("torch", "torch")
 OPS = [case for case in CASES if case.torch is not None]
@@ -106,21 +110,18 @@ def compare(case, sample, dtype, order, rtol, atol):
             raise
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
 def test_values_and_gradients(case):
     for sample in comparable(case, kinks=False):
         compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
 def test_values_and_gradients_in_float32(case):
     for sample in comparable(case, kinks=False):
         compare(case, sample, "float32", 1, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(
     "case", [case for case in OPS if any(comparable(case, kinks=True))], ids=lambda case: case.op
 )
