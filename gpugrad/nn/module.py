@@ -257,6 +257,11 @@ def overwrite(tensor, values):
 
     Backward through a graph that saved a leaf's old values raises afterwards.
     """
+    if not tensor.is_leaf:
+        raise ValueError(
+            f"a tensor of shape {tensor.shape} cannot be overwritten: it is a result of "
+            f"{tensor.grad_fn.name}, not a leaf"
+        )
     array = tensor.array
     backend = backend_of[type(array)]
     if tensor.node is None:  # nothing would tell such a graph

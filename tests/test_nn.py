@@ -1,0 +1,643 @@
+"""Modules, layers, losses and initial values."""
+
+import copy
+import gc
+import math
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn
+from gpugrad.nn import functional
+
+
+def seeded(values, **keywords):
+    """A model whose initial weights are always the same."""
+    generator = gpugrad.random.Generator(values)
+    return nn.MLP(3, [4, 2], generator=generator, **keywords)
+
+
+def values(x):
+    return np.asarray(x.detach())
+
+
+class Counter(nn.Module):
+    """A parameter, two buffers, and twice the same layer."""
+
+    def __init__(self):
+        self.scale = nn.Parameter(gpugrad.ones(2))
+        self.register_buffer("steps", gpugrad.tensor(3))
+        self.register_buffer("scratch", gpugrad.zeros(2), persistent=False)
+        self.first = nn.Linear(2, 2)
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x)) * self.scale
+
+
+# Parameters and modules
+
+
+def test_parameter_is_a_leaf_that_requires_grad():
+    p = nn.Parameter([1.0, 2.0])
+    assert isinstance(p, gpugrad.Tensor)
+    assert p.is_leaf
+    assert p.requires_grad
+    (p * p).sum().backward()
+    assert p.grad.tolist() == [2.0, 4.0]
+    assert repr(p).startswith("Parameter containing:\ntensor([1., 2.]")
+    assert not nn.Parameter([1.0], requires_grad=False).requires_grad
+    with pytest.raises(TypeError, match="only floating tensors have gradients, not int64"):
+        nn.Parameter([1, 2])
+
+
+def test_parameter_shares_the_memory_of_an_array():
+    array = np.ones(2, np.float32)
+    assert nn.Parameter(array).array is array
+
+
+def test_module_finds_what_it_is_made_of():
+    model = Counter()
+    assert [name for name, _ in model.named_parameters()] == [
+        "scale",
+        "first.weight",
+        "first.bias",
+    ]
+    assert [name for name, _ in model.named_buffers()] == ["steps", "scratch"]
+    assert [name for name, _ in model.named_children()] == ["first", "second"]
+    assert [name for name, _ in model.named_modules()] == ["", "first"]
+    assert list(model.children()) == [model.first, model.first]
+    assert list(model.modules()) == [model, model.first]
+    assert len(list(model.parameters())) == 3
+    assert len(list(model.buffers())) == 2
+
+
+def test_an_attribute_that_is_replaced_or_deleted_is_no_longer_in_it():
+    model = nn.Linear(2, 2)
+    model.weight = nn.Parameter(gpugrad.ones((2, 2)))
+    assert next(model.parameters()) is model.weight
+    del model.bias
+    assert [name for name, _ in model.named_parameters()] == ["weight"]
+
+
+def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
+    gc.disable()
+    try:
+        model = Counter()
+        loss = model(gpugrad.ones((1, 2))).sum()
+        loss.backward()
+        dead = [weakref.ref(model), weakref.ref(model.scale), weakref.ref(model.first)]
+        del model, loss
+        assert [ref() for ref in dead] == [None, None, None]
+    finally:
+        gc.enable()
+
+
+def test_register_buffer_refuses_what_cannot_be_one():
+    model = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="register_buffer: mean must be a Tensor, not a list"):
+        model.register_buffer("mean", [1.0])
+    with pytest.raises(TypeError, match="not a Parameter"):
+        model.register_buffer("mean", model.weight)
+    for name in "weight", "forward", "a.b":
+        with pytest.raises(ValueError, match=f"register_buffer: '{name}' is taken, or cannot"):
+            model.register_buffer(name, gpugrad.zeros(2))
+
+
+def test_train_and_eval_reach_every_module_and_return_the_model():
+    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout()))
+    assert all(module.training for module in model.modules())
+    assert model.eval() is model
+    assert not any(module.training for module in model.modules())
+    assert model.train() is model
+    assert all(module.training for module in model.modules())
+
+
+def test_requires_grad_freezes_and_zero_grad_forgets():
+    model = seeded(0)
+    model(gpugrad.ones((1, 3))).sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+    model.zero_grad()
+    assert all(p.grad is None for p in model.parameters())
+    assert model.requires_grad_(False) is model
+    assert not model(gpugrad.ones((1, 3))).requires_grad
+
+
+def test_a_module_without_forward_says_so():
+    class Empty(nn.Module):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty defines no forward"):
+        Empty()(gpugrad.ones(1))
+
+
+def test_a_call_is_the_forward_of_the_most_derived_class():
+    class Double(nn.ReLU):
+        def forward(self, x, *, times=2):
+            return super().forward(x) * times
+
+    assert Double()(gpugrad.tensor([-1.0, 3.0]), times=4).tolist() == [0.0, 12.0]
+
+
+def test_repr_shows_the_tree():
+    class Net(nn.Module):
+        def __init__(self):
+            self.body = nn.MLP(4, [3, 2], gpugrad.sin)
+            self.drop = nn.Dropout(0.2)
+
+    assert repr(Net()) == (
+        "Net(\n"
+        "  (body): MLP(\n"
+        "    (0): Linear(in_features=4, out_features=3, bias=True)\n"
+        "    (1): sin\n"
+        "    (2): Linear(in_features=3, out_features=2, bias=True)\n"
+        "  )\n"
+        "  (drop): Dropout(p=0.2)\n"
+        ")"
+    )
+    assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
+
+
+def test_repr_is_pytorchs():
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Sequential(
+        torch.nn.Linear(4, 3, bias=False),
+        torch.nn.ReLU(),
+        torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Sigmoid(), torch.nn.Flatten()),
+        torch.nn.CrossEntropyLoss(),
+    )
+    ours = nn.Sequential(
+        nn.Linear(4, 3, bias=False),
+        nn.ReLU(),
+        nn.Sequential(nn.Tanh(), nn.Sigmoid(), nn.Flatten()),
+        nn.CrossEntropyLoss(),
+    )
+    assert repr(ours) == repr(theirs)
+
+
+# Moving
+
+
+@pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64), ()])
+def test_to_casts_parameters_gradients_and_floating_buffers(how):
+    model = Counter()
+    model(gpugrad.ones((1, 2))).sum().backward()
+    before = list(model.parameters())
+    assert model.to(*how, **({} if how else {"dtype": gpugrad.float64})) is model
+    assert [id(p) for p in model.parameters()] == [id(p) for p in before]
+    for p in model.parameters():
+        assert p.dtype == p.grad.dtype == gpugrad.float64
+        assert p.is_leaf
+    assert model.scratch.dtype == gpugrad.float64
+    assert model.steps.dtype == gpugrad.int64
+    model.zero_grad()
+    model(gpugrad.ones((1, 2), dtype=gpugrad.float64)).sum().backward()
+    assert all(p.grad.dtype == gpugrad.float64 for p in model.parameters())
+
+
+def test_to_what_it_is_already_changes_nothing():
+    model = Counter()
+    before = [p.array for p in model.parameters()]
+    model.to("cpu", gpugrad.float32)
+    assert all(a is p.array for a, p in zip(before, model.parameters(), strict=True))
+
+
+def test_to_refuses_what_parameters_cannot_have():
+    model = Counter()
+    with pytest.raises(TypeError, match=r"Module\.to: the dtype must be floating, not int64"):
+        model.to(gpugrad.int64)
+    with pytest.raises(ValueError, match="device 'gpu' is not known"):
+        model.to("gpu")
+    assert all(p.dtype == gpugrad.float32 for p in model.parameters())
+
+
+def test_backward_through_a_graph_from_before_the_move_raises():
+    model = nn.Linear(2, 1)
+    loss = model(gpugrad.ones((1, 2))).sum()
+    model.to(gpugrad.float64)
+    with pytest.raises(RuntimeError, match="moved to another device or dtype after the forward"):
+        loss.backward()
+
+
+# State
+
+
+def test_state_dict_has_every_name_and_copies():
+    model = Counter()
+    state = model.state_dict()
+    assert list(state) == [
+        "scale",
+        "steps",
+        "first.weight",
+        "first.bias",
+        "second.weight",
+        "second.bias",
+    ]
+    assert not any(x.requires_grad for x in state.values())
+    with gpugrad.no_grad():
+        state["scale"] += 1
+    assert values(model.scale).tolist() == [1.0, 1.0]
+
+
+def test_load_state_dict_overwrites_in_place_and_casts_widths():
+    model, other = seeded(0), seeded(1, dtype=gpugrad.float64)
+    arrays = [p.array for p in model.parameters()]
+    result = model.load_state_dict(other.state_dict())
+    assert result == ([], [])
+    for p, q, array in zip(model.parameters(), other.parameters(), arrays, strict=True):
+        assert p.array is array
+        assert p.requires_grad
+        np.testing.assert_array_equal(values(p), values(q).astype(np.float32))
+
+
+def test_load_state_dict_takes_arrays_and_buffers():
+    model = Counter()
+    state = {name: np.asarray(x) + 1 for name, x in model.state_dict().items()}
+    model.load_state_dict(state)
+    assert model.steps.item() == 4
+    assert model.steps.dtype == gpugrad.int64
+    np.testing.assert_array_equal(values(model.scale), [2.0, 2.0])
+
+
+def test_load_state_dict_lists_all_that_does_not_fit_and_loads_nothing():
+    model = Counter()
+    before = {name: values(x) for name, x in model.state_dict().items()}
+    state = {name: x + 1 for name, x in model.state_dict().items()}
+    del state["first.bias"]
+    state["head.weight"] = gpugrad.ones(3)
+    state["first.weight"] = gpugrad.ones((3, 2))
+    state["steps"] = gpugrad.tensor(1.5)
+    state["second.bias"] = [1.0, 2.0]
+    with pytest.raises(ValueError, match="load_state_dict") as error:
+        model.load_state_dict(state)
+    assert str(error.value) == (
+        "load_state_dict: the state is not one of this Counter\n"
+        "  missing: first.bias\n"
+        "  unexpected: head.weight\n"
+        "  steps: is float32, not int64\n"
+        "  first.weight: has shape (3, 2), not (2, 2)\n"
+        "  second.bias: is a list, not a tensor\n"
+        "  nothing was loaded"
+    )
+    for name, x in model.state_dict().items():
+        np.testing.assert_array_equal(values(x), before[name])
+
+
+def test_load_state_dict_of_another_architecture_has_a_short_error():
+    with pytest.raises(ValueError, match="missing: .* and 30 more") as error:
+        nn.MLP(2, [2] * 20).load_state_dict({})
+    assert len(str(error.value)) < 300
+
+
+def test_load_state_dict_not_strict_passes_over_names_but_not_shapes():
+    model = seeded(0)
+    result = model.load_state_dict({"0.bias": gpugrad.ones(4), "head": gpugrad.ones(1)}, False)
+    assert result.missing_keys == ["0.weight", "2.weight", "2.bias"]
+    assert result.unexpected_keys == ["head"]
+    assert values(model[0].bias).tolist() == [1.0] * 4
+    with pytest.raises(ValueError, match=r"0\.bias: has shape \(3,\), not \(4,\)"):
+        model.load_state_dict({"0.bias": gpugrad.ones(3)}, strict=False)
+
+
+def test_backward_after_load_state_dict_raises():
+    model = seeded(0)
+    loss = model(gpugrad.ones((1, 3))).sum()
+    model.load_state_dict(seeded(1).state_dict())
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        loss.backward()
+
+
+def test_values_saved_of_a_frozen_parameter_outlive_loading():
+    model = seeded(0).requires_grad_(False)
+    x = gpugrad.ones((1, 3), requires_grad=True)
+    (expected,) = gpugrad.autograd.grad(model(x).sum(), x)
+    loss = model(x).sum()
+    model.load_state_dict(seeded(1).state_dict())
+    (got,) = gpugrad.autograd.grad(loss, x)
+    assert got.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_independent_and_keep_what_is_shared(copied):
+    gpugrad.manual_seed(0)
+    model = nn.Sequential(Counter(), nn.Dropout(0.5), nn.MLP(2, [2], gpugrad.tanh)).eval()
+    twin = copied(model)
+    x = gpugrad.ones((1, 2))
+    assert twin(x).tolist() == model(x).tolist()
+    assert not twin.training
+    assert twin[0].first is twin[0].second
+    assert twin[0].scale.requires_grad
+    assert isinstance(twin[0].scale, nn.Parameter)
+    gpugrad.nn.init.zeros_(twin[0].scale)
+    assert values(model[0].scale).tolist() == [1.0, 1.0]
+    twin(x).sum().backward()
+    assert all(p.grad is None for p in model.parameters())
+    assert all(p.grad is not None for p in twin.parameters())
+
+
+def test_state_goes_to_pytorch_and_back():
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    model = seeded(0)
+    model.load_state_dict(theirs.state_dict())
+    assert list(model.state_dict()) == list(theirs.state_dict())
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    np.testing.assert_allclose(
+        values(model(gpugrad.asarray(x))),
+        theirs(torch.from_numpy(x)).detach(),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+# Layers
+
+
+def test_linear_starts_as_pytorchs_does():
+    gpugrad.manual_seed(0)
+    layer = nn.Linear(100, 200)
+    assert layer.weight.shape == (200, 100)
+    assert layer.bias.shape == (200,)
+    for p in layer.parameters():
+        assert p.dtype == gpugrad.float32
+        assert abs(values(p)).max() <= 0.1
+        assert values(p).std() == pytest.approx(0.1 / math.sqrt(3), rel=0.1)
+    assert nn.Linear(3, 2, bias=False).bias is None
+
+
+def test_linear_is_seeded_by_manual_seed_or_by_its_generator():
+    def weight(**keywords):
+        return values(nn.Linear(3, 2, **keywords).weight).tolist()
+
+    gpugrad.manual_seed(1)
+    first = weight()
+    gpugrad.manual_seed(1)
+    assert weight() == first
+    drawn = weight(generator=gpugrad.random.Generator(5))
+    assert weight(generator=gpugrad.random.Generator(5)) == drawn != first
+
+
+def test_linear_dtype_and_leading_axes():
+    layer = nn.Linear(3, 2, dtype=gpugrad.float64)
+    out = layer(gpugrad.ones((5, 4, 3), dtype=gpugrad.float64))
+    assert out.shape == (5, 4, 2)
+    assert out.dtype == gpugrad.float64
+
+
+@pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.0, 2)])
+def test_linear_refuses_sizes(sizes):
+    with pytest.raises(ValueError, match="must be an int of at least 1"):
+        nn.Linear(*sizes)
+
+
+def test_linear_says_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"linear: .*\(2, 5\).*\(4, 3\)"):
+        nn.Linear(3, 4)(gpugrad.ones((2, 5)))
+
+
+def test_elementwise_layers_are_their_functions():
+    x = gpugrad.tensor([-2.0, 0.0, 3.0])
+    assert nn.ReLU()(x).tolist() == [0.0, 0.0, 3.0]
+    np.testing.assert_allclose(values(nn.Tanh()(x)), np.tanh(values(x)), rtol=1e-6)
+    np.testing.assert_allclose(values(nn.Sigmoid()(x)), 1 / (1 + np.exp(-values(x))), rtol=1e-6)
+
+
+def test_flatten_joins_axes():
+    x = gpugrad.zeros((2, 3, 4, 5))
+    assert nn.Flatten()(x).shape == (2, 60)
+    assert nn.Flatten(0, 1)(x).shape == (6, 4, 5)
+    assert nn.Flatten(-2)(x).shape == (2, 3, 20)
+    assert functional.flatten(x).shape == (120,)
+    assert functional.flatten(gpugrad.tensor(1.0)).shape == (1,)
+    assert nn.Flatten()(gpugrad.zeros((0, 3, 4))).shape == (0, 12)
+    for start, end in (2, 1), (0, 4), (-5, 1):
+        with pytest.raises(ValueError, match=r"flatten: .* not axes in order .*\(2, 3, 4, 5\)"):
+            functional.flatten(x, start, end)
+
+
+def test_dropout_zeroes_and_scales_in_training_only(library):
+    x = library.tensor(np.ones((50, 40), np.float32), requires_grad=True)
+    layer = nn.Dropout(0.25, generator=gpugrad.random.Generator(0))
+    out = layer(x)
+    assert library.dtype(out.dtype) == "float32"
+    result = library.values(out)
+    assert set(np.unique(result)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert (result == 0).mean() == pytest.approx(0.25, abs=0.03)
+    out.sum().backward()
+    np.testing.assert_array_equal(library.values(x.grad), result)
+    assert layer.eval()(x) is x
+
+
+def test_dropout_repeats_with_the_seed():
+    x = gpugrad.ones(100)
+
+    def masks():
+        gpugrad.manual_seed(3)
+        return [functional.dropout(x).tolist() for _ in range(2)]
+
+    first = masks()
+    assert first[0] != first[1]
+    assert masks() == first
+
+
+def test_dropout_at_the_ends():
+    x = gpugrad.ones(10)
+    assert nn.Dropout(0.0)(x) is x
+    assert nn.Dropout(1.0)(x).tolist() == [0.0] * 10
+    for p in -0.1, 1.5, math.nan:
+        with pytest.raises(ValueError, match="Dropout: the probability p must be from 0 to 1"):
+            nn.Dropout(p)
+
+
+# Containers
+
+
+def test_sequential_is_indexed_sliced_and_iterated():
+    layers = [nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)]
+    model = nn.Sequential(*layers)
+    assert len(model) == 3
+    assert list(model) == layers
+    assert model[-1] is layers[2]
+    tail = model[1:]
+    assert type(tail) is nn.Sequential
+    assert list(tail) == layers[1:]
+    assert list(tail.state_dict()) == ["1.weight", "1.bias"]
+    x = gpugrad.ones((4, 2))
+    assert tail(model[0](x)).tolist() == model(x).tolist()
+    assert nn.Sequential()(x) is x
+    with pytest.raises(IndexError):
+        model[3]
+
+
+def test_sequential_takes_functions_but_not_classes():
+    model = nn.Sequential(nn.Linear(1, 2), gpugrad.sin)
+    assert model(gpugrad.zeros((1, 1))).tolist() == gpugrad.sin(model[0].bias)[None].tolist()
+    for wrong in nn.ReLU, 3:
+        with pytest.raises(TypeError, match="Sequential: layer 0 must be a module or a function"):
+            nn.Sequential(wrong)
+
+
+@pytest.mark.parametrize(
+    "in_features, sizes, count", [(2, [8, 1], 33), (2, [4, 4, 1], 37), (1, [32, 1], 97)]
+)
+def test_mlp_has_as_many_parameters_as_it_should(in_features, sizes, count):
+    model = nn.MLP(in_features, sizes)
+    assert sum(p.size for p in model.parameters()) == count
+
+
+def test_mlp_has_no_activation_after_the_last_layer():
+    model = nn.MLP(2, [3, 3, 1], nn.Tanh)
+    assert [type(layer).__name__ for layer in model] == ["Linear", "Tanh"] * 2 + ["Linear"]
+    assert model[1] is not model[3]
+    assert nn.MLP(2, (3, 1), gpugrad.sin)(gpugrad.ones((5, 2))).shape == (5, 1)
+    with pytest.raises(ValueError, match="MLP: layer_sizes must name at least one"):
+        nn.MLP(2, [])
+
+
+# Losses
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_losses_are_pytorchs(reduction):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    logits, targets = rng.normal(size=(2, 6, 4))
+    labels = rng.integers(0, 4, 6)
+    probabilities = np.exp(targets) / np.exp(targets).sum(1, keepdims=True)
+    for name, target in (
+        ("MSELoss", targets),
+        ("CrossEntropyLoss", labels),
+        ("CrossEntropyLoss", probabilities),
+    ):
+        x = gpugrad.tensor(logits, requires_grad=True)
+        z = torch.tensor(logits, requires_grad=True)
+        ours = getattr(nn, name)(reduction=reduction)(x, gpugrad.tensor(target))
+        theirs = getattr(torch.nn, name)(reduction=reduction)(z, torch.tensor(target))
+        np.testing.assert_allclose(values(ours), theirs.detach(), rtol=1e-12)
+        ours.sum().backward()
+        theirs.sum().backward()
+        np.testing.assert_allclose(values(x.grad), z.grad, rtol=1e-10, atol=1e-14)
+
+
+def test_cross_entropy_of_probabilities_has_their_gradient():
+    logits = gpugrad.tensor([[1.0, 2.0, 0.5]], dtype=gpugrad.float64)
+    p = gpugrad.tensor([[0.2, 0.3, 0.5]], dtype=gpugrad.float64, requires_grad=True)
+    functional.cross_entropy(logits, p).backward()
+    np.testing.assert_allclose(values(p.grad), -values(functional.log_softmax(logits)))
+
+
+def test_losses_take_arrays_as_targets_and_keep_float32():
+    x = gpugrad.zeros((2, 3), requires_grad=True)
+    assert functional.mse_loss(x, np.ones((2, 3), np.float32)).item() == 1.0
+    loss = functional.cross_entropy(x, np.array([0, 2]))
+    assert loss.dtype == gpugrad.float32
+    assert loss.item() == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize(
+    "loss, target, message",
+    [
+        (nn.MSELoss(), gpugrad.zeros(2), r"mse: .*\(2, 1\).*\(2,\).* nothing is broadcast"),
+        (
+            nn.CrossEntropyLoss(),
+            gpugrad.zeros(2),
+            r"cross_entropy: probabilities .*\(2, 1\).*\(2,\)",
+        ),
+        (nn.CrossEntropyLoss(), gpugrad.tensor([0]), r"cross_entropy: .*\(2, 1\).*\(1,\)"),
+    ],
+)
+def test_a_loss_whose_shapes_do_not_fit_is_an_error(loss, target, message):
+    with pytest.raises(ValueError, match=message):
+        loss(gpugrad.zeros((2, 1)), target)
+
+
+def test_a_label_that_is_no_class_is_an_error():
+    with pytest.raises(IndexError, match="cross_entropy: labels must be from 0 to 2"):
+        nn.CrossEntropyLoss()(gpugrad.zeros((2, 3)), gpugrad.tensor([0, 3]))
+
+
+def test_a_reduction_that_is_not_known_is_an_error():
+    x = gpugrad.zeros((2, 2))
+    for call in (
+        lambda: nn.MSELoss(reduction="max"),
+        lambda: functional.mse_loss(x, x, reduction="max"),
+        lambda: functional.cross_entropy(x, x, reduction="max"),
+        lambda: functional.cross_entropy(x, gpugrad.tensor([0, 1]), reduction="max"),
+    ):
+        with pytest.raises(
+            ValueError, match="reduction must be 'mean', 'sum' or 'none', not 'max'"
+        ):
+            call()
+
+
+# Initial values
+
+
+@pytest.mark.parametrize(
+    "initialise, std",
+    [
+        (lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5)), math.sqrt(1 / 3 / 200)),
+        (lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu"), math.sqrt(2 / 200)),
+        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out"), math.sqrt(2 / 300)),
+        (lambda w: nn.init.xavier_uniform_(w), math.sqrt(2 / 500)),
+        (lambda w: nn.init.xavier_normal_(w, gain=5 / 3), 5 / 3 * math.sqrt(2 / 500)),
+        (lambda w: nn.init.uniform_(w, -1, 1), math.sqrt(1 / 3)),
+        (lambda w: nn.init.normal_(w, 0, 0.5), 0.5),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_random_initial_values_have_their_spread(library, initialise, std, dtype):
+    w = library.tensor(np.full((300, 200), 7, dtype), requires_grad=True)
+    array = w.array
+    assert initialise(w) is w
+    assert w.array is array
+    assert w.requires_grad
+    drawn = library.values(w)
+    assert drawn.dtype == dtype
+    assert drawn.mean() == pytest.approx(0, abs=0.02 * std)
+    assert drawn.std() == pytest.approx(std, rel=0.02)
+
+
+def test_fans_count_the_receptive_field():
+    w = gpugrad.zeros((8, 4, 3, 3))
+    nn.init.kaiming_uniform_(w, nonlinearity="linear")
+    bound = math.sqrt(3 / 36)
+    assert 0.9 * bound < abs(values(w)).max() <= bound
+
+
+def test_constant_initial_values():
+    w = nn.Parameter(gpugrad.zeros((2, 2)))
+    assert values(nn.init.ones_(w)).tolist() == [[1.0, 1.0]] * 2
+    assert values(nn.init.constant_(w, 0.5)).tolist() == [[0.5, 0.5]] * 2
+    assert values(nn.init.zeros_(w)).tolist() == [[0.0, 0.0]] * 2
+
+
+def test_gains_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    for name in "linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu":
+        assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
+    assert nn.init.calculate_gain("leaky_relu", 0.3) == torch.nn.init.calculate_gain(
+        "leaky_relu", 0.3
+    )
+
+
+def test_initial_values_that_cannot_be_are_errors():
+    with pytest.raises(ValueError, match=r"xavier_normal_: needs a weight .* not shape \(3,\)"):
+        nn.init.xavier_normal_(gpugrad.zeros(3))
+    with pytest.raises(ValueError, match="mode must be 'fan_in' or 'fan_out', not 'fan'"):
+        nn.init.kaiming_normal_(gpugrad.zeros((2, 2)), mode="fan")
+    with pytest.raises(ValueError, match="calculate_gain: 'gelu' is not known; use one of linear"):
+        nn.init.calculate_gain("gelu")
+    with pytest.raises(ValueError, match="it is a result of multiply, not a leaf"):
+        nn.init.zeros_(nn.Parameter(gpugrad.ones(2)) * 2)
+
+
+def test_backward_after_new_initial_values_raises():
+    w = nn.Parameter(gpugrad.ones(2))
+    loss = (w * w).sum()
+    nn.init.zeros_(w)
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        loss.backward()
