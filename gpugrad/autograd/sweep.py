@@ -270,7 +270,7 @@ def _fit(xp, c, parent, op):
         fits = [n in (1, m) for n, m in zip(shape, trail, strict=False)]
         if lead < 0 or not all(fits):
             raise ValueError(
-                f"{op.name}: its VJP returned a cotangent of shape {given} for an input of "
+                f"{op.name}: a VJP returned a cotangent of shape {given} for an input of "
                 f"shape {shape}"
             )
         stretched = [lead + i for i, (n, m) in enumerate(zip(shape, trail, strict=True)) if n != m]
