@@ -287,7 +287,7 @@ def test_load_state_dict_lists_all_that_does_not_fit_and_loads_nothing():
 
 
 def test_load_state_dict_of_another_architecture_has_a_short_error():
-    with pytest.raises(ValueError, match="missing: .* and 30 more") as error:
+    with pytest.raises(ValueError, match=r"missing: .* and 30 more") as error:
         nn.MLP(2, [2] * 20).load_state_dict({})
     assert len(str(error.value)) < 300
 

@@ -45,7 +45,7 @@ def _read(path):
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if data.startswith(_GZIP) else data
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"read_idx: there is no file {path}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(

@@ -1,0 +1,308 @@
+"""Data sets, batches, the embedded digits and the reader of IDX files."""
+
+import functools
+import gzip
+import itertools
+import operator
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import data
+
+
+def values(x):
+    return np.asarray(x.detach())
+
+
+def idx(array, code=0x08):
+    """The bytes of an IDX file."""
+    header = bytes([0, 0, code, array.ndim])
+    header += b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
+
+
+# TensorDataset
+
+
+def test_tensor_dataset_has_samples():
+    dataset = data.TensorDataset(gpugrad.arange(6.0).reshape(3, 2), np.array([7, 8, 9]))
+    assert len(dataset) == 3
+    x, y = dataset[1]
+    assert (x.tolist(), y.tolist()) == ([2.0, 3.0], 8)
+    x, y = dataset[[2, 0]]
+    assert (x.tolist(), y.tolist()) == ([[4.0, 5.0], [0.0, 1.0]], [9, 7])
+    assert [y.item() for _, y in dataset] == [7, 8, 9]
+    assert repr(dataset) == "TensorDataset(float32 (3, 2), int64 (3,))"
+
+
+def test_tensor_dataset_cuts_the_graph():
+    (x,) = data.TensorDataset(gpugrad.ones((2, 2), requires_grad=True)).tensors
+    assert not x.requires_grad
+
+
+@pytest.mark.parametrize("shapes", [[], [()], [(2,), (3,)], [(2,), ()]])
+def test_tensor_dataset_refuses_lengths(shapes):
+    with pytest.raises(ValueError, match="TensorDataset: needs tensors"):
+        data.TensorDataset(*map(gpugrad.zeros, shapes))
+
+
+@pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64)])
+def test_tensor_dataset_casts_what_is_floating(how):
+    dataset = data.TensorDataset(gpugrad.ones(2), gpugrad.tensor([1, 2])).to(*how)
+    assert [x.dtype for x in dataset.tensors] == [gpugrad.float64, gpugrad.int64]
+
+
+# DataLoader
+
+
+def rows(loader):
+    return [batch[0].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize(
+    "drop_last, sizes", [(False, [4, 4, 2]), (True, [4, 4])], ids=["keep", "drop"]
+)
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches_cover_the_data_set(library, drop_last, sizes, shuffle):
+    x = library.tensor(np.arange(20, dtype=np.float32).reshape(10, 2))
+    y = library.tensor(np.arange(10))
+    loader = data.DataLoader(
+        data.TensorDataset(x, y), 4, shuffle=shuffle, seed=0, drop_last=drop_last
+    )
+    assert len(loader) == len(sizes)
+    batches = list(loader)
+    assert [len(b) for _, b in batches] == sizes
+    for a, b in batches:
+        assert isinstance(a, gpugrad.Tensor)
+        assert type(a.array) is type(x.array)
+        np.testing.assert_array_equal(library.values(a)[:, 0], 2 * library.values(b))
+    seen = np.concatenate([library.values(b) for _, b in batches])
+    assert len(set(seen.tolist())) == sum(sizes)
+    assert (seen.tolist() == sorted(seen.tolist())) is not shuffle
+
+
+def test_the_order_depends_on_seed_and_epoch_only():
+    dataset = data.TensorDataset(gpugrad.arange(50))
+
+    def epochs(n, **keywords):
+        loader = data.DataLoader(dataset, 10, shuffle=True, **keywords)
+        return [rows(loader) for _ in range(n)]
+
+    first = epochs(3, seed=5)
+    gpugrad.random.uniform(7)
+    assert epochs(3, seed=5) == first
+    assert all(a != b for a, b in itertools.combinations([*first, *epochs(1, seed=6)], 2))
+    resumed = data.DataLoader(dataset, 10, shuffle=True, seed=5)
+    resumed.epoch = 2
+    assert rows(resumed) == first[2]
+    assert resumed.epoch == 3
+
+
+def test_without_a_seed_manual_seed_decides():
+    dataset = data.TensorDataset(gpugrad.arange(50))
+
+    def order():
+        return rows(data.DataLoader(dataset, 50, shuffle=True))
+
+    gpugrad.manual_seed(0)
+    first = [order(), order()]
+    gpugrad.manual_seed(0)
+    assert [order(), order()] == first
+    assert first[0] != first[1]
+
+
+def test_unshuffled_batches_are_not_copied():
+    x = gpugrad.zeros((10, 2))
+    (batch,) = next(iter(data.DataLoader(data.TensorDataset(x), 5)))
+    assert np.shares_memory(batch.array, x.array)
+
+
+class Squares:
+    """A data set that computes its samples."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return gpugrad.ones(2) * i, i * i, np.float32(0.5)
+
+
+def test_samples_of_any_data_set_are_stacked():
+    x, y, z = next(iter(data.DataLoader(Squares(5), 3)))
+    assert x.tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    assert y.tolist() == [0, 1, 4]
+    assert y.dtype == gpugrad.int64
+    assert z.dtype == gpugrad.float32
+    shuffled = data.DataLoader(Squares(5), 2, shuffle=True, seed=0)
+    assert sorted(functools.reduce(operator.iadd, (y.tolist() for _, y, _ in shuffled), [])) == [
+        0,
+        1,
+        4,
+        9,
+        16,
+    ]
+    assert rows(data.DataLoader([1.0, 2.0, 3.0], 2)) == [[1.0, 2.0], [3.0]]
+
+
+def test_batches_are_moved_to_the_device_asked_for():
+    loader = data.DataLoader(data.TensorDataset(gpugrad.ones(4)), 2, device="cpu")
+    assert [batch[0].device for batch in loader] == ["cpu", "cpu"]
+    with pytest.raises(ValueError, match="device 'gpu' is not known"):
+        next(iter(data.DataLoader(Squares(3), device="gpu")))
+
+
+def test_data_loader_refuses_what_cannot_be():
+    dataset = data.TensorDataset(gpugrad.ones(4))
+    for size in 0, -1, 2.0:
+        with pytest.raises(ValueError, match="DataLoader: batch_size must be an int of at least 1"):
+            data.DataLoader(dataset, size)
+    for seed in -1, 1.5:
+        with pytest.raises(ValueError, match="DataLoader: seed must be an int of at least 0"):
+            data.DataLoader(dataset, shuffle=True, seed=seed)
+    with pytest.raises(TypeError, match="DataLoader: a data set has a length and items"):
+        data.DataLoader(iter([1]))
+
+
+# Digits
+
+
+def test_digits_are_scikit_learns_split_by_fives():
+    train, test = data.digits()
+    assert repr(train) == "TensorDataset(float32 (1437, 64), int64 (1437,))"
+    assert repr(test) == "TensorDataset(float32 (360, 64), int64 (360,))"
+    x, y = train.tensors
+    assert values(x).min() == 0
+    assert values(x).max() == 1
+    assert sorted(set(y.tolist())) == list(range(10))
+    datasets = pytest.importorskip("sklearn.datasets")
+    theirs = datasets.load_digits()
+    is_test = np.arange(1797) % 5 == 0
+    for part, mask in ((train, ~is_test), (test, is_test)):
+        np.testing.assert_array_equal(values(part.tensors[0]) * 16, theirs.data[mask])
+        np.testing.assert_array_equal(values(part.tensors[1]), theirs.target[mask])
+
+
+# IDX
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["raw", "gzip"])
+@pytest.mark.parametrize(
+    "code, dtype",
+    [
+        (0x08, np.uint8),
+        (0x09, np.int8),
+        (0x0B, np.int16),
+        (0x0C, np.int32),
+        (0x0D, np.float32),
+        (0x0E, np.float64),
+    ],
+)
+def test_read_idx_reads_every_dtype(tmp_path, compress, code, dtype):
+    array = np.arange(-12, 12).reshape(2, 3, 4).astype(dtype)
+    path = tmp_path / "file"
+    path.write_bytes(compress(idx(array, code)))
+    x = data.read_idx(str(path))
+    assert x.dtype == dtype
+    assert x.array.flags.writeable
+    np.testing.assert_array_equal(values(x), array)
+
+
+def test_read_idx_reads_empty_and_0d_arrays(tmp_path):
+    for array in np.zeros((0, 28, 28), np.uint8), np.uint8(7):
+        (tmp_path / "file").write_bytes(idx(np.asarray(array)))
+        np.testing.assert_array_equal(values(data.read_idx(tmp_path / "file")), array)
+
+
+GOOD = idx(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"", "is not an IDX file: it begins with nothing"),
+        (b"hello world", "is not an IDX file: it begins with 68 65 6c 6c"),
+        (b"\0\0\x07\x01" + GOOD[4:], "is not an IDX file: it begins with 00 00 07 01"),
+        (GOOD[:3], "is not an IDX file: it begins with 00 00 08"),
+        (GOOD[:10], "is truncated: 10 bytes"),
+        (GOOD[:-1], r"is truncated: 75 bytes, where an array \(5, 3, 4\) of uint8 takes 76"),
+        (GOOD + b"x", "is too long: 77 bytes"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "is truncated: 16 bytes"),
+        (gzip.compress(GOOD)[:-10], "is a truncated or damaged gzip file"),
+        (gzip.compress(GOOD)[:20] + b"\0" * 30, "is a truncated or damaged gzip file"),
+        (b"\x1f\x8b" + b"garbage", "is a truncated or damaged gzip file"),
+        (gzip.compress(GOOD[:-1]), "is truncated: 75 bytes"),
+    ],
+)
+def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
+    path = tmp_path / "some-idx"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        data.read_idx(path)
+    assert str(path) in str(error.value)
+
+
+def test_read_idx_names_a_missing_file(tmp_path):
+    for path in tmp_path / "none", tmp_path:
+        with pytest.raises(FileNotFoundError, match="read_idx: there is no file"):
+            data.read_idx(path)
+
+
+@pytest.fixture
+def mnist(tmp_path):
+    """A directory with a tiny data set in MNIST's format, some files gzipped."""
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 20), ("t10k", 6)):
+        images = rng.integers(0, 256, (n, 3, 4), np.uint8)
+        labels = (np.arange(n) % 10).astype(np.uint8)
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+    return tmp_path
+
+
+def test_idx_dataset_reads_the_four_files(mnist):
+    train, test = data.idx_dataset(mnist)
+    assert repr(train) == "TensorDataset(float32 (20, 12), int64 (20,))"
+    assert repr(test) == "TensorDataset(float32 (6, 12), int64 (6,))"
+    raw = data.read_idx(mnist / "train-images-idx3-ubyte.gz")
+    np.testing.assert_allclose(values(train.tensors[0]), values(raw).reshape(20, 12) / 255)
+    assert test.tensors[1].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "name, array, message",
+    [
+        (
+            "t10k-labels-idx1-ubyte",
+            np.zeros(5, np.uint8),
+            r"labels-idx1-ubyte holds uint8 \(5,\), ",
+        ),
+        ("t10k-labels-idx1-ubyte", np.zeros((6, 1), np.uint8), r"uint8 labels of the 6 images"),
+        ("t10k-labels-idx1-ubyte", np.full(6, 10, np.uint8), "has the label 10, but labels must"),
+        ("t10k-images-idx3-ubyte", np.zeros((6, 12), np.uint8), r"\(6, 12\), not uint8 images"),
+        ("t10k-images-idx3-ubyte", np.zeros((6, 4, 4), np.uint8), r"differ in size: \(20, 12\)"),
+    ],
+)
+def test_idx_dataset_refuses_files_that_do_not_belong_together(mnist, name, array, message):
+    (mnist / f"{name}.gz").unlink(missing_ok=True)
+    (mnist / name).write_bytes(idx(array))
+    with pytest.raises(ValueError, match=message):
+        data.idx_dataset(mnist)
+
+
+def test_idx_dataset_names_what_is_missing(mnist, tmp_path):
+    (mnist / "t10k-labels-idx1-ubyte").unlink()
+    with pytest.raises(FileNotFoundError, match=r"has no t10k-labels-idx1-ubyte\.gz or t10k-"):
+        data.idx_dataset(mnist)
+    with pytest.raises(FileNotFoundError, match=r"idx_dataset: .*nowhere has no train-images"):
+        data.idx_dataset(tmp_path / "nowhere")
+
+
+def test_more_classes_can_be_allowed(mnist):
+    (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(20, dtype=np.uint8)))
+    train, _ = data.idx_dataset(mnist, classes=20)
+    assert train.tensors[1].max().item() == 19
