@@ -115,7 +115,7 @@ def test_damaged_files_are_short_errors(tmp_path):
 
 def test_missing_files_are_named(tmp_path):
     for path in tmp_path / "none", tmp_path:
-        with pytest.raises(FileNotFoundError, match="load: there is no file .*"):
+        with pytest.raises(FileNotFoundError, match="load: there is no file"):
             gpugrad.load(path)
     with pytest.raises(FileNotFoundError, match=r"save: there is no directory .*none; create it"):
         gpugrad.save({"a": gpugrad.ones(1)}, tmp_path / "none" / "file")

@@ -332,7 +332,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
         ),
         (
             changed(lambda s: s["state"][0].update(exp_avg=gpugrad.ones((3, 4)))),
-            r"parameter 0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]",
+            r"0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]",
         ),
         (changed(lambda s: s["param_groups"][0].update(momentum=0)), r"but here \[\]"),
     ):
