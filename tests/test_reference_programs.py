@@ -51,7 +51,7 @@ def test_a_leaf_used_twice():
     close(b.grad, 6)
 
 
-@pytest.mark.parametrize(("value", "gradient"), [(3.0, 1), (-3.0, 0)])
+@pytest.mark.parametrize("value, gradient", [(3.0, 1), (-3.0, 0)])
 def test_relu(value, gradient):
     x = leaf(value)
     gpugrad.relu(x).backward()
@@ -94,7 +94,7 @@ def test_gradients_accumulate_until_zero_grad():
     close(x.grad, [2.0, 4.0])
 
 
-@pytest.mark.parametrize(("layer_sizes", "parameters"), [([8, 1], 33), ([4, 4, 1], 37)])
+@pytest.mark.parametrize("layer_sizes, parameters", [([8, 1], 33), ([4, 4, 1], 37)])
 def test_xor(layer_sizes, parameters):
     """Solved within 1000 epochs for at least 8 of 10 seeds."""
     solved = 0

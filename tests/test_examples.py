@@ -1,0 +1,248 @@
+"""The example programs, run as a user runs them: results, repeatability, bad input."""
+
+import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import train_mlp
+
+import gpugrad
+from gpugrad import nn
+
+ROOT = Path(__file__).parents[1]
+# One thread: the machine's other cores may be busy with other tests.
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+def command(program, *options):
+    return [sys.executable, str(ROOT / "examples" / f"{program}.py"), *map(str, options)]
+
+
+def run(program, *options, cwd):
+    """The finished program; its texts are in ``stdout`` and ``stderr``."""
+    return subprocess.run(
+        command(program, *options), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True
+    )
+
+
+def train(*options, cwd):
+    """What the training program printed, if it succeeded."""
+    done = run("train_mlp", "--device", "cpu", *options, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder in which the program ran as the README runs it, and what it printed."""
+    folder = tmp_path_factory.mktemp("trained")
+    return folder, train(cwd=folder)
+
+
+class TestTrainMLP:
+    def test_reaches_its_accuracy(self, trained):
+        _, printed = trained
+        rows = [line.split() for line in printed.splitlines() if line.startswith("epoch")]
+        assert len(rows) == 20
+        assert float(rows[-1][-1]) >= 0.97
+
+    def test_writes_weights_and_picture(self, trained):
+        folder, _ = trained
+        model = nn.MLP(64, [256, 128, 10])
+        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors"))
+        assert (folder / "runs/digits.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_repeats_to_the_last_bit(self, trained, tmp_path):
+        train("--epochs", 2, "--save", "a.safetensors", cwd=tmp_path)
+        train("--epochs", 2, "--save", "b.safetensors", cwd=tmp_path)
+        train("--epochs", 2, "--save", "c.safetensors", "--seed", 1, cwd=tmp_path)
+        a, b, c = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "abc")
+        assert a == b != c
+
+    def test_says_which_device_it_took_and_why(self, tmp_path):
+        done = run("train_mlp", "--epochs", 1, "--hidden", 4, cwd=tmp_path)
+        problem = gpugrad.cuda.why_not()
+        taken = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is there)"
+        assert done.stdout.splitlines()[0] == taken
+        assert "step/s" in done.stderr  # the progress bar
+
+    def test_an_interrupted_run_resumes_as_if_it_had_not_been(self, tmp_path):
+        # Of many epochs, so that it is not through before the interruption comes.
+        options = ("--epochs", 100, "--hidden", 16)
+        whole, broken = tmp_path / "whole", tmp_path / "broken"
+        whole.mkdir()
+        broken.mkdir()
+        train(*options, cwd=whole)
+        with subprocess.Popen(
+            command("train_mlp", "--device", "cpu", *options),
+            cwd=broken,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            for line in process.stdout:
+                if line.startswith("epoch   2/100"):
+                    process.send_signal(signal.SIGINT)
+        assert process.returncode == 130
+        saved = Path("runs/digits.safetensors")
+        assert "momentum.0.weight" in gpugrad.load(broken / saved)
+        train(*options, "--resume", saved, cwd=broken)
+        for name in (saved, saved.with_suffix(".png")):
+            assert (broken / name).read_bytes() == (whole / name).read_bytes()
+
+    def test_computes_in_float64(self, tmp_path):
+        train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
+        weights = gpugrad.load(tmp_path / "runs/digits.safetensors")
+        assert {x.dtype for x in weights.values()} == {gpugrad.float64}
+
+    def test_reads_idx_files(self, tmp_path):
+        write_idx(tmp_path)
+        printed = train(
+            "--dataset", "fashion-mnist", "--data-dir", ".", "--epochs", 1, cwd=tmp_path
+        )
+        assert "fashion-mnist: 40 training and 20 test images" in printed
+        assert (tmp_path / "runs/fashion-mnist.png").exists()
+
+    def test_a_loss_that_is_not_finite(self, tmp_path):
+        done = run("train_mlp", "--lr", 1e6, "--hidden", 8, "--device", "cpu", cwd=tmp_path)
+        assert done.returncode == 1
+        assert done.stderr.endswith("try a smaller --lr\n")
+        assert "Traceback" not in done.stderr
+        assert not files(tmp_path)
+
+
+def write_idx(folder):
+    """A data set in MNIST's format: 40 images to train with, 20 to test with, of 3x3 pixels."""
+    rng = np.random.default_rng(0)
+    for part, n in ("train", 40), ("t10k", 20):
+        images = rng.integers(0, 256, (n, 3, 3), dtype=np.uint8)
+        labels = rng.integers(0, 10, n, dtype=np.uint8)
+        for kind, array in (f"{part}-images-idx3", images), (f"{part}-labels-idx1", labels):
+            header = bytes([0, 0, 8, array.ndim])
+            header += b"".join(length.to_bytes(4, "big") for length in array.shape)
+            (folder / f"{kind}-ubyte").write_bytes(header + array.tobytes())
+
+
+class TestBadInput:
+    """A line that names what is wrong, exit code 2, and no file touched."""
+
+    @pytest.fixture
+    def refuse(self, tmp_path, monkeypatch, capsys):
+        """A function that runs the program in ``tmp_path`` and returns its complaint."""
+
+        def run_here(*options):
+            before = files(tmp_path)
+            monkeypatch.chdir(tmp_path)
+            monkeypatch.setattr("sys.argv", ["train_mlp.py", *map(str, options)])
+            with pytest.raises(SystemExit) as stop:
+                train_mlp.main()
+            assert stop.value.code == 2
+            assert files(tmp_path) == before
+            line = capsys.readouterr().err
+            assert line.startswith("train_mlp.py: ")
+            assert line.count("\n") == 1
+            return line
+
+        return run_here
+
+    @pytest.mark.parametrize(
+        "options, words",
+        [
+            (["--device", "tpu"], "device 'tpu' is not known"),
+            (["--dataset", "cifar"], "invalid choice: 'cifar'"),
+            (["--dataset", "mnist"], "needs --data-dir"),
+            (["--dataset", "mnist", "--data-dir", "nowhere"], "nowhere has no train-images"),
+            (["--hidden", "0"], "argument --hidden"),
+            (["--epochs", "0"], "argument --epochs"),
+            (["--lr", "-1"], "-1 is not a finite number of at least 0"),
+            (["--lr", "nan"], "nan is not a finite number"),
+            (["--seed", "-1"], "argument --seed"),
+            (["--resume", "none.safetensors"], "no file none.safetensors"),
+            (["--save", "."], "is a folder"),
+            (["--save", "x.png", "--plot", "x.png"], "both name x.png"),
+            (["--plot", "x.doc"], "must end in"),
+            (["--unknown"], "unrecognized arguments: --unknown"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_on_the_command_line(self, refuse, options, words):
+        assert words in refuse(*options)
+
+    def test_a_device_that_is_not_there(self, refuse):
+        problem = gpugrad.cuda.why_not() or "device cuda:1000 is not there"
+        assert problem in refuse("--device", "cuda:1000")
+
+    @pytest.mark.parametrize("change", ["truncated", "gzip truncated", "another kind", "label"])
+    def test_in_the_data(self, refuse, change, tmp_path):
+        write_idx(tmp_path)
+        path = tmp_path / "train-labels-idx1-ubyte"
+        content = path.read_bytes()
+        if change == "truncated":
+            path.write_bytes(content[:-1])
+        elif change == "gzip truncated":
+            path.write_bytes(gzip.compress(content)[:-6])
+        elif change == "another kind":
+            path.write_bytes(b"label\n7\n")
+        else:
+            path.write_bytes(content[:-1] + b"\x0a")
+        words = {"another kind": "not an IDX file", "label": "label 10"}.get(change, "truncated")
+        line = refuse("--dataset", "mnist", "--data-dir", tmp_path)
+        assert words in line
+        assert str(path) in line
+
+    @pytest.mark.parametrize(
+        "options, words",
+        [
+            (["--hidden", "32"], "layers of [256, 128, 10], not [32, 10]"),
+            (["--epochs", "20"], "has had 20 epochs"),
+        ],
+        ids=["architecture", "epochs"],
+    )
+    def test_resume_of_another_run(self, refuse, trained, options, words, tmp_path):
+        saved = tmp_path / "runs/digits.safetensors"
+        saved.parent.mkdir()
+        saved.write_bytes((trained[0] / "runs/digits.safetensors").read_bytes())
+        assert words in refuse("--resume", saved, *options)
+
+    def test_resume_of_another_data_set(self, refuse, trained, tmp_path):
+        write_idx(tmp_path)
+        saved = trained[0] / "runs/digits.safetensors"
+        line = refuse("--dataset", "mnist", "--data-dir", ".", "--resume", saved)
+        assert "trained on digits, not on mnist" in line
+
+    @pytest.mark.parametrize("content", ["truncated", "another kind"])
+    def test_resume_of_a_damaged_file(self, refuse, trained, content, tmp_path):
+        saved = tmp_path / "saved.safetensors"
+        whole = (trained[0] / "runs/digits.safetensors").read_bytes()
+        saved.write_bytes(whole[:-100] if content == "truncated" else b"weights")
+        line = refuse("--resume", saved, "--save", saved, "--epochs", 40)
+        assert "truncated, or not a safetensors file" in line
+
+
+@pytest.mark.parametrize(
+    "program, words",
+    [
+        ("xor", "33 parameters"),
+        ("fit_quadratic", "after 5 epochs"),
+        ("fit_sine", "97 parameters"),
+    ],
+)
+def test_small_examples(program, words, tmp_path):
+    done = run(program, "--epochs", 5, "--device", "cpu", "--seed", 3, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
