@@ -36,6 +36,15 @@ def distinct(rng, shape):
     return (rng.permutation(size).reshape(shape) - size / 2) / 4 + rng.uniform(0, 0.05)
 
 
+def odd(rng, shape):
+    """At least 0.5 from every multiple of 2, where the quotient by 2 or -2 jumps."""
+    return 2 * rng.integers(-3, 3, shape) + rng.uniform(0.5, 1.5, shape)
+
+
+def twos(rng, shape):
+    return rng.choice([-2.0, 2.0], shape)
+
+
 def bools(rng, shape):
     return rng.random(shape) < 0.5
 
@@ -232,6 +241,16 @@ def arithmetic(draw1=normal, draw2=None):
     return binary(draw1, draw2) + scalars(draw1) + mixed(draw1)
 
 
+def _division_samples():
+    return [
+        *binary(odd, twos),
+        S(A(2, 3, draw=odd), 2.0),
+        S(-3.0, A(2, 3, draw=twos)),
+        S(A(2, 3, draw=integers(-5, 5)), A(3, draw=integers(1, 4))),
+        S(A(2, 3, draw=odd, dtype="float32"), A(3, draw=integers(2, 3))),
+    ]
+
+
 def comparison():
     ties = integers(0, 3)
     return [
@@ -244,6 +263,11 @@ def comparison():
 
 def logical():
     return [s for s in binary(bools) if all(isinstance(x, Array) for x in s.inputs)]
+
+
+def of_integers(*more, **static):
+    """Integers become the default floating dtype, where a library makes floats of them."""
+    return beyond("array_api_strict torch", S(A(2, 3, draw=integers(1, 5)), *more, **static))
 
 
 AXES = [None, 0, 1, -1, (0,), (0, 2), (-1, 0), (0, 1, 2)]
@@ -578,17 +602,26 @@ CASES = [
     # Arithmetic
     Case("add", arithmetic(), np.add, lambda torch, x1, x2: torch.add(x1, x2)),
     Case("subtract", arithmetic(), np.subtract, lambda torch, x1, x2: x1 - x2),
-    Case("multiply", arithmetic(), np.multiply, lambda torch, x1, x2: torch.mul(x1, x2)),
+    Case(
+        "multiply",
+        [*arithmetic(), *of_integers(1.5)],
+        np.multiply,
+        lambda torch, x1, x2: torch.mul(x1, x2),
+    ),
     Case(
         "divide",
         [
             *arithmetic(nonzero),
             S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)),
+            *of_integers(2),
+            *of_integers(A(3, draw=integers(1, 5))),
             kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
         ],
         np.divide,
         lambda torch, x1, x2: x1 / x2,
     ),
+    Case("floor_divide", _division_samples(), np.floor_divide),
+    Case("remainder", _division_samples(), np.remainder),
     Case("pow", _pow_samples(), np.power, lambda torch, x1, x2: x1**x2),
     Case("negative", [*unary(), S(A(3, draw=integers(-5, 5)))], np.negative, lambda torch, x: -x),
     Case("positive", [*unary(), S(A(3, draw=integers(-5, 5)))], np.array, lambda torch, x: +x),
@@ -607,7 +640,7 @@ CASES = [
     # Exponentials and trigonometry
     Case(
         "exp",
-        [*unary(), kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))],
+        [*unary(), *of_integers(), kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))],
         np.exp,
         lambda torch, x: torch.exp(x),
     ),
@@ -711,13 +744,18 @@ CASES = [
     ),
     Case(
         "mean",
-        [*reduction(), *over_nothing(), *over_no_axis()],
+        [*reduction(), *over_nothing(), *over_no_axis(), *of_integers(axis=1)],
         np.mean,
         _torch_axes(lambda torch, x, dim, **static: torch.mean(x, dim, **static)),
     ),
     Case(
         "var",
-        [*reduction(), *reduction(axes=[None, -1, (0, 2)], correction=1)[:6], *over_no_axis()],
+        [
+            *reduction(),
+            *reduction(axes=[None, -1, (0, 2)], correction=1)[:6],
+            *over_no_axis(),
+            *of_integers(axis=1),
+        ],
         lambda x, *, axis=None, correction=0, keepdims=False: np.var(
             x, axis=axis, ddof=correction, keepdims=keepdims
         ),

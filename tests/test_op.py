@@ -295,7 +295,7 @@ class TestMistakes:
             f(x).sum().backward()
             assert_array_equal(x.grad.numpy(), [2, 2])
             return
-        with pytest.raises(ValueError, match=r"f: a VJP returned .* shape .* for .* shape \(2,\)"):
+        with pytest.raises(ValueError, match=r"f: .*VJP returned .* shape .* for .* shape \(2,\)"):
             f(x).sum().backward()
         assert x.grad is None
 

@@ -1,13 +1,14 @@
 """Any other library that speaks the array API standard, array-api-strict and PyTorch among them."""
 
 import math
+import warnings
 from types import ModuleType
 
 import array_api_compat
 import numpy as np
 
 from .base import Backend
-from .numpy import Random
+from .numpy import Random, number_dtype
 from .numpy import backend as host
 
 
@@ -23,7 +24,9 @@ class GenericBackend(Backend):
         )
         self.standard = standard
         info = standard.__array_namespace_info__()
-        self.devices = {_name(device): device for device in info.devices()}
+        with warnings.catch_warnings():  # PyTorch warns of devices as it lists them
+            warnings.simplefilter("ignore", UserWarning)
+            self.devices = {_name(device): device for device in info.devices()}
         self.host_device = info.default_device()
         self.xp.astype = self._astype
         self.xp.sum = self._sum
@@ -55,7 +58,9 @@ class GenericBackend(Backend):
         return np.asarray(array_api_compat.to_device(array, self.host_device))
 
     def dtype(self, dtype):
-        return getattr(self.xp, dtype.name) if isinstance(dtype, np.dtype) else dtype
+        if isinstance(dtype, (np.dtype, type, str)):
+            dtype = getattr(self.xp, number_dtype(dtype).name)
+        return dtype
 
     def is_floating(self, dtype):
         return self.xp.isdtype(dtype, ("real floating", "complex floating"))

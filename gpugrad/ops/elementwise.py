@@ -60,6 +60,30 @@ divide.vjp(
 
 
 @op
+def floor_divide(xp, x1, x2):
+    """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
+    return xp.floor_divide(x1, x2)
+
+
+floor_divide.vjp(
+    x1=lambda xp, g: xp.zeros_like(g),
+    x2=lambda xp, g: xp.zeros_like(g),
+)
+
+
+@op
+def remainder(xp, x1, x2):
+    """Elementwise ``x1 % x2``: what `floor_divide` leaves, of the sign of ``x2``."""
+    return xp.remainder(x1, x2)
+
+
+remainder.vjp(
+    x1=lambda xp, g: g,
+    x2=lambda xp, g, x1, x2: -g * xp.floor_divide(x1, x2),
+)
+
+
+@op
 def pow(xp, x1, x2):
     """Elementwise power ``x1 ** x2``.
 

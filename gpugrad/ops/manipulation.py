@@ -1,7 +1,7 @@
 """Shape, dtype and device: the same values, differently laid out."""
 
 from ..autograd.operation import op
-from ..backends import transfer
+from ..backends import backend_of, transfer
 
 
 @op
@@ -117,7 +117,7 @@ unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
 @op
 def astype(xp, x, /, dtype, *, copy=True):
     """The values in another dtype. The gradient is cast back; to integers there is none."""
-    return xp.astype(x, dtype, copy=copy)
+    return xp.astype(x, backend_of[type(x)].dtype(dtype), copy=copy)
 
 
 astype.vjp(x=lambda xp, g: g)  # the sweep casts it back

@@ -13,6 +13,8 @@ OPERATORS = {
     "sub": ("-", elementwise.subtract),
     "mul": ("*", elementwise.multiply),
     "truediv": ("/", elementwise.divide),
+    "floordiv": ("//", elementwise.floor_divide),
+    "mod": ("%", elementwise.remainder),
     "pow": ("**", elementwise.pow),
     "matmul": ("@", linalg.matmul),
     "and": ("&", elementwise.logical_and),
