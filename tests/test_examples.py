@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -246,3 +247,15 @@ def test_small_examples(program, words, tmp_path):
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
     assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_readme_prints_what_it_says(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    program = tmp_path / "tour.py"
+    program.write_text("\n".join(blocks), "utf-8")
+    done = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    promised = re.findall(r"print\(.*\)  # (.*)", "\n".join(blocks))
+    assert promised == done.stdout.splitlines()[: len(promised)]
