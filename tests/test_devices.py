@@ -210,7 +210,7 @@ class TestCuPyNames:
         from gpugrad.backends.cupy import xp
 
         for name in [
-            *"abs add all any argmax argmin astype broadcast_to concat cos divide equal".split(),
+            *"abs add all any argmax argmin astype broadcast_to concat cos divide equal floor_divide remainder".split(),
             *"exp expand_dims greater greater_equal isdtype isfinite isnan less less_equal".split(),
             *"log logical_and logical_not logical_or matmul matrix_transpose max maximum".split(),
             *"mean min minimum multiply negative not_equal ones_like permute_dims positive".split(),

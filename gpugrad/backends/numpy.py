@@ -7,13 +7,14 @@ of it in which a few Python-level functions are replaced by the direct calls bel
 import ctypes
 import sys
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from .base import Backend
 from .registry import register
 
-xp = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
+xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
 
 
