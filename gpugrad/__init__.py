@@ -17,8 +17,8 @@ from .tensor import Tensor
 
 _install(Tensor, _sys.modules[__name__])
 
-from .backends.numpy import bool_ as bool  # noqa: E402
-from .backends.numpy import (  # noqa: E402
+from .backends.numpy import bool_ as bool
+from .backends.numpy import (
     complex64,
     complex128,
     float16,
@@ -33,7 +33,7 @@ from .backends.numpy import (  # noqa: E402
     uint32,
     uint64,
 )
-from .creation import (  # noqa: E402
+from .creation import (
     arange,
     asarray,
     eye,
@@ -46,10 +46,10 @@ from .creation import (  # noqa: E402
     zeros,
     zeros_like,
 )
-from .io import load, save  # noqa: E402
-from .ops import *  # noqa: E402, F403
-from .ops import operators as _operators  # noqa: E402
-from .random import manual_seed  # noqa: E402
+from .io import load, save
+from .ops import *
+from .ops import operators as _operators
+from .random import manual_seed
 
 if _TYPE_CHECKING:
     from . import data, nn, optim
