@@ -1038,13 +1038,13 @@ CASES = [
     ),
     Case(
         "softmax",
-        [*along(), kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],))],
+        [*along(), *of_integers(), kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],))],
         _softmax,
         lambda torch, x, *, axis=-1: torch.softmax(x, axis),
     ),
     Case(
         "log_softmax",
-        along(),
+        [*along(), *of_integers()],
         lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
         lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
     ),
@@ -1085,6 +1085,7 @@ CASES = [
             ),
             S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
+            *of_integers(A(2, draw=integers(0, 3))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),
             replace(

@@ -367,9 +367,10 @@ def _of_integers(op, out, arrays, static):
         return out
     # A bool beside other inputs is a condition.
     cast = ("bool", "integral") if len(arrays) == 1 else "integral"
+    names = op.inputs * len(arrays) if op.variadic else op.inputs
     arrays = [
-        xp.astype(a, float32) if dtype and xp.isdtype(dtype, cast) else a
-        for a, dtype in zip(arrays, given, strict=True)
+        xp.astype(a, float32) if dtype and name not in op.integer and xp.isdtype(dtype, cast) else a
+        for a, dtype, name in zip(arrays, given, names, strict=True)
     ]
     out = backend.asarray(op.forward(xp, *arrays, **static))
     default = complex64 if xp.isdtype(out.dtype, "complex floating") else float32

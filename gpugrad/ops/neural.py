@@ -42,8 +42,7 @@ softmax.vjp(x=_softmax_vjp)
 def log_softmax(xp, x, /, *, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
     shifted = x - xp.max(x, axis=axis, keepdims=True)
-    shifted -= xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
-    return shifted
+    return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
@@ -161,7 +160,9 @@ mse.vjp(
 def one_hot(xp, labels, /, n):
     """Bools ``(..., n)``: whether the last axis's position is the label of ``(...)``.
 
-    Raises IndexError for a label outside ``[0, n)``, except on a GPU, where
-    looking would wait for it; there such a label gives no True.
+    Raises TypeError for labels that are not integers, and IndexError for one outside
+    ``[0, n)``, except on a GPU, where looking would wait for it; there it gives no True.
     """
+    if not xp.isdtype(labels.dtype, "integral"):
+        raise TypeError("labels must be integers")
     return xp.one_hot(labels, n)

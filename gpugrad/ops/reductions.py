@@ -47,23 +47,26 @@ def _mean_vjp(xp, g, x_shape, axis):
 mean.vjp(x=_mean_vjp)
 
 
+def _freedom(shape, axis, correction):
+    freedom = _kept(shape, axis)[1] - correction
+    return freedom if freedom > 0 else 0
+
+
 @op
 def var(xp, x, /, *, axis=None, correction=0.0, keepdims=False):
-    """Variance of the elements: squared deviations over ``count - correction``."""
-    _, count = _kept(x.shape, axis)
+    """Variance of the elements: squared deviations over ``count - correction``.
+
+    Where that is not positive they are divided by 0, as in PyTorch: one element with
+    ``correction=1`` gives nan.
+    """
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     total = xp.sum(deviation * deviation, axis=axis, keepdims=keepdims)
-    freedom = count - correction
-    # Multiplying keeps too few elements from being a Python division by zero.
-    return total / freedom if freedom > 0 else total * float("nan")
+    return total / _freedom(x.shape, axis, correction)
 
 
 def _var_vjp(xp, g, x, axis, correction):
-    _, count = _kept(x.shape, axis)
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    freedom = count - correction
-    scale = 2 / freedom if freedom > 0 else float("nan")
-    return _spread(xp, g * scale, x.shape, axis) * deviation
+    return _spread(xp, 2 * g / _freedom(x.shape, axis, correction), x.shape, axis) * deviation
 
 
 var.vjp(x=_var_vjp)
