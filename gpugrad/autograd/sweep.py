@@ -222,23 +222,27 @@ def _sweep(roots, targets, retain_graph, create_graph):
 
             parents = node.parents
             i = -1
-            for rule in plan.rules:
-                i += 1
-                parent = parents[i]
-                if needed is not None and parent not in needed:
-                    continue
-                c = rule(xp, g, saved)
-                if c is None:
-                    continue
-                if c.shape != parent.shape or c.dtype is not parent.dtype:
-                    c = _fit(xp, c, parent, plan.op)
-                if parent is following:
-                    following_g = add(parent, following_g, c)
-                elif following is None and parent not in waiting:
-                    following = parent
-                    following_g = c
-                else:
-                    wait(parent, c)
+            try:
+                for rule in plan.rules:
+                    i += 1
+                    parent = parents[i]
+                    if needed is not None and parent not in needed:
+                        continue
+                    c = rule(xp, g, saved)
+                    if c is None:
+                        continue
+                    if c.shape != parent.shape or c.dtype is not parent.dtype:
+                        c = _fit(xp, c, parent, plan.op)
+                    if parent is following:
+                        following_g = add(parent, following_g, c)
+                    elif following is None and parent not in waiting:
+                        following = parent
+                        following_g = c
+                    else:
+                        wait(parent, c)
+            except Exception as error:
+                error.add_note(f"in backward through {plan.op.name}")
+                raise
             # Let go of this node's values before the next rule allocates.
             g = c = saved = None
 
