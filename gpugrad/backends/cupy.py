@@ -133,7 +133,7 @@ def _scatter_add(values, /, shape, key):
 
 def _one_hot(labels, /, n):
     with labels.device:
-        return labels[..., None] == cupy.arange(n, dtype=labels.dtype)
+        return labels[..., None] == cupy.arange(n)
 
 
 def _setitem(x, value, key):

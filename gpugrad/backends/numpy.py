@@ -73,6 +73,11 @@ def _squeeze(x, /, axis):
 
 
 @_extend
+def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
+    return tuple(np.moveaxis(x, axis, 0))
+
+
+@_extend
 def _astype(x, dtype, /, *, copy=True, device=None):
     return x.astype(dtype, copy=copy)
 

@@ -52,7 +52,7 @@ squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 
 
 @op
-def expand_dims(xp, x, /, *, axis=0):
+def expand_dims(xp, x, /, axis=0):
     """With an axis of length 1 at position ``axis`` of the result."""
     return xp.expand_dims(x, axis=axis)
 
@@ -106,7 +106,7 @@ stack.vjp(arrays=_stack_vjp)
 
 
 @op
-def unstack(xp, x, /, *, axis=0):
+def unstack(xp, x, /, axis=0):
     """The slices along an axis as a tuple of arrays."""
     return tuple(xp.unstack(x, axis=axis))
 

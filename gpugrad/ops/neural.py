@@ -23,7 +23,7 @@ sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
 
 
 @op
-def softmax(xp, x, /, *, axis=-1):
+def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     e /= xp.sum(e, axis=axis, keepdims=True)
@@ -39,7 +39,7 @@ softmax.vjp(x=_softmax_vjp)
 
 
 @op
-def log_softmax(xp, x, /, *, axis=-1):
+def log_softmax(xp, x, /, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
     shifted = x - xp.max(x, axis=axis, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))

@@ -25,7 +25,7 @@ def _spread(xp, g, shape, axis):
 
 
 @op
-def sum(xp, x, /, *, axis=None, dtype=None, keepdims=False):
+def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
     return xp.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
@@ -34,7 +34,7 @@ sum.vjp(x=lambda xp, g, x_shape, axis: _spread(xp, g, x_shape, axis))
 
 
 @op
-def mean(xp, x, /, *, axis=None, keepdims=False):
+def mean(xp, x, /, axis=None, *, keepdims=False):
     """Mean of the elements, floating; of none it is nan."""
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
@@ -53,7 +53,7 @@ def _freedom(shape, axis, correction):
 
 
 @op
-def var(xp, x, /, *, axis=None, correction=0.0, keepdims=False):
+def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
     """Variance of the elements: squared deviations over ``count - correction``.
 
     Where that is not positive they are divided by 0, as in PyTorch: one element with
@@ -73,13 +73,13 @@ var.vjp(x=_var_vjp)
 
 
 @op
-def max(xp, x, /, *, axis=None, keepdims=False):
+def max(xp, x, /, axis=None, *, keepdims=False):
     """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
 @op
-def min(xp, x, /, *, axis=None, keepdims=False):
+def min(xp, x, /, axis=None, *, keepdims=False):
     """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
     return xp.min(x, axis=axis, keepdims=keepdims)
 
@@ -96,7 +96,7 @@ min.vjp(x=_extremum_vjp)
 
 
 @op
-def logsumexp(xp, x, /, *, axis=None, keepdims=False):
+def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     """``log(sum(exp(x)))`` without overflow. Of no elements it raises.
 
     The gradient is ``softmax(x)``. Where the result is infinite, an element equal
@@ -126,24 +126,24 @@ logsumexp.vjp(x=_logsumexp_vjp)
 
 
 @op(differentiable=False)
-def argmax(xp, x, /, *, axis=None, keepdims=False):
+def argmax(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first maximum, into the flattened array where ``axis`` is None."""
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
-def argmin(xp, x, /, *, axis=None, keepdims=False):
+def argmin(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first minimum, into the flattened array where ``axis`` is None."""
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
-def all(xp, x, /, *, axis=None, keepdims=False):
+def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
-def any(xp, x, /, *, axis=None, keepdims=False):
+def any(xp, x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
     return xp.any(x, axis=axis, keepdims=keepdims)
