@@ -59,7 +59,12 @@ def _mean(x, /, *, axis=None, keepdims=False):
 
 @_extend
 def _reshape(x, /, shape, *, copy=None):
-    return x.reshape(shape) if copy is None else np.reshape(x, shape, copy=copy)
+    out = x.reshape(shape)
+    if copy is None or copy != np.may_share_memory(x, out):
+        return out
+    if copy:
+        return out.copy()
+    raise ValueError("these strides need a copy, but copy is False")
 
 
 @_extend
