@@ -27,20 +27,9 @@ CLASSES = 10  # in each of them
 
 def options_from_command_line(parser):
     add = parser.add_argument
-    add(
-        "--dataset",
-        choices=BATCH_SIZE,
-        default="digits",
-        help="default digits, built in",
-    )
+    add("--dataset", choices=BATCH_SIZE, default="digits", help="default digits, built in")
     add("--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist")
-    add(
-        "--hidden",
-        type=positive,
-        nargs="+",
-        default=[256, 128],
-        help="sizes, default 256 128",
-    )
+    add("--hidden", type=positive, nargs="+", default=[256, 128], help="sizes, default 256 128")
     add("--epochs", type=positive, default=20, help="in all, default 20")
     add("--batch-size", type=positive, help="default 128, for digits 32")
     add("--lr", type=number, default=0.1, help="default 0.1, falls to 0 along a cosine")
@@ -82,6 +71,8 @@ def check_outputs(options):
 def load(options):
     """The training and the test set on the device, pixels standardised by the training set's."""
     if options.dataset == "digits":
+        if options.data_dir is not None:
+            raise ValueError("--data-dir is for another --dataset than digits, which is built in")
         train, test = data.digits()
     elif options.data_dir is None:
         raise ValueError(f"--dataset {options.dataset} needs --data-dir, the folder of its files")
@@ -223,7 +214,7 @@ def main():
         model, optimizer = build(options, pixels=train.tensors[0].shape[1])
         history = resume(model, optimizer, options) if options.resume else []
         check_outputs(options)
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, MemoryError) as error:
         parser.error(" ".join(str(error).split()))
     print(f"{options.dataset}: {len(train)} training and {len(test)} test images")
     try:

@@ -166,8 +166,10 @@ class TestBadInput:
             (["--device", "tpu"], "device 'tpu' is not known"),
             (["--dataset", "cifar"], "invalid choice: 'cifar'"),
             (["--dataset", "mnist"], "needs --data-dir"),
+            (["--data-dir", "."], "for another --dataset"),
             (["--dataset", "mnist", "--data-dir", "nowhere"], "nowhere has no train-images"),
             (["--hidden", "0"], "argument --hidden"),
+            (["--hidden", "1000000000000000"], "llocate"),
             (["--epochs", "0"], "argument --epochs"),
             (["--lr", "-1"], "-1 is not a finite number of at least 0"),
             (["--lr", "nan"], "nan is not a finite number"),
@@ -218,6 +220,12 @@ class TestBadInput:
         saved.parent.mkdir()
         saved.write_bytes((trained[0] / "runs/digits.safetensors").read_bytes())
         assert words in refuse("--resume", saved, *options)
+
+    def test_resume_with_inputs_of_another_size(self, refuse, tmp_path):
+        gpugrad.save(nn.MLP(10, [256, 128, 10]).state_dict(), tmp_path / "other.safetensors")
+        assert "0.weight: has shape (256, 10), not (256, 64)" in refuse(
+            "--resume", "other.safetensors"
+        )
 
     def test_resume_of_another_data_set(self, refuse, trained, tmp_path):
         write_idx(tmp_path)
