@@ -4,7 +4,7 @@ from .backends import cuda_device_count, cuda_problem
 
 
 def is_available() -> bool:
-    """Whether a CUDA device can be used: CuPy is installed and finds a driver and a GPU."""
+    """Whether a CUDA device can be used: CuPy is installed, finds a GPU and computes on it."""
     return cuda_problem() is None
 
 

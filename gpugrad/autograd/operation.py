@@ -93,7 +93,7 @@ class Op:
         self.call.__doc__ = forward.__doc__
         self.call.op = self
         self.call.vjp = self.vjp
-        if forward.__module__.startswith("gpugrad."):
+        if (forward.__module__ or "").startswith("gpugrad."):
             Op.registry[self.name] = self
 
     def vjp(self, joint=None, **rules):

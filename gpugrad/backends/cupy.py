@@ -3,6 +3,7 @@
 What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
 """
 
+from functools import cache
 from types import ModuleType
 
 from .base import Backend
@@ -36,6 +37,15 @@ class CuPy(Backend):
         count = self.device_count()
         if index >= count:
             raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {count}, from cuda:0")
+
+    @cache
+    def check_works(self):
+        """RuntimeError that says why unless the current device computes: looked at once."""
+        self.check_device("cuda")
+        try:
+            cupy.arange(2).sum().item()
+        except Exception as error:  # CUDA's, its compiler's, or a missing library's
+            raise RuntimeError(f"CuPy finds a CUDA device but cannot use it: {error}") from error
 
     def device_count(self):
         """How many devices CUDA finds; RuntimeError with its own words if it does not work."""

@@ -133,7 +133,7 @@ def _cupy():
 def cuda_problem():
     """None if a CUDA device can be used, else what is in the way, in one sentence."""
     try:
-        _cupy().check_device("cuda")
+        _cupy().check_works()
     except RuntimeError as error:
         return str(error)
     return None
