@@ -173,7 +173,8 @@ class NumPy(Backend):
     def buffer(self, array):
         while isinstance(array.base, np.ndarray):
             array = array.base
-        return id(array)
+        # Not id(array): other libraries' memory may have come as several arrays.
+        return array.__array_interface__["data"][0]
 
     def is_unshared(self, array):
         return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)

@@ -58,7 +58,8 @@ class Module:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        cls.__call__ = cls.forward  # type: ignore[method-assign]
+        if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
+            cls.__call__ = cls.forward  # type: ignore[method-assign]
 
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         """Make ``tensor``, which is not trained, an attribute that moves with the model.

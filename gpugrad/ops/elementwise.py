@@ -293,6 +293,12 @@ where.vjp(
 # Comparisons and logic: bool results, which carry no gradient
 
 
+def _require_bools(xp, *operands):
+    # Of integers, `&` would else not be the bitwise operation that it is elsewhere.
+    if not all(x.dtype == xp.bool if hasattr(x, "dtype") else x is bool(x) for x in operands):
+        raise TypeError("the operands must be bools; compare them with something, as in x != 0")
+
+
 @op(differentiable=False)
 def equal(xp, x1, x2):
     """Elementwise ``x1 == x2``."""
@@ -332,18 +338,21 @@ def greater_equal(xp, x1, x2):
 @op(differentiable=False)
 def logical_and(xp, x1, x2):
     """Elementwise and of bools; ``&`` on bool tensors."""
+    _require_bools(xp, x1, x2)
     return xp.logical_and(x1, x2)
 
 
 @op(differentiable=False)
 def logical_or(xp, x1, x2):
     """Elementwise or of bools; ``|`` on bool tensors."""
+    _require_bools(xp, x1, x2)
     return xp.logical_or(x1, x2)
 
 
 @op(differentiable=False)
 def logical_not(xp, x):
     """Elementwise not of bools; ``~`` on bool tensors."""
+    _require_bools(xp, x)
     return xp.logical_not(x)
 
 
