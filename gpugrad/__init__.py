@@ -9,56 +9,74 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import autograd, cuda, random
+from . import autograd as autograd
+from . import cuda as cuda
+from . import random as random
 from .autograd.call import install as _install
-from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from .autograd.operation import op
-from .tensor import Tensor
-
-_install(Tensor, _sys.modules[__name__])
-
+from .autograd.mode import enable_grad as enable_grad
+from .autograd.mode import is_grad_enabled as is_grad_enabled
+from .autograd.mode import no_grad as no_grad
+from .autograd.mode import set_grad_enabled as set_grad_enabled
+from .autograd.operation import Op as _Op
+from .autograd.operation import op as op
 from .backends.numpy import bool_ as bool
-from .backends.numpy import (
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
-from .creation import (
-    arange,
-    asarray,
-    eye,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
-from .io import load, save
-from .ops import *
+from .backends.numpy import complex64 as complex64
+from .backends.numpy import complex128 as complex128
+from .backends.numpy import float16 as float16
+from .backends.numpy import float32 as float32
+from .backends.numpy import float64 as float64
+from .backends.numpy import int8 as int8
+from .backends.numpy import int16 as int16
+from .backends.numpy import int32 as int32
+from .backends.numpy import int64 as int64
+from .backends.numpy import uint8 as uint8
+from .backends.numpy import uint16 as uint16
+from .backends.numpy import uint32 as uint32
+from .backends.numpy import uint64 as uint64
+from .creation import arange as arange
+from .creation import asarray as asarray
+from .creation import eye as eye
+from .creation import full as full
+from .creation import full_like as full_like
+from .creation import linspace as linspace
+from .creation import ones as ones
+from .creation import ones_like as ones_like
+from .creation import tensor as tensor
+from .creation import zeros as zeros
+from .creation import zeros_like as zeros_like
+from .io import load as load
+from .io import save as save
 from .ops import operators as _operators
-from .random import manual_seed
-
-if _TYPE_CHECKING:
-    from . import data, nn, optim
+from .random import manual_seed as manual_seed
+from .tensor import Tensor as Tensor
 
 __version__ = "0.1.0"
 
+# Imported when first used: together they would add a tenth to the time of `import gpugrad`.
+_LAZY = ("data", "nn", "optim", "testing")
 
-def __getattr__(name):
-    # Imported when first used: they would add a tenth to the time of `import gpugrad`.
-    if name in ("data", "nn", "optim"):
-        return _import_module(f".{name}", __name__)
-    raise AttributeError(f"module 'gpugrad' has no attribute {name!r}")
+if _TYPE_CHECKING:
+    from . import data as data
+    from . import nn as nn
+    from . import optim as optim
+    from . import testing as testing
+    from .ops.elementwise import *
+    from .ops.indexing import *
+    from .ops.linalg import *
+    from .ops.manipulation import *
+    from .ops.neural import *
+    from .ops.reductions import *
+else:
+    # Every op is exported by being defined.
+    globals().update({name: op.call for name, op in _Op.registry.items()})
+
+    def __getattr__(name):
+        if name in _LAZY:
+            return _import_module(f".{name}", __name__)
+        raise AttributeError(f"module 'gpugrad' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*(name for name in globals() if not name.startswith("_")), *_LAZY})
+
+
+_install(Tensor, _sys.modules[__name__])

@@ -89,9 +89,10 @@ class TestBackward:
         with pytest.raises(ValueError, match=r"shape \(2,\) needs a gradient of that shape"):
             (leaf(1.0, 2.0) * 2).backward()
 
-    def test_one_element_is_no_scalar(self):
-        with pytest.raises(ValueError, match="needs a gradient"):
-            (leaf([1.0]) * 2).backward()
+    def test_a_single_element_needs_none(self):  # as in PyTorch
+        x = leaf([[1.0]])
+        (x * 2).backward()
+        assert_array_equal(x.grad.numpy(), [[2]])
 
     @pytest.mark.parametrize("gradient", [np.ones(3), np.ones((2, 1)), 1.0])
     def test_gradient_of_another_shape(self, gradient):

@@ -1,5 +1,7 @@
 """`gpugrad.op`: operations of one's own, written as the library's are."""
 
+import inspect
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -336,3 +338,17 @@ class TestMistakes:
 
         assert half(gg.tensor([1, 2])).dtype == gg.float32
         assert half(gg.tensor([1.0, 2.0])).dtype == gg.float64
+
+
+def test_help_shows_the_arguments():
+    assert str(inspect.signature(gg.sum)) == "(x, /, axis=None, *, dtype=None, keepdims=False)"
+    assert str(inspect.signature(gg.concat)) == "(arrays, /, *, axis=0)"
+
+
+def test_forward_without_result():
+    @gg.op
+    def nothing(xp, x):
+        pass
+
+    with pytest.raises(TypeError, match="nothing: its forward must return an array, not NoneType"):
+        nothing(gg.ones(2))

@@ -5,14 +5,16 @@ one are the hot path: whatever can be decided once was, in the op and its plans,
 and the few lines that make a tensor and a node stand there in full.
 """
 
+from typing import Any
+
 from ..backends import SCALARS, adopt, backend_of, match_dtypes, namespace_of
 from ..backends.numpy import complex64, float32
 from .graph import Node, next_order
 from .mode import mode, paused
 from .plan import OutputPlan
 
-Tensor = None  # the Tensor class, once `install`ed
-namespace = None  # gpugrad itself: the `xp` of rules under create_graph
+Tensor: Any = None  # the Tensor class, once `install`ed
+namespace: Any = None  # gpugrad itself: the `xp` of rules under create_graph
 
 
 def install(tensor_class, tensor_namespace):
@@ -166,7 +168,7 @@ def unary_static(op):
             if type(out) is tuple:
                 return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
             if type(out) not in namespace_of:
-                out = backend_of[kind].asarray(out)
+                out = _as_array(op, out, kind)
             kind = type(out)  # another where the op moves its input to another device
         result = Tensor()
         result.array = out
@@ -253,7 +255,7 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
         if type(out) is tuple:
             return _finish_several(op, out, arrays, parents, wanted, kind, static)
         if type(out) not in namespace_of:
-            out = backend_of[kind].asarray(out)
+            out = _as_array(op, out, kind)
         kind = type(out)  # another where the op moves its input to another device
     result = Tensor()
     result.array = out
@@ -268,7 +270,7 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
 
 
 def _finish_several(op, out, arrays, parents, wanted, kind, static):
-    out = tuple([a if type(a) is kind else backend_of[kind].asarray(a) for a in out])
+    out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
     if not (wanted and op.differentiable and mode.enabled):
         return wrap_outputs(out, None)
     node = _node(op, out, arrays, parents, wanted, kind, static)
@@ -276,6 +278,13 @@ def _finish_several(op, out, arrays, parents, wanted, kind, static):
     node.shape = tuple(a.shape for a in out)
     node.dtype = tuple(a.dtype for a in out)
     return wrap_outputs(out, node)
+
+
+def _as_array(op, out, kind):
+    """A forward's result that is no array, such as NumPy's scalars of 0-d results, as one."""
+    if type(out) not in SCALARS and type(out) not in backend_of:
+        raise TypeError(f"{op.name}: its forward must return an array, not {type(out).__name__}")
+    return backend_of[kind].asarray(out)
 
 
 def _node(op, out, arrays, parents, wanted, kind, static):
@@ -401,12 +410,17 @@ def _align_all(op, arrays):
 
 
 def _failure(op, error, arrays):
-    devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in backend_of}
-    if len(devices) > 1:
+    arrays = [a for a in arrays if a is not None]
+    kinds = {type(a) for a in arrays if type(a) in namespace_of}
+    devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
+    if not kinds:
+        error = TypeError("at least one input must be a Tensor or an array")
+    elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
-    elif not any(type(a) in namespace_of for a in arrays):
-        error = TypeError("at least one input must be a Tensor or an array")
-    return op.failure(error, [a for a in arrays if a is not None])
+    return op.failure(error, arrays)
+
+
+_PLACES = {"cpu", "cuda"}  # NumPy's and CuPy's, between which .to moves

@@ -1,9 +1,10 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import wraps
 from inspect import isgeneratorfunction
+from typing import Any
 
 
 class _Mode(threading.local):
@@ -35,7 +36,7 @@ def _switch(enabled):
         mode.enabled = enabled
 
 
-def is_grad_enabled():
+def is_grad_enabled() -> bool:
     """Whether ops called in this thread record the graph."""
     return mode.enabled
 
@@ -47,19 +48,19 @@ class set_grad_enabled:
     a decorator it holds during each call of the function.
     """
 
-    def __init__(self, enabled):
+    def __init__(self, enabled: bool) -> None:
         self.enabled = bool(enabled)
         self.previous = mode.enabled
         _switch(self.enabled)
 
-    def __enter__(self):
+    def __enter__(self) -> "set_grad_enabled":
         _switch(self.enabled)
         return self
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         _switch(self.previous)
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         _switch(self.previous)
         return _decorate(function, lambda: set_grad_enabled(self.enabled))
 
@@ -69,22 +70,22 @@ class _Switch:
 
     enabled: bool
 
-    def __init__(self):
-        self.previous = []
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        self.previous: list[bool] = []
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         if function is not None:  # @no_grad without parentheses
             return _decorate(function, cls)
         return super().__new__(cls)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self.previous.append(mode.enabled)
         _switch(self.enabled)
 
-    def __exit__(self, *exc_info):
+    def __exit__(self, *exc_info: object) -> None:
         _switch(self.previous.pop())
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorate(function, type(self))
 
 

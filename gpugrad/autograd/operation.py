@@ -11,14 +11,21 @@ multiply.vjp(
 )
 """
 
-from typing import ClassVar
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
 
 from ..backends import describe
 from . import call
 from .plan import METADATA, Plan, kept_names
 
 
-def op(forward=None, *, differentiable=True, integer=()):
+def op(
+    forward: Callable[..., Any] | None = None,
+    *,
+    differentiable: bool = True,
+    integer: Collection[str] = (),
+) -> Any:
     """Make a differentiable operation of a function ``forward(xp, *inputs, *, **static)``.
 
     ``forward`` gets the backend's namespace ``xp`` and raw arrays, and returns a
@@ -91,10 +98,21 @@ class Op:
         self.call.__name__ = self.call.__qualname__ = self.name
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
+        self.call.__signature__ = self.signature()
         self.call.op = self
         self.call.vjp = self.vjp
         if (forward.__module__ or "").startswith("gpugrad."):
             Op.registry[self.name] = self
+
+    def signature(self):
+        """The call's signature, for ``help``: the forward's without ``xp``."""
+        parameters = list(inspect.signature(self.forward).parameters.values())[1:]
+        if self.variadic:
+            positional = inspect.Parameter.POSITIONAL_ONLY
+            parameters = [
+                p.replace(kind=positional) if p.kind is p.VAR_POSITIONAL else p for p in parameters
+            ]
+        return inspect.Signature(parameters)
 
     def vjp(self, joint=None, **rules):
         """Give the rules; see `op`."""

@@ -1,10 +1,12 @@
 """The backward sweep: cotangents carried from outputs to leaves, newest node first."""
 
+import math
 import sys
 import threading
 from contextlib import nullcontext
 from heapq import heappop, heappush, heapreplace
 from operator import iadd
+from typing import Any
 
 from ..backends import backend_of, describe
 from . import call
@@ -39,21 +41,22 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
 
 
 def grad(
-    outputs,
-    inputs,
-    grad_outputs=None,
-    retain_graph=None,
-    create_graph=False,
-    allow_unused=None,
-    materialize_grads=False,
-):
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
     """Gradients of ``outputs`` with respect to ``inputs``, as a tuple; no ``.grad`` changes.
 
     Only the part of the graph between them is swept. ``inputs`` may be leaves or
     results; each gradient has its input's shape, dtype and device.
 
     outputs, inputs: a Tensor or a sequence of them.
-    grad_outputs: cotangents of ``outputs``; None (for all, or for one) means 1 and needs a scalar.
+    grad_outputs: cotangents of ``outputs``; None (for all, or for one) means 1 and needs an
+        output of a single element.
     retain_graph: keep what the graph saved; by default as ``create_graph``.
     create_graph: make the gradients differentiable themselves.
     allow_unused: return None for an input that the outputs do not depend on, instead of raising.
@@ -113,13 +116,14 @@ def _roots(name, outputs, gradients, create_graph):
                 f"from requires grad, or it was computed under no_grad"
             )
         if gradient is None:
-            if y.array.shape != ():
+            shape = y.array.shape
+            if shape != () and math.prod(shape) != 1:
                 raise ValueError(
                     f"{name}: a tensor of shape {y.shape} needs a gradient of that shape; "
-                    f"only a scalar's is 1 by itself"
+                    f"only a single element's is 1 by itself"
                 )
             create = backend_of[type(y.array)].create
-            gradient = call.wrap(create("ones", (), dtype=y.array.dtype, like=y.array), None)
+            gradient = call.wrap(create("ones", shape, dtype=y.array.dtype, like=y.array), None)
         else:
             if not isinstance(gradient, call.Tensor):
                 gradient = call.namespace.asarray(gradient, dtype=y.dtype, device=y.device)

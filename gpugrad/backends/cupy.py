@@ -26,6 +26,14 @@ xp = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 
 
+@cache
+def _compute():
+    try:
+        cupy.arange(2).sum().item()
+    except Exception as error:  # CUDA's, its compiler's, or a missing library's
+        raise RuntimeError(f"CuPy finds a CUDA device but cannot use it: {error}") from error
+
+
 class CuPy(Backend):
     name = "cupy"
     xp = xp
@@ -38,14 +46,10 @@ class CuPy(Backend):
         if index >= count:
             raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {count}, from cuda:0")
 
-    @cache
     def check_works(self):
-        """RuntimeError that says why unless the current device computes: looked at once."""
+        """RuntimeError that says why unless the current device computes."""
         self.check_device("cuda")
-        try:
-            cupy.arange(2).sum().item()
-        except Exception as error:  # CUDA's, its compiler's, or a missing library's
-            raise RuntimeError(f"CuPy finds a CUDA device but cannot use it: {error}") from error
+        _compute()
 
     def device_count(self):
         """How many devices CUDA finds; RuntimeError with its own words if it does not work."""

@@ -102,6 +102,8 @@ def _key(key, array):
             key = adopt(key)
         except TypeError as error:
             raise TypeError(f"index: {error}") from None
+        if type(key) is type(array):  # the caller's, who may write to it before backward
+            key = backend_of[type(array)].asarray(key, copy=True)
     if type(key) in namespace_of and type(key) is not type(array):
         raise TypeError(f"index: {describe(array)} cannot be indexed by {describe(key)}; move one")
     return key
@@ -138,13 +140,16 @@ def _reshape(self, *shape):
 
 
 def _to(self, *args, device=None, dtype=None):
-    """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``.
+    """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
+    or as another tensor: ``x.to(y)``.
 
     Differentiable; the tensor itself if there is nothing to change.
     """
     for arg in args:
         if isinstance(arg, str):
             device = arg
+        elif isinstance(arg, Tensor):
+            device, dtype = arg.device, arg.dtype
         else:
             dtype = arg
     if device is not None and not is_on(self.array, device):
