@@ -130,6 +130,30 @@ class Squares:
         return gpugrad.ones(2) * i, i * i, np.float32(0.5)
 
 
+def test_integers_may_be_numpys():
+    dataset = data.TensorDataset(gpugrad.arange(9))
+
+    def order(number, epoch):
+        loader = data.DataLoader(dataset, number(3), shuffle=True, seed=number(2**62))
+        loader.epoch = number(epoch)
+        return rows(loader)
+
+    assert order(np.int64, 1) == order(int, 1) != order(int, 2)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("make", [lambda n: data.TensorDataset(gpugrad.arange(n)), Squares])
+def test_data_sets_that_are_empty_or_smaller_than_a_batch(make, shuffle):
+    def sizes(n, **keywords):
+        loader = data.DataLoader(make(n), 4, shuffle=shuffle, **keywords)
+        found = [len(batch[0]) for batch in loader]
+        assert len(loader) == len(found)
+        return found
+
+    assert sizes(0) == sizes(0, drop_last=True) == sizes(3, drop_last=True) == []
+    assert sizes(3) == [3]
+
+
 def test_samples_of_any_data_set_are_stacked():
     x, y, z = next(iter(data.DataLoader(Squares(5), 3)))
     assert x.tolist() == [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
@@ -151,10 +175,10 @@ def test_batches_are_moved_to_the_device_asked_for():
 
 def test_data_loader_refuses_what_cannot_be():
     dataset = data.TensorDataset(gpugrad.ones(4))
-    for size in 0, -1, 2.0:
+    for size in 0, -1, 2.0, True, "2", None:
         with pytest.raises(ValueError, match="DataLoader: batch_size must be an int of at least 1"):
             data.DataLoader(dataset, size)
-    for seed in -1, 1.5:
+    for seed in -1, 1.5, False, "1":
         with pytest.raises(ValueError, match="DataLoader: seed must be an int of at least 0"):
             data.DataLoader(dataset, shuffle=True, seed=seed)
     with pytest.raises(TypeError, match="DataLoader: a data set has a length and items"):
@@ -225,6 +249,9 @@ GOOD = idx(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
         (GOOD[:-1], r"is truncated: 75 bytes, where an array \(5, 3, 4\) of uint8 takes 76"),
         (GOOD + b"x", "is too long: 77 bytes"),
         (b"\0\0\x08\x03" + b"\xff" * 12, "is truncated: 16 bytes"),
+        (b"\0\0\x08\xff", "would have 255 axes, and 32 are possible"),
+        (b"\0\0\x08\x20" + b"\xff" * 99, "is truncated: 103 bytes, .* header alone takes 132"),
+        (b"\0\0\x08\xff" + b"\0" * 2000, "would have 255 axes, and 32 are possible"),
         (gzip.compress(GOOD)[:-10], "is a truncated or damaged gzip file"),
         (gzip.compress(GOOD)[:20] + b"\0" * 30, "is a truncated or damaged gzip file"),
         (b"\x1f\x8b" + b"garbage", "is a truncated or damaged gzip file"),
@@ -237,6 +264,7 @@ def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
     with pytest.raises(ValueError, match=message) as error:
         data.read_idx(path)
     assert str(path) in str(error.value)
+    assert len(str(error.value)) < len(str(path)) + 200
 
 
 def test_read_idx_names_a_missing_file(tmp_path):

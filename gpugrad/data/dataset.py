@@ -1,8 +1,10 @@
 """Data sets, and batches of them."""
 
 from collections.abc import Iterator
+from operator import index
 from typing import Any
 
+from ..arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of, namespace_of
@@ -37,22 +39,12 @@ class TensorDataset:
 
         Takes what `Tensor.to` takes.
         """
-        for arg in args:
-            if isinstance(arg, str):
-                device = arg
-            else:
-                dtype = arg
-        return TensorDataset(
-            *[x.to(device=device, dtype=dtype if _is_floating(x) else None) for x in self.tensors]
-        )
+        device, dtype = device_and_dtype(args, device, dtype)
+        return TensorDataset(*[moved(x, device, dtype) for x in self.tensors])
 
     def __repr__(self) -> str:
         parts = [f"{str(x.dtype).split('.')[-1]} {x.shape}" for x in self.tensors]
         return f"TensorDataset({', '.join(parts)})"
-
-
-def _is_floating(x):
-    return backend_of[type(x.array)].is_floating(x.dtype)
 
 
 class DataLoader:
@@ -61,7 +53,11 @@ class DataLoader:
     dataset: a `TensorDataset`, whose batches are cut in one piece, or anything with
         ``__len__`` and ``__getitem__(i)`` that returns a tensor, array or number, or a
         tuple of these; its samples are stacked.
+    batch_size: of all batches but the last, which has what remains: all, where the data
+        set is smaller. An empty data set has no batches.
     shuffle: a new order in each epoch, which depends on ``seed`` and ``epoch`` only.
+        Without it the batches of a `TensorDataset` are views of its tensors: what is
+        written into ``batch.array`` is written into the data set.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
     drop_last: leave out a last batch smaller than the others.
@@ -79,12 +75,9 @@ class DataLoader:
         drop_last: bool = False,
         device: str | None = None,
     ) -> None:
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(
-                f"DataLoader: batch_size must be an int of at least 1, not {batch_size!r}"
-            )
-        if seed is not None and (not isinstance(seed, int) or seed < 0):
-            raise ValueError(f"DataLoader: seed must be an int of at least 0, not {seed!r}")
+        batch_size = whole("DataLoader: batch_size", batch_size, 1)
+        if seed is not None:
+            seed = whole("DataLoader: seed", seed, 0)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(
                 f"DataLoader: a data set has a length and items, which a "
@@ -107,7 +100,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         order = None
         if self.shuffle:
-            order = Generator((self.seed << 32) + self.epoch).permutation(len(self.dataset))
+            order = Generator((self.seed << 32) + index(self.epoch)).permutation(len(self.dataset))
         self.epoch += 1
         return self._batches(order)
 
@@ -133,11 +126,11 @@ def _cut_tensors(dataset, order, keys):
         yield [wrap(array, None) for array in batch]
 
 
-def _index_for(array, index):
-    if type(index) is type(array):
-        return index
+def _index_for(array, order):
+    if type(order) is type(array):
+        return order
     backend = backend_of[type(array)]
-    return backend.asarray(index, device=backend.device(array))
+    return backend.asarray(order, device=backend.device(array))
 
 
 def _stack_samples(dataset, order, keys):

@@ -12,13 +12,14 @@ from .dataset import TensorDataset
 
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
 _GZIP = b"\x1f\x8b"
+_MOST_AXES = 32  # that every array library has
 
 
 def read_idx(path: str | os.PathLike) -> Tensor:
     """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
 
     Raises FileNotFoundError where there is no file, ValueError where it is
-    truncated, too long, or no IDX file.
+    truncated, too long, or no IDX file, or has an array of more than 32 axes.
     """
     data = _read(Path(path))
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _DTYPES:
@@ -27,10 +28,20 @@ def read_idx(path: str | os.PathLike) -> Tensor:
         )
     dtype, ndim = _DTYPES[data[2]], data[3]
     start = 4 + 4 * ndim
+    if ndim > _MOST_AXES:
+        raise ValueError(
+            f"read_idx: {path} is no IDX file that can be read: its array would have {ndim} axes, "
+            f"and {_MOST_AXES} are possible"
+        )
+    if len(data) < start:
+        raise ValueError(
+            f"read_idx: {path} is truncated: {len(data)} bytes, where the header alone takes "
+            f"{start}; download it again"
+        )
     shape = tuple([int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4)])
     expected = start + math.prod(shape) * dtype.itemsize
-    if len(data) < start or len(data) != expected:
-        what = "truncated" if len(data) < max(start, expected) else "too long"
+    if len(data) != expected:
+        what = "truncated" if len(data) < expected else "too long"
         raise ValueError(
             f"read_idx: {path} is {what}: {len(data)} bytes, where an array {shape} of {dtype} "
             f"takes {expected}; download it again"

@@ -1,0 +1,36 @@
+"""How `nn`, `optim` and `data` read arguments that mean the same in each."""
+
+from operator import index
+
+from .backends import backend_of
+
+
+def whole(name, value, least):
+    """``value``, an integer of any type, as an int of at least ``least``; else ValueError."""
+    try:
+        number = None if isinstance(value, bool) else index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
+    return number
+
+
+def is_floating(x):
+    """Whether a tensor can have a gradient."""
+    return backend_of[type(x.array)].is_floating(x.dtype)
+
+
+def device_and_dtype(args, device, dtype):
+    """The device and the dtype in the arguments that `Tensor.to` takes."""
+    for arg in args:
+        if isinstance(arg, str):
+            device = arg
+        else:
+            dtype = arg
+    return device, dtype
+
+
+def moved(x, device, dtype):
+    """A tensor on ``device``, cut from its graph; in ``dtype`` if it is floating."""
+    return x.detach().to(device=device, dtype=dtype if is_floating(x) else None)
