@@ -142,6 +142,32 @@ def test_a_call_is_the_forward_of_the_most_derived_class():
     assert Double()(gpugrad.tensor([-1.0, 3.0]), times=4).tolist() == [0.0, 12.0]
 
 
+def test_a_call_that_a_class_defines_itself_is_kept():
+    class Counted(nn.Module):
+        calls = 0
+
+        def __call__(self, x):
+            self.calls += 1
+            return self.forward(x)
+
+        def forward(self, x):
+            return x + 1
+
+    class Doubled(Counted):
+        def forward(self, x):
+            return x * 2
+
+    for module, expected in (Counted(), 4.0), (Doubled(), 6.0):
+        assert module(gpugrad.tensor(3.0)).item() == expected
+        assert module.calls == 1
+
+
+def test_a_forward_set_on_an_instance_is_not_called():
+    module = nn.ReLU()
+    module.forward = lambda x: x
+    assert module(gpugrad.tensor(-1.0)).item() == 0.0
+
+
 def test_repr_shows_the_tree():
     class Net(nn.Module):
         def __init__(self):
@@ -286,6 +312,21 @@ def test_load_state_dict_lists_all_that_does_not_fit_and_loads_nothing():
         np.testing.assert_array_equal(values(x), before[name])
 
 
+def test_load_state_dict_refuses_what_is_no_state():
+    for wrong in None, [gpugrad.ones(2)]:
+        with pytest.raises(TypeError, match="load_state_dict: the state must be a dict of tensors"):
+            seeded(0).load_state_dict(wrong)
+
+
+def test_load_state_dict_does_not_begin_where_a_buffer_cannot_be_overwritten():
+    model = Counter()
+    model.register_buffer("scratch", model.scale * 2)
+    with pytest.raises(ValueError, match=r"scratch: cannot be overwritten: .* of multiply") as e:
+        model.load_state_dict({name: x + 1 for name, x in model.state_dict().items()})
+    assert str(e.value).endswith("nothing was loaded")
+    assert values(model.scale).tolist() == [1.0, 1.0]
+
+
 def test_load_state_dict_of_another_architecture_has_a_short_error():
     with pytest.raises(ValueError, match=r"missing: .* and 30 more") as error:
         nn.MLP(2, [2] * 20).load_state_dict({})
@@ -387,10 +428,16 @@ def test_linear_dtype_and_leading_axes():
     assert out.dtype == gpugrad.float64
 
 
-@pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.0, 2)])
+@pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2")])
 def test_linear_refuses_sizes(sizes):
     with pytest.raises(ValueError, match="must be an int of at least 1"):
         nn.Linear(*sizes)
+
+
+def test_sizes_may_be_integers_of_numpy():
+    model = nn.MLP(np.int64(3), np.array([4, 2]))
+    assert repr(model) == repr(nn.MLP(3, [4, 2]))
+    assert type(model[0].in_features) is int
 
 
 def test_linear_says_what_does_not_fit():
@@ -452,6 +499,12 @@ def test_dropout_at_the_ends():
             nn.Dropout(p)
 
 
+def test_dropout_refuses_integers():
+    for training in True, False:
+        with pytest.raises(TypeError, match="dropout: the input must be floating, not int64; use"):
+            functional.dropout(gpugrad.arange(3), training=training)
+
+
 # Containers
 
 
@@ -495,6 +548,8 @@ def test_mlp_has_no_activation_after_the_last_layer():
     assert nn.MLP(2, (3, 1), gpugrad.sin)(gpugrad.ones((5, 2))).shape == (5, 1)
     with pytest.raises(ValueError, match="MLP: layer_sizes must name at least one"):
         nn.MLP(2, [])
+    with pytest.raises(TypeError, match=r"layer_sizes must be a sequence, e\.g\. \[8\], not 8"):
+        nn.MLP(2, 8)
 
 
 # Losses
@@ -631,8 +686,19 @@ def test_initial_values_that_cannot_be_are_errors():
         nn.init.kaiming_normal_(gpugrad.zeros((2, 2)), mode="fan")
     with pytest.raises(ValueError, match="calculate_gain: 'gelu' is not known; use one of linear"):
         nn.init.calculate_gain("gelu")
-    with pytest.raises(ValueError, match="it is a result of multiply, not a leaf"):
-        nn.init.zeros_(nn.Parameter(gpugrad.ones(2)) * 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["zeros_", "ones_", "uniform_", "normal_", "xavier_normal_", "kaiming_uniform_"]
+)
+def test_initial_values_name_their_function_where_they_cannot_be(name):
+    initialise = getattr(nn.init, name)
+    with pytest.raises(ValueError, match=f"^{name}: .* it is a result of multiply, not a leaf"):
+        initialise(nn.Parameter(gpugrad.ones((2, 2))) * 2)
+    with pytest.raises(TypeError, match=f"^{name}: the tensor must be floating, not int64"):
+        initialise(gpugrad.tensor([[1, 2]]))
+    with pytest.raises(TypeError, match=f"^{name}: needs a Tensor, not a list"):
+        initialise([1.0])
 
 
 def test_backward_after_new_initial_values_raises():

@@ -1,6 +1,6 @@
 """Modules made of modules in a row."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..tensor import Tensor
@@ -63,8 +63,10 @@ class MLP(Sequential):
         device: str | None = None,
         generator: Any = None,
     ) -> None:
-        if not layer_sizes:
-            raise ValueError("MLP: layer_sizes must name at least one layer's size")
+        if not isinstance(layer_sizes, Iterable):
+            raise TypeError(
+                f"MLP: layer_sizes must be a sequence, e.g. [{layer_sizes!r}], not {layer_sizes!r}"
+            )
         layers: list[Any] = []
         for size in layer_sizes:
             if layers:
@@ -73,6 +75,8 @@ class MLP(Sequential):
                 Linear(in_features, size, dtype=dtype, device=device, generator=generator)
             )
             in_features = size
+        if not layers:
+            raise ValueError("MLP: layer_sizes must name at least one layer's size")
         super().__init__(*layers)
 
 

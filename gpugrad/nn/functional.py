@@ -1,7 +1,9 @@
 """What layers do, as functions of tensors."""
 
+import math
 from typing import Any
 
+from ..arguments import is_floating
 from ..autograd.call import wrap
 from ..backends import backend_of, namespace_of
 from ..ops.elementwise import tanh
@@ -40,9 +42,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
             f"flatten: start_dim {start_dim} and end_dim {end_dim} are not axes in order "
             f"of a tensor of shape {shape}"
         )
-    size = 1
-    for n in shape[first : last + 1]:
-        size *= n
+    size = math.prod(shape[first : last + 1])
     return reshape(input, (*shape[:first], size, *shape[last + 1 :]))
 
 
@@ -53,8 +53,12 @@ def dropout(
 
     training: if False, ``input`` itself.
     generator: of the mask, on the device of ``input``; by default that device's own.
+
+    Raises TypeError unless ``input`` is floating.
     """
     check_probability("dropout", p)
+    if not is_floating(input):
+        raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
     array = input.array

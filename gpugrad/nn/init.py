@@ -4,11 +4,16 @@ A bound or a standard deviation is chosen so that variances stay about the same
 from layer to layer: Glorot and Bengio (2010) for the ``xavier`` functions, He et
 al. (2015) for the ``kaiming`` ones. Weights are ``(out, in, ...)``. Numbers come
 from ``generator``, or else from the default one of the tensor's device.
+
+All raise TypeError for a tensor that is not floating, ValueError for the result of an op.
 """
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from ..arguments import is_floating
 from ..backends.numpy import float32, float64
 from ..backends.placement import placed_like
 from ..random import Generator, default_generator
@@ -39,22 +44,49 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return _GAINS[nonlinearity]
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Tensor])
+
+
+def _initialiser(function: _Function) -> _Function:
+    """Have ``function`` refuse, in its name, what it cannot overwrite."""
+
+    @functools.wraps(function)
+    def checked(tensor, *args, **keywords):
+        name = function.__name__
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{name}: needs a Tensor, not a {type(tensor).__name__}")
+        if not is_floating(tensor):
+            raise TypeError(f"{name}: the tensor must be floating, not {tensor.dtype}")
+        if not tensor.is_leaf:
+            raise ValueError(
+                f"{name}: a tensor of shape {tensor.shape} cannot be overwritten: it is a result "
+                f"of {tensor.grad_fn.name}, not a leaf"
+            )
+        return function(tensor, *args, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+@_initialiser
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """``val`` everywhere."""
     overwrite(tensor, val)
     return tensor
 
 
+@_initialiser
 def zeros_(tensor: Tensor) -> Tensor:
     """Zeros."""
     return constant_(tensor, 0.0)
 
 
+@_initialiser
 def ones_(tensor: Tensor) -> Tensor:
     """Ones."""
     return constant_(tensor, 1.0)
 
 
+@_initialiser
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -63,6 +95,7 @@ def uniform_(
     return tensor
 
 
+@_initialiser
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -71,6 +104,7 @@ def normal_(
     return tensor
 
 
+@_initialiser
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -80,12 +114,14 @@ def xavier_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_initialiser
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Normal with standard deviation ``gain * sqrt(2 / (fan_in + fan_out))``."""
     fan_in, fan_out = _fans("xavier_normal_", tensor)
     return normal_(tensor, 0.0, gain * math.sqrt(2 / (fan_in + fan_out)), generator)
 
 
+@_initialiser
 def kaiming_uniform_(
     tensor: Tensor,
     a: float = 0.0,
@@ -102,6 +138,7 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound, generator)
 
 
+@_initialiser
 def kaiming_normal_(
     tensor: Tensor,
     a: float = 0.0,

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from ..arguments import whole
 from ..ops.elementwise import tanh
 from ..ops.neural import linear, relu, sigmoid
 from ..random import Generator, default_generator
@@ -30,11 +31,8 @@ class Linear(Module):
         device: str | None = None,
         generator: Generator | None = None,
     ) -> None:
-        for name, n in ("in_features", in_features), ("out_features", out_features):
-            if not isinstance(n, int) or n < 1:
-                raise ValueError(f"Linear: {name} must be an int of at least 1, not {n!r}")
-        self.in_features = in_features
-        self.out_features = out_features
+        self.in_features = in_features = whole("Linear: in_features", in_features, 1)
+        self.out_features = out_features = whole("Linear: out_features", out_features, 1)
         generator = generator or default_generator(device)
         # kaiming_uniform_ with a=sqrt(5), PyTorch's choice, comes to the same bound.
         bound = 1 / math.sqrt(in_features)

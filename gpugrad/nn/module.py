@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
 from ..backends import backend_of
 from ..backends.placement import placed_like
@@ -42,6 +43,9 @@ class Module:
     Attributes that are a `Parameter` or a `Module` belong to the model, under
     the attribute's name, and so do tensors given to `register_buffer`. They are
     found by looking at the instance: there is nothing to call in ``__init__``.
+
+    A call of the module is the ``forward`` that its class was defined with, or the
+    class's own ``__call__``. A ``forward`` set on an instance afterwards is not called.
 
     training: whether layers such as `Dropout` behave as in training; see `train`.
     """
@@ -163,11 +167,7 @@ class Module:
         the same, so that an optimizer made before still has them; a graph recorded
         before no longer reaches those that changed: backward through it raises.
         """
-        for arg in args:
-            if isinstance(arg, str):
-                device = arg
-            else:
-                dtype = arg
+        device, dtype = device_and_dtype(args, device, dtype)
         everything = [*self.parameters(), *self.buffers()]
         for x in everything if dtype is not None else ():
             backend = backend_of[type(x.array)]
@@ -175,11 +175,8 @@ class Module:
             if not backend.is_floating(cast.dtype):
                 raise TypeError(f"Module.to: the dtype must be floating, not {cast.dtype}")
 
-        def moved(x):
-            return x.detach().to(device=device, dtype=dtype if _is_floating(x) else None)
-
         for x in everything:
-            array = moved(x).array
+            array = moved(x, device, dtype).array
             if array is x.array:
                 continue
             x.array = array
@@ -187,7 +184,7 @@ class Module:
                 x.node.owner = _moved
                 x.node = Leaf(x)
             if x.grad is not None:
-                x.grad = moved(x.grad)
+                x.grad = moved(x.grad, device, dtype)
         return self
 
     # State
@@ -213,9 +210,14 @@ class Module:
             dtype and moved to its device.
         strict: names must agree; if False, those that do not are passed over and returned.
 
-        Raises ValueError that lists names missing or unexpected, and shapes and kinds
-        of dtype that do not fit. Then nothing has changed.
+        Raises TypeError for what is no dict, and ValueError that lists names missing or
+        unexpected, and shapes and kinds of dtype that do not fit. Then nothing has changed.
         """
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"load_state_dict: the state must be a dict of tensors by name, "
+                f"not a {type(state).__name__}"
+            )
         targets = dict(self._state())
         missing = [name for name in targets if name not in state]
         unexpected = [name for name in state if name not in targets]
@@ -254,15 +256,10 @@ class Module:
 
 
 def overwrite(tensor, values):
-    """Give ``tensor`` the values of a raw array or a number, in place if it is a leaf.
+    """Give ``tensor``, no result of an op, the values of a raw array or a number.
 
-    Backward through a graph that saved a leaf's old values raises afterwards.
+    In place if it requires grad; backward through a graph that saved old values then raises.
     """
-    if not tensor.is_leaf:
-        raise ValueError(
-            f"a tensor of shape {tensor.shape} cannot be overwritten: it is a result of "
-            f"{tensor.grad_fn.name}, not a leaf"
-        )
     array = tensor.array
     backend = backend_of[type(array)]
     if tensor.node is None:  # nothing would tell such a graph
@@ -274,10 +271,6 @@ def overwrite(tensor, values):
 
 def _join(path, name):
     return f"{path}.{name}" if path else name
-
-
-def _is_floating(x):
-    return backend_of[type(x.array)].is_floating(x.dtype)
 
 
 def _moved():
@@ -292,6 +285,8 @@ def _fitted(value, target):
     """What keeps ``value`` from replacing that of ``target``, and it as a raw array that can."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return f"is a {type(value).__name__}, not a tensor", None
+    if not target.is_leaf:
+        return f"cannot be overwritten: it is a result of {target.grad_fn.name}, not a leaf", None
     value = asarray(value).detach()
     if value.shape != target.shape:
         return f"has shape {value.shape}, not {target.shape}", None
