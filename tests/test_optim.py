@@ -1,6 +1,7 @@
 """SGD: its algorithm, parameter groups, state, and that it writes in place."""
 
 import copy
+import math
 import pickle
 import tracemalloc
 
@@ -15,6 +16,7 @@ OPTIONS = {
     "plain": {"lr": 0.1},
     "momentum": {"lr": 0.1, "momentum": 0.9},
     "dampening": {"lr": 0.1, "momentum": 0.9, "dampening": 0.3},
+    "negative dampening": {"lr": 0.1, "momentum": 0.5, "dampening": -0.3},
     "decay": {"lr": 0.1, "weight_decay": 0.05},
     "nesterov": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
     "all": {"lr": 0.1, "momentum": 0.8, "dampening": 0.5, "weight_decay": 0.05},
@@ -148,6 +150,19 @@ def test_backward_through_values_a_step_has_overwritten_raises():
         kept.backward()
 
 
+def test_a_parameter_in_read_only_memory_is_refused_and_what_to_do_is_said():
+    array = np.ones(3, np.float32)
+    array.flags.writeable = False
+    p = nn.Parameter(array)
+    p.grad = gpugrad.ones(3)
+    with pytest.raises(ValueError, match=r"SGD: .* \(3,\) lies in read-only memory.*tensor\(data"):
+        optim.SGD([p]).step()
+    q = nn.Parameter(gpugrad.tensor(array))
+    q.grad = gpugrad.ones(3)
+    optim.SGD([q], lr=0.5).step()
+    assert values(q).tolist() == [0.5] * 3
+
+
 def test_an_interrupted_step_has_been_noted():
     class Interrupted(optim.SGD):
         def apply_single(self, array, *rest):
@@ -214,7 +229,7 @@ def test_hyper_parameters_can_be_changed_between_steps():
         b.step()
         np.testing.assert_allclose(values(ours[0]), theirs[0].detach(), rtol=1e-13)
     a.param_groups[0]["lr"] = -1
-    with pytest.raises(ValueError, match="SGD: lr must be at least 0, not -1"):
+    with pytest.raises(ValueError, match="SGD: lr must be finite and at least 0, not -1"):
         a.step()
 
 
@@ -223,6 +238,9 @@ def test_parameters_that_cannot_be_optimized_are_refused():
     for given, kind, message in (
         ([], ValueError, "SGD: there are no parameters to optimize"),
         (p, TypeError, r"SGD: params must be an iterable of tensors; write \[tensor\]"),
+        (nn.Sequential(nn.ReLU()), TypeError, r"is a module; pass model\.parameters\(\)"),
+        ([{"params": nn.ReLU()}], TypeError, r"is a module; pass model\.parameters\(\)"),
+        (3.0, TypeError, "SGD: params must be an iterable of tensors, not 3.0"),
         ([p, 3.0], TypeError, "SGD: parameter 1 must be a Tensor, not float"),
         ([p * 2], ValueError, r"SGD: parameter 0, of shape \(2,\), is a result of multiply, not a"),
         ([gpugrad.tensor([1])], TypeError, "SGD: parameter 0 must be floating, not int64"),
@@ -244,11 +262,13 @@ def test_parameters_that_cannot_be_optimized_are_refused():
 @pytest.mark.parametrize(
     "options, kind, message",
     [
-        ({"lr": -0.1}, ValueError, "SGD: lr must be at least 0, not -0.1"),
-        ({"lr": float("nan")}, ValueError, "SGD: lr must be at least 0, not nan"),
+        ({"lr": -0.1}, ValueError, "SGD: lr must be finite and at least 0, not -0.1"),
+        ({"lr": math.nan}, ValueError, "SGD: lr must be finite and at least 0, not nan"),
+        ({"lr": math.inf}, ValueError, "SGD: lr must be finite and at least 0, not inf"),
+        ({"dampening": math.nan}, ValueError, "SGD: dampening must be finite, not nan"),
         ({"lr": "fast"}, TypeError, "SGD: lr must be a number, not 'fast'"),
-        ({"momentum": -1}, ValueError, "SGD: momentum must be at least 0, not -1"),
-        ({"weight_decay": -1}, ValueError, "SGD: weight_decay must be at least 0"),
+        ({"momentum": -1}, ValueError, "SGD: momentum must be finite and at least 0, not -1"),
+        ({"weight_decay": -1}, ValueError, "SGD: weight_decay must be finite and at least 0"),
         ({"nesterov": True}, ValueError, "SGD: nesterov needs a momentum above 0"),
         ({"nesterov": True, "momentum": 1, "dampening": 1}, ValueError, "a dampening of 0"),
     ],
@@ -324,7 +344,10 @@ def test_a_state_that_does_not_fit_changes_nothing():
             r"it has groups of \[3, 3\] parameters, this optimizer of \[3\]",
         ),
         (changed(lambda s: s["param_groups"][0].pop("lr")), "a group has "),
-        (changed(lambda s: s["param_groups"][0].update(lr=-1)), "lr must be at least 0, not -1"),
+        (
+            changed(lambda s: s["param_groups"][0].update(lr=-1)),
+            "lr must be finite and at least 0, not -1",
+        ),
         (changed(lambda s: s["state"].update({7: {}})), r"it has state of parameters \[7\]"),
         (
             changed(lambda s: set_buffer(s, gpugrad.ones((4, 3)))),

@@ -1,8 +1,10 @@
 """What optimizers share: parameter groups, state, and going through them."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..arguments import is_floating
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..backends.placement import placed_like
@@ -37,7 +39,7 @@ class Optimizer:
         self._hyper: list[tuple[list, tuple]] = []  # each group's values, and as last checked
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
-        groups = list(params)
+        groups = self._listed(params)
         if not groups:
             raise ValueError(f"{self._name}: there are no parameters to optimize")
         if not isinstance(groups[0], Mapping):
@@ -74,7 +76,7 @@ class Optimizer:
         if not isinstance(group, Mapping) or "params" not in group:
             raise TypeError(f"{self._name}: a parameter group must be a dict with 'params'")
         params = group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
+        params = [params] if isinstance(params, Tensor) else self._listed(params)
         if not params:
             raise ValueError(f"{self._name}: there are no parameters in the group")
         seen = {id(p) for known in self.param_groups for p in known["params"]}
@@ -92,6 +94,13 @@ class Optimizer:
         self.param_groups.append({"params": params, **hyper})
         self._hyper.append((list(hyper.values()), tuple(hyper.values())))
 
+    def _listed(self, params):
+        if hasattr(params, "parameters"):
+            raise TypeError(f"{self._name}: params is a module; pass model.parameters()")
+        if not isinstance(params, Iterable):
+            raise TypeError(f"{self._name}: params must be an iterable of tensors, not {params!r}")
+        return list(params)
+
     def _check_parameter(self, i, p):
         if not isinstance(p, Tensor):
             raise TypeError(f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}")
@@ -100,7 +109,7 @@ class Optimizer:
                 f"{self._name}: parameter {i}, of shape {p.shape}, is a result of "
                 f"{p.grad_fn.name}, not a leaf; use detach().requires_grad_()"
             )
-        if not backend_of[type(p.array)].is_floating(p.dtype):
+        if not is_floating(p):
             raise TypeError(f"{self._name}: parameter {i} must be floating, not {p.dtype}")
 
     def _checked(self, group):
@@ -165,6 +174,11 @@ class Optimizer:
 
     def _new_slot(self, p, old, group):
         """A slot for a parameter's first update, or with the state of before for its new array."""
+        if not getattr(getattr(p.array, "flags", None), "writeable", True):
+            raise ValueError(
+                f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
+                f"step cannot update; make it of a copy, gpugrad.tensor(data)"
+            )
         if old is None:
             slot = _Slot(p.array, self.init_single(p.array, group), True)
         else:
@@ -276,9 +290,7 @@ class _Slot:
         self.first = first
         self.buffer = backend.buffer(array)
         arrays = tuple(state.values())
-        size = 1
-        for n in array.shape:
-            size *= n
+        size = math.prod(array.shape)
         self.pieces = [(None, array, arrays)]
         if size > _PIECE and backend.device(array) == "cpu":
             rows = max(1, _PIECE * array.shape[0] // size)

@@ -1,5 +1,6 @@
 """Stochastic gradient descent."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,7 +22,8 @@ class SGD(Optimizer):
         differ for them: see `Optimizer.add_param_group`.
 
     Raises TypeError or ValueError for what cannot be optimized and for numbers that
-    cannot be: all at least 0, and ``nesterov`` only with momentum and without dampening.
+    cannot be: all are finite, and all but ``dampening`` at least 0; ``nesterov`` needs
+    momentum and no dampening.
     """
 
     def __init__(
@@ -44,8 +46,10 @@ class SGD(Optimizer):
 
     def check(self, group: Mapping[str, Any]) -> None:
         for name in ("lr", "momentum", "weight_decay"):
-            if not group[name] >= 0:
-                raise ValueError(f"SGD: {name} must be at least 0, not {group[name]}")
+            if not 0 <= group[name] < math.inf:
+                raise ValueError(f"SGD: {name} must be finite and at least 0, not {group[name]}")
+        if not math.isfinite(group["dampening"]):
+            raise ValueError(f"SGD: dampening must be finite, not {group['dampening']}")
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 
