@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from .backends import backend_of
+from .backends import backend_for_device, backend_of
 from .creation import tensor
 from .tensor import Tensor
 
@@ -30,10 +30,17 @@ def save(
     metadata: text by name, for `load_metadata`.
 
     An old file is replaced once the new one is complete on the disk: whatever goes
-    wrong or interrupts, it is there. Raises TypeError for what the format does not
-    hold, complex128 among it, OSError where the file cannot be written.
+    wrong or interrupts, it is there. The new one has its permissions. Raises TypeError
+    for what the format does not hold, complex128 among it, OSError where the file
+    cannot be written.
     """
     library = _safetensors("save")
+    for what, given in ("tensors", tensors), ("metadata", metadata or {}):
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"save: {what} must be a dict of {'tensors' if what == 'tensors' else 'text'} "
+                f"by name, not a {type(given).__name__}"
+            )
     arrays = {name: _host_array(name, x) for name, x in tensors.items()}
     metadata = dict(metadata or {})
     for name, text in metadata.items():
@@ -46,8 +53,13 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, T
     """The tensors in a safetensors file by name, on ``device``, by default the CPU.
 
     Raises FileNotFoundError where there is no file, ValueError where it is
-    truncated, of another kind, or has a dtype that arrays here do not.
+    truncated, of another kind, or has a dtype that arrays here do not. A device
+    that is not known is a ValueError, one that is not there a RuntimeError.
     """
+    try:
+        backend_for_device(device)
+    except (RuntimeError, ValueError) as error:
+        raise type(error)(f"load: {error}") from error
     tensors = {}
     with _opened("load", path) as file:
         for name in file.keys():  # noqa: SIM118  it is no mapping
@@ -107,16 +119,22 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
 def _replace_file(path, data):
     """Put ``data`` into a file at ``path``: all of it at once, or nothing."""
     path = os.path.realpath(path)  # a link stays one
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"save: {path} is a folder; give the name of a file in it")
     if not os.path.isdir(os.path.dirname(path)):
         raise FileNotFoundError(f"save: there is no directory {os.path.dirname(path)}; create it")
     temporary = f"{path}.{os.urandom(4).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:
+            if os.path.exists(path):
+                os.chmod(temporary, os.stat(path).st_mode & 0o777)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         if os.path.exists(temporary):
             os.remove(temporary)
+        if isinstance(error, OSError) and error.errno:
+            raise OSError(error.errno, error.strerror, path) from None  # not the temporary name
         raise

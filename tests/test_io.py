@@ -1,6 +1,8 @@
 """Tensors in safetensors files."""
 
+import errno
 import os
+import stat
 import sys
 
 import numpy as np
@@ -123,7 +125,7 @@ def test_missing_files_are_named(tmp_path):
 
 def test_a_device_that_is_not_there_is_an_error(tmp_path):
     gpugrad.save({"a": gpugrad.ones(1)}, tmp_path / "a")
-    with pytest.raises(ValueError, match="device 'tpu' is not known"):
+    with pytest.raises(ValueError, match=r"^load: device 'tpu' is not known"):
         gpugrad.load(tmp_path / "a", device="tpu")
 
 
@@ -137,6 +139,8 @@ def test_what_the_format_does_not_hold_is_refused_and_the_old_file_stays(tmp_pat
     one = gpugrad.ones(1)
     for tensors, metadata, message in (
         ({"a": one.astype(gpugrad.complex128)}, None, "save: a is complex128, which the format"),
+        ([one], None, "save: tensors must be a dict of tensors by name, not a list"),
+        ({"a": one}, ["x"], "save: metadata must be a dict of text by name, not a list"),
         ({"a": [1.0]}, None, "save: a must be a Tensor, not list"),
         ({1: one}, None, "save: 1 cannot be the name of a tensor"),
         ({"__metadata__": one}, None, "save: '__metadata__' cannot be the name"),
@@ -165,6 +169,42 @@ def test_an_interrupted_save_leaves_the_old_file_and_no_other(tmp_path, monkeypa
     assert gpugrad.load(path)["a"].tolist() == [1.0, 1.0]
     gpugrad.save({"a": gpugrad.zeros(2)}, path)
     assert gpugrad.load(path)["a"].tolist() == [0.0, 0.0]
+
+
+def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+
+    def fail(old, new):
+        raise PermissionError(errno.EACCES, "no", old, None, new)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(PermissionError, match=r"/file'$") as error:
+        gpugrad.save({"a": gpugrad.ones(2)}, path)
+    assert ".tmp" not in str(error.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_is_not_replaced(tmp_path):
+    with pytest.raises(IsADirectoryError, match=r"save: .* is a folder; give the name of a file"):
+        gpugrad.save({"a": gpugrad.ones(2)}, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="these are POSIX permissions")
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+    def saved(path):
+        gpugrad.save({"a": gpugrad.ones(2)}, path)
+        return stat.S_IMODE(path.stat().st_mode)
+
+    path = tmp_path / "file"
+    old = os.umask(0o027)
+    try:
+        assert saved(path) == 0o640
+        for mode in 0o600, 0o666, 0o444:
+            path.chmod(mode)
+            assert saved(path) == mode
+    finally:
+        os.umask(old)
 
 
 def test_a_link_stays_a_link(tmp_path):
