@@ -1,5 +1,7 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
+import math
+
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
@@ -90,11 +92,10 @@ class Backend:
         return out
 
     def last_written(self, x, key):
-        count = 1
-        for n in x[key].shape:
-            count *= n
-        numbers = self.asarray(range(count), dtype=self.xp.int64, device=self.device(x))
-        numbers = self.xp.reshape(numbers, x[key].shape)
+        shape = x[key].shape
+        numbers = range(math.prod(shape))
+        numbers = self.asarray(numbers, dtype=self.xp.int64, device=self.device(x))
+        numbers = self.xp.reshape(numbers, shape)
         places = self.zeros(x.shape, self.xp.int64, x)
         places[key] = numbers
         return places[key] == numbers

@@ -1,5 +1,7 @@
 """Ops of neural networks, each fused where its parts are always used together."""
 
+import math
+
 from ..autograd.operation import op
 
 
@@ -69,9 +71,7 @@ def linear(xp, x, weight, bias=None):
 
 def _linear_weight(xp, g, x, weight_shape):
     n_out, n_in = weight_shape
-    rows = 1
-    for n in x.shape[:-1]:
-        rows *= n
+    rows = math.prod(x.shape[:-1])
     return xp.matmul(xp.reshape(g, (rows, n_out)).T, xp.reshape(x, (rows, n_in)))
 
 
@@ -143,9 +143,7 @@ def mse(xp, x, target, /, *, reduction="mean"):
 
 
 def _mse_x(xp, g, x, target, reduction):
-    count = 1
-    for n in x.shape:
-        count *= n
+    count = math.prod(x.shape)
     scale = 2 / count if reduction == "mean" and count else 2
     return (x - target) * (g * scale)
 
