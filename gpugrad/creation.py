@@ -6,9 +6,19 @@ device that is not known and RuntimeError for one that is not there.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from .autograd.call import wrap
-from .backends import adopt, backend_for_device, backend_of, is_on, namespace_of, transfer
+from .backends import (
+    Shape,
+    adopt,
+    as_shape,
+    backend_for_device,
+    backend_of,
+    is_on,
+    namespace_of,
+    transfer,
+)
 from .backends.numpy import backend as host
 from .backends.numpy import bool_, complex64, float32, int64
 from .tensor import Tensor
@@ -16,7 +26,13 @@ from .tensor import Tensor
 _DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
 
 
-def tensor(data, *, dtype=None, device=None, requires_grad=False):
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A tensor with a copy of ``data``: numbers, nested sequences, an array or a tensor.
 
     dtype: by default the array's own; for Python numbers and sequences float32, int64,
@@ -33,12 +49,24 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
     return _finish(_array("tensor", data, dtype, device, True), requires_grad)
 
 
-def asarray(obj, /, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """``obj`` as a tensor, sharing its memory where it can; else as `tensor`.
 
     A Tensor comes back as itself, or with its graph through the cast, transfer or copy.
 
     copy: True always copies, False raises ValueError where a copy would be needed.
+
+    Only writes through gpugrad are watched: what is written to a shared array itself between
+    an op and backward is not noticed, and may make gradients wrong. Share arrays that stay
+    as they are, or copy.
     """
     if isinstance(obj, Tensor):
         result = obj.to(device=device, dtype=dtype)
@@ -100,72 +128,148 @@ def _create(name, *args, dtype, device, requires_grad, like=None, **keywords):
     return _finish(array, requires_grad)
 
 
-def _shape(shape):
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+def _filled(name, shape, *values, **options):
+    try:
+        shape = as_shape(shape)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    return _create(name, shape, *values, **options)
 
 
-def zeros(shape, *, dtype=None, device=None, requires_grad=False):
+def zeros(
+    shape: Shape,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Zeros of a shape, an int or a tuple."""
-    return _create("zeros", _shape(shape), dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled("zeros", shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones(shape, *, dtype=None, device=None, requires_grad=False):
+def ones(
+    shape: Shape,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Ones of a shape, an int or a tuple."""
-    return _create("ones", _shape(shape), dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled("ones", shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def full(shape, fill_value, *, dtype=None, device=None, requires_grad=False):
+def full(
+    shape: Shape,
+    fill_value: complex,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """A shape, an int or a tuple, filled with a number; dtype by default of the number's kind."""
     if dtype is None:
         dtype = _default_dtype(host.asarray(fill_value))
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("full", _shape(shape), fill_value, **options)
+    return _filled("full", shape, fill_value, **options)
 
 
 def _like(name, x, *args, dtype, device, requires_grad):
+    array = x.array if isinstance(x, Tensor) else _array(f"{name}_like", x, None, None, None)
     return _create(
         name,
-        x.shape,
+        tuple(array.shape),
         *args,
-        dtype=x.dtype if dtype is None else dtype,
+        dtype=array.dtype if dtype is None else dtype,
         device=device,
         requires_grad=requires_grad,
-        like=x.array,
+        like=array,
     )
 
 
-def zeros_like(x, /, *, dtype=None, device=None, requires_grad=False):
-    """Zeros of the shape, dtype and device of ``x``."""
+def zeros_like(
+    x: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Zeros of the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("zeros", x, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def ones_like(x, /, *, dtype=None, device=None, requires_grad=False):
-    """Ones of the shape, dtype and device of ``x``."""
+def ones_like(
+    x: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones of the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("ones", x, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def full_like(x, /, fill_value, *, dtype=None, device=None, requires_grad=False):
-    """A number repeated in the shape, dtype and device of ``x``."""
+def full_like(
+    x: Any,
+    /,
+    fill_value: complex,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A number repeated in the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("full", x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-def arange(start, /, stop=None, step=1, *, dtype=None, device=None, requires_grad=False):
+def arange(
+    start: float,
+    /,
+    stop: float | None = None,
+    step: float = 1,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Numbers from ``start`` (0 if only one is given) up to, not including, ``stop``."""
     if stop is None:
         start, stop = 0, start
+    if step == 0:
+        raise ValueError("arange: step must not be 0; use full for a repeated number")
     if dtype is None:
         dtype = _default_dtype(host.asarray([start, stop, step]))
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _create("arange", start, stop, step, **options)
 
 
-def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True, requires_grad=False):
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: int,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    endpoint: bool = True,
+    requires_grad: bool = False,
+) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default."""
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _create("linspace", start, stop, num, endpoint=endpoint, **options)
 
 
-def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None, requires_grad=False):
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Ones on the ``k``-th diagonal and zeros elsewhere."""
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _create("eye", n_rows, n_cols, k=k, **options)

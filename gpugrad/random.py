@@ -5,9 +5,10 @@ numbers on one are not those on another.
 """
 
 from operator import index
+from typing import Any
 
 from .autograd.call import wrap
-from .backends import backend_for_device, parse_device
+from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, int64
 from .tensor import Tensor
 
@@ -29,32 +30,64 @@ class Generator:
         self.backend = backend_for_device(device)
         self.source = self.backend.generator(None if seed is None else _checked(seed), device)
 
-    def uniform(self, shape=(), *, low=0.0, high=1.0, dtype=None, requires_grad=False) -> Tensor:
+    def uniform(
+        self,
+        shape: Shape = (),
+        *,
+        low: float = 0.0,
+        high: float = 1.0,
+        dtype: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
         """Uniform in ``[low, high)``."""
-        array = self.source.uniform(_shape(shape), self._floating("uniform", dtype))
+        if low > high:
+            raise ValueError(f"uniform: low {low} is above high {high}; swap them")
+        array = self._draw("uniform", shape, self._floating("uniform", dtype))
         if (low, high) != (0.0, 1.0):
             array *= high - low
             array += low
         return _finish(array, requires_grad)
 
-    def normal(self, shape=(), *, mean=0.0, std=1.0, dtype=None, requires_grad=False) -> Tensor:
+    def normal(
+        self,
+        shape: Shape = (),
+        *,
+        mean: float = 0.0,
+        std: float = 1.0,
+        dtype: Any = None,
+        requires_grad: bool = False,
+    ) -> Tensor:
         """Normal with the mean and standard deviation given."""
-        array = self.source.normal(_shape(shape), self._floating("normal", dtype))
+        if std < 0:
+            raise ValueError(f"normal: std must be at least 0, not {std}")
+        array = self._draw("normal", shape, self._floating("normal", dtype))
         if (mean, std) != (0.0, 1.0):
             array *= std
             array += mean
         return _finish(array, requires_grad)
 
-    def integers(self, low: int, high: int, shape=(), *, dtype=None) -> Tensor:
+    def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
         if low >= high:
-            raise ValueError(f"integers: there is none in [{low}, {high})")
+            raise ValueError(f"integers: there is none in [{low}, {high}); high must be above low")
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
-        return _finish(self.source.integers(low, high, _shape(shape), dtype), False)
+        return wrap(self._draw("integers", shape, dtype, low, high), None)
 
     def permutation(self, n: int) -> Tensor:
         """The integers from 0 to ``n - 1`` in random order, int64."""
-        return _finish(self.source.permutation(n), False)
+        try:
+            n = index(n)
+        except TypeError:
+            raise TypeError(f"permutation: n must be an int, not {n!r}") from None
+        if n < 0:
+            raise ValueError(f"permutation: n must be at least 0, not {n}")
+        return wrap(self.source.permutation(n), None)
+
+    def _draw(self, name, shape, dtype, *bounds):
+        try:
+            return getattr(self.source, name)(*bounds, as_shape(shape), dtype)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{name}: {error}") from error
 
     def _floating(self, name, dtype):
         dtype = self.backend.dtype(float32 if dtype is None else dtype)
@@ -66,10 +99,6 @@ class Generator:
 def _finish(array, requires_grad):
     result = wrap(array, None)
     return result.requires_grad_() if requires_grad else result
-
-
-def _shape(shape):
-    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def _checked(seed):
@@ -94,23 +123,41 @@ def default_generator(device: str | None = None) -> Generator:
     return _generators[name]
 
 
-def uniform(shape=(), *, low=0.0, high=1.0, dtype=None, device=None, requires_grad=False) -> Tensor:
+def uniform(
+    shape: Shape = (),
+    *,
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Uniform in ``[low, high)``, where rounding may give ``high``; float32 unless told."""
     generator = default_generator(device)
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
 
-def normal(shape=(), *, mean=0.0, std=1.0, dtype=None, device=None, requires_grad=False) -> Tensor:
+def normal(
+    shape: Shape = (),
+    *,
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal with the mean and standard deviation given, float32 unless told."""
     generator = default_generator(device)
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
 
-def integers(low: int, high: int, shape=(), *, dtype=None, device=None) -> Tensor:
+def integers(
+    low: int, high: int, shape: Shape = (), *, dtype: Any = None, device: str | None = None
+) -> Tensor:
     """Integers uniform in ``[low, high)``, int64 unless told."""
     return default_generator(device).integers(low, high, shape, dtype=dtype)
 
 
-def permutation(n: int, *, device=None) -> Tensor:
+def permutation(n: int, *, device: str | None = None) -> Tensor:
     """The integers from 0 to ``n - 1`` in random order, int64."""
     return default_generator(device).permutation(n)

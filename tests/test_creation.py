@@ -149,6 +149,13 @@ class TestTensor:
         with pytest.raises(TypeError, match=r"^(tensor|asarray): "):
             function(data, dtype=dtype)
 
+    @pytest.mark.parametrize("function", [gg.tensor, gg.asarray, gg.zeros_like, gg.exp])
+    def test_masked_arrays(self, function):
+        masked = np.ma.masked_less([1.0, -1.0], 0)
+        with pytest.raises(TypeError, match=r"^\w+: a masked array .*\.filled\(value\)"):
+            function(masked)
+        assert function(masked.filled(0)).shape == (2,)
+
     def test_integer_too_large(self):
         with pytest.raises((TypeError, OverflowError)):
             gg.tensor([2**70])
@@ -236,8 +243,20 @@ class TestOthers:
         assert gg.ones(()).shape == ()
         assert gg.full((2, 0), 1).shape == (2, 0)
         for shape in (-1, "ab", 1.5, (1, -2)):
-            with pytest.raises((ValueError, TypeError)):
+            with pytest.raises((ValueError, TypeError), match=r"^zeros: "):
                 gg.zeros(shape)
+        for shape in (2.5, "ab", (1, 2.5), None):
+            with pytest.raises(TypeError, match=r"^full: shape must be an int or a tuple of ints"):
+                gg.full(shape, 1.0)
+
+    def test_shapes_of_numpy_integers(self):
+        three = np.int64(3)
+        for shape in (three, (three,), [three], np.array([3]), gg.tensor(3)):
+            x = gg.zeros(shape)
+            assert x.shape == (3,)
+            assert type(x.shape[0]) is int
+        assert gg.eye(three, np.int8(2)).shape == (3, 2)
+        assert gg.broadcast_to(x, (np.int32(2), three)).shape == (2, 3)
 
     def test_full(self):
         for value, dtype in ((1, gg.int64), (1.5, gg.float32), (True, gg.bool)):
@@ -251,6 +270,11 @@ class TestOthers:
         for y in (gg.zeros_like(x), gg.ones_like(x), gg.full_like(x, 2)):
             assert (y.shape, y.dtype, y.requires_grad) == ((2, 3), gg.float16, False)
         assert gg.zeros_like(x, dtype=gg.int32).dtype == gg.int32
+        a = np.ones((2, 3))
+        for y in (gg.zeros_like(a), gg.ones_like(a), gg.full_like(a, 2)):
+            assert (y.shape, y.dtype) == ((2, 3), gg.float64)
+        with pytest.raises(TypeError, match=r"^zeros_like: cannot take a NoneType"):
+            gg.zeros_like(None)
 
     def test_arange(self):
         assert gg.arange(3).tolist() == [0, 1, 2]
@@ -258,6 +282,9 @@ class TestOthers:
         assert gg.arange(1, 2, 0.5).tolist() == [1, 1.5]
         assert gg.arange(3.0).dtype == gg.float32
         assert gg.arange(5, 0, -2).tolist() == [5, 3, 1]
+        for step in (0, 0.0):
+            with pytest.raises(ValueError, match=r"^arange: step must not be 0"):
+                gg.arange(0, 1, step)
 
     def test_linspace_and_eye(self):
         assert gg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]

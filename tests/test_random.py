@@ -55,6 +55,14 @@ class TestFloating:
         x.sum().backward()
         assert x.grad.tolist() == [1, 1, 1]
 
+    def test_shapes(self, name):
+        draw = getattr(gg.random, name)
+        two = np.int64(2)
+        assert draw(two).shape == (2,)
+        assert draw((two, 3)).shape == draw([two, 3]).shape == (2, 3)
+        with pytest.raises(TypeError, match=f"^{name}: shape must be an int or a tuple of ints"):
+            draw(2.5)
+
     def test_only_floating(self, name):
         for dtype in (gg.int64, gg.bool, gg.complex64):
             with pytest.raises(TypeError, match=f"{name}: dtype must be real floating"):
@@ -81,6 +89,17 @@ class TestDistributions:
         x = Generator(0).normal(100_000, mean=3.0, std=2.0).numpy()
         assert abs(x.mean() - 3) < 0.05
         assert abs(x.std() - 2) < 0.05
+        assert gg.random.normal(2, mean=1.0, std=0.0).tolist() == [1, 1]
+
+    def test_parameters_that_make_no_distribution(self):
+        for call, words in (
+            (lambda: gg.random.normal(2, std=-1.0), r"^normal: std must be at least 0, not -1\.0"),
+            (lambda: gg.random.uniform(low=2.0), r"^uniform: low .* above high .*; swap"),
+            (lambda: gg.random.permutation(-1), "^permutation: n must be at least 0, not -1"),
+            (lambda: gg.random.normal((2, -1)), "^normal: negative dimensions"),
+        ):
+            with pytest.raises(ValueError, match=words):
+                call()
 
     def test_integers(self):
         x = Generator(0).integers(-1, 2, 1000)
@@ -95,6 +114,10 @@ class TestDistributions:
         assert x.dtype == gg.int64
         assert sorted(x.tolist()) == list(range(50))
         assert gg.random.permutation(0).shape == (0,)
+        assert gg.random.permutation(np.int64(3)).shape == (3,)
+        for n in (2.5, [1, 2], np.arange(3)):
+            with pytest.raises(TypeError, match=r"^permutation: n must be an int"):
+                gg.random.permutation(n)
 
 
 class TestBadSeeds:

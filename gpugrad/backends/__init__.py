@@ -9,7 +9,9 @@ library that speaks the array API standard is admitted when its first array come
 from . import numpy as _numpy  # noqa: F401  registers the CPU
 from .registry import (
     SCALARS,
+    Shape,
     adopt,
+    as_shape,
     backend_for_device,
     backend_of,
     cuda_device_count,
@@ -24,7 +26,9 @@ from .registry import (
 
 __all__ = [
     "SCALARS",
+    "Shape",
     "adopt",
+    "as_shape",
     "backend_for_device",
     "backend_of",
     "cuda_device_count",

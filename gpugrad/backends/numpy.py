@@ -159,6 +159,8 @@ class NumPy(Backend):
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
             return data
+        if isinstance(data, np.ndarray) and hasattr(data, "filled"):
+            raise TypeError("a masked array lacks values; fill them first with x.filled(value)")
         return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
 
     def to_numpy(self, array):

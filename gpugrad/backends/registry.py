@@ -2,10 +2,15 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from numbers import Complex, Integral, Real
+from operator import index
+from typing import SupportsIndex
 
 SCALARS = frozenset({bool, int, float, complex})
 _NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
+
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
@@ -62,6 +67,18 @@ def describe(x):
     if backend is None:
         return repr(x) if type(x) in SCALARS else type(x).__name__
     return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(x)}"
+
+
+def as_shape(shape):
+    """A `Shape`, of any library's integers, as a tuple of ints; TypeError if it is none."""
+    try:
+        return tuple(map(index, shape))
+    except TypeError:
+        pass
+    try:
+        return (index(shape),)
+    except TypeError:
+        raise TypeError(f"shape must be an int or a tuple of ints, not {shape!r}") from None
 
 
 def match_dtypes(kind, operands):

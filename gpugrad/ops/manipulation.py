@@ -1,17 +1,15 @@
 """Shape, dtype and device: the same values, differently laid out."""
 
+import math
+
 from ..autograd.operation import op
-from ..backends import backend_of, transfer
+from ..backends import as_shape, backend_of, transfer
 
 
 @op
 def reshape(xp, x, /, shape, *, copy=None):
     """The elements in row-major order in another ``shape``; one -1 in it is inferred."""
-    return xp.reshape(x, shape if isinstance(shape, tuple) else _tuple(shape), copy=copy)
-
-
-def _tuple(shape):
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return xp.reshape(x, shape if isinstance(shape, tuple) else as_shape(shape), copy=copy)
 
 
 reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
@@ -36,7 +34,7 @@ permute_dims.vjp(x=_permute_dims_vjp)
 @op
 def broadcast_to(xp, x, /, shape):
     """``x`` repeated along new leading axes and along axes of length 1."""
-    return xp.broadcast_to(x, _tuple(shape))
+    return xp.broadcast_to(x, as_shape(shape))
 
 
 broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
@@ -70,9 +68,7 @@ def _concat_vjp(xp, g, arrays_shape, axis):
     pieces, start = [], 0
     for shape in arrays_shape:
         if axis is None:
-            length = 1
-            for n in shape:
-                length *= n
+            length = math.prod(shape)
             pieces.append(xp.reshape(g[start : start + length], shape))
         else:
             length = shape[axis]
