@@ -4,6 +4,7 @@ State and its properties only. The operators and methods that compute are ops,
 put on the class by `gpugrad.ops.operators`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from .autograd import sweep
 from .autograd.graph import Leaf, Node
 from .autograd.mode import is_grad_enabled
 from .backends import backend_of
+
+# What Python numbers become, as their text tells: a repr shows other dtypes only.
+_DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
 
 
 class Tensor:
@@ -56,10 +60,7 @@ class Tensor:
     @property
     def size(self) -> int:
         """Number of elements."""
-        count = 1
-        for n in self.array.shape:
-            count *= n
-        return count
+        return math.prod(self.array.shape)
 
     def __len__(self) -> int:
         if not self.array.shape:
@@ -150,7 +151,7 @@ class Tensor:
     ) -> None:
         """Add this tensor's gradient to ``.grad`` of the leaves it was computed from.
 
-        gradient: the cotangent of this tensor, of its shape; 1 for a scalar.
+        gradient: the cotangent of this tensor, of its shape; by default 1, for a single element.
         retain_graph: keep what the graph saved, for another backward through it;
             by default as ``create_graph``.
         create_graph: record the sweep, so that the gradients are differentiable.
@@ -243,8 +244,13 @@ class Tensor:
 
     def __repr__(self) -> str:
         text = backend_of[type(self.array)].format(self.array, prefix="tensor(")
+        dtype = str(self.dtype).split(".")[-1]  # other libraries' begin with their name
         if self.device != "cpu":
             text += f", device='{self.device}'"
+        if not self.size and self.shape != (0,):
+            text += f", shape={self.shape}"
+        if dtype not in (_DEFAULT_DTYPES if self.size else ("float32",)):
+            text += f", dtype={dtype}"
         if not self.is_leaf:
             text += f", grad_fn=<{self.grad_fn.name}>"
         elif self.requires_grad:
@@ -349,4 +355,9 @@ def check_writable(tensor, how):
                 f"or write to a copy, x = x + 0"
             )
         return True
+    if tensor.node is not None and not is_grad_enabled():
+        raise RuntimeError(
+            f"{how}: under no_grad() this result of {tensor.grad_fn.name} would lose its graph; "
+            f"write to a copy, x = x.detach() + 0"
+        )
     return False

@@ -11,6 +11,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gpugrad as gg
+from gpugrad.autograd.graph import writes
+from gpugrad.backends import backend_of
 
 BINARY = [
     operator.add,
@@ -162,6 +164,17 @@ class TestOperands:
         assert (b | a).tolist() == [True, True]
         assert (~a).tolist() == [False, True]
 
+    @pytest.mark.parametrize("dtype", [gg.int64, gg.uint8, gg.float32], ids=str)
+    def test_logic_is_of_bools_only(self, dtype):
+        i, b = gg.ones(2, dtype=dtype), gg.tensor([True, False])
+        for op in (operator.and_, operator.or_):
+            for args in ((i, i), (i, b), (b, i), (b, 1), (i, True)):
+                with pytest.raises(TypeError, match=r"^logical_(and|or): .*bools.* x != 0"):
+                    op(*args)
+        with pytest.raises(TypeError, match=r"^logical_not: .*bools"):
+            operator.invert(i)
+        assert (b & True).tolist() == [True, False]
+
     def test_unary(self):
         x = leaf(-1.0, 2.0)
         for y, expected in ((-x, [1, -2]), (+x, [-1, 2]), (abs(x), [1, 2])):
@@ -174,6 +187,18 @@ class TestOperands:
             ValueError, match=r"add: .*float32 \(2,\) on cpu.*float32 \(3,\) on cpu"
         ):
             leaf(1.0, 2.0) + leaf(1.0, 2.0, 3.0)
+
+    def test_a_write_is_noticed_in_another_array_over_the_same_memory(self):
+        memory = bytearray(np.array([1.0, 2.0]).tobytes())
+        w, same = (gg.asarray(np.frombuffer(memory)) for _ in range(2))
+        x = leaf(3.0, 4.0, dtype=gg.float64)
+        y = (x * same).sum()
+        w.requires_grad_()
+        w.array[...] = 0
+        writes.note([(w.node, backend_of[np.ndarray].buffer(w.array))])
+        with pytest.raises(RuntimeError, match=r"multiply: .*overwritten"):
+            y.backward()
+        assert x.grad is None
 
 
 class TestDtypes:
@@ -548,6 +573,18 @@ class TestState:
         assert repr(x * 2) == "tensor([2., 4.], grad_fn=<multiply>)"
         assert repr(gg.tensor(1)) == "tensor(1)"
         assert len(repr(gg.zeros(100_000))) < 200
+        for y, text in (
+            (gg.ones(2, dtype=gg.float64), "tensor([1., 1.], dtype=float64)"),
+            (gg.ones(2, dtype=gg.int8, device="cpu"), "tensor([1, 1], dtype=int8)"),
+            (gg.tensor([True]), "tensor([ True])"),
+            (gg.tensor(1j), "tensor(0.+1.j)"),
+            (gg.tensor([]), "tensor([])"),
+            (gg.zeros(0, dtype=gg.int64), "tensor([], dtype=int64)"),
+            (gg.zeros((0, 3)), "tensor([], shape=(0, 3))"),
+        ):
+            assert repr(y) == text
+        x = gg.zeros((2, 0), dtype=gg.float16, requires_grad=True)
+        assert repr(x) == "tensor([], shape=(2, 0), dtype=float16, requires_grad=True)"
         assert f"{gg.tensor(1.25):.1f}" == "1.2"
         assert f"{gg.tensor([1.0])}" == "tensor([1.])"
 
@@ -588,6 +625,10 @@ class TestMethods:
         assert x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.reshape(3, -1).shape == (3, 2)
         assert x.reshape(-1).shape == (6,)
         assert x.T.shape == x.mT.shape == (3, 2)
+        for shape in (np.int64(6), (np.int64(3), np.int8(-1)), [3, 2], np.array([3, 2])):
+            assert x.reshape(shape).size == 6
+        with pytest.raises(TypeError, match=r"^reshape: shape must be an int or a tuple.*2\.5"):
+            x.reshape(2.5)
         with pytest.raises(ValueError, match="T: needs 2 axes, not 3"):
             _ = gg.ones((2, 3, 4)).T
         assert gg.ones((2, 3, 4)).mT.shape == (2, 4, 3)
@@ -597,3 +638,31 @@ class TestMethods:
         for function in "abs clip cos exp relu sigmoid sign sin softmax sum tanh mean".split():
             result = getattr(x, function)()
             assert_array_equal(result.numpy(), getattr(gg, function)(x).numpy())
+
+
+def test_write_to_a_result_under_no_grad():
+    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    with gg.no_grad():
+        with pytest.raises(
+            RuntimeError, match=r"x\[\.\.\.\] = value: .* result of multiply .*detach"
+        ):
+            y[0] = 5.0
+        with pytest.raises(RuntimeError, match=r"\+=: .*lose its graph"):
+            y += 1
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_an_index_changed_later_changes_no_gradient():
+    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    key = np.array([1, 1])
+    y = x[key]
+    key[:] = 0
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 2]
+
+
+def test_to_another_tensors_dtype():
+    y = gg.ones(2).to(gg.zeros(1, dtype=gg.float64))
+    assert y.dtype == gg.float64
