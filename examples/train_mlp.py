@@ -141,28 +141,57 @@ def save(model, optimizer, history, options):
 
 def resume(model, optimizer, options):
     """Take over a file of `save`, or another's weights; returns the history."""
-    path = options.resume
-    tensors = gpugrad.load(path)
-    momentum = {k: tensors.pop(k) for k in list(tensors) if k.startswith("momentum.")}
-    about = json.loads(load_metadata(path).get("train_mlp", "{}"))
-    dataset, history = about.get("dataset", options.dataset), about.get("history", [])
-
-    sizes = [x.shape[0] for x in tensors.values() if x.ndim == 2]
-    if sizes != [*options.hidden, CLASSES]:
-        raise ValueError(f"--resume {path}: layers of {sizes}, not {[*options.hidden, CLASSES]}")
-    if dataset != options.dataset:
-        raise ValueError(f"--resume {path}: trained on {dataset}, not on {options.dataset}")
-    if len(history) >= options.epochs:
-        raise ValueError(
-            f"--resume {path}: has had {len(history)} epochs; give more than that as --epochs"
-        )
-    model.load_state_dict(tensors)
-    if momentum and options.momentum:
-        state = optimizer.state_dict()
-        for i, (name, _) in enumerate(model.named_parameters()):
-            state["state"][i] = {"momentum_buffer": momentum[f"momentum.{name}"]}
-        optimizer.load_state_dict(state)
+    tensors = gpugrad.load(options.resume)
+    try:
+        dataset, history = read_notes(load_metadata(options.resume), options)
+        momentum = {k: tensors.pop(k) for k in list(tensors) if k.startswith("momentum.")}
+        # By the length of a name first: "10.weight" is after "8.weight".
+        names = sorted(tensors, key=lambda name: (len(name), name))
+        sizes = [tensors[name].shape[0] for name in names if tensors[name].ndim == 2]
+        if sizes != [*options.hidden, CLASSES]:
+            raise ValueError(f"layers of {sizes}, not {[*options.hidden, CLASSES]}")
+        if dataset != options.dataset:
+            raise ValueError(f"trained on {dataset}, not on {options.dataset}")
+        if len(history) >= options.epochs:
+            raise ValueError(f"has had {len(history)} epochs; give more than that as --epochs")
+        model.load_state_dict(tensors)
+        if momentum:
+            load_momentum(model, optimizer, momentum, options)
+    except ValueError as error:
+        raise ValueError(f"--resume {options.resume}: {error}") from None
     return history
+
+
+def read_notes(metadata, options):
+    """The data set and the history in a file's metadata; in another's file there are none."""
+    try:
+        notes = json.loads(metadata.get("train_mlp", "{}"))
+    except (ValueError, RecursionError):
+        raise ValueError("its notes on the training are not JSON") from None
+    if not isinstance(notes, dict):
+        raise ValueError("its notes on the training are not a JSON object")
+    history = notes.get("history", [])
+    if not isinstance(history, list) or not all(map(is_row, history)):
+        raise ValueError("its history is not a list of four numbers for each epoch")
+    return notes.get("dataset", options.dataset), history
+
+
+def is_row(row):
+    return isinstance(row, list) and [type(x) for x in row] == [float] * 4
+
+
+def load_momentum(model, optimizer, momentum, options):
+    """Give the optimizer the tensors saved of it: one for each parameter of the model."""
+    state = optimizer.state_dict()
+    for i, (name, parameter) in enumerate(model.named_parameters()):
+        buffer = momentum.pop(f"momentum.{name}", None)
+        if buffer is None or buffer.shape != parameter.shape or buffer.dtype.kind != "f":
+            raise ValueError(f"momentum.{name} is missing, or of another shape or kind than {name}")
+        state["state"][i] = {"momentum_buffer": buffer}
+    if momentum:
+        raise ValueError(f"{min(momentum)} is of no parameter")
+    if options.momentum:
+        optimizer.load_state_dict(state)
 
 
 def draw(history, options):

@@ -105,6 +105,12 @@ class TestTrainMLP:
         for name in (saved, saved.with_suffix(".png")):
             assert (broken / name).read_bytes() == (whole / name).read_bytes()
 
+    def test_resumes_a_network_of_more_than_ten_layers(self, tmp_path):
+        options = ("--hidden", 9, 8, 7, 6, 5, 4)
+        train("--epochs", 1, *options, cwd=tmp_path)
+        saved = "runs/digits.safetensors"
+        assert "epoch 2/2" in train("--epochs", 2, *options, "--resume", saved, cwd=tmp_path)
+
     def test_computes_in_float64(self, tmp_path):
         train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
         weights = gpugrad.load(tmp_path / "runs/digits.safetensors")
@@ -220,6 +226,47 @@ class TestBadInput:
         saved.parent.mkdir()
         saved.write_bytes((trained[0] / "runs/digits.safetensors").read_bytes())
         assert words in refuse("--resume", saved, *options)
+
+    @pytest.mark.parametrize(
+        "notes, words",
+        [
+            ("{", "not JSON"),
+            ("[" * 100_000, "not JSON"),
+            ("[1]", "not a JSON object"),
+            ('{"history": 5}', "its history is not"),
+            ('{"history": {"0": []}}', "its history is not"),
+            ('{"history": [[1.0, 1.0, 1.0]]}', "its history is not"),
+            ('{"history": [[1.0, 1.0, 1.0, "1"]]}', "its history is not"),
+            ('{"dataset": []}', "trained on [], not on digits"),
+        ],
+        ids=lambda text: text[:40],
+    )
+    def test_resume_with_notes_of_another_kind(self, refuse, notes, words, tmp_path):
+        saved = tmp_path / "saved.safetensors"
+        state = nn.MLP(64, [8, 10]).state_dict()
+        gpugrad.save(state, saved, metadata={"train_mlp": notes})
+        line = refuse("--resume", saved, "--hidden", 8)
+        assert f"--resume {saved}: " in line
+        assert words in line
+
+    @pytest.mark.parametrize(
+        "name, tensor, words",
+        [
+            ("2.bias", None, "momentum.2.bias is missing"),
+            ("2.bias", gpugrad.zeros(9), "momentum.2.bias is missing, or of another shape"),
+            ("2.bias", gpugrad.zeros(10, dtype=gpugrad.int64), "or kind than 2.bias"),
+            ("4.bias", gpugrad.zeros(10), "momentum.4.bias is of no parameter"),
+        ],
+    )
+    def test_resume_with_momentum_that_does_not_fit(self, refuse, name, tensor, words, tmp_path):
+        saved = tmp_path / "saved.safetensors"
+        state = nn.MLP(64, [8, 10]).state_dict()
+        state |= {f"momentum.{key}": x for key, x in state.items()}
+        state[f"momentum.{name}"] = tensor
+        gpugrad.save({key: x for key, x in state.items() if x is not None}, saved)
+        line = refuse("--resume", saved, "--hidden", 8)
+        assert f"--resume {saved}: " in line
+        assert words in line
 
     def test_resume_with_inputs_of_another_size(self, refuse, tmp_path):
         gpugrad.save(nn.MLP(10, [256, 128, 10]).state_dict(), tmp_path / "other.safetensors")
