@@ -33,14 +33,18 @@ def gradcheck(
     eps: half the step of the differences.
     atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
 
-    Raises AssertionError that shows the entry that is furthest off, TypeError for an
-    input in a lower precision, ValueError if no input or no output requires grad.
+    Raises AssertionError that shows the entry that is furthest off, or if ``f`` changes
+    its inputs, TypeError for an input in a lower precision, ValueError if no input or no
+    output requires grad.
 
     >>> from gpugrad import tensor, float64, tanh
     >>> gradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
     """
     inputs = _sequence(inputs)
+    before = _values(inputs)
     chosen = [i for i, y in enumerate(_outputs(f, inputs)) if y.requires_grad]
+    if _values(inputs) != before:
+        raise AssertionError(f"gradcheck: {_name(f)} changed its inputs; compute in new arrays")
     if not chosen:
         raise ValueError(f"gradcheck: no output of {_name(f)} requires grad")
 
@@ -49,6 +53,10 @@ def gradcheck(
         return [outputs[i] for i in chosen]
 
     _compare(f"gradcheck of {_name(f)}", differentiable, inputs, _labels(inputs), eps, atol, rtol)
+
+
+def _values(inputs):
+    return [repr(x.detach().tolist()) for x in inputs if isinstance(x, Tensor)]
 
 
 def gradgradcheck(

@@ -240,3 +240,15 @@ class TestAssertClose:
                 assert_close(a, b)
         with pytest.raises(AssertionError):
             assert_close([nan], [nan], equal_nan=False)
+
+
+def test_function_that_changes_its_input():
+    @gpugrad.op
+    def increment(xp, x):
+        x += 1
+        return x
+
+    increment.vjp(x=lambda xp, g: g)
+    x = gpugrad.tensor([1.0, 2.0], dtype=gpugrad.float64, requires_grad=True)
+    with pytest.raises(AssertionError, match="increment changed its inputs"):
+        gradcheck(increment, x)

@@ -420,6 +420,8 @@ def _failure(op, error, arrays):
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
+    elif "unexpected keyword" in str(error):
+        error = TypeError(f"{error}; it takes {', '.join(op.static_names) or 'none'}")
     return op.failure(error, arrays)
 
 
