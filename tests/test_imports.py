@@ -18,6 +18,7 @@ FLOORS = [
     {"autograd"},
     {"tensor"},
     {"ops"},
+    {"arguments"},
     {"creation", "random", "cuda"},
     {"nn", "optim", "data", "io", "testing"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
