@@ -412,6 +412,23 @@ def test_a_shape_that_does_not_fit_names_both():
         gpugrad.matmul(gpugrad.zeros((2, 3)), gpugrad.zeros((4, 5)))
 
 
+@pytest.mark.parametrize("name", "all any logsumexp max mean min sum var".split())
+def test_several_axes_are_a_tuple(name):
+    x = gpugrad.tensor([[True, False]]) if name in ("all", "any") else gpugrad.ones((2, 3))
+    assert getattr(gpugrad, name)(x, axis=(0, 1)).shape == ()
+    with pytest.raises(
+        TypeError, match=rf"^{name}: axis must be .* a tuple .* list \[0, 1\]; given"
+    ):
+        getattr(gpugrad, name)(x, axis=[0, 1])
+
+
+def test_an_axis_of_another_librarys_integers():
+    x = gpugrad.ones((2, 3), requires_grad=True)
+    gpugrad.sum(x, axis=np.int64(-1)).sum().backward()
+    gpugrad.max(x, axis=(np.int8(0), np.int64(1))).backward()
+    assert_close(x.grad, np.full((2, 3), 1 + 1 / 6), rtol=1e-6)
+
+
 def test_scalars_alone_are_an_error():
     for name in ("add", "exp", "sum"):
         with pytest.raises(TypeError, match=name):

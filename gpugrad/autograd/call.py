@@ -162,7 +162,7 @@ def unary_static(op):
             xp = namespace_of[kind]
             out = forward(xp, array, **static)
         except Exception as error:
-            raise _failure(op, error, (array,)) from error
+            raise _failure(op, error, (array,), static) from error
         wanted = parent is not None and differentiable and mode.enabled
         if type(out) is not kind:
             if type(out) is tuple:
@@ -409,12 +409,14 @@ def _align_all(op, arrays):
     return match_dtypes(kind, operands), kind
 
 
-def _failure(op, error, arrays):
+def _failure(op, error, arrays, static=()):
     arrays = [a for a in arrays if a is not None]
     kinds = {type(a) for a in arrays if type(a) in namespace_of}
     devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
     if not kinds:
         error = TypeError("at least one input must be a Tensor or an array")
+    elif "axis" in static and isinstance(static["axis"], list):
+        error = TypeError(f"axis must be an int or a tuple of ints, not the list {static['axis']}")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "

@@ -7,7 +7,7 @@ def _axes(axis, ndim):
     """The reduced axes, all non-negative."""
     if axis is None:
         return tuple(range(ndim))
-    return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
+    return tuple(a % ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
 
 
 def _kept(shape, axis):
