@@ -121,6 +121,8 @@ def _replace_file(path, data):
     path = os.path.realpath(path)  # a link stays one
     if os.path.isdir(path):
         raise IsADirectoryError(f"save: {path} is a folder; give the name of a file in it")
+    if os.path.exists(path) and not os.path.isfile(path):  # replaced, a device would be gone
+        raise OSError(f"save: {path} is not a regular file")
     if not os.path.isdir(os.path.dirname(path)):
         raise FileNotFoundError(f"save: there is no directory {os.path.dirname(path)}; create it")
     temporary = f"{path}.{os.urandom(4).hex()}.tmp"

@@ -224,3 +224,11 @@ def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatc
     ):
         with pytest.raises(ImportError, match=r"install safetensors, or gpugrad\[examples\]"):
             call()
+
+
+def test_save_leaves_what_is_no_regular_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="not a regular file"):
+        gpugrad.save({"x": gpugrad.ones(1)}, pipe)
+    assert pipe.is_fifo()

@@ -707,3 +707,13 @@ def test_backward_after_new_initial_values_raises():
     nn.init.zeros_(w)
     with pytest.raises(RuntimeError, match="overwritten in place"):
         loss.backward()
+
+
+def test_parameters_are_not_lost_by_assignment():
+    layer = nn.Linear(2, 1)
+    for value in (np.ones((1, 2)), gpugrad.ones((1, 2))):
+        with pytest.raises(TypeError, match=r"Linear.weight is a Parameter.*nn\.Parameter"):
+            layer.weight = value
+    layer.weight = nn.Parameter([[1.0, 2.0]])
+    layer.bias = None
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]

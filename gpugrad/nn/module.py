@@ -65,6 +65,16 @@ class Module:
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
             cls.__call__ = cls.forward  # type: ignore[method-assign]
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Unseen by training and state_dict, another value would still be computed with.
+        if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | None):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a Parameter, and can be replaced by another or "
+                f"by None, not by a {type(value).__name__}; wrap it in nn.Parameter, or write to "
+                f"it: with no_grad(): module.{name}[...] = values"
+            )
+        super().__setattr__(name, value)
+
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         """Make ``tensor``, which is not trained, an attribute that moves with the model.
 
