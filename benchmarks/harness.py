@@ -304,13 +304,14 @@ def _draw(ax, title, rows):
         at = [cases.index(r["case"]) + (k - (len(libraries) - 1) / 2) * width for r in mine]
         heights = [r[what] for r in mine]
         bars = ax.bar(at, heights, width * 0.92, label=library, color=COLORS[library])
-        ax.bar_label(bars, [f"{h:.2g}" for h in heights], fontsize=6.5)
+        ax.bar_label(bars, [f"{h:.2g}" for h in heights], fontsize=6.5, padding=2)
         for x, r in zip(at, mine, strict=True):
             if what == "ratio" and r["target"] is not None:
                 edges = x - width / 2, x + width / 2
                 ax.hlines(r["target"], *edges, color="black", lw=2, label="target")
     ax.set_xticks(range(len(cases)), cases, fontsize=8)
     ax.set_yscale("log")
+    ax.yaxis.set_minor_formatter("")
     ax.set_title(title, fontsize=9)
     if what == "ratio":
         ax.axhline(1, color=COLORS["torch"], lw=0.8, zorder=0)
