@@ -6,7 +6,7 @@ device that is not known and RuntimeError for one that is not there.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import (
@@ -248,7 +248,7 @@ def linspace(
     start: complex,
     stop: complex,
     /,
-    num: int,
+    num: SupportsIndex,
     *,
     dtype: Any = None,
     device: str | None = None,
@@ -261,8 +261,8 @@ def linspace(
 
 
 def eye(
-    n_rows: int,
-    n_cols: int | None = None,
+    n_rows: SupportsIndex,
+    n_cols: SupportsIndex | None = None,
     /,
     *,
     k: int = 0,

@@ -5,7 +5,7 @@ numbers on one are not those on another.
 """
 
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
@@ -25,7 +25,7 @@ class Generator:
     seed: an int of at least 0, or None for one drawn from the operating system.
     """
 
-    def __init__(self, seed: int | None = None, device: str = "cpu"):
+    def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
         self.device = device
         self.backend = backend_for_device(device)
         self.source = self.backend.generator(None if seed is None else _checked(seed), device)
@@ -73,7 +73,7 @@ class Generator:
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
         return wrap(self._draw("integers", shape, dtype, low, high), None)
 
-    def permutation(self, n: int) -> Tensor:
+    def permutation(self, n: SupportsIndex) -> Tensor:
         """The integers from 0 to ``n - 1`` in random order, int64."""
         try:
             n = index(n)
@@ -107,7 +107,7 @@ def _checked(seed):
     return index(seed)
 
 
-def manual_seed(seed: int) -> None:
+def manual_seed(seed: SupportsIndex) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
     _seed = _checked(seed)
@@ -158,6 +158,6 @@ def integers(
     return default_generator(device).integers(low, high, shape, dtype=dtype)
 
 
-def permutation(n: int, *, device: str | None = None) -> Tensor:
+def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
     """The integers from 0 to ``n - 1`` in random order, int64."""
     return default_generator(device).permutation(n)
