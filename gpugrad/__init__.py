@@ -44,6 +44,8 @@ from .creation import ones_like as ones_like
 from .creation import tensor as tensor
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
+from .habits import OF_THE_PACKAGE as _OF_THE_PACKAGE
+from .habits import missing as _missing
 from .io import load as load
 from .io import save as save
 from .ops import operators as _operators
@@ -73,7 +75,7 @@ else:
     def __getattr__(name):
         if name in _LAZY:
             return _import_module(f".{name}", __name__)
-        raise AttributeError(f"module 'gpugrad' has no attribute {name!r}")
+        raise _missing("gpugrad", name, _OF_THE_PACKAGE)
 
     def __dir__():
         return sorted({*(name for name in globals() if not name.startswith("_")), *_LAZY})

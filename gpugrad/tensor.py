@@ -12,6 +12,7 @@ from .autograd import sweep
 from .autograd.graph import Leaf, Node
 from .autograd.mode import is_grad_enabled
 from .backends import backend_of
+from .habits import OF_TENSORS, Elsewhere
 
 # What Python numbers become, as their text tells: a repr shows other dtypes only.
 _DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
@@ -260,6 +261,9 @@ class Tensor:
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - {*OF_TENSORS})
+
     def __reduce__(self) -> Any:
         # copy.deepcopy and pickle: a leaf with its array; a graph is not copied.
         if not self.is_leaf:
@@ -361,3 +365,8 @@ def check_writable(tensor, how):
             f"write to a copy, x = x.detach() + 0"
         )
     return False
+
+
+# Not by __getattr__: a class that has one loses the interpreter's fast attribute access.
+for _name in OF_TENSORS:
+    setattr(Tensor, _name, Elsewhere(_name))

@@ -127,9 +127,7 @@ class TestMixing:
             gg.ones(2) + x
 
     def test_two_libraries_on_two_devices(self, strict):
-        with pytest.raises(
-            TypeError, match=r"add: .*different libraries, array_api_strict and numpy"
-        ):
+        with pytest.raises(TypeError, match="different libraries, array_api_strict and numpy"):
             gg.ones(2) + on(strict, "device1")
 
     def test_gradient_on_another_device(self, strict):

@@ -1,0 +1,78 @@
+"""Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
+
+OF_TENSORS = {
+    "add_": "x += y",
+    "clamp": "x.clip(min, max)",
+    "clone": "gpugrad.tensor(x) for a copy, or +x, which keeps the graph",
+    "contiguous": "nothing: layout never matters",
+    "data": "x.detach(), or x.array for the raw array",
+    "dim": "x.ndim",
+    "double": "x.to(gpugrad.float64)",
+    "expand": "gpugrad.broadcast_to(x, shape)",
+    "flatten": "x.reshape(-1), or nn.functional.flatten(x)",
+    "float": "x.to(gpugrad.float32)",
+    "half": "x.to(gpugrad.float16)",
+    "int": "x.to(gpugrad.int32)",
+    "long": "x.to(gpugrad.int64)",
+    "mm": "x @ y",
+    "mul_": "x *= y",
+    "norm": "(x * x).sum().sqrt()",
+    "numel": "x.size",
+    "permute": "x.permute_dims(axes)",
+    "square": "x * x",
+    "std": "x.var(...).sqrt()",
+    "sub_": "x -= y",
+    "t": "x.T",
+    "transpose": "x.mT for the last two axes, or x.permute_dims(axes)",
+    "type": "x.to(dtype)",
+    "unsqueeze": "gpugrad.expand_dims(x, axis)",
+    "view": "x.reshape(shape)",
+    "zero_": "x[...] = 0",
+}
+
+OF_THE_PACKAGE = {
+    "Generator": "gpugrad.random.Generator",
+    "array": "gpugrad.tensor",
+    "as_tensor": "gpugrad.asarray",
+    "bmm": "gpugrad.matmul",
+    "cat": "gpugrad.concat",
+    "clamp": "gpugrad.clip",
+    "concatenate": "gpugrad.concat",
+    "device": 'a string: "cpu", "cuda" or "cuda:1"',
+    "div": "gpugrad.divide",
+    "double": "gpugrad.float64",
+    "empty": "gpugrad.zeros",
+    "eq": "x == y",
+    "float": "gpugrad.float32",
+    "from_numpy": "gpugrad.asarray",
+    "half": "gpugrad.float16",
+    "long": "gpugrad.int64",
+    "manual_seed_all": "gpugrad.manual_seed",
+    "mm": "gpugrad.matmul",
+    "mul": "gpugrad.multiply",
+    "permute": "gpugrad.permute_dims",
+    "rand": "gpugrad.random.uniform(shape)",
+    "randint": "gpugrad.random.integers(low, high, shape)",
+    "randn": "gpugrad.random.normal(shape)",
+    "randperm": "gpugrad.random.permutation(n)",
+    "std": "gpugrad.sqrt(gpugrad.var(x))",
+    "sub": "gpugrad.subtract",
+    "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
+    "unsqueeze": "gpugrad.expand_dims",
+}
+
+
+class Elsewhere:
+    """A class attribute that is not there, as far as ``hasattr`` can tell, and says what is."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __get__(self, instance, owner):
+        raise missing(owner.__name__, self.name, OF_TENSORS)
+
+
+def missing(owner, name, table):
+    """The AttributeError for a name that ``owner`` has not."""
+    instead = f"; write {table[name]}" if name in table else ""
+    return AttributeError(f"{owner} has no attribute {name!r}{instead}", name=name)
