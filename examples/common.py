@@ -35,7 +35,8 @@ class Parser(argparse.ArgumentParser):
         try:
             gpugrad.zeros(1, device=options.device)
         except (RuntimeError, ValueError) as error:
-            self.error(f"--device {options.device}: {str(error).removeprefix('zeros: ')}")
+            problem = str(error).removeprefix("zeros: ").replace("use 'cpu'", "use 'auto', 'cpu'")
+            self.error(f"--device {options.device}: {problem}")
         print(f"device: {options.device} ({why})")
         return options
 

@@ -63,9 +63,12 @@ def check_outputs(options):
     for path in (options.save, options.plot):
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a file")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ValueError(f"cannot write to {path.parent}: {error.strerror}") from None
 
 
 def load(options):
@@ -225,7 +228,7 @@ def fit(model, optimizer, train, test, history, options):
             train_epoch(model, optimizer, loader, options, progress)
             row = *evaluate(model, train), *evaluate(model, test)
             if not math.isfinite(row[0]):
-                raise FloatingPointError(f"the training loss is {row[0]}; try a smaller --lr")
+                raise FloatingPointError(f"the training loss is {row[0]}; try a smaller --lr or --momentum")
             history.append(row)
             save(model, optimizer, history, options)
             progress.write(

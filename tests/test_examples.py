@@ -127,7 +127,7 @@ class TestTrainMLP:
     def test_a_loss_that_is_not_finite(self, tmp_path):
         done = run("train_mlp", "--lr", 1e6, "--hidden", 8, "--device", "cpu", cwd=tmp_path)
         assert done.returncode == 1
-        assert done.stderr.endswith("try a smaller --lr\n")
+        assert done.stderr.endswith("try a smaller --lr or --momentum\n")
         assert "Traceback" not in done.stderr
         assert not files(tmp_path)
 

@@ -272,7 +272,9 @@ def _fit(xp, c, parent, op):
     """Sum a cotangent back to its input's shape and cast it to its dtype."""
     shape, dtype = parent.shape, parent.dtype
     given = tuple(c.shape)
-    if given != shape:
+    if given and given[1:] == shape:  # a bias of a batch
+        c = xp.sum(c, axis=0, dtype=c.dtype)
+    elif given != shape:
         lead = len(given) - len(shape)
         trail = given[lead:]
         fits = [n in (1, m) for n, m in zip(shape, trail, strict=False)]
