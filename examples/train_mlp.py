@@ -228,7 +228,9 @@ def fit(model, optimizer, train, test, history, options):
             train_epoch(model, optimizer, loader, options, progress)
             row = *evaluate(model, train), *evaluate(model, test)
             if not math.isfinite(row[0]):
-                raise FloatingPointError(f"the training loss is {row[0]}; try a smaller --lr or --momentum")
+                raise FloatingPointError(
+                    f"the training loss is {row[0]}; try a smaller --lr or --momentum"
+                )
             history.append(row)
             save(model, optimizer, history, options)
             progress.write(
