@@ -36,7 +36,7 @@ def main():
     with gpugrad.no_grad():
         answers = model(INPUTS.to(options.device)).tolist()
     for (a, b), (answer,) in zip(INPUTS.tolist(), answers, strict=True):
-        print(f"{a:.0f} xor {b:.0f} = {answer:.3f}")
+        print(f"{a:.0f} xor {b:.0f} = {round(answer, 3) + 0:.3f}")
     draw(model, losses, options.device)
 
 
