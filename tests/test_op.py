@@ -352,3 +352,41 @@ def test_forward_without_result():
 
     with pytest.raises(TypeError, match="nothing: its forward must return an array, not NoneType"):
         nothing(gg.ones(2))
+
+
+def test_rule_asks_for_a_default_beside_a_required_argument():
+    @gg.op
+    def scale(xp, x, /, factor, *, shift=0.0):
+        return x * factor + shift
+
+    scale.vjp(x=lambda xp, g, factor, shift: g * (factor + shift))
+    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    for call in (lambda: scale(x, 2.0), lambda: scale(x, factor=2.0)):
+        assert_array_equal(grad(call().sum(), x)[0].numpy(), [2, 2])
+
+
+def test_argument_given_twice():
+    with pytest.raises(TypeError, match="sum: got two values for axis"):
+        gg.sum(gg.ones((2, 2)), 0, axis=1)
+
+
+def test_number_in_place_of_an_array():
+    x = gg.ones((2, 2))
+    with pytest.raises(TypeError, match="matmul: one input must be an array, not the number 3"):
+        x @ 3
+    with pytest.raises(TypeError, match="where: one input must be an array, not the number True"):
+        gg.where(True, x, 0.0)
+
+
+def test_where_in_a_rule_takes_conditions_that_are_no_bools():
+    @gg.op
+    def keep(xp, x):
+        return xp.where(xp.astype(x > 0, xp.int32), x, 0.0) + xp.where(True, x, 0.0)
+
+    values = np.linspace(-1, 1, 300, dtype=np.float32)
+    assert_array_equal(keep(values).numpy(), np.maximum(values, 0) + values)
+
+
+def test_sum_of_a_long_column_is_exact_to_rounding():
+    x = gg.full((1_000_000, 1), 0.1)
+    assert_allclose(x.sum(axis=0).numpy(), 1e5, rtol=1e-6)

@@ -140,6 +140,7 @@ def binary(op):
 
 def unary_static(op):
     forward, defaults, positional = op.forward, op.static_defaults, op.static_positional
+    n_static = len(op.static_names)
     plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
 
     def call(x, /, *args, **static):
@@ -149,8 +150,8 @@ def unary_static(op):
                     f"{op.name}: takes at most {1 + len(positional)} positional arguments, not "
                     f"{1 + len(args)}; pass others by name: {', '.join(op.static_names)}"
                 )
-            static.update(zip(positional, args, strict=False))
-        if len(static) < len(defaults):
+            _name(op, args, static)
+        if len(static) < n_static:
             static = {**defaults, **static}
         if type(x) is Tensor:
             array = x.array
@@ -196,7 +197,7 @@ def unary_static(op):
 def general(op):
     forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
-    most = n_inputs + len(positional)
+    most, n_static = n_inputs + len(positional), len(op.static_names)
 
     def call(*args, **static):
         n = len(args)
@@ -206,13 +207,13 @@ def general(op):
                     f"{op.name}: takes at most {most} positional arguments, not {n}; "
                     f"pass others by name: {', '.join(op.static_names)}"
                 )
-            static.update(zip(positional, args[n_inputs:], strict=False))
+            _name(op, args[n_inputs:], static)
             args = args[:n_inputs] + tuple([static.pop(name, None) for name in inputs[n:]])
             if None in [x if x is None else 0 for x in args[:required]]:
                 raise TypeError(f"{op.name}: needs {', '.join(inputs[:required])}")
         if variadic:
             args = tuple(args[0])
-        if len(static) < len(defaults):
+        if len(static) < n_static:
             static = {**defaults, **static}
 
         arrays, parents, wanted, bit = [], [], 0, 1
@@ -247,6 +248,14 @@ def general(op):
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
     return call
+
+
+def _name(op, args, static):
+    """Put the positional ``args`` among the ``static`` ones by name."""
+    for name, value in zip(op.static_positional, args, strict=False):
+        if name in static:
+            raise TypeError(f"{op.name}: got two values for {name}")
+        static[name] = value
 
 
 def _finish(op, out, arrays, parents, wanted, kind, static):
@@ -423,7 +432,9 @@ def _failure(op, error, arrays, static=()):
             f"move them to one with .to(device)"
         )
     elif "unexpected keyword" in str(error):
-        error = TypeError(f"{error}; it takes {', '.join(op.static_names) or 'none'}")
+        error = TypeError(f"{error}; it takes {', '.join((*op.inputs, *op.static_names))}")
+    elif type(getattr(error, "obj", None)) in SCALARS:  # an AttributeError
+        error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
 
 

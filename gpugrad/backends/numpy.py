@@ -37,7 +37,7 @@ def _extend(function):
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     # Bias gradients and softmax: over a long matrix, BLAS takes a third of the time or less.
     if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
-        if axis in (0, (0,)):
+        if axis in (0, (0,)) and x.shape[1] > 1:  # a lone column NumPy sums in pairs: exacter
             total = np.matmul(np.ones(x.shape[0], x.dtype), x)
             return total[None] if keepdims else total
         if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
@@ -133,6 +133,7 @@ def _where(condition, x1, x2, /):
         and x2 == 0
         and type(x1) is np.ndarray
         and x1.size > 256
+        and getattr(condition, "dtype", None) == bool_
         and x1.shape == condition.shape
         and x1.dtype in _bits_of
     ):
