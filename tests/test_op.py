@@ -390,3 +390,15 @@ def test_where_in_a_rule_takes_conditions_that_are_no_bools():
 def test_sum_of_a_long_column_is_exact_to_rounding():
     x = gg.full((1_000_000, 1), 0.1)
     assert_allclose(x.sum(axis=0).numpy(), 1e5, rtol=1e-6)
+
+
+def test_error_in_a_joint_rule_names_the_op():
+    @gg.op
+    def both(xp, x1, x2):
+        return x1 + x2
+
+    both.vjp(joint=lambda xp, g: [g, xp.no_such_function(g)])
+    x = gg.ones(2, requires_grad=True)
+    with pytest.raises(AttributeError) as caught:
+        both(x, x).sum().backward()
+    assert caught.value.__notes__ == ["in backward through both"]

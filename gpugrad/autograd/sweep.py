@@ -215,18 +215,17 @@ def _sweep(roots, targets, retain_graph, create_graph):
             if create_graph:
                 xp = call.namespace
                 saved = saved and call.rewrap(node, saved)
-            if plan.special:
-                if plan.output is not None:
-                    _gather(node, g, waiting, heap)
-                    continue
-                if type(g) is list:
-                    g = _materialize(node, g, create_graph)
-                if plan.joint is not None:
-                    g = plan.joint(xp, g, saved)
-
             parents = node.parents
             i = -1
             try:
+                if plan.special:
+                    if plan.output is not None:
+                        _gather(node, g, waiting, heap)
+                        continue
+                    if type(g) is list:
+                        g = _materialize(node, g, create_graph)
+                    if plan.joint is not None:
+                        g = plan.joint(xp, g, saved)
                 for rule in plan.rules:
                     i += 1
                     parent = parents[i]

@@ -106,7 +106,7 @@ def _astype(x, dtype, /, *, copy=True, device=None):
 @_extend
 def _broadcast_to(x, /, shape):
     # What numpy.broadcast_to does with a number, at an eighth of its fixed cost.
-    if type(x) is not np.ndarray or x.size != 1 or x.ndim > len(shape):
+    if type(x) is not np.ndarray or x.size != 1 or x.ndim > len(shape) or -1 in shape:
         return np.broadcast_to(x, shape)
     out = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
     out.flags.writeable = False
