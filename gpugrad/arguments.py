@@ -1,8 +1,9 @@
-"""How `nn`, `optim` and `data` read arguments that mean the same in each."""
+"""How arguments that mean the same in several places are read."""
 
 from operator import index
 
 from .backends import backend_of
+from .tensor import Tensor
 
 
 def whole(name, value, least):
@@ -22,10 +23,12 @@ def is_floating(x):
 
 
 def device_and_dtype(args, device, dtype):
-    """The device and the dtype in the arguments that `Tensor.to` takes."""
+    """The device and the dtype in the arguments of ``to``, or of a tensor among them."""
     for arg in args:
         if isinstance(arg, str):
             device = arg
+        elif isinstance(arg, Tensor):
+            device, dtype = arg.device, arg.dtype
         else:
             dtype = arg
     return device, dtype

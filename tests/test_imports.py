@@ -17,8 +17,8 @@ FLOORS = [
     {"backends", "habits"},
     {"autograd"},
     {"tensor"},
-    {"ops"},
     {"arguments"},
+    {"ops"},
     {"creation", "random", "cuda"},
     {"nn", "optim", "data", "io", "testing"},
     {""},  # the package itself, which shows it all to users and is imported by none of it

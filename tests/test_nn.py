@@ -717,3 +717,8 @@ def test_parameters_are_not_lost_by_assignment():
     layer.weight = nn.Parameter([[1.0, 2.0]])
     layer.bias = None
     assert [name for name, _ in layer.named_parameters()] == ["weight"]
+
+
+def test_to_another_tensors_dtype():
+    layer = nn.Linear(2, 1).to(gpugrad.zeros(1, dtype=gpugrad.float64))
+    assert layer.weight.dtype == layer.bias.dtype == gpugrad.float64

@@ -1,5 +1,6 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
+from ..arguments import device_and_dtype
 from ..autograd.graph import Node
 from ..autograd.mode import is_grad_enabled
 from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
@@ -145,13 +146,7 @@ def _to(self, *args, device=None, dtype=None):
 
     Differentiable; the tensor itself if there is nothing to change.
     """
-    for arg in args:
-        if isinstance(arg, str):
-            device = arg
-        elif isinstance(arg, Tensor):
-            device, dtype = arg.device, arg.dtype
-        else:
-            dtype = arg
+    device, dtype = device_and_dtype(args, device, dtype)
     if device is not None and not is_on(self.array, device):
         self = manipulation.to_device(self, device)
     if dtype is not None and self.dtype != backend_of[type(self.array)].dtype(dtype):
