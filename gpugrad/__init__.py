@@ -17,7 +17,7 @@ from .autograd.mode import enable_grad as enable_grad
 from .autograd.mode import is_grad_enabled as is_grad_enabled
 from .autograd.mode import no_grad as no_grad
 from .autograd.mode import set_grad_enabled as set_grad_enabled
-from .autograd.operation import Op as _Op
+from .autograd.operation import exports as _exports
 from .autograd.operation import op as op
 from .backends.numpy import bool_ as bool
 from .backends.numpy import complex64 as complex64
@@ -55,22 +55,25 @@ from .tensor import Tensor as Tensor
 __version__ = "0.1.0"
 
 # Imported when first used: together they would add a tenth to the time of `import gpugrad`.
-_LAZY = ("data", "nn", "optim", "testing")
+_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing")
 
 if _TYPE_CHECKING:
     from . import data as data
+    from . import fft as fft
+    from . import linalg as linalg
     from . import nn as nn
     from . import optim as optim
+    from . import special as special
     from . import testing as testing
     from .ops.elementwise import *
     from .ops.indexing import *
-    from .ops.linalg import *
     from .ops.manipulation import *
     from .ops.neural import *
+    from .ops.products import *
     from .ops.reductions import *
 else:
     # Every op is exported by being defined.
-    globals().update({name: op.call for name, op in _Op.registry.items()})
+    globals().update(_exports())
 
     def __getattr__(name):
         if name in _LAZY:

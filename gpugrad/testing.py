@@ -29,7 +29,9 @@ def gradcheck(
 
     f: a function of Tensors (and anything else in ``inputs``) that returns a Tensor
         or a sequence of them; called several times, so it must be deterministic.
-    inputs: a Tensor or a sequence; those that require grad must be float64.
+    inputs: a Tensor or a sequence; those that require grad must be float64 or complex128.
+        Real and imaginary parts are stepped apart: of a complex input the gradient is
+        dL/dx + i dL/dy, as in PyTorch.
     eps: half the step of the differences.
     atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
 
@@ -85,7 +87,7 @@ def gradgradcheck(
     cotangents = []
     for i in chosen:
         y = outputs[i].detach()
-        cotangents.append(_from_list([draw.gauss(0, 1) for _ in range(y.size)], y, True))
+        cotangents.append(_from_list(_draw(draw, y), y, True))
 
     def gradients(*arguments):
         xs, gs = arguments[: len(inputs)], arguments[len(inputs) :]
@@ -157,18 +159,19 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
     if not wanted:
         raise ValueError(f"{check}: no input requires grad")
     for i in wanted:
-        if "float64" not in str(inputs[i].dtype):
+        if str(inputs[i].dtype).split(".")[-1] not in ("float64", "complex128"):
             raise TypeError(
-                f"{check}: {labels[i]} is {inputs[i].dtype}; differences need float64, use astype"
+                f"{check}: {labels[i]} is {inputs[i].dtype}; differences need float64 or "
+                f"complex128, use astype"
             )
     outputs = _outputs(f, inputs)
     draw = random.Random(0)
-    weights = [[draw.gauss(0, 1) for _ in range(y.size)] for y in outputs]
+    weights = [_draw(draw, y) for y in outputs]
 
     def weighted(inputs):
         total = []
         for y, weight in zip(_outputs(f, inputs), weights, strict=True):
-            total += [w * v for w, v in zip(weight, _flat(y)[0], strict=True)]
+            total += [(w.conjugate() * v).real for w, v in zip(weight, _flat(y)[0], strict=True)]
         return sum(total)
 
     gradients = [None] * len(wanted)
@@ -185,13 +188,15 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
         values, shape = _flat(inputs[i])
         backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
         for j, value in enumerate(values):
-            sides = []
-            for step in (eps, -eps):
-                values[j] = value + step
-                moved = _from_list(values, inputs[i], True)
-                sides.append(weighted([*inputs[:i], moved, *inputs[i + 1 :]]))
+            difference = 0
+            for way in (1, 1j) if isinstance(value, complex) else (1,):
+                sides = []
+                for step in (eps * way, -eps * way):
+                    values[j] = value + step
+                    moved = _from_list(values, inputs[i], True)
+                    sides.append(weighted([*inputs[:i], moved, *inputs[i + 1 :]]))
+                difference += way * (sides[0] - sides[1]) / (2 * eps)
             values[j] = value
-            difference = (sides[0] - sides[1]) / (2 * eps)
             error = abs(backward[j] - difference)
             if error <= atol + rtol * abs(difference):
                 continue
@@ -206,6 +211,13 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
                 )
     if message:
         raise AssertionError(message)
+
+
+def _draw(draw, y):
+    """Random numbers of the kind of a tensor's elements, one for each."""
+    if "complex" in str(y.dtype):
+        return [complex(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(y.size)]
+    return [draw.gauss(0, 1) for _ in range(y.size)]
 
 
 def _labels(inputs):

@@ -3,6 +3,7 @@
 import math
 import warnings
 from contextlib import contextmanager
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ TOLERANCE = {
     "float64": {"rtol": 1e-12, "atol": 1e-12},
     "float32": {"rtol": 1e-5, "atol": 1e-5},
     "float16": {"rtol": 1e-2, "atol": 1e-2},
+    "complex128": {"rtol": 1e-12, "atol": 1e-12},
+    "complex64": {"rtol": 1e-5, "atol": 1e-5},
 }
 
 
@@ -33,8 +36,13 @@ def each(*, differentiable=None, kinks=None):
 
 
 def samples(case, library, dtype="float64", *, mixed=True, kinks=True):
-    """The case's samples that the library can do."""
+    """The case's samples that the library can do; none in a complex dtype if it takes none."""
+    is_complex = dtype.startswith("complex")
+    if is_complex and not case.complex:
+        return
     for sample in case.samples:
+        if is_complex and (sample.gradients or sample.mixed):
+            continue
         if library.name in sample.beyond:
             continue
         if (sample.mixed and not mixed) or (sample.gradients and not kinks):
@@ -57,7 +65,7 @@ class Call:
         self.tensors = []
         for i, (x, spec) in enumerate(zip(self.given, sample.inputs, strict=True)):
             if isinstance(x, np.ndarray):
-                floating = x.dtype.kind == "f" and case.differentiable
+                floating = x.dtype.kind in "fc" and case.differentiable
                 requires_grad = floating and wanted in (None, i)
                 x = library.tensor(x, spec.layout, requires_grad=requires_grad)
             self.tensors.append(x)
@@ -75,6 +83,8 @@ class Call:
         result = []
         for y in self.recorded:
             g = np.ones(y.shape) if seed is None else np.asarray(rng.standard_normal(y.shape))
+            if seed is not None and "complex" in self.library.dtype(y.dtype):
+                g = g + 1j * np.asarray(rng.standard_normal(y.shape))
             result.append(self.library.tensor(g.astype(self.library.dtype(y.dtype))))
         return result
 
@@ -102,12 +112,15 @@ def reference(case, sample, dtype="float64"):
 
 def expected_dtype(sample, given, out, dtype):
     """What the policy on dtypes says of an output whose reference is ``out``."""
-    if out.dtype.kind != "f":
+    if out.dtype.kind not in "fc":
         return out.dtype.name
     if sample.static.get("dtype") is not None:
         return np.dtype(sample.static["dtype"]).name
-    floating = [x.dtype for x in given if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
-    return np.result_type(*floating).name if floating else "float32"
+    floating = [x.dtype for x in given if isinstance(x, np.ndarray) and x.dtype.kind in "fc"]
+    real = np.result_type(*floating, "float16") if floating else np.dtype("float32")
+    if out.dtype.kind == "c":
+        return np.result_type(real, "complex64").name
+    return real.type(0).real.dtype.name
 
 
 def check(sample, function, *args, **kwargs):
@@ -120,19 +133,20 @@ def check(sample, function, *args, **kwargs):
 
 
 def test_the_table_has_every_op():
-    assert set(BY_NAME) == set(Op.registry)
+    assert set(BY_NAME) >= set(Op.registry)
+    assert all(callable(case.function) for case in CASES)
     assert len(BY_NAME) == len(CASES)
 
 
 @pytest.mark.parametrize("name", sorted(Op.registry))
 def test_every_op_is_documented_and_public(name):
-    call = getattr(gpugrad, name)
+    call = attrgetter(name)(gpugrad)
     assert call.__doc__, f"{name} has no docstring"
     assert call.op is Op.registry[name]
 
 
 @each()
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "complex64"])
 def test_forward(case, library, dtype):
     for sample in samples(case, library, dtype):
         try:
@@ -155,7 +169,8 @@ def test_forward(case, library, dtype):
 def lowest(given, name):
     """The lowest precision of floating inputs and output."""
     names = [name, *(x.dtype.name for x in given if isinstance(x, np.ndarray))]
-    return min((n for n in names if n.startswith("float")), default=name)
+    kept = [n for n in names if n in TOLERANCE]
+    return max(kept, key=lambda n: TOLERANCE[n]["rtol"], default=name)
 
 
 @each()
@@ -170,10 +185,13 @@ def test_inputs_are_untouched(case, library):
 
 
 @each(differentiable=True)
-def test_gradients(case, library):
-    checked = 0
-    for sample in samples(case, library, mixed=False, kinks=False):
-        call = Call(case, sample, library)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradients(case, library, dtype):
+    checked = not case.complex and dtype == "complex128"
+    for sample in samples(case, library, dtype, kinks=False):
+        if not sample.double:
+            continue
+        call = Call(case, sample, library, dtype)
         if not call.recorded:
             continue
         checked += 1
@@ -195,9 +213,10 @@ def test_conventions_at_kinks(case, library):
 
 
 @each(differentiable=True)
-def test_recorded_sweep_gives_the_same(case, library):
-    for sample in samples(case, library):
-        call = Call(case, sample, library)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_recorded_sweep_gives_the_same(case, library, dtype):
+    for sample in samples(case, library, dtype):
+        call = Call(case, sample, library, dtype)
         if not call.recorded:
             continue
         cotangents = call.cotangents()
@@ -222,7 +241,7 @@ def test_one_gradient_alone_is_the_same(case, library):
 
 
 @each(differentiable=True)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "complex64"])
 def test_gradients_have_their_inputs_dtype(case, library, dtype):
     for sample in samples(case, library, dtype):
         call = Call(case, sample, library, dtype)

@@ -166,7 +166,7 @@ def unary_static(op):
             raise _failure(op, error, (array,), static) from error
         wanted = parent is not None and differentiable and mode.enabled
         if type(out) is not kind:
-            if type(out) is tuple:
+            if isinstance(out, tuple):
                 return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
             if type(out) not in namespace_of:
                 out = _as_array(op, out, kind)
@@ -261,7 +261,7 @@ def _name(op, args, static):
 def _finish(op, out, arrays, parents, wanted, kind, static):
     """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
     if type(out) is not kind:
-        if type(out) is tuple:
+        if isinstance(out, tuple):
             return _finish_several(op, out, arrays, parents, wanted, kind, static)
         if type(out) not in namespace_of:
             out = _as_array(op, out, kind)
@@ -279,14 +279,15 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
 
 
 def _finish_several(op, out, arrays, parents, wanted, kind, static):
+    named = getattr(type(out), "_make", tuple)  # a named tuple stays one
     out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
     if not (wanted and op.differentiable and mode.enabled):
-        return wrap_outputs(out, None)
+        return named(wrap_outputs(out, None))
     node = _node(op, out, arrays, parents, wanted, kind, static)
     node.plan.special = True
     node.shape = tuple(a.shape for a in out)
     node.dtype = tuple(a.dtype for a in out)
-    return wrap_outputs(out, node)
+    return named(wrap_outputs(out, node))
 
 
 def _as_array(op, out, kind):

@@ -13,6 +13,7 @@ multiply.vjp(
 
 import inspect
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, ClassVar
 
 from ..backends import describe
@@ -25,6 +26,8 @@ def op(
     *,
     differentiable: bool = True,
     integer: Collection[str] = (),
+    elementwise: bool = False,
+    discards: bool = False,
 ) -> Any:
     """Make a differentiable operation of a function ``forward(xp, *inputs, *, **static)``.
 
@@ -44,13 +47,32 @@ def op(
     with a cotangent (or None) per input, and may ask for ``wanted``, a bool per
     input. With several outputs ``g`` is a tuple.
 
+    Of complex numbers a rule is the same formula as of real ones, with no conjugate
+    in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
+
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices) that keep their integer dtype beside
         floating inputs; others are cast to the floating dtype.
+    elementwise: whether each element of the result depends on one of each (broadcast) input
+        only, so that a cotangent of 0 there means 0 for it, however steep the slope.
+    discards: whether some elements of an input may leave no trace in the result, as in
+        a choice or a selection: from there on a sweep sees to the above.
     """
     if forward is None:
-        return lambda function: Op(function, differentiable, integer).call
-    return Op(forward, differentiable, integer).call
+        return lambda function: Op(function, differentiable, integer, elementwise, discards).call
+    return Op(forward, differentiable, integer, elementwise, discards).call
+
+
+elementwise = partial(op, elementwise=True)
+
+
+NAMESPACES = "linalg", "fft", "special"  # topics whose ops are not at the top of the package
+
+
+def exports(namespace=""):
+    """The library's ops in one of its namespaces, by their names there."""
+    split = [(*name.rpartition("."), op.call) for name, op in Op.registry.items()]
+    return {name: call for room, _, name, call in split if room == namespace}
 
 
 class Op:
@@ -58,7 +80,7 @@ class Op:
 
     registry: ClassVar[dict[str, "Op"]] = {}
 
-    def __init__(self, forward, differentiable, integer):
+    def __init__(self, forward, differentiable, integer, elementwise, discards):
         code = forward.__code__
         positional = code.co_varnames[1 : code.co_argcount]
         keyword = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
@@ -68,8 +90,14 @@ class Op:
         default_of |= forward.__kwdefaults__ or {}
 
         self.name = forward.__name__.strip("_")
+        room, _, topic = (forward.__module__ or "").rpartition(".")
+        own = room == "gpugrad.ops"
+        if own and topic in NAMESPACES:
+            self.name = f"{topic}.{self.name}"
         self.forward = forward
         self.differentiable = differentiable
+        self.elementwise = elementwise
+        self.discards = discards
         self.integer = frozenset(integer)
         self.variadic = bool(code.co_flags & 0x04)
         if self.variadic:
@@ -95,13 +123,13 @@ class Op:
             self.call = call.unary_static(self)
         else:
             self.call = call.general(self)
-        self.call.__name__ = self.call.__qualname__ = self.name
+        self.call.__name__ = self.call.__qualname__ = forward.__name__.strip("_")
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
         self.call.__signature__ = self.signature()
         self.call.op = self
         self.call.vjp = self.vjp
-        if (forward.__module__ or "").startswith("gpugrad."):
+        if own:
             Op.registry[self.name] = self
 
     def signature(self):

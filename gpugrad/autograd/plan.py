@@ -23,12 +23,25 @@ class Plan:
 
     rules: one function ``(xp, g, saved)`` per wanted input.
     joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
-    special: whether there is a joint rule or more than one output.
+    guarded: these rules, made safe for cotangents of 0 beside infinite slopes.
+    special: whether there is a joint rule, more than one output, or elements discarded.
+    discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
     sources: where each saved value comes from.
     """
 
-    __slots__ = ("op", "wanted", "rules", "joint", "special", "pick", "sources", "position")
+    __slots__ = (
+        "op",
+        "wanted",
+        "rules",
+        "guarded",
+        "joint",
+        "special",
+        "discards",
+        "pick",
+        "sources",
+        "position",
+    )
     output = None  # for the node of one of several outputs: which one
 
     def __init__(self, op, wanted):
@@ -51,13 +64,16 @@ class Plan:
 
         self.sources = tuple(_source(op, name) for name in names)
         self.pick = _picker(op, self.sources, len(wanted), wanted)
-        self.special = bool(whole)  # and set for ops of several outputs at their first call
+        self.discards = op.discards
+        self.special = bool(whole) or op.discards  # and set at an op's first several outputs
         if whole:
             self.joint = _bind(whole, names)
             self.rules = tuple(_pick_cotangent(i) for i in chosen)
         else:
             self.joint = None
             self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
+        guard = op.elementwise and names
+        self.guarded = tuple(map(_guard, self.rules)) if guard else self.rules
 
 
 def _source(op, name):
@@ -118,6 +134,10 @@ def _bind(rule, names):
     return lambda xp, g, saved: rule(xp, g, *get(saved))
 
 
+def _guard(rule):
+    return lambda xp, g, saved: xp.unpoison(rule(xp, g, saved), g)
+
+
 def _pick_cotangent(i):
     return lambda xp, cotangents, saved: cotangents[i]
 
@@ -126,8 +146,9 @@ class OutputPlan:
     """The plan of the node that stands for one of an op's several outputs."""
 
     special = True
+    discards = False
     joint = pick = None
-    rules = sources = ()
+    rules = guarded = sources = ()
 
     def __init__(self, op, output):
         self.op = op

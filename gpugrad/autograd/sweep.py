@@ -1,4 +1,9 @@
-"""The backward sweep: cotangents carried from outputs to leaves, newest node first."""
+"""The backward sweep: cotangents carried from outputs to leaves, newest node first.
+
+A complex gradient is PyTorch's, dL/dx + i dL/dy for z = x + iy: the steepest
+ascent of a real L. The sweep carries its conjugate, JAX's gradient, for which
+the chain rule and every VJP are as for real numbers, and conjugates at both ends.
+"""
 
 import math
 import sys
@@ -31,11 +36,11 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    arrived = _sweep(roots, targets, retain_graph, create_graph)
+    arrived = _sweep(roots, targets, retain_graph, create_graph, gradients is not None)
     del roots
     while arrived:
         leaf, g = arrived.popitem()
-        holder = [g]
+        holder = [_conjugate(g, create_graph)]
         del g
         _accumulate(leaf, holder, create_graph)
 
@@ -73,7 +78,10 @@ def grad(
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     targets = [_target("grad", x) for x in inputs]
     retain_graph = create_graph if retain_graph is None else retain_graph
-    arrived = _sweep(roots, set(targets), retain_graph, create_graph)
+    explicit = grad_outputs is not None
+    arrived = _sweep(roots, set(targets), retain_graph, create_graph, explicit)
+    for target in arrived:
+        arrived[target] = _conjugate(arrived[target], create_graph)
     results = []
     for i, (x, target) in enumerate(zip(inputs, targets, strict=True)):
         if target in arrived:
@@ -135,16 +143,32 @@ def _roots(name, outputs, gradients, create_graph):
                 )
             if gradient.dtype != y.dtype:
                 gradient = call.namespace.astype(gradient, y.dtype)
-        roots.append((y.node, gradient if create_graph else gradient.array))
+        g = gradient if create_graph else gradient.array
+        roots.append((y.node, _conjugate(g, create_graph)))
     return roots
 
 
-def _sweep(roots, targets, retain_graph, create_graph):
+def _conjugate(g, create_graph):
+    """The complex conjugate; ``g`` itself if it is real."""
+    backend = backend_of[type(g.array if create_graph else g)]
+    if not backend.is_complex(g.dtype):
+        return g
+    if create_graph:
+        with enable_grad():
+            return call.namespace.conj(g)
+    return backend.xp.conj(g)
+
+
+def _sweep(roots, targets, retain_graph, create_graph, guard):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
     The newest node with a cotangent goes first; its consumers, being newer still,
     have all been through. One such node is `following`, outside the heap: a
     chain, which most of a graph is, then needs neither heap nor dict.
+
+    Once an op that discards elements is passed, or if cotangents that may hold zeros
+    were given (``guard``), elementwise ops run their guarded rules: a zero times an
+    infinite slope is then 0 instead of nan, at the cost of looking for nan.
     """
     needed = None if targets is None else _leading_to([node for node, _ in roots], targets)
     waiting = {}  # node or leaf -> its cotangent so far
@@ -219,6 +243,8 @@ def _sweep(roots, targets, retain_graph, create_graph):
             i = -1
             try:
                 if plan.special:
+                    if plan.discards:
+                        guard = True
                     if plan.output is not None:
                         _gather(node, g, waiting, heap)
                         continue
@@ -226,7 +252,7 @@ def _sweep(roots, targets, retain_graph, create_graph):
                         g = _materialize(node, g, create_graph)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
-                for rule in plan.rules:
+                for rule in plan.guarded if guard else plan.rules:
                     i += 1
                     parent = parents[i]
                     if needed is not None and parent not in needed:
@@ -317,7 +343,7 @@ def _check_unchanged(node):
     """Raise if a buffer that ``node`` saved was overwritten in place since."""
     overwritten = writes.after(node.order)
     for value in node.saved:
-        for array in value if type(value) is tuple else (value,):
+        for array in value if isinstance(value, tuple) else (value,):
             backend = backend_of.get(type(array))
             if backend is not None and backend.buffer(array) in overwritten:
                 raise RuntimeError(

@@ -12,7 +12,9 @@ class Backend:
         ``setitem(x, value, key)``: a copy of ``x`` with ``value`` at ``key``;
         ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
         ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
-        looking costs no wait.
+        looking costs no wait;
+        ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
+        broadcast to it, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
     """
@@ -48,6 +50,10 @@ class Backend:
 
     def is_floating(self, dtype):
         """Whether ``dtype`` is real or complex floating, so that it can carry gradients."""
+        raise NotImplementedError
+
+    def is_complex(self, dtype):
+        """Whether ``dtype`` is complex floating."""
         raise NotImplementedError
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):

@@ -89,6 +89,9 @@ class CuPy(Backend):
     def is_floating(self, dtype):
         return dtype.kind in "fc"
 
+    def is_complex(self, dtype):
+        return dtype.kind == "c"
+
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         with self._scope(device) if like is None else like.device:
             return getattr(xp, name)(*args, dtype=dtype, **keywords)
@@ -183,10 +186,14 @@ def _has_array(key):
     return any(isinstance(k, cupy.ndarray) for k in (key if type(key) is tuple else (key,)))
 
 
+def _unpoison(c, g, /):
+    return cupy.where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
+
+
 def _unstack(x, /, *, axis=0):
     return tuple(cupy.moveaxis(x, axis, 0))
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unstack):
+for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unpoison, _unstack):
     setattr(xp, _function.__name__[1:], _function)

@@ -34,6 +34,8 @@ class GenericBackend(Backend):
         self.xp.setitem = self.setitem
         self.xp.last_written = self.last_written
         self.xp.one_hot = self._one_hot
+        self.xp.unpoison = self._unpoison
+        self.xp.conj = self._conj
 
     @classmethod
     def of(cls, array):
@@ -65,6 +67,9 @@ class GenericBackend(Backend):
     def is_floating(self, dtype):
         return self.xp.isdtype(dtype, ("real floating", "complex floating"))
 
+    def is_complex(self, dtype):
+        return self.xp.isdtype(dtype, "complex floating")
+
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         if like is not None:
             device = array_api_compat.device(like)
@@ -78,6 +83,12 @@ class GenericBackend(Backend):
 
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
+
+    def _unpoison(self, c, g, /):
+        return self.xp.where(self.xp.isnan(c) & (g == 0), self.xp.zeros_like(c), c)
+
+    def _conj(self, x, /):
+        return self.standard.conj(x) if self.is_complex(x.dtype) else x
 
     def setitem(self, x, value, key):
         xp = self.xp

@@ -168,6 +168,21 @@ def _one_hot(labels, /, n):
     return labels[..., None] == np.arange(n)
 
 
+@_extend
+def _unpoison(c, g, /):
+    # One product finds a nan, without the warnings that a sum of infinities brings.
+    flat = c.reshape(-1)
+    total = np.dot(flat, flat)
+    if total == total:
+        return c
+    return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
+
+
+@_extend
+def _conj(x, /):
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
 class NumPy(Backend):
     name = "numpy"
     xp = xp
@@ -189,6 +204,9 @@ class NumPy(Backend):
 
     def is_floating(self, dtype):
         return dtype.kind in "fc"
+
+    def is_complex(self, dtype):
+        return dtype.kind == "c"
 
     def buffer(self, array):
         while isinstance(array.base, np.ndarray):

@@ -6,12 +6,12 @@ dtype of the array beside them. Integers take the floating dtype beside them.
 
 import math
 
-from ..autograd.operation import op
+from ..autograd.operation import elementwise, op
 
 # Arithmetic
 
 
-@op
+@elementwise
 def add(xp, x1, x2):
     """Elementwise sum ``x1 + x2``."""
     return xp.add(x1, x2)
@@ -23,7 +23,7 @@ add.vjp(
 )
 
 
-@op
+@elementwise
 def subtract(xp, x1, x2):
     """Elementwise difference ``x1 - x2``."""
     return xp.subtract(x1, x2)
@@ -35,7 +35,7 @@ subtract.vjp(
 )
 
 
-@op
+@elementwise
 def multiply(xp, x1, x2):
     """Elementwise product ``x1 * x2``."""
     return xp.multiply(x1, x2)
@@ -47,7 +47,7 @@ multiply.vjp(
 )
 
 
-@op
+@elementwise
 def divide(xp, x1, x2):
     """Elementwise quotient ``x1 / x2``; division by zero gives inf or nan."""
     return xp.divide(x1, x2)
@@ -59,7 +59,7 @@ divide.vjp(
 )
 
 
-@op
+@elementwise
 def floor_divide(xp, x1, x2):
     """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
     return xp.floor_divide(x1, x2)
@@ -71,7 +71,7 @@ floor_divide.vjp(
 )
 
 
-@op
+@elementwise
 def remainder(xp, x1, x2):
     """Elementwise ``x1 % x2``: what `floor_divide` leaves, of the sign of ``x2``."""
     return xp.remainder(x1, x2)
@@ -83,7 +83,7 @@ remainder.vjp(
 )
 
 
-@op
+@elementwise
 def pow(xp, x1, x2):
     """Elementwise power ``x1 ** x2``.
 
@@ -115,7 +115,7 @@ def _pow_exponent(xp, g, x1, x2, out):
 pow.vjp(x1=_pow_base, x2=_pow_exponent)
 
 
-@op
+@elementwise
 def negative(xp, x):
     """Elementwise ``-x``."""
     return xp.negative(x)
@@ -124,7 +124,7 @@ def negative(xp, x):
 negative.vjp(x=lambda xp, g: -g)
 
 
-@op
+@elementwise
 def positive(xp, x):
     """Elementwise ``+x``: a copy."""
     return xp.positive(x)
@@ -133,16 +133,16 @@ def positive(xp, x):
 positive.vjp(x=lambda xp, g: g)
 
 
-@op
+@elementwise
 def abs(xp, x):
-    """Elementwise absolute value; the gradient at 0 is 0."""
+    """Elementwise absolute value, real also of complex numbers; the gradient at 0 is 0."""
     return xp.abs(x)
 
 
-abs.vjp(x=lambda xp, g, x: g * xp.sign(x))
+abs.vjp(x=lambda xp, g, x: g * xp.conj(xp.sign(x)))
 
 
-@op
+@elementwise
 def sign(xp, x):
     """Elementwise sign: -1, 0 or 1. Its gradient is 0 everywhere."""
     return xp.sign(x)
@@ -151,10 +151,56 @@ def sign(xp, x):
 sign.vjp(x=lambda xp, g: xp.zeros_like(g))
 
 
+# Complex numbers
+
+
+@elementwise
+def conj(xp, x):
+    """Elementwise complex conjugate; a real array as it is."""
+    return xp.conj(x)
+
+
+conj.vjp(x=lambda xp, g: xp.conj(g))
+
+
+@elementwise
+def real(xp, x):
+    """Elementwise real part; a real array as it is."""
+    return xp.real(x)
+
+
+real.vjp(x=lambda xp, g: g)  # the sweep casts it
+
+
+@elementwise
+def imag(xp, x):
+    """Elementwise imaginary part. Raises TypeError for real arrays."""
+    return xp.imag(x)
+
+
+imag.vjp(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
+
+
+@op(discards=True)
+def unpoison(xp, c, g):
+    """``c``, but 0 where it is nan and ``g`` is 0.
+
+    What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
+    a zero times an infinite slope is 0.
+    """
+    return xp.unpoison(c, g)
+
+
+unpoison.vjp(
+    c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
+    g=lambda xp, cotangent: None,
+)
+
+
 # Exponentials and trigonometry
 
 
-@op
+@elementwise
 def exp(xp, x):
     """Elementwise exponential."""
     return xp.exp(x)
@@ -163,7 +209,7 @@ def exp(xp, x):
 exp.vjp(x=lambda xp, g, out: g * out)
 
 
-@op
+@elementwise
 def log(xp, x):
     """Elementwise natural logarithm; -inf at 0, nan below."""
     return xp.log(x)
@@ -172,7 +218,7 @@ def log(xp, x):
 log.vjp(x=lambda xp, g, x: g / x)
 
 
-@op
+@elementwise
 def sqrt(xp, x):
     """Elementwise square root; its gradient at 0 is infinite."""
     return xp.sqrt(x)
@@ -181,7 +227,7 @@ def sqrt(xp, x):
 sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
 
 
-@op
+@elementwise
 def sin(xp, x):
     """Elementwise sine; radians."""
     return xp.sin(x)
@@ -190,7 +236,7 @@ def sin(xp, x):
 sin.vjp(x=lambda xp, g, x: g * xp.cos(x))
 
 
-@op
+@elementwise
 def cos(xp, x):
     """Elementwise cosine; radians."""
     return xp.cos(x)
@@ -199,7 +245,7 @@ def cos(xp, x):
 cos.vjp(x=lambda xp, g, x: -g * xp.sin(x))
 
 
-@op
+@elementwise
 def tanh(xp, x):
     """Elementwise hyperbolic tangent."""
     return xp.tanh(x)
@@ -211,13 +257,13 @@ tanh.vjp(x=lambda xp, g, out: g * (1 - out * out))
 # Choices
 
 
-@op
+@elementwise(discards=True)
 def maximum(xp, x1, x2):
     """Elementwise maximum; a tie shares its gradient evenly."""
     return xp.maximum(x1, x2)
 
 
-@op
+@elementwise(discards=True)
 def minimum(xp, x1, x2):
     """Elementwise minimum; a tie shares its gradient evenly."""
     return xp.minimum(x1, x2)
@@ -237,7 +283,7 @@ minimum.vjp(
 )
 
 
-@op
+@elementwise(discards=True)
 def clip(xp, x, min=None, max=None):
     """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
 
@@ -268,7 +314,7 @@ def _clip_max(xp, g, x, min, max):
 clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 
 
-@op
+@elementwise(discards=True)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
@@ -299,70 +345,70 @@ def _require_bools(xp, *operands):
         raise TypeError("the operands must be bools; compare them with something, as in x != 0")
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def equal(xp, x1, x2):
     """Elementwise ``x1 == x2``."""
     return xp.equal(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def not_equal(xp, x1, x2):
     """Elementwise ``x1 != x2``."""
     return xp.not_equal(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def less(xp, x1, x2):
     """Elementwise ``x1 < x2``."""
     return xp.less(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def less_equal(xp, x1, x2):
     """Elementwise ``x1 <= x2``."""
     return xp.less_equal(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def greater(xp, x1, x2):
     """Elementwise ``x1 > x2``."""
     return xp.greater(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def greater_equal(xp, x1, x2):
     """Elementwise ``x1 >= x2``."""
     return xp.greater_equal(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def logical_and(xp, x1, x2):
     """Elementwise and of bools; ``&`` on bool tensors."""
     _require_bools(xp, x1, x2)
     return xp.logical_and(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def logical_or(xp, x1, x2):
     """Elementwise or of bools; ``|`` on bool tensors."""
     _require_bools(xp, x1, x2)
     return xp.logical_or(x1, x2)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def logical_not(xp, x):
     """Elementwise not of bools; ``~`` on bool tensors."""
     _require_bools(xp, x)
     return xp.logical_not(x)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def isnan(xp, x):
     """Elementwise test for nan."""
     return xp.isnan(x)
 
 
-@op(differentiable=False)
+@elementwise(differentiable=False)
 def isfinite(xp, x):
     """Elementwise test for neither infinite nor nan."""
     return xp.isfinite(x)

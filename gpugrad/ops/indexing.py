@@ -4,7 +4,7 @@ or a tuple of these, as in NumPy; arrays in it are raw."""
 from ..autograd.operation import op
 
 
-@op
+@op(discards=True)
 def getitem(xp, x, /, key):
     """``x[key]``. Where an index is repeated its gradients add up."""
     return x[key]
@@ -22,7 +22,7 @@ def scatter_add(xp, values, /, shape, key):
 scatter_add.vjp(values=lambda xp, g, key: g[key])
 
 
-@op(integer=("x",))
+@op(integer=("x",), discards=True)
 def setitem(xp, x, value, /, key):
     """A copy of ``x``, of its dtype, with ``value`` at ``key``.
 

@@ -2,10 +2,10 @@
 
 import math
 
-from ..autograd.operation import op
+from ..autograd.operation import elementwise, op
 
 
-@op
+@elementwise(discards=True)
 def relu(xp, x):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
     return xp.maximum(x, 0)
@@ -14,7 +14,7 @@ def relu(xp, x):
 relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
 
 
-@op
+@elementwise
 def sigmoid(xp, x):
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
     # No exponent is positive, so nothing overflows; a small result keeps all its digits.

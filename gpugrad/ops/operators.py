@@ -6,7 +6,7 @@ from ..autograd.mode import is_grad_enabled
 from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
 from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
-from . import elementwise, linalg, manipulation, neural, reductions
+from . import elementwise, manipulation, neural, products, reductions
 from .indexing import getitem, setitem
 
 OPERATORS = {
@@ -17,7 +17,7 @@ OPERATORS = {
     "floordiv": ("//", elementwise.floor_divide),
     "mod": ("%", elementwise.remainder),
     "pow": ("**", elementwise.pow),
-    "matmul": ("@", linalg.matmul),
+    "matmul": ("@", products.matmul),
     "and": ("&", elementwise.logical_and),
     "or": ("|", elementwise.logical_or),
 }
@@ -39,7 +39,7 @@ METHODS = [
     *(getattr(reductions, name) for name in "max mean min sum var".split()),
     *(getattr(neural, name) for name in "log_softmax relu sigmoid softmax".split()),
     *(getattr(manipulation, name) for name in "permute_dims squeeze astype".split()),
-    linalg.matmul,
+    products.matmul,
 ]
 
 
@@ -168,7 +168,7 @@ def _transpose(self):
     """The two axes of a matrix swapped."""
     if self.ndim != 2:
         raise ValueError(f"T: needs 2 axes, not {self.ndim}; use mT or permute_dims")
-    return linalg.matrix_transpose(self)
+    return products.matrix_transpose(self)
 
 
 def install():
@@ -191,7 +191,7 @@ def install():
     Tensor.cpu = _cpu
     Tensor.cuda = _cuda
     Tensor.T = property(_transpose)
-    Tensor.mT = property(linalg.matrix_transpose)
+    Tensor.mT = property(products.matrix_transpose)
 
 
 install()

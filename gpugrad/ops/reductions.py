@@ -72,13 +72,13 @@ def _var_vjp(xp, g, x, axis, correction):
 var.vjp(x=_var_vjp)
 
 
-@op
+@op(discards=True)
 def max(xp, x, /, axis=None, *, keepdims=False):
     """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-@op
+@op(discards=True)
 def min(xp, x, /, axis=None, *, keepdims=False):
     """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
     return xp.min(x, axis=axis, keepdims=keepdims)

@@ -1,0 +1,326 @@
+"""The table of ops: every op with samples, a reference in NumPy and PyTorch's equivalent.
+
+Tests and benchmarks iterate `CASES`. A new op needs one `Case` here and no test
+of its own. Nothing here needs PyTorch to be installed: it is handed to `Case.torch`.
+"""
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+import gpugrad
+
+# Where samples are drawn from. Kinks, ties and poles are kept away from: differences
+# cross them. They have samples of their own, with the gradients expected there.
+
+
+def normal(rng, shape):
+    return rng.standard_normal(shape)
+
+
+def positive(rng, shape):
+    return rng.uniform(0.5, 2.0, shape)
+
+
+def nonzero(rng, shape):
+    """Both signs, at least 0.3 from 0."""
+    return rng.uniform(0.3, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
+
+
+def distinct(rng, shape):
+    """Values at least 0.25 from each other."""
+    size = int(np.prod(shape))
+    return (rng.permutation(size).reshape(shape) - size / 2) / 4 + rng.uniform(0, 0.05)
+
+
+def odd(rng, shape):
+    """At least 0.5 from every multiple of 2, where the quotient by 2 or -2 jumps."""
+    return 2 * rng.integers(-3, 3, shape) + rng.uniform(0.5, 1.5, shape)
+
+
+def twos(rng, shape):
+    return rng.choice([-2.0, 2.0], shape)
+
+
+def bools(rng, shape):
+    return rng.random(shape) < 0.5
+
+
+def integers(low, high, dtype="int64"):
+    def draw(rng, shape):
+        return rng.integers(low, high, shape).astype(dtype)
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Array:
+    """An input array of a sample.
+
+    draw: a function of a generator and the shape.
+    dtype: a floating or complex dtype that is part of the sample; None for the one under test.
+    layout: ``"contiguous"``, ``"transposed"``, ``"strided"`` or ``"reversed"``.
+    """
+
+    shape: tuple
+    draw: Callable = normal
+    dtype: str | None = None
+    layout: str = "contiguous"
+
+    def values(self, rng, dtype):
+        """The values; floating ones in ``dtype`` unless the sample has one of its own.
+
+        In a complex dtype real draws get an imaginary part drawn likewise.
+        """
+        values = np.asarray(self.draw(rng, self.shape))
+        dtype = np.dtype(self.dtype or dtype)
+        if dtype.kind == "c" and values.dtype.kind == "f":
+            values = np.asarray(values + 1j * self.draw(rng, self.shape))
+        return values.astype(dtype) if values.dtype.kind in "fc" else values
+
+
+def A(*shape, draw=normal, dtype=None, layout="contiguous"):
+    return Array(shape, draw, dtype, layout)
+
+
+def values(data):
+    """Just these values."""
+    array = np.asarray(data)
+    return Array(array.shape, lambda rng, shape: array)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of an op.
+
+    inputs: `Array`s, Python scalars, or None for an optional input left out.
+    static: static parameters, with NumPy arrays for the arrays in an index, and ``"cpu"``
+        for the library's own device.
+    beyond: names of the libraries that cannot do this, being narrower than NumPy.
+    gradients: the expected gradients where cotangents are 1, at a kink or pole, where
+        differences have nothing to say; None elsewhere.
+    unlike_torch: why values or gradients are not PyTorch's, if they are not.
+    """
+
+    inputs: tuple
+    static: dict = field(default_factory=dict)
+    beyond: frozenset = frozenset()
+    gradients: tuple | None = None
+    unlike_torch: str | None = None
+
+    def arrays(self, dtype="float64"):
+        """The inputs as NumPy arrays and scalars, the same at every call."""
+        rng = np.random.default_rng(zlib.crc32(repr((self.shapes, self.static)).encode()))
+        return [x.values(rng, dtype) if isinstance(x, Array) else x for x in self.inputs]
+
+    @property
+    def shapes(self):
+        return tuple(x.shape if isinstance(x, Array) else x for x in self.inputs)
+
+    @property
+    def mixed(self):
+        """Whether floating dtypes are part of the sample."""
+        return any(isinstance(x, Array) and x.dtype for x in self.inputs)
+
+    @property
+    def double(self):
+        """Whether all its own dtypes are of double precision, so that differences can check it."""
+        dtypes = [x.dtype for x in self.inputs if isinstance(x, Array)]
+        dtypes.append(self.static.get("dtype"))
+        return all(dtype in (None, "float64", "complex128") for dtype in dtypes)
+
+    def __str__(self):
+        words = [*map(_text, self.inputs), *(f"{k}={_text(v)}" for k, v in self.static.items())]
+        return ",".join(words).replace(" ", "")
+
+
+def _text(x):
+    if isinstance(x, Array):
+        layout = "" if x.layout == "contiguous" else x.layout[:3]
+        return f"{x.dtype or ''}{x.shape}{layout}"
+    if isinstance(x, np.ndarray):
+        return f"{x.dtype}{x.tolist()}"
+    if isinstance(x, tuple):
+        return f"({','.join(map(_text, x))})"
+    return str(x).replace("Ellipsis", "...").replace("slice", "")
+
+
+def S(*inputs, **static):
+    return Sample(inputs, static)
+
+
+def beyond(libraries, *samples):
+    """The samples, for all libraries but these."""
+    names = frozenset(libraries.split())
+    return [replace(s, beyond=s.beyond | names) for s in samples]
+
+
+def kink(*inputs, gradients, unlike_torch=None, **static):
+    """A sample at given values with the gradients expected there."""
+    inputs = tuple(values(x) if isinstance(x, list) else x for x in inputs)
+    return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
+
+
+@dataclass(frozen=True)
+class Case:
+    """An op and what is known of it.
+
+    op: its name in `gpugrad`, such as ``"add"`` or ``"linalg.cholesky"``.
+    samples: calls of it.
+    reference: the forward in NumPy: a function of what the op takes.
+    torch: PyTorch's equivalent, a function of the module ``torch`` and what the op takes; or None.
+    differentiable: whether floating results carry gradients.
+    complex: whether it takes complex numbers; its samples are then tried with them too.
+    """
+
+    op: str
+    samples: list
+    reference: Callable
+    torch: Callable | None = None
+    differentiable: bool = True
+    complex: bool = False
+
+    @property
+    def function(self):
+        """The op as users call it."""
+        return attrgetter(self.op)(gpugrad)
+
+    def __call__(self, inputs, static) -> Any:
+        """Call the op; several outputs come as a tuple."""
+        call = self.function
+        if hasattr(call, "op") and call.op.variadic:
+            return call(inputs, **static)
+        return call(*inputs, **static)
+
+
+inf, nan = float("inf"), float("nan")
+LAYOUTS = "transposed", "strided", "reversed"
+
+
+def unary(draw=normal):
+    return [
+        S(A(2, 3, draw=draw)),
+        S(A(draw=draw)),
+        S(A(0, draw=draw)),
+        S(A(2, 0, 3, draw=draw)),
+        *(S(A(2, 3, draw=draw, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def binary(draw1=normal, draw2=None):
+    draw2 = draw2 or draw1
+    shapes = [
+        ((2, 3), (2, 3)),
+        ((2, 3), (3,)),
+        ((3,), (2, 3)),
+        ((2, 1), (1, 3)),
+        ((2, 1, 3), (4, 1)),
+        ((), (2, 3)),
+        ((2, 3), ()),
+        ((), ()),
+        ((0, 3), (1, 3)),
+        ((1,), (0,)),
+        ((1, 1), ()),
+    ]
+    return [
+        *(S(A(*s1, draw=draw1), A(*s2, draw=draw2)) for s1, s2 in shapes),
+        *(
+            S(A(2, 3, draw=draw1, layout=layout), A(3, draw=draw2, layout="reversed"))
+            for layout in LAYOUTS
+        ),
+    ]
+
+
+def scalars(draw=normal):
+    """A Python scalar on either side."""
+    return [
+        S(A(2, 3, draw=draw), 1.5),
+        S(1.5, A(2, 3, draw=draw)),
+        S(A(draw=draw), 2),
+        S(2, A(draw=draw)),
+        S(A(0, draw=draw), 2),
+    ]
+
+
+def mixed(draw=normal):
+    """Dtypes that differ: integers take the floating dtype, of two the wider is taken."""
+    return [
+        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=integers(1, 5))),
+        S(A(3, draw=integers(1, 5, "int32")), A(2, 3, draw=draw, dtype="float32")),
+        S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=draw, dtype="float64")),
+        *beyond(
+            "array_api_strict",  # which has no float16
+            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=draw, dtype="float32")),
+            S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=integers(1, 5))),
+        ),
+    ]
+
+
+def arithmetic(draw1=normal, draw2=None):
+    return binary(draw1, draw2) + scalars(draw1) + mixed(draw1)
+
+
+def logical():
+    return [s for s in binary(bools) if all(isinstance(x, Array) for x in s.inputs)]
+
+
+def of_integers(*more, **static):
+    """Integers become the default floating dtype, where a library makes floats of them."""
+    return beyond("array_api_strict torch", S(A(2, 3, draw=integers(1, 5)), *more, **static))
+
+
+AXES = [None, 0, 1, -1, (0,), (0, 2), (-1, 0), (0, 1, 2)]
+
+
+def reduction(draw=normal, axes=AXES, **static):
+    shape = 2, 3, 2
+    return [
+        *(S(A(*shape, draw=draw), axis=axis, **static) for axis in axes),
+        *(S(A(*shape, draw=draw), axis=axis, keepdims=True, **static) for axis in axes),
+        *(S(A(*shape, draw=draw, layout=layout), axis=1, **static) for layout in LAYOUTS),
+        S(A(5, draw=draw), **static),
+        S(A(1, 4, draw=draw), axis=0, **static),
+        S(A(draw=draw), **static),
+        S(A(draw=draw), keepdims=True, **static),
+        S(A(0, 3, draw=draw), axis=1, **static),
+    ]
+
+
+def over_nothing(**static):
+    """Reductions of no elements, for ops that have a value for them."""
+    return [
+        S(A(0), **static),
+        S(A(0, 3), axis=0, **static),
+        S(A(2, 0, 3), axis=(0, 1), keepdims=True, **static),
+    ]
+
+
+def over_no_axis():
+    return beyond("torch", S(A(2, 3, draw=distinct), axis=()))
+
+
+def along(draw=normal):
+    """Ops that keep the shape and work along one axis."""
+    return [
+        S(A(2, 3, draw=draw)),
+        S(A(2, 3, draw=draw), axis=0),
+        S(A(2, 3, 2, draw=draw), axis=1),
+        S(A(2, 3, 2, draw=draw), axis=-2),
+        S(A(3, draw=draw)),
+        S(A(1, draw=draw)),
+        S(A(0, 3, draw=draw)),
+        *(S(A(2, 3, draw=draw, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def torch_axes(function):
+    """A PyTorch reduction that takes ``axis`` None, int or tuple through ``dim``."""
+
+    def call(torch, x, *, axis=None, **static):
+        return function(torch, x, tuple(range(x.ndim)) if axis is None else axis, **static)
+
+    return call

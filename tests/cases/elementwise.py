@@ -1,0 +1,293 @@
+"""Elementwise ops."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .base import (
+    LAYOUTS,
+    A,
+    Case,
+    S,
+    arithmetic,
+    binary,
+    bools,
+    inf,
+    integers,
+    kink,
+    logical,
+    nan,
+    nonzero,
+    normal,
+    odd,
+    of_integers,
+    positive,
+    scalars,
+    twos,
+    unary,
+    values,
+)
+
+
+def _division_samples():
+    return [
+        *binary(odd, twos),
+        S(A(2, 3, draw=odd), 2.0),
+        S(-3.0, A(2, 3, draw=twos)),
+        S(A(2, 3, draw=integers(-5, 5)), A(3, draw=integers(1, 4))),
+        S(A(2, 3, draw=odd, dtype="float32"), A(3, draw=integers(2, 3))),
+    ]
+
+
+def comparison():
+    ties = integers(0, 3)
+    return [
+        *binary(),
+        *scalars(),
+        S(A(3, 4, draw=ties), A(4, draw=ties)),
+        S(values([inf, -inf, nan, 0.0]), values([inf, inf, nan, -0.0])),
+    ]
+
+
+def _pow_samples():
+    exponents = [0, 1, 2, 3, -1, -2, 0.5, 2.0, -1.5]
+    return [
+        *arithmetic(positive, normal),
+        *(S(A(2, 3, draw=positive), p) for p in exponents),
+        *(S(A(2, 3, draw=nonzero), p) for p in (0, 1, 2, 3, -1, 2.0, -3)),
+        S(A(4, draw=nonzero), values([0, 1, 2, -1])),
+        S(2, A(3)),
+        S(0.5, A(3)),
+        replace(S(0, A(3, draw=positive)), unlike_torch="PyTorch's second gradient is nan"),
+        S(1, A(3)),
+        S(A(2, 3, draw=integers(1, 4)), 2),
+        kink([0.0, 0.0, 0.0], 1, gradients=([1.0, 1.0, 1.0],)),
+        kink([0.0, -2.0], 2, gradients=([0.0, -4.0],)),
+        kink([0.0, -2.0, inf], 0, gradients=([0.0, 0.0, 0.0],)),
+        kink([0.0], 0.5, gradients=([inf],)),
+        kink([0.0], -1, gradients=([-inf],)),
+        kink([-2.0], 0.5, gradients=([nan],)),
+        kink(
+            [0.0, 0.0, 0.0, 0.0, -2.0, -2.0, 2.0],
+            [0.0, 1.0, 2.0, 0.5, 2.0, 0.0, 0.0],
+            gradients=(
+                [0.0, 1.0, 0.0, inf, -4.0, 0.0, 0.0],
+                [0.0, 0.0, 0.0, 0.0, nan, nan, np.log(2.0)],
+            ),
+        ),
+        kink([0.0], [-1.0], gradients=([-inf], [-inf])),
+        kink(0.0, [0.0, 1.0, 2.0, -1.0], gradients=([0.0, 0.0, 0.0, -inf],)),
+        kink(-2.0, [0.0, 2.0], gradients=([nan, nan],)),
+    ]
+
+
+def _clip_samples():
+    x, low, high = A(2, 3), A(3, draw=lambda r, s: r.uniform(-1, -0.1, s)), A(2, 1, draw=positive)
+    return [
+        *(S(A(2, 3, layout=layout), -0.5, 0.5) for layout in ("contiguous", *LAYOUTS)),
+        S(x),
+        S(x, None, None),
+        S(x, -0.5),
+        S(x, None, 0.5),
+        S(x, low),
+        S(x, None, high),
+        S(x, low, high),
+        S(x, low, 0.5),
+        S(x, -0.5, high),
+        S(A(), -0.1, 0.1),
+        S(A(0, 3), low, 0.5),
+        S(A(2, 3, draw=integers(-5, 5)), -2, 2),
+        S(A(2, 3, dtype="float32"), A(3, draw=integers(0, 2)), 2),
+        kink([-1.0, 0.0, 0.5, 1.0, 2.0, nan], 0, 1, gradients=([0.0, 1.0, 1.0, 1.0, 0.0, 0.0],)),
+        kink([-inf, inf], -1, 1, gradients=([0.0, 0.0],)),
+        kink(  # x below, at, between and above its bounds
+            [-1.0, 0.0, 1.0, 2.0, 3.0],
+            [0.0] * 5,
+            [2.0] * 5,
+            gradients=([0, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
+        ),
+        kink(  # bounds that are equal, or crossed: the upper wins
+            [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0],
+            [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
+            [1.0] * 8,
+            gradients=(
+                [0, 1, 0, 0, 0, 0, 0, 0],
+                [0, 0, 0, 0, 0, 0, 0, 0],
+                [0, 0, 1, 1, 1, 1, 1, 1],
+            ),
+        ),
+    ]
+
+
+def _clip(x, min=None, max=None):
+    x = x if min is None else np.where(x < min, min, x)
+    return x if max is None else np.where(x > max, max, x)
+
+
+def _torch_clip(torch, x, min=None, max=None):
+    if min is None and max is None:
+        return x.clone()
+    if isinstance(min, torch.Tensor) or isinstance(max, torch.Tensor):
+        min, max = (
+            b if b is None or isinstance(b, torch.Tensor) else torch.full_like(x, b)
+            for b in (min, max)
+        )
+    return torch.clip(x, min, max)
+
+
+def _torch_both(torch, *operands):
+    """Both operands as tensors of one dtype: PyTorch's maximum takes no scalars."""
+    like = next(x for x in operands if isinstance(x, torch.Tensor))
+    return [x if isinstance(x, torch.Tensor) else torch.full_like(like, x) for x in operands]
+
+
+CASES = [
+    # Arithmetic
+    Case("add", arithmetic(), np.add, lambda torch, x1, x2: torch.add(x1, x2)),
+    Case("subtract", arithmetic(), np.subtract, lambda torch, x1, x2: x1 - x2),
+    Case(
+        "multiply",
+        [*arithmetic(), *of_integers(1.5)],
+        np.multiply,
+        lambda torch, x1, x2: torch.mul(x1, x2),
+    ),
+    Case(
+        "divide",
+        [
+            *arithmetic(nonzero),
+            S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)),
+            *of_integers(2),
+            *of_integers(A(3, draw=integers(1, 5))),
+            kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
+        ],
+        np.divide,
+        lambda torch, x1, x2: x1 / x2,
+    ),
+    Case("floor_divide", _division_samples(), np.floor_divide),
+    Case("remainder", _division_samples(), np.remainder),
+    Case("pow", _pow_samples(), np.power, lambda torch, x1, x2: x1**x2),
+    Case("negative", [*unary(), S(A(3, draw=integers(-5, 5)))], np.negative, lambda torch, x: -x),
+    Case("positive", [*unary(), S(A(3, draw=integers(-5, 5)))], np.array, lambda torch, x: +x),
+    Case(
+        "abs",
+        [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],))],
+        np.abs,
+        lambda torch, x: torch.abs(x),
+    ),
+    Case(
+        "sign",
+        [*unary(nonzero), kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],))],
+        np.sign,
+        lambda torch, x: torch.sign(x),
+    ),
+    # Complex numbers
+    Case("conj", unary(), np.conj, lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
+    Case("real", unary(), np.real, lambda torch, x: torch.real(x), complex=True),
+    Case(
+        "imag",
+        [S(A(2, 3, dtype="complex128")), S(A(dtype="complex64")), S(A(0, dtype="complex128"))],
+        np.imag,
+        lambda torch, x: torch.imag(x),
+    ),
+    Case(
+        "unpoison",
+        [
+            # The second input, a cotangent, gets no gradient.
+            S(A(2, 3), A(2, 3, draw=integers(0, 2))),
+            S(A(2, 3), A(3, draw=integers(0, 2))),
+            kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),
+        ],
+        lambda c, g: np.where(np.isnan(c) & (g == 0), 0, c),
+        complex=True,
+    ),
+    # Exponentials and trigonometry
+    Case(
+        "exp",
+        [*unary(), *of_integers(), kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))],
+        np.exp,
+        lambda torch, x: torch.exp(x),
+    ),
+    Case(
+        "log",
+        [*unary(positive), kink([0.0, inf], gradients=([inf, 0.0],))],
+        np.log,
+        lambda torch, x: torch.log(x),
+    ),
+    Case(
+        "sqrt",
+        [*unary(positive), kink([0.0, inf], gradients=([inf, 0.0],))],
+        np.sqrt,
+        lambda torch, x: torch.sqrt(x),
+    ),
+    Case("sin", unary(), np.sin, lambda torch, x: torch.sin(x)),
+    Case("cos", unary(), np.cos, lambda torch, x: torch.cos(x)),
+    Case(
+        "tanh",
+        [*unary(), kink([-inf, inf, 0.0], gradients=([0.0, 0.0, 1.0],))],
+        np.tanh,
+        lambda torch, x: torch.tanh(x),
+    ),
+    # Choices
+    Case(
+        "maximum",
+        [
+            *arithmetic(),
+            kink([1.0, 2.0, inf], [1.0, 3.0, inf], gradients=([0.5, 0.0, 0.5], [0.5, 1.0, 0.5])),
+            kink([0.0, 1.0], 0.0, gradients=([0.5, 1.0],), unlike_torch="maximum takes no scalar"),
+            kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
+        ],
+        np.maximum,
+        lambda torch, x1, x2: torch.maximum(*_torch_both(torch, x1, x2)),
+    ),
+    Case(
+        "minimum",
+        [
+            *arithmetic(),
+            kink([1.0, 2.0, -inf], [1.0, 3.0, -inf], gradients=([0.5, 1.0, 0.5], [0.5, 0.0, 0.5])),
+            kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
+        ],
+        np.minimum,
+        lambda torch, x1, x2: torch.minimum(*_torch_both(torch, x1, x2)),
+    ),
+    Case("clip", _clip_samples(), _clip, _torch_clip),
+    Case(
+        "where",
+        [
+            S(A(2, 3, draw=bools), A(2, 3), A(2, 3)),
+            S(A(2, 3, draw=bools), A(3), A(2, 1)),
+            S(A(3, draw=bools), A(2, 1), A()),
+            S(A(draw=bools), A(2, 3), A(2, 3)),
+            S(A(draw=bools), A(), A()),
+            S(A(0, 3, draw=bools), A(3), A(1, 3)),
+            S(A(3, draw=bools), A(3), 0.0),
+            S(A(3, draw=bools), 1, A(3)),
+            S(A(20, 20, draw=bools), values(np.linspace(-1, 1, 400).reshape(20, 20)), 0.0),
+            S(A(3, 2, draw=bools, layout="transposed"), A(3, 2, layout="strided"), A(2)),
+            S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
+            S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),
+            S(A(3, draw=bools), A(3, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
+            kink([True, False], [1.0, inf], [nan, 2.0], gradients=([1.0, 0.0], [0.0, 1.0])),
+        ],
+        np.where,
+        lambda torch, condition, x1, x2: torch.where(condition, x1, x2),
+    ),
+    # Comparisons and logic
+    *(
+        Case(name, comparison(), getattr(np, name), differentiable=False)
+        for name in "equal not_equal less less_equal greater greater_equal".split()
+    ),
+    *(
+        Case(name, logical(), getattr(np, name), differentiable=False)
+        for name in ("logical_and", "logical_or")
+    ),
+    Case("logical_not", unary(bools), np.logical_not, differentiable=False),
+    *(
+        Case(
+            name,
+            [*unary(), S(values([nan, inf, -inf, 0.0])), S(A(3, draw=integers(0, 5)))],
+            getattr(np, name),
+            differentiable=False,
+        )
+        for name in ("isnan", "isfinite")
+    ),
+]

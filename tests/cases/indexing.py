@@ -1,0 +1,166 @@
+"""Indexing and assignment."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .base import A, Case, S, beyond, integers
+
+
+def _index_samples():
+    """Keys that read and write; a function of the shape ``(3, 4)`` and further inputs."""
+    i = np.asarray
+    standard = [
+        (0, ...),
+        (-1, ...),
+        (1, 2),
+        (slice(None), -1),
+        (slice(1, None), slice(None, None, 2)),
+        (..., 0),
+        (None, slice(None), 1),
+        (slice(0, 0), ...),
+        (...,),
+        i([[True, False, True, True], [False] * 4, [True] * 4]),
+        np.zeros((3, 4), bool),
+        (i([0, 2, 0, 0]), i([1, 3, 1, -1])),
+        (i([[0], [2]]), i([1, -1])),
+    ]
+    wider = [
+        (i([2, 0, 2, 2]),),
+        (i([2, 0, 2, -1], dtype="int32"),),
+        (i([[0, 1], [1, 1]]), slice(None)),
+        (slice(None), i([3, 3, 0])),
+        (slice(1, None), i([3, 3, 0])),
+        (i([0, 0]), None, 1),
+        (None, i([0, 0]), ..., None),
+        (i([True, False, True]), slice(1, 3)),
+        (slice(None), i([True, False, True, True])),
+        (i([], dtype="int64"),),
+        0,
+        -2,
+        slice(1, 2),
+    ]
+    backwards = [(slice(None, None, -1), slice(3, 0, -2)), (..., slice(None, None, -1))]
+    return standard, wider, backwards
+
+
+STANDARD_KEYS, WIDER_KEYS, BACKWARD_KEYS = _index_samples()
+
+
+def indexing(make):
+    """Samples ``make(key)`` for keys into an array of shape ``(3, 4)``."""
+    return [
+        *(make(key) for key in STANDARD_KEYS),
+        *beyond("array_api_strict", *(make(key) for key in WIDER_KEYS)),
+        *beyond("torch", *(make(key) for key in BACKWARD_KEYS)),
+    ]
+
+
+def _taken(key):
+    """The shape of ``x[key]``."""
+    return np.zeros((3, 4))[key].shape
+
+
+def _setitem_samples():
+    i = np.asarray
+    whole = indexing(lambda key: S(A(3, 4), A(*_taken(key)), key=key))
+    scalar = indexing(lambda key: S(A(3, 4), A(), key=key))
+    samples = [
+        *whole,
+        *scalar,
+        S(A(3, 4), 2.0, key=(slice(None), 1)),
+        S(A(3, 4), A(4), key=(slice(1, 3), ...)),
+        S(A(3, 4), A(2, 1), key=(slice(1, 3), ...)),
+        S(A(3, 4), A(1, 4), key=(0, ...)),
+        S(A(), A(), key=()),
+        S(A(), 1.5, key=...),
+        S(A(3, 4, layout="transposed"), A(3, layout="reversed"), key=(slice(None), 0)),
+        *beyond(
+            "array_api_strict",
+            S(A(3, 4), A(4), key=(i([2, 0, 2]),)),
+            S(A(3, 4), A(3, 1), key=(i([2, 0, 2]),)),
+            S(A(3, 4), A(1, 4), key=i([True, False, True])),
+        ),
+    ]
+    return [
+        replace(s, unlike_torch="PyTorch gives a gradient to values that are overwritten")
+        if _repeats(s.static["key"])
+        else s
+        for s in samples
+    ]
+
+
+def _repeats(key):
+    """Whether a key into an array of shape (3, 4) names a place twice."""
+    places = np.arange(12).reshape(3, 4)[key]
+    return np.unique(places).size < places.size
+
+
+def _setitem(x, value, *, key):
+    out = x.copy()
+    out[key] = value
+    return out
+
+
+def _torch_setitem(torch, x, value, *, key):
+    out = x.clone()
+    out[key] = value
+    return out
+
+
+def _scatter_add(values, *, shape, key):
+    out = np.zeros(shape, values.dtype)
+    np.add.at(out, key, values)
+    return out
+
+
+def _torch_scatter_add(torch, values, *, shape, key):
+    number = torch.arange(int(np.prod(shape))).reshape(shape)[key]
+    out = torch.zeros(int(np.prod(shape)), dtype=values.dtype)
+    values = values.expand(number.shape).reshape(-1)
+    return out.index_add(0, number.reshape(-1), values).reshape(shape)
+
+
+def _last_written(x, *, key):
+    winner = {}
+    places = np.arange(x.size).reshape(x.shape)[key]
+    for number, place in enumerate(places.ravel().tolist()):
+        winner[place] = number
+    last = [winner[place] == number for number, place in enumerate(places.ravel().tolist())]
+    return np.array(last, dtype=bool).reshape(places.shape)
+
+
+CASES = [
+    Case(
+        "getitem",
+        [
+            *indexing(lambda key: S(A(3, 4), key=key)),
+            S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
+            S(A(), key=()),
+            S(A(), key=None),
+            S(A(), key=...),
+            S(A(5), key=np.array([4, 4, -5, 0, 4])),
+            S(A(0, 3), key=(slice(None), 1)),
+            S(A(3, 4, draw=integers(0, 5)), key=(1, ...)),
+        ],
+        lambda x, *, key: x[key],
+        lambda torch, x, *, key: x[key],
+    ),
+    Case("setitem", _setitem_samples(), _setitem, _torch_setitem),
+    Case(
+        "scatter_add",
+        [
+            *indexing(lambda key: S(A(*_taken(key)), shape=(3, 4), key=key)),
+            S(A(), shape=(3,), key=slice(None)),
+            S(A(3), shape=(5,), key=np.array([1, 1, -1])),
+        ],
+        _scatter_add,
+        _torch_scatter_add,
+    ),
+    Case(
+        "last_written",
+        indexing(lambda key: S(A(3, 4), key=key)),
+        _last_written,
+        differentiable=False,
+    ),
+]

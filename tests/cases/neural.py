@@ -1,0 +1,161 @@
+"""Ops of neural networks."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .base import (
+    A,
+    Case,
+    S,
+    along,
+    beyond,
+    inf,
+    integers,
+    kink,
+    nonzero,
+    of_integers,
+    unary,
+    values,
+)
+
+
+def _linear(x, weight, bias=None):
+    out = np.einsum("...i,oi->...o", x, weight)
+    return out if bias is None else out + bias
+
+
+def _softmax(x, *, axis=-1):
+    return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+
+def _reduced(losses, reduction):
+    return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
+
+
+def _cross_entropy(logits, target, *, reduction="mean"):
+    log_p = np.log(_softmax(logits.astype("float64")))
+    rows = zip(log_p.reshape(-1, logits.shape[-1]), target.ravel(), strict=True)
+    losses = np.array([-row[label] for row, label in rows]).reshape(target.shape)
+    return _reduced(losses, reduction)
+
+
+def _torch_cross_entropy(torch, logits, target, **static):
+    return torch.nn.functional.cross_entropy(logits, target.long(), **static)
+
+
+CASES = [
+    Case(
+        "relu",
+        [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, 0.0],))],
+        lambda x: np.where(x > 0, x, 0),
+        lambda torch, x: torch.relu(x),
+    ),
+    Case(
+        "sigmoid",
+        [
+            *unary(),
+            S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
+            kink([-inf, inf], gradients=([0.0, 0.0],)),
+        ],
+        lambda x: np.exp(-np.logaddexp(0, -x)),
+        lambda torch, x: torch.sigmoid(x),
+    ),
+    Case(
+        "softmax",
+        [*along(), *of_integers(), kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],))],
+        _softmax,
+        lambda torch, x, *, axis=-1: torch.softmax(x, axis),
+    ),
+    Case(
+        "log_softmax",
+        [*along(), *of_integers()],
+        lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
+        lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
+    ),
+    Case(
+        "linear",
+        [
+            S(A(4, 3), A(2, 3), A(2)),
+            S(A(4, 3), A(2, 3)),
+            S(A(4, 3), A(2, 3), None),
+            S(A(3), A(2, 3), A(2)),
+            S(A(2, 2, 3), A(2, 3), A(2)),
+            S(A(1, 3), A(2, 3), A(2)),
+            S(A(4, 1), A(1, 1), A(1)),
+            S(A(0, 3), A(2, 3), A(2)),
+            S(A(4, 0), A(2, 0), A(2)),
+            S(A(4, 3), A(0, 3), A(0)),
+            S(A(4, 3, layout="transposed"), A(2, 3, layout="reversed"), A(2, layout="strided")),
+            S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
+            *beyond(
+                "torch",  # whose matmul wants one dtype
+                S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
+                S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
+            ),
+        ],
+        _linear,
+        lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
+    ),
+    Case(
+        "cross_entropy",
+        [
+            *(
+                S(A(4, 3), A(4, draw=integers(0, 3)), reduction=reduction)
+                for reduction in ("mean", "sum", "none")
+            ),
+            *(
+                S(A(3), A(draw=integers(0, 3)), reduction=reduction)
+                for reduction in ("mean", "sum", "none")
+            ),
+            S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
+            S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
+            *of_integers(A(2, draw=integers(0, 3))),
+            S(A(4, 1), A(4, draw=integers(0, 1))),
+            S(A(1, 3), A(1, draw=integers(0, 3))),
+            replace(
+                S(A(0, 3), A(0, draw=integers(0, 3)), reduction="mean"),
+                unlike_torch="PyTorch's second gradient is nan",
+            ),
+            *(
+                S(A(0, 3), A(0, draw=integers(0, 3)), reduction=reduction)
+                for reduction in ("sum", "none")
+            ),
+            S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
+            kink([0.0, -inf, 0.0], values(0), gradients=([-0.5, 0.0, 0.5],)),
+        ],
+        _cross_entropy,
+        _torch_cross_entropy,
+    ),
+    Case(
+        "mse",
+        [
+            *(S(A(4, 3), A(4, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
+            S(A(), A()),
+            S(A(4, 3, layout="transposed"), A(4, 3, layout="reversed")),
+            *(S(A(0, 3), A(0, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
+            S(A(3, dtype="float32"), A(3, draw=integers(0, 5))),
+            S(A(3, dtype="float32"), A(3, dtype="float64")),
+            kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
+        ],
+        lambda x, target, *, reduction="mean": _reduced((x - target) ** 2, reduction),
+        lambda torch, x, target, **static: torch.nn.functional.mse_loss(x, target, **static),
+    ),
+    Case(
+        "one_hot",
+        [
+            S(A(4, draw=integers(0, 3)), n=3),
+            S(A(2, 2, draw=integers(0, 3, "int32")), n=5),
+            S(A(draw=integers(0, 3)), n=3),
+            S(A(0, draw=integers(0, 3)), n=3),
+        ],
+        lambda labels, *, n: np.eye(n, dtype=bool)[labels],
+        differentiable=False,
+    ),
+    Case(
+        "to_device",
+        [S(A(2, 3), device="cpu"), S(A(), device="cpu"), S(A(0), device="cpu")],
+        lambda x, *, device: x,
+        lambda torch, x, *, device: x.to(device),
+    ),
+]
