@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
-from .ops import linalg as _ops  # noqa: F401  defines them
+from .ops import linalg as _ops
 
 if TYPE_CHECKING:
     from .ops.linalg import *
