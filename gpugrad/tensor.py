@@ -8,11 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .autograd import sweep
+from .autograd import call, sweep
 from .autograd.graph import Leaf, Node
 from .autograd.mode import is_grad_enabled
 from .backends import backend_of
 from .habits import OF_TENSORS, Elsewhere
+
+# Of the array API standard; each has all that the ones before it have.
+_API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
 
 # What Python numbers become, as their text tells: a repr shows other dtypes only.
 _DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
@@ -210,6 +213,18 @@ class Tensor:
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """`gpugrad`, a namespace of the array API standard.
+
+        Raises ValueError for a version of the standard that it does not conform to.
+        """
+        if api_version not in (None, *_API_VERSIONS):
+            raise ValueError(
+                f"__array_namespace__: version {api_version!r} is not known; "
+                f"use one of {', '.join(_API_VERSIONS)}"
+            )
+        return call.namespace
 
     def item(self) -> Any:
         """The only element as a Python number; ValueError if there is not exactly one."""
