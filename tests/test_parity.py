@@ -38,7 +38,7 @@ def ours(case, sample, dtype):
     inputs = []
     for x in sample.arrays(dtype):
         if isinstance(x, np.ndarray):
-            x = gpugrad.tensor(x, requires_grad=x.dtype.kind == "f")
+            x = gpugrad.tensor(x, requires_grad=x.dtype.kind in "fc")
         inputs.append(x)
     outputs = case(inputs, sample.static)
     return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
@@ -50,7 +50,7 @@ def theirs(case, sample, dtype):
     for x, spec in zip(sample.arrays(dtype), sample.inputs, strict=True):
         if isinstance(x, np.ndarray):
             x = TORCH.array(x, spec.layout)
-            x.requires_grad_(x.is_floating_point())
+            x.requires_grad_(x.is_floating_point() or x.is_complex())
         inputs.append(x)
     static = {name: raw(value) for name, value in sample.static.items()}
     outputs = case.torch(torch, *inputs, **static)
@@ -79,14 +79,21 @@ def derivatives(module, inputs, outputs, make, *, order):
     return [*first, *module.autograd.grad(recorded, wanted, weights, materialize_grads=True)]
 
 
+def draw(rng, shape, dtype):
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return np.asarray(values, dtype)
+
+
 def random_of_ours(rng, y):
-    values = np.asarray(rng.standard_normal(y.shape), dtype=y.dtype)
+    values = draw(rng, y.shape, NUMPY.dtype(y.dtype))
     return gpugrad.tensor(values, requires_grad=True)
 
 
 def random_of_theirs(rng, y):
-    values = np.asarray(rng.standard_normal(tuple(y.shape)))
-    return torch.tensor(values, dtype=y.dtype, requires_grad=True)
+    values = draw(rng, tuple(y.shape), TORCH.dtype(y.dtype))
+    return torch.tensor(values, requires_grad=True)
 
 
 def compare(case, sample, dtype, order, rtol, atol):
@@ -114,6 +121,12 @@ def compare(case, sample, dtype, order, rtol, atol):
 def test_values_and_gradients(case):
     for sample in comparable(case, kinks=False):
         compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", [c for c in OPS if c.complex], ids=lambda case: case.op)
+def test_complex_values_and_gradients(case):
+    for sample in comparable(case, kinks=False):
+        compare(case, sample, "complex128", 2, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
