@@ -27,15 +27,19 @@ LIBRARIES = {
 BASELINE = "torch"
 
 
-def arguments(description, libraries, sections):
-    """The command line that the benchmarks share."""
+def arguments(description, libraries, **parts):
+    """The command line that the benchmarks share; of ``parts``, each a list, one can choose."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes, for CI")
     parser.add_argument(
         "--libraries", nargs="+", choices=libraries, default=libraries, metavar="NAME",
         help=f"of {', '.join(libraries)}; by default all that are installed",
     )  # fmt: skip
-    parser.add_argument("--sections", nargs="+", choices=sections, default=sections)
+    for name, known in parts.items():
+        parser.add_argument(
+            f"--{name}", nargs="+", choices=known, default=known, type=type(known[0]),
+            metavar=name[:-1].upper(),
+        )  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results as JSON")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
     options = parser.parse_args()
@@ -76,7 +80,7 @@ def race(prepare, libraries, cases, *, rounds, seconds, patience):
     results = {}
     with ExitStack() as stack:
         processes = {name: stack.enter_context(_process()) for name in libraries}
-        for case in cases:
+        for case in _progress(cases):
             turns = results[case] = {name: [] for name in libraries}
             for turn in range(rounds + 1):
                 for name, process in processes.items():
@@ -94,6 +98,14 @@ def race(prepare, libraries, cases, *, rounds, seconds, patience):
                     if turn:  # the first one warms up
                         turns[name].append(min(tries)[1])
     return results
+
+
+def _progress(cases):
+    if importlib.util.find_spec("tqdm") is None:
+        return cases
+    from tqdm import tqdm
+
+    return tqdm(cases, unit="case", leave=False, disable=None)
 
 
 # A turn counts as undisturbed while other processes use less of the processors than this:

@@ -251,7 +251,7 @@ SECTIONS = {"elementwise": elementwise, "import": imports, "depth": depth}
 
 
 def main():
-    options = harness.arguments(__doc__.splitlines()[0], list(_LIBRARIES), list(SECTIONS))
+    options = harness.arguments(__doc__.splitlines()[0], list(_LIBRARIES), sections=list(SECTIONS))
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
     if not options.json and not options.plot:
         return

@@ -263,7 +263,7 @@ SECTIONS = {"speed": speed, "memory": memory}
 
 
 def main():
-    options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, list(SECTIONS))
+    options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, sections=list(SECTIONS))
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
     if not options.json and not options.plot:
         return

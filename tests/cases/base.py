@@ -175,6 +175,8 @@ class Case:
     torch: PyTorch's equivalent, a function of the module ``torch`` and what the op takes; or None.
     differentiable: whether floating results carry gradients.
     complex: whether it takes complex numbers; its samples are then tried with them too.
+    sized: a sample whose largest array has about so many elements, for benchmarks; by
+        default the first sample, its axes lengthened.
     """
 
     op: str
@@ -183,11 +185,27 @@ class Case:
     torch: Callable | None = None
     differentiable: bool = True
     complex: bool = False
+    sized: Callable[[int], Sample] | None = None
 
     @property
     def function(self):
         """The op as users call it."""
         return attrgetter(self.op)(gpugrad)
+
+    def at_size(self, n):
+        """A sample whose largest array has about ``n`` elements."""
+        if self.sized:
+            return self.sized(n)
+        arrays = [x for x in self.samples[0].inputs if isinstance(x, Array)]
+        largest = max((x.shape for x in arrays), key=np.prod)
+        factor = (n / np.prod(largest)) ** (1 / len(largest))
+
+        def lengthen(x):
+            if not isinstance(x, Array):
+                return x
+            return replace(x, shape=tuple(m if m == 1 else round(m * factor) for m in x.shape))
+
+        return replace(self.samples[0], inputs=tuple(map(lengthen, self.samples[0].inputs)))
 
     def __call__(self, inputs, static) -> Any:
         """Call the op; several outputs come as a tuple."""
