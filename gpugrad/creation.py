@@ -20,10 +20,9 @@ from .backends import (
     transfer,
 )
 from .backends.numpy import backend as host
-from .backends.numpy import bool_, complex64, float32, int64
+from .backends.numpy import float32
+from .dtypes import DEFAULTS
 from .tensor import Tensor
-
-_DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
 
 
 def tensor(
@@ -103,7 +102,7 @@ def _array(name, data, dtype, device, copy):
 
 def _default_dtype(numbers):
     """The default dtype for what NumPy made of Python numbers."""
-    dtype = _DEFAULTS.get(numbers.dtype.kind)
+    dtype = DEFAULTS.get(numbers.dtype.kind)
     if dtype is None:
         raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
     return dtype

@@ -222,8 +222,14 @@ class NumPy(Backend):
 
 
 def number_dtype(dtype):
-    """Any name of a dtype as NumPy's object; TypeError if it is not of numbers or bools."""
-    result = np.dtype(dtype)
+    """A dtype of any library, or a name of one, as NumPy's object; TypeError if it is not of
+    numbers or bools."""
+    if dtype is None:  # which NumPy takes for float64
+        raise TypeError("dtype must not be None")
+    try:
+        result = np.dtype(dtype)
+    except TypeError:
+        result = np.dtype(str(dtype).split(".")[-1])  # torch.float32
     if result.kind not in "biufc":
         raise TypeError(f"dtype {result} is not of numbers or bools")
     return result

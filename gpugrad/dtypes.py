@@ -1,0 +1,139 @@
+"""What dtypes are, hold and promote to.
+
+All functions take the dtypes of any array library, and answer with that library's.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+from .backends import SCALARS, adopt, backend_of, namespace_of
+from .backends.numpy import bool_, complex64, float32, int64, number_dtype
+from .backends.numpy import xp as host
+
+# What Python numbers become, by the kind of dtype that NumPy has for them.
+DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
+
+KINDS = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether ``dtype`` is of a kind: a dtype, the name of a kind, or a tuple of these.
+
+    Kinds are ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+    ``"real floating"`` (with float16), ``"complex floating"``, and ``"numeric"`` for all but bool.
+
+    >>> isdtype(float32, ("integral", "real floating"))
+    True
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, k) for k in kind)
+    dtype = number_dtype(dtype)
+    if not isinstance(kind, str):
+        return dtype == number_dtype(kind)
+    if kind not in KINDS:
+        raise ValueError(f"isdtype: kind {kind!r} is not known; use a dtype or {', '.join(KINDS)}")
+    return dtype.kind in KINDS[kind]
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The dtype that an op on these arrays, dtypes and Python numbers gives.
+
+    Integers and bools beside floating dtypes take the floating one, and Python (and
+    NumPy's) numbers are weak: they never widen a dtype, but make integers of bools, floats of
+    integers and complex numbers of floats, those of the default dtypes where there is
+    none to go by. NumPy's tables say the rest.
+
+    >>> result_type(float32, int64)
+    dtype('float32')
+    """
+    if not arrays_and_dtypes:
+        raise TypeError("result_type: needs at least one array or dtype")
+    given, kinds = [], set()
+    for x in arrays_and_dtypes:
+        if type(x) in SCALARS or (type(x) in backend_of and type(x) not in namespace_of):
+            kinds.add(type(adopt(x)))
+        else:
+            given.append(_dtype_of(x))
+    dtypes = [number_dtype(dtype) for dtype in given]
+    floating = [dtype for dtype in dtypes if dtype.kind in "fc"]
+    result = host.result_type(*floating or dtypes) if given else bool_
+    if result.kind == "f" and not floating:  # NumPy's answer to uint64 beside int64
+        result = float32
+    if complex in kinds and result.kind != "c":
+        result = host.result_type(result, complex64) if result.kind == "f" else complex64
+    elif float in kinds and result.kind not in "fc":
+        result = float32
+    elif int in kinds and result.kind == "b":
+        result = int64
+    return _of_library(result, given)
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether promotion turns a dtype, or an array's, into ``to``: see `result_type`."""
+    return number_dtype(result_type(_dtype_of(from_), to)) == number_dtype(to)
+
+
+class FloatInfo(NamedTuple):
+    """What a real floating dtype, or a component of a complex one, can hold."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
+class IntegerInfo(NamedTuple):
+    """What an integer dtype can hold."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: Any
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Limits of a floating dtype, or an array's, as Python floats; of complex ones the parts'.
+
+    bits: of its size; eps: from 1 to the next number; max, min: the largest and the smallest
+    number; smallest_normal: the smallest positive one of full precision; dtype: the real one.
+    """
+    given = _dtype_of(type)
+    if not isdtype(given, ("real floating", "complex floating")):
+        raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
+    info = host.finfo(number_dtype(given))
+    limits = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(info.bits, *limits, _of_library(info.dtype, [given]))
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Limits of an integer dtype, or an array's: ``bits``, ``max``, ``min`` and ``dtype``."""
+    given = _dtype_of(type)
+    if not isdtype(given, "integral"):
+        raise TypeError(f"iinfo: needs an integer dtype, not {given}; use finfo for floats")
+    dtype = number_dtype(given)
+    info = host.iinfo(dtype)
+    return IntegerInfo(info.bits, int(info.max), int(info.min), _of_library(dtype, [given]))
+
+
+def _dtype_of(x):
+    """The dtype of an array; anything else as it is."""
+    # NumPy's scalar types are dtypes, and have a `dtype` too.
+    return x if isinstance(x, (host.dtype, type, str)) else getattr(x, "dtype", x)
+
+
+def _of_library(dtype, given):
+    """NumPy's ``dtype``, or that of the other library whose dtypes were given."""
+    for other in given:
+        if not isinstance(other, (host.dtype, type, str)):
+            return getattr(sys.modules[type(other).__module__.split(".")[0]], dtype.name)
+    return dtype
