@@ -11,7 +11,7 @@ from cases import CASES, Sample, values
 
 import gpugrad
 from gpugrad.autograd import grad
-from gpugrad.autograd.operation import Op
+from gpugrad.autograd.operation import Op, composites
 from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 
 BY_NAME = {case.op: case for case in CASES}
@@ -133,7 +133,7 @@ def check(sample, function, *args, **kwargs):
 
 
 def test_the_table_has_every_op():
-    assert set(BY_NAME) >= set(Op.registry)
+    assert set(BY_NAME) >= set(Op.registry) | set(composites)
     assert all(callable(case.function) for case in CASES)
     assert len(BY_NAME) == len(CASES)
 
@@ -143,6 +143,12 @@ def test_every_op_is_documented_and_public(name):
     call = attrgetter(name)(gpugrad)
     assert call.__doc__, f"{name} has no docstring"
     assert call.op is Op.registry[name]
+
+
+@pytest.mark.parametrize("name", sorted(composites))
+def test_every_composite_is_documented_and_public(name):
+    assert attrgetter(name)(gpugrad) is composites[name]
+    assert composites[name].__doc__, f"{name} has no docstring"
 
 
 @each()

@@ -69,10 +69,29 @@ elementwise = partial(op, elementwise=True)
 NAMESPACES = "linalg", "fft", "special"  # topics whose ops are not at the top of the package
 
 
+composites: dict[str, Callable[..., Any]] = {}
+
+
+def composite(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Export a plain function that calls ops from where they are defined, as they are."""
+    composites[_public_name(function)] = function
+    return function
+
+
 def exports(namespace=""):
-    """The library's ops in one of its namespaces, by their names there."""
-    split = [(*name.rpartition("."), op.call) for name, op in Op.registry.items()]
+    """The library's ops and composites in one of its namespaces, by their names there."""
+    calls = {name: op.call for name, op in Op.registry.items()} | composites
+    split = [(*name.rpartition("."), call) for name, call in calls.items()]
     return {name: call for room, _, name, call in split if room == namespace}
+
+
+def _public_name(function):
+    """The name under `gpugrad` of a function of ours in ``gpugrad.ops``; None if it is not one."""
+    room, _, topic = (function.__module__ or "").rpartition(".")
+    name = function.__name__.strip("_")
+    if room != "gpugrad.ops":
+        return None
+    return f"{topic}.{name}" if topic in NAMESPACES else name
 
 
 class Op:
@@ -89,11 +108,8 @@ class Op:
         default_of = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
         default_of |= forward.__kwdefaults__ or {}
 
-        self.name = forward.__name__.strip("_")
-        room, _, topic = (forward.__module__ or "").rpartition(".")
-        own = room == "gpugrad.ops"
-        if own and topic in NAMESPACES:
-            self.name = f"{topic}.{self.name}"
+        public = _public_name(forward)
+        self.name = public or forward.__name__.strip("_")
         self.forward = forward
         self.differentiable = differentiable
         self.elementwise = elementwise
@@ -129,7 +145,7 @@ class Op:
         self.call.__signature__ = self.signature()
         self.call.op = self
         self.call.vjp = self.vjp
-        if own:
+        if public:
             Op.registry[self.name] = self
 
     def signature(self):
