@@ -20,7 +20,7 @@ FLOORS = [
     {"arguments", "dtypes"},
     {"ops"},
     {"creation", "info", "random", "cuda", "linalg", "fft", "special"},
-    {"nn", "optim", "data", "io", "testing"},
+    {"nn", "optim", "data", "io", "testing", "einops"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
 ]
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

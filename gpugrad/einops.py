@@ -1,0 +1,56 @@
+"""``import gpugrad.einops``, and einops takes Tensors: rearrange, reduce, repeat, einsum, pack.
+
+einops finds the library of an array among the subclasses of its backend class;
+this module defines the one for `Tensor`.
+"""
+
+from einops._backends import AbstractBackend
+
+from . import arguments, creation
+from .autograd import call
+from .tensor import Tensor
+
+
+class Backend(AbstractBackend):
+    """What einops needs of a library, each in one or two of its functions."""
+
+    framework_name = "gpugrad"
+
+    def is_appropriate_type(self, tensor):
+        return isinstance(tensor, Tensor)
+
+    def from_numpy(self, x):
+        return creation.asarray(x)
+
+    def to_numpy(self, x):
+        return x.numpy()
+
+    def arange(self, start, stop):
+        return creation.arange(start, stop)
+
+    def reshape(self, x, shape):
+        return call.namespace.reshape(x, tuple(shape))
+
+    def transpose(self, x, axes):
+        return call.namespace.permute_dims(x, axes)
+
+    def reduce(self, x, operation, axes):
+        return getattr(call.namespace, operation)(x, axis=tuple(axes))
+
+    def stack_on_zeroth_dimension(self, tensors):
+        return call.namespace.stack(tensors)
+
+    def add_axis(self, x, new_position):
+        return call.namespace.expand_dims(x, axis=new_position)
+
+    def tile(self, x, repeats):
+        return call.namespace.tile(x, repeats)
+
+    def concat(self, tensors, axis):
+        return call.namespace.concat(tensors, axis=axis)
+
+    def is_float_type(self, x):
+        return arguments.is_floating(x)
+
+    def einsum(self, pattern, *x):
+        return call.namespace.einsum(pattern, *x)

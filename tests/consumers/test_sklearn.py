@@ -1,0 +1,113 @@
+"""scikit-learn's estimators and metrics on Tensors, with ``array_api_dispatch``."""
+
+import numpy as np
+import pytest
+from oracle import check
+from sklearn import config_context
+from sklearn.decomposition import PCA
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_absolute_error, mean_squared_error, pairwise, r2_score
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    PolynomialFeatures,
+    StandardScaler,
+)
+
+RNG = np.random.default_rng(0)
+X, Y, y, weights = (RNG.uniform(0.1, 2, shape) for shape in ((8, 3), (5, 3), 8, 8))
+
+
+@pytest.fixture(autouse=True)
+def dispatch():
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        StandardScaler(),
+        StandardScaler(with_std=False),
+        MinMaxScaler(feature_range=(-1, 2)),
+        MinMaxScaler(clip=True),
+        MaxAbsScaler(),
+        Normalizer(),
+        Normalizer("l1"),
+        Normalizer("max"),
+        PCA(2, svd_solver="full"),
+        PCA(2, svd_solver="full", whiten=True),
+        PCA(2, svd_solver="covariance_eigh"),
+    ],
+    ids=repr,
+)
+def test_transformers(transformer):
+    check(transformer.fit_transform, X)
+
+
+@pytest.mark.parametrize("name", ["StandardScaler", "MinMaxScaler", "MaxAbsScaler"])
+def test_transformers_fitted_on_other_data_and_undone(name):
+    def function(x, other):
+        scaler = globals()[name]().fit(x)
+        return scaler.transform(other), scaler.inverse_transform(other)
+
+    check(function, X, Y)
+
+
+def test_pca_undone():
+    def function(x):
+        pca = PCA(2, svd_solver="full").fit(x)
+        return pca.inverse_transform(pca.transform(x)), pca.explained_variance_
+
+    check(function, X)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "additive_chi2_kernel",
+        "chi2_kernel",
+        "cosine_distances",
+        "cosine_similarity",
+        "euclidean_distances",
+        "laplacian_kernel",
+        "linear_kernel",
+        "manhattan_distances",
+        "polynomial_kernel",
+        "rbf_kernel",
+        "sigmoid_kernel",
+    ],
+)
+def test_pairwise(name):
+    check(getattr(pairwise, name), X, Y)
+
+
+@pytest.mark.parametrize("name", ["euclidean", "cosine", "manhattan"])
+def test_paired(name):
+    check(getattr(pairwise, f"paired_{name}_distances"), X[:5], Y)
+
+
+def test_distance_of_a_point_to_itself_has_a_finite_gradient():
+    import gpugrad
+
+    x = gpugrad.tensor(X, requires_grad=True)
+    pairwise.euclidean_distances(x).sum().backward()
+    assert gpugrad.all(gpugrad.isfinite(x.grad))
+
+
+def test_ridge():
+    def function(x, y):
+        model = Ridge(alpha=0.5, solver="svd").fit(x, y)
+        return model.coef_, model.predict(x)
+
+    check(function, X, y)
+
+
+@pytest.mark.parametrize("metric", [mean_squared_error, mean_absolute_error, r2_score])
+def test_regression_metrics_are_numbers(metric):
+    # They return Python floats, so they must refuse to lose the gradient.
+    import gpugrad
+
+    with pytest.raises(Exception, match="requires grad"):
+        metric(gpugrad.tensor(y, requires_grad=True), gpugrad.tensor(weights))
