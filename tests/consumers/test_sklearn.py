@@ -6,17 +6,18 @@ from oracle import check
 from sklearn import config_context
 from sklearn.decomposition import PCA
 from sklearn.linear_model import Ridge
-from sklearn.metrics import mean_absolute_error, mean_squared_error, pairwise, r2_score
+from sklearn.metrics import pairwise
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
-    PolynomialFeatures,
     StandardScaler,
 )
 
+import gpugrad
+
 RNG = np.random.default_rng(0)
-X, Y, y, weights = (RNG.uniform(0.1, 2, shape) for shape in ((8, 3), (5, 3), 8, 8))
+X, Y, y = (RNG.uniform(0.1, 2, shape) for shape in ((8, 3), (5, 3), 8))
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +90,6 @@ def test_paired(name):
 
 
 def test_distance_of_a_point_to_itself_has_a_finite_gradient():
-    import gpugrad
-
     x = gpugrad.tensor(X, requires_grad=True)
     pairwise.euclidean_distances(x).sum().backward()
     assert gpugrad.all(gpugrad.isfinite(x.grad))
@@ -102,12 +101,3 @@ def test_ridge():
         return model.coef_, model.predict(x)
 
     check(function, X, y)
-
-
-@pytest.mark.parametrize("metric", [mean_squared_error, mean_absolute_error, r2_score])
-def test_regression_metrics_are_numbers(metric):
-    # They return Python floats, so they must refuse to lose the gradient.
-    import gpugrad
-
-    with pytest.raises(Exception, match="requires grad"):
-        metric(gpugrad.tensor(y, requires_grad=True), gpugrad.tensor(weights))
