@@ -36,9 +36,9 @@ CASES = {
     "at multiply": (lambda x: xpx.at(x)[::2].multiply(3.0, copy=True), x),
     "at divide": (lambda x, y: xpx.at(x)[1].divide(y[0], copy=True), x, positive),
     "at power": (lambda x: xpx.at(x)[1].power(2, copy=True), x),
-    "at min": (lambda x: xpx.at(x)[:3].min(0.1, copy=True), x),
+    "at min": (lambda x: xpx.at(x)[:3].min(0.125, copy=True), x),
     "at set, in a result": (lambda x: xpx.at(x * x)[1:3].set(x[:2]), x),
-    "at max": (lambda x: xpx.at(x)[:3].max(0.1, copy=True), x),
+    "at max": (lambda x: xpx.at(x)[:3].max(0.125, copy=True), x),
 }
 
 
