@@ -91,6 +91,7 @@ if _TYPE_CHECKING:
     from .ops.neural import *
     from .ops.products import *
     from .ops.reductions import *
+    from .ops.transcendental import *
 else:
     # Every op is exported by being defined.
     globals().update(_exports())

@@ -6,11 +6,11 @@ from typing import Any
 from ..arguments import is_floating
 from ..autograd.call import wrap
 from ..backends import backend_of, namespace_of
-from ..ops.elementwise import tanh
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
 from ..ops.reductions import sum as _sum
+from ..ops.transcendental import tanh
 from ..random import Generator
 from ..tensor import Tensor
 from .init import draw

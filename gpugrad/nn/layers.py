@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 from ..arguments import whole
-from ..ops.elementwise import tanh
 from ..ops.neural import linear, relu, sigmoid
+from ..ops.transcendental import tanh
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from . import functional

@@ -1,5 +1,13 @@
 """The ops, by topic. Each is one definition: a forward and its VJPs."""
 
-from . import elementwise, indexing, manipulation, neural, products, reductions
+from . import elementwise, indexing, manipulation, neural, products, reductions, transcendental
 
-__all__ = ["elementwise", "indexing", "manipulation", "neural", "products", "reductions"]
+__all__ = [
+    "elementwise",
+    "indexing",
+    "manipulation",
+    "neural",
+    "products",
+    "reductions",
+    "transcendental",
+]

@@ -1,12 +1,20 @@
-"""Elementwise ops: arithmetic, comparisons, exponentials, trigonometry, choices.
+"""Elementwise ops: arithmetic, rounding, complex numbers, choices, comparisons, logic and bits.
 
 Operands broadcast against each other. Python scalars are weak: they take the
 dtype of the array beside them. Integers take the floating dtype beside them.
+Real and complex numbers are taken alike, except by what orders or rounds them.
 """
 
+import cmath
 import math
 
 from ..autograd.operation import elementwise, op
+
+
+def _zero(xp, g):
+    """The rule of a function that is constant between its jumps."""
+    return xp.zeros_like(g)
+
 
 # Arithmetic
 
@@ -65,10 +73,7 @@ def floor_divide(xp, x1, x2):
     return xp.floor_divide(x1, x2)
 
 
-floor_divide.vjp(
-    x1=lambda xp, g: xp.zeros_like(g),
-    x2=lambda xp, g: xp.zeros_like(g),
-)
+floor_divide.vjp(x1=_zero, x2=_zero)
 
 
 @elementwise
@@ -88,14 +93,14 @@ def pow(xp, x1, x2):
     """Elementwise power ``x1 ** x2``.
 
     As in PyTorch, the gradient to the base is 0 where the exponent is 0, that to
-    the exponent is 0 where the base is 0 and the exponent at least 0, and nan
-    where the base is negative.
+    the exponent is 0 where the base is 0 and the exponent's real part at least 0, and
+    nan where a real result has a negative base.
     """
     return x1**x2  # NumPy's operator squares faster than its function
 
 
 def _pow_base(xp, g, x1, x2):
-    if isinstance(x2, (int, float)):  # decided by the program, not by array values
+    if isinstance(x2, (int, float, complex)):  # decided by the program, not by array values
         if x2 == 0:
             return xp.zeros_like(g)
         return g * (x2 * x1) if x2 == 2 else g * (x2 * x1 ** (x2 - 1))
@@ -104,15 +109,62 @@ def _pow_base(xp, g, x1, x2):
 
 
 def _pow_exponent(xp, g, x1, x2, out):
-    if not isinstance(x1, (int, float)):
-        flat = (x1 == 0) & (x2 >= 0)
-        return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, x1)))
+    is_complex = xp.isdtype(out.dtype, "complex floating")
+    flat_at_0 = (xp.real(x2) if xp.isdtype(x2.dtype, "complex floating") else x2) >= 0
+    if not isinstance(x1, (int, float, complex)):
+        flat = (x1 == 0) & flat_at_0
+        base = xp.astype(x1, out.dtype) if is_complex else x1
+        return g * xp.where(flat, 0.0, out * xp.log(xp.where(flat, 1.0, base)))
     if x1 == 0:
-        return g * xp.where(x2 >= 0, 0.0, -math.inf * xp.ones_like(x2))
+        return g * xp.where(flat_at_0, 0.0, xp.full_like(out, -math.inf))
+    if is_complex:
+        return g * out * cmath.log(x1)
     return g * out * (math.log(x1) if x1 > 0 else math.nan)
 
 
 pow.vjp(x1=_pow_base, x2=_pow_exponent)
+
+
+@elementwise
+def square(xp, x):
+    """Elementwise square ``x * x``."""
+    return xp.square(x)
+
+
+square.vjp(x=lambda xp, g, x: g * (2 * x))
+
+
+@elementwise
+def sqrt(xp, x):
+    """Elementwise square root; its gradient at 0 is infinite."""
+    return xp.sqrt(x)
+
+
+sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
+
+
+@elementwise
+def reciprocal(xp, x):
+    """Elementwise ``1 / x``; infinite at 0, as is its gradient."""
+    return 1 / x  # of integers the function gives integers
+
+
+reciprocal.vjp(x=lambda xp, g, out: -g * (out * out))
+
+
+@elementwise
+def hypot(xp, x1, x2):
+    """Elementwise ``sqrt(x1**2 + x2**2)`` of real numbers, without overflow.
+
+    The gradient where both are 0 is 0, as that of `abs` is.
+    """
+    return xp.hypot(x1, x2)
+
+
+hypot.vjp(
+    x1=lambda xp, g, x1, out: g * xp.where(out != 0, x1 / out, 0.0),
+    x2=lambda xp, g, x2, out: g * xp.where(out != 0, x2 / out, 0.0),
+)
 
 
 @elementwise
@@ -144,11 +196,92 @@ abs.vjp(x=lambda xp, g, x: g * xp.conj(xp.sign(x)))
 
 @elementwise
 def sign(xp, x):
-    """Elementwise sign: -1, 0 or 1. Its gradient is 0 everywhere."""
+    """Elementwise sign: -1, 0 or 1, of which the gradient is 0; ``x / abs(x)`` of complex numbers.
+
+    The gradient at a complex 0 is 0.
+    """
     return xp.sign(x)
 
 
-sign.vjp(x=lambda xp, g: xp.zeros_like(g))
+def _sign_vjp(xp, g, x, out):
+    if not xp.isdtype(out.dtype, "complex floating"):
+        return xp.zeros_like(g)
+    # Only what turns x turns its sign.
+    size = xp.abs(x)
+    turning = g - xp.conj(out) * xp.real(g * out)
+    return xp.where(size != 0, turning / size, 0.0)
+
+
+sign.vjp(x=_sign_vjp)
+
+
+@elementwise
+def copysign(xp, x1, x2):
+    """Elementwise ``abs(x1)`` with the sign of ``x2``, that of a zero included; real numbers.
+
+    The gradient to ``x1`` where it is 0 is 0; that to ``x2`` is 0 everywhere.
+    """
+    return xp.copysign(x1, x2)
+
+
+copysign.vjp(
+    x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
+    x2=_zero,
+)
+
+
+@elementwise
+def nextafter(xp, x1, x2):
+    """Elementwise the next number of the dtype after ``x1`` towards ``x2``.
+
+    Its gradients are 0 everywhere.
+    """
+    return xp.nextafter(x1, x2)
+
+
+nextafter.vjp(x1=_zero, x2=_zero)
+
+
+# Rounding: integers stay as they are; the gradient is 0 everywhere
+
+
+@elementwise
+def ceil(xp, x):
+    """Elementwise the least integer that is at least ``x``, in the dtype of ``x``."""
+    return xp.ceil(x)
+
+
+ceil.vjp(x=_zero)
+
+
+@elementwise
+def floor(xp, x):
+    """Elementwise the greatest integer that is at most ``x``, in the dtype of ``x``."""
+    return xp.floor(x)
+
+
+floor.vjp(x=_zero)
+
+
+@elementwise
+def trunc(xp, x):
+    """Elementwise the integer next to ``x`` on the side of 0, in the dtype of ``x``."""
+    return xp.trunc(x)
+
+
+trunc.vjp(x=_zero)
+
+
+@elementwise
+def round(xp, x):
+    """Elementwise the nearest integer, in the dtype of ``x``; of two the even one.
+
+    Of complex numbers the real and the imaginary part are rounded.
+    """
+    return xp.round(x)
+
+
+round.vjp(x=_zero)
 
 
 # Complex numbers
@@ -195,63 +328,6 @@ unpoison.vjp(
     c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
     g=lambda xp, cotangent: None,
 )
-
-
-# Exponentials and trigonometry
-
-
-@elementwise
-def exp(xp, x):
-    """Elementwise exponential."""
-    return xp.exp(x)
-
-
-exp.vjp(x=lambda xp, g, out: g * out)
-
-
-@elementwise
-def log(xp, x):
-    """Elementwise natural logarithm; -inf at 0, nan below."""
-    return xp.log(x)
-
-
-log.vjp(x=lambda xp, g, x: g / x)
-
-
-@elementwise
-def sqrt(xp, x):
-    """Elementwise square root; its gradient at 0 is infinite."""
-    return xp.sqrt(x)
-
-
-sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
-
-
-@elementwise
-def sin(xp, x):
-    """Elementwise sine; radians."""
-    return xp.sin(x)
-
-
-sin.vjp(x=lambda xp, g, x: g * xp.cos(x))
-
-
-@elementwise
-def cos(xp, x):
-    """Elementwise cosine; radians."""
-    return xp.cos(x)
-
-
-cos.vjp(x=lambda xp, g, x: -g * xp.sin(x))
-
-
-@elementwise
-def tanh(xp, x):
-    """Elementwise hyperbolic tangent."""
-    return xp.tanh(x)
-
-
-tanh.vjp(x=lambda xp, g, out: g * (1 - out * out))
 
 
 # Choices
@@ -323,9 +399,9 @@ def where(xp, condition, x1, x2):
     """
     if condition.dtype != xp.bool:
         raise TypeError("condition must be bool; compare it with something, as in x != 0")
-    if isinstance(x1, (int, float)) and isinstance(x2, (int, float)):
-        kinds = {type(x1), type(x2)}
-        dtype = xp.float32 if float in kinds else xp.int64 if int in kinds else xp.bool
+    if isinstance(x1, (int, float, complex)) and isinstance(x2, (int, float, complex)):
+        widest = next(k for k in (complex, float, int, bool) if k in (type(x1), type(x2)))
+        dtype = {complex: xp.complex64, float: xp.float32, int: xp.int64, bool: xp.bool}[widest]
         x1 = xp.full_like(condition, x1, dtype=dtype)
     return xp.where(condition, x1, x2)
 
@@ -336,13 +412,7 @@ where.vjp(
 )
 
 
-# Comparisons and logic: bool results, which carry no gradient
-
-
-def _require_bools(xp, *operands):
-    # Of integers, `&` would else not be the bitwise operation that it is elsewhere.
-    if not all(x.dtype == xp.bool if hasattr(x, "dtype") else x is bool(x) for x in operands):
-        raise TypeError("the operands must be bools; compare them with something, as in x != 0")
+# Comparisons: bools, which carry no gradient
 
 
 @elementwise(differentiable=False)
@@ -382,33 +452,97 @@ def greater_equal(xp, x1, x2):
 
 
 @elementwise(differentiable=False)
-def logical_and(xp, x1, x2):
-    """Elementwise and of bools; ``&`` on bool tensors."""
-    _require_bools(xp, x1, x2)
-    return xp.logical_and(x1, x2)
-
-
-@elementwise(differentiable=False)
-def logical_or(xp, x1, x2):
-    """Elementwise or of bools; ``|`` on bool tensors."""
-    _require_bools(xp, x1, x2)
-    return xp.logical_or(x1, x2)
-
-
-@elementwise(differentiable=False)
-def logical_not(xp, x):
-    """Elementwise not of bools; ``~`` on bool tensors."""
-    _require_bools(xp, x)
-    return xp.logical_not(x)
-
-
-@elementwise(differentiable=False)
 def isnan(xp, x):
-    """Elementwise test for nan."""
+    """Elementwise test for nan, of complex numbers in either part."""
     return xp.isnan(x)
+
+
+@elementwise(differentiable=False)
+def isinf(xp, x):
+    """Elementwise test for infinity of either sign, of complex numbers in either part."""
+    return xp.isinf(x)
 
 
 @elementwise(differentiable=False)
 def isfinite(xp, x):
     """Elementwise test for neither infinite nor nan."""
     return xp.isfinite(x)
+
+
+@elementwise(differentiable=False)
+def signbit(xp, x):
+    """Elementwise test for the sign bit, which -0.0 has too; real numbers."""
+    return xp.signbit(x)
+
+
+# Logic and bits
+
+
+def _require_bools(xp, *operands):
+    # What is true of other numbers the standard leaves open, and a program should say.
+    if not all(x.dtype == xp.bool if hasattr(x, "dtype") else x is bool(x) for x in operands):
+        raise TypeError("the operands must be bools; compare them with something, as in x != 0")
+
+
+@elementwise(differentiable=False)
+def logical_and(xp, x1, x2):
+    """Elementwise and of bools."""
+    _require_bools(xp, x1, x2)
+    return xp.logical_and(x1, x2)
+
+
+@elementwise(differentiable=False)
+def logical_or(xp, x1, x2):
+    """Elementwise or of bools."""
+    _require_bools(xp, x1, x2)
+    return xp.logical_or(x1, x2)
+
+
+@elementwise(differentiable=False)
+def logical_xor(xp, x1, x2):
+    """Elementwise exclusive or of bools."""
+    _require_bools(xp, x1, x2)
+    return xp.logical_xor(x1, x2)
+
+
+@elementwise(differentiable=False)
+def logical_not(xp, x):
+    """Elementwise not of bools."""
+    _require_bools(xp, x)
+    return xp.logical_not(x)
+
+
+@elementwise(differentiable=False)
+def bitwise_and(xp, x1, x2):
+    """Elementwise ``x1 & x2`` of integers or bools."""
+    return xp.bitwise_and(x1, x2)
+
+
+@elementwise(differentiable=False)
+def bitwise_or(xp, x1, x2):
+    """Elementwise ``x1 | x2`` of integers or bools."""
+    return xp.bitwise_or(x1, x2)
+
+
+@elementwise(differentiable=False)
+def bitwise_xor(xp, x1, x2):
+    """Elementwise ``x1 ^ x2`` of integers or bools."""
+    return xp.bitwise_xor(x1, x2)
+
+
+@elementwise(differentiable=False)
+def bitwise_invert(xp, x):
+    """Elementwise ``~x`` of integers or bools."""
+    return xp.bitwise_invert(x)
+
+
+@elementwise(differentiable=False)
+def bitwise_left_shift(xp, x1, x2):
+    """Elementwise ``x1 << x2`` of integers; ``x2`` is at least 0."""
+    return xp.bitwise_left_shift(x1, x2)
+
+
+@elementwise(differentiable=False)
+def bitwise_right_shift(xp, x1, x2):
+    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` is at least 0."""
+    return xp.bitwise_right_shift(x1, x2)

@@ -6,7 +6,7 @@ from ..autograd.mode import is_grad_enabled
 from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
 from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
-from . import elementwise, manipulation, neural, products, reductions
+from . import elementwise, manipulation, neural, products, reductions, transcendental
 from .indexing import getitem, setitem
 
 OPERATORS = {
@@ -34,7 +34,8 @@ DIRECT = {
 }
 
 METHODS = [
-    *(getattr(elementwise, name) for name in "abs clip cos exp log pow sign sin sqrt tanh".split()),
+    *(getattr(elementwise, name) for name in "abs clip pow sign sqrt".split()),
+    *(getattr(transcendental, name) for name in "cos exp log sin tanh".split()),
     *(getattr(reductions, name) for name in "all any argmax argmin logsumexp".split()),
     *(getattr(reductions, name) for name in "max mean min sum var".split()),
     *(getattr(neural, name) for name in "log_softmax relu sigmoid softmax".split()),
