@@ -25,6 +25,15 @@ int8, int16, int32, int64 = map(np.dtype, ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(np.dtype, ("uint8", "uint16", "uint32", "uint64"))
 
 
+def _imported(name):
+    value = getattr(np, name)
+    setattr(xp, name, value)
+    return value
+
+
+xp.__getattr__ = _imported  # numpy.fft, which NumPy too imports when first used
+
+
 def _extend(function):
     setattr(xp, function.__name__.strip("_"), function)
     return function
