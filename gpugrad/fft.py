@@ -1,11 +1,48 @@
 """Discrete Fourier transforms."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from .arguments import whole as _whole
 from .autograd.operation import exports as _exports
+from .backends.numpy import float32 as _float32
+from .creation import arange as _arange
 from .ops import fft as _ops
+from .tensor import Tensor as _Tensor
 
 if TYPE_CHECKING:
     from .ops.fft import *
 else:
     globals().update(_exports("fft"))
+
+
+def fftfreq(
+    n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
+) -> _Tensor:
+    """The frequencies of `fft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
+
+    >>> fftfreq(5, d=0.1)
+    tensor([ 0.,  2.,  4., -4., -2.])
+    """
+    count = _whole("fftfreq: n", n, 1)
+    start, stop = -(count // 2), (count + 1) // 2
+    return _ops.ifftshift(_frequencies("fftfreq", start, stop, count * d, dtype, device))
+
+
+def rfftfreq(
+    n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
+) -> _Tensor:
+    """The frequencies of `rfft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
+
+    >>> rfftfreq(5, d=0.1)
+    tensor([0., 2., 4.])
+    """
+    count = _whole("rfftfreq: n", n, 1)
+    return _frequencies("rfftfreq", 0, count // 2 + 1, count * d, dtype, device)
+
+
+def _frequencies(name, start, stop, length, dtype, device):
+    cycles = _arange(start, stop, dtype=_float32 if dtype is None else dtype, device=device)
+    frequencies = cycles / length
+    if frequencies.dtype != cycles.dtype:
+        raise ValueError(f"{name}: frequencies need a floating dtype, not {dtype}")
+    return frequencies

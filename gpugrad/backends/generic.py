@@ -11,6 +11,10 @@ from .base import Backend
 from .numpy import Random, number_dtype
 from .numpy import backend as host
 
+# Fourier transforms by what the standard lets them take.
+_OF_COMPLEX = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
+_OF_REAL = "rfft", "rfftn", "ihfft"
+
 
 class GenericBackend(Backend):
     """Made from the first array of a library that turns up; see `registry.adopt`."""
@@ -36,6 +40,12 @@ class GenericBackend(Backend):
         self.xp.one_hot = self._one_hot
         self.xp.unpoison = self._unpoison
         self.xp.conj = self._conj
+        if hasattr(standard, "fft"):
+            self.xp.fft = ModuleType(f"{self.xp.__name__}.fft")
+            names = [n for n in dir(standard.fft) if not n.startswith("__")]
+            vars(self.xp.fft).update({n: getattr(standard.fft, n) for n in names})
+            for name in _OF_COMPLEX + _OF_REAL:
+                setattr(self.xp.fft, name, self._transform(name))
 
     @classmethod
     def of(cls, array):
@@ -57,7 +67,10 @@ class GenericBackend(Backend):
         return self.xp.asarray(data, dtype=dtype, device=device, copy=copy)
 
     def to_numpy(self, array):
-        return np.asarray(array_api_compat.to_device(array, self.host_device))
+        array = array_api_compat.to_device(array, self.host_device)
+        if hasattr(array, "resolve_conj"):  # PyTorch conjugates and negates lazily
+            array = array.resolve_conj().resolve_neg()
+        return np.asarray(array)
 
     def dtype(self, dtype):
         if isinstance(dtype, (np.dtype, type, str)):
@@ -89,6 +102,20 @@ class GenericBackend(Backend):
 
     def _conj(self, x, /):
         return self.standard.conj(x) if self.is_complex(x.dtype) else x
+
+    def _transform(self, name):
+        """A Fourier transform that takes real numbers for complex ones, and float16 as float32."""
+        transform = getattr(self.standard.fft, name)
+
+        def transformed(x, /, **options):
+            xp = self.xp
+            if x.dtype == getattr(xp, "float16", None):
+                x = self._astype(x, xp.float32)
+            if name in _OF_COMPLEX and xp.isdtype(x.dtype, "real floating"):
+                x = self._astype(x, xp.result_type(x.dtype, xp.complex64))
+            return transform(x, **options)
+
+        return transformed
 
     def setitem(self, x, value, key):
         xp = self.xp

@@ -4,10 +4,10 @@ Tests and benchmarks iterate `CASES`, which has a module for each one of `gpugra
 A new op needs one `Case` there and no test of its own.
 """
 
-from . import elementwise, indexing, manipulation, neural, products, reductions
+from . import elementwise, fft, indexing, manipulation, neural, products, reductions
 from .base import Case, Sample, values
 
-TOPICS = [elementwise, reductions, products, manipulation, indexing, neural]
+TOPICS = [elementwise, reductions, products, manipulation, indexing, neural, fft]
 CASES = [case for topic in TOPICS for case in topic.CASES]
 
 __all__ = ["CASES", "Case", "Sample", "values"]

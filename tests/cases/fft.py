@@ -1,0 +1,107 @@
+"""Discrete Fourier transforms."""
+
+from itertools import product
+
+import numpy as np
+
+from .base import LAYOUTS, A, Case, S, beyond
+
+NORMS = "backward", "ortho", "forward"
+
+
+def along(*, half=False):
+    """Transforms along one axis; of half a spectrum there is no default for one element."""
+    return [
+        S(A(6)),
+        S(A(5)),
+        S(A(1), n=1) if half else S(A(1)),
+        S(A(2)),
+        S(A(1), n=4),
+        S(A(2, 3, 4), axis=1),
+        S(A(2, 3, 4), axis=-2, n=5),
+        *beyond("torch", S(A(0, 3))),
+        *(S(A(5), n=n) for n in (1, 2, 3, 4, 7, 8, 9, 12)),
+        *(S(A(2, 4), n=n, axis=0, norm=norm) for n, norm in product((None, 1, 3, 4), NORMS)),
+        *(S(A(2, 4, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def along_several():
+    return [
+        S(A(2, 3)),
+        S(A(5)),
+        S(A(3, 2, 4), axes=(0, 2)),
+        S(A(3, 2, 4), axes=(-1, 1)),
+        S(A(3, 2, 4), axes=[1]),
+        S(A(3, 2, 4), s=(4, 3), axes=(0, 1)),
+        S(A(3, 2, 4), s=(2, 5), axes=(2, 0)),
+        S(A(3, 4), s=[-1, 3], axes=[1, 0]),
+        S(A(3, 4), s=(2, 6), axes=(0, -1)),
+        S(A(3, 4), s=(1, 1), axes=(0, 1)),
+        *(S(A(3, 4), norm=norm) for norm in NORMS),
+        *(S(A(3, 4), s=(4, 3), axes=(0, 1), norm=norm) for norm in NORMS),
+        *beyond("torch", S(A(0, 2, 3), axes=(1, 2))),
+        *(S(A(2, 4, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def shifts():
+    return [
+        S(A(6)),
+        S(A(5)),
+        S(A(1)),
+        S(A(2, 3)),
+        S(A(2, 3, 4), axes=1),
+        S(A(2, 3, 4), axes=-1),
+        S(A(2, 3, 5), axes=(0, 2)),
+        S(A(0, 3)),
+        *(S(A(3, 4, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def one(name, *, complex=True, half=False):
+    def reference(x, *, n=None, axis=-1, norm="backward"):
+        return getattr(np.fft, name)(x, n, axis, norm)
+
+    def torch(torch, x, *, n=None, axis=-1, norm="backward"):
+        return getattr(torch.fft, name)(x, n, axis, norm)
+
+    return Case(f"fft.{name}", along(half=half), reference, torch, complex=complex)
+
+
+def several(name, *, complex=True):
+    def reference(x, *, s=None, axes=None, norm="backward"):
+        return getattr(np.fft, name)(x, s, axes, norm)
+
+    def torch(torch, x, *, s=None, axes=None, norm="backward"):
+        return getattr(torch.fft, name)(x, s, axes, norm)
+
+    return Case(f"fft.{name}", along_several(), reference, torch, complex=complex)
+
+
+CASES = [
+    one("fft"),
+    one("ifft"),
+    several("fftn"),
+    several("ifftn"),
+    one("rfft", complex=False),
+    one("irfft", half=True),
+    several("rfftn", complex=False),
+    several("irfftn"),
+    one("hfft", half=True),
+    one("ihfft", complex=False),
+    Case(
+        "fft.fftshift",
+        shifts(),
+        lambda x, *, axes=None: np.fft.fftshift(x, axes),
+        lambda torch, x, *, axes=None: torch.fft.fftshift(x, axes),
+        complex=True,
+    ),
+    Case(
+        "fft.ifftshift",
+        shifts(),
+        lambda x, *, axes=None: np.fft.ifftshift(x, axes),
+        lambda torch, x, *, axes=None: torch.fft.ifftshift(x, axes),
+        complex=True,
+    ),
+]

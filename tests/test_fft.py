@@ -1,0 +1,43 @@
+"""Fourier transforms beyond the table of ops: frequencies, errors, and what is cut off."""
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad.testing import assert_close
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies(name, n):
+    expected = getattr(np.fft, name)(n, 0.3)
+    for dtype in (None, gpugrad.float32, gpugrad.float64, gpugrad.float16):
+        f = getattr(gpugrad.fft, name)(n, d=0.3, dtype=dtype)
+        assert f.dtype == (dtype or gpugrad.float32)
+        rtol = {gpugrad.float64: 1e-14, gpugrad.float16: 1e-3}.get(f.dtype, 1e-6)
+        assert_close(f, expected, rtol=rtol)
+    with pytest.raises(ValueError, match=f"^{name}: .*int64"):
+        getattr(gpugrad.fft, name)(n, dtype=gpugrad.int64)
+    with pytest.raises(ValueError, match=f"^{name}: n must be .* not 0"):
+        getattr(gpugrad.fft, name)(0)
+
+
+def test_an_axis_named_twice_is_an_error():
+    x = gpugrad.ones((2, 3))
+    for name in ("fftn", "ifftn", "rfftn", "irfftn"):
+        with pytest.raises(ValueError, match=rf"^fft.{name}: .*\(0, -2\)"):
+            getattr(gpugrad.fft, name)(x, axes=(0, -2))
+
+
+def test_lengths_without_axes_are_of_the_last_axes():
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3, 4)))
+    for name in ("fftn", "rfftn"):
+        transform = getattr(gpugrad.fft, name)
+        assert_close(transform(x, s=(2, 5)), transform(x, s=(2, 5), axes=(1, 2)))
+
+
+def test_what_is_cut_off_poisons_no_gradient():
+    x = gpugrad.tensor([1.0, 4.0, 0.0], requires_grad=True)
+    with np.errstate(invalid="ignore"):
+        gpugrad.real(gpugrad.fft.fft(gpugrad.sqrt(x), n=2)).sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0, 0.0]
