@@ -4,6 +4,10 @@ from typing import TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
 from .ops import linalg as _ops
+from .ops.products import matmul as matmul
+from .ops.products import matrix_transpose as matrix_transpose
+from .ops.products import tensordot as tensordot
+from .ops.products import vecdot as vecdot
 
 if TYPE_CHECKING:
     from .ops.linalg import *

@@ -7,6 +7,8 @@ library that speaks the array API standard is admitted when its first array come
 """
 
 from . import numpy as _numpy  # noqa: F401  registers the CPU
+from .einsum import diagonal_step
+from .einsum import parse as parse_einsum
 from .registry import (
     SCALARS,
     Shape,
@@ -17,6 +19,7 @@ from .registry import (
     cuda_device_count,
     cuda_problem,
     describe,
+    is_foreign,
     is_on,
     match_dtypes,
     namespace_of,
@@ -34,9 +37,12 @@ __all__ = [
     "cuda_device_count",
     "cuda_problem",
     "describe",
+    "diagonal_step",
+    "is_foreign",
     "is_on",
     "match_dtypes",
     "namespace_of",
     "parse_device",
+    "parse_einsum",
     "transfer",
 ]

@@ -3,9 +3,13 @@
 import re
 import sys
 from collections.abc import Sequence
-from numbers import Complex, Integral, Real
+from functools import partial
+from numbers import Complex, Integral, Number, Real
 from operator import index
 from typing import SupportsIndex
+
+from .einsum import einsum
+from .linalg import complete
 
 SCALARS = frozenset({bool, int, float, complex})
 _NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
@@ -19,6 +23,9 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 def register(backend):
     """Admit a `Backend`."""
     backend.xp.to_device = transfer
+    backend.xp.einsum = partial(einsum, backend.xp)
+    complete(backend)
+    backend.xp.add_along_axis = backend.add_along_axis
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp
         backend_of[kind] = backend
@@ -37,6 +44,8 @@ def adopt(x):
         return x
     if type(x) in backend_of:
         x = x.item()
+    if type(x) in SCALARS:
+        return x
     for abstract, kind in _NUMBERS:
         if isinstance(x, abstract):
             return kind(x)
@@ -58,6 +67,29 @@ def adopt(x):
     if type(x) in namespace_of:
         return x
     raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
+
+
+_ADOPTED = {"builtins", "cupy", "torch"}  # their operands are for `adopt` to take or refuse
+
+
+def is_foreign(kind, method):
+    """Whether a class that ops do not know has ``method``, such as a reflected operator.
+
+    Of a subclass of a known one: whether it has its own way with NumPy's functions,
+    as arrays with units do.
+    """
+    if kind in backend_of or issubclass(kind, Number):
+        return False
+    for known in namespace_of:
+        if issubclass(kind, known):
+            return _overrides(kind, known, "__array_ufunc__")
+    if kind.__module__.split(".")[0] in _ADOPTED or hasattr(kind, "__array_namespace__"):
+        return False
+    return _overrides(kind, object, method)
+
+
+def _overrides(kind, base, method):
+    return getattr(kind, method, None) is not getattr(base, method, None)
 
 
 def describe(x):

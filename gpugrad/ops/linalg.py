@@ -1,1 +1,643 @@
-"""Linear algebra: decompositions, solvers and norms of matrices and stacks of them."""
+"""Linear algebra: decompositions, solvers and norms of matrices and stacks of them.
+
+The rules follow Giles (2008), "Collected matrix derivative results for forward and reverse
+mode algorithmic differentiation", and, of complex matrices and of decompositions, PyTorch's
+derivations. As a rule's cotangents are the conjugates of gradients, formulas with conjugate
+transposes are used on the conjugates of the factors.
+
+What is not unique. Eigenvectors and singular vectors have a free sign, or of complex
+matrices a free phase, and the gradient is that of functions which do not depend on it: a
+dependence is not seen. Where eigenvalues, or squares of singular values, are exactly equal,
+the terms divided by their difference are left out: the gradient is finite, and right if the
+function neither depends on the choice of vectors among them nor, by way of the vectors,
+on how the equal values part. A gradient through values that are equal up to rounding is as
+large as the reciprocal of their difference.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from ..autograd.operation import op
+
+
+class EigResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EighResult(NamedTuple):
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class QRResult(NamedTuple):
+    Q: Any
+    R: Any
+
+
+class SlogdetResult(NamedTuple):
+    sign: Any
+    logabsdet: Any
+
+
+class SVDResult(NamedTuple):
+    U: Any
+    S: Any
+    Vh: Any
+
+
+def _column(xp, x):
+    return xp.reshape(x, (*x.shape, 1))
+
+
+def _row(xp, x):
+    return xp.reshape(x, (*x.shape[:-1], 1, x.shape[-1]))
+
+
+def _adjoint(xp, x):
+    """The conjugate transpose."""
+    return xp.matrix_transpose(xp.conj(x))
+
+
+def _reciprocal(xp, x):
+    """``1 / x``, but 0 where ``x`` is 0."""
+    zero = x == 0
+    return xp.where(zero, 0.0, 1 / xp.where(zero, 1.0, x))
+
+
+def _on_diagonal(xp, x, shape, offset=0):
+    """Zeros of ``shape``, a stack of matrices', with ``x`` on a diagonal of each."""
+    *stack, m, n = shape
+    length = x.shape[-1]
+    start = offset if offset >= 0 else -offset * n
+    stop = start + (length - 1) * (n + 1) + 1 if length else start
+    flat = xp.scatter_add(x, (*stack, m * n), (..., slice(start, stop, n + 1)))
+    return xp.reshape(flat, (*stack, m, n))
+
+
+def _diag(xp, x):
+    return _on_diagonal(xp, x, (*x.shape, x.shape[-1]))
+
+
+def _hermitian_of_lower(xp, x):
+    """The Hermitian matrices that agree with ``x`` below the diagonal, and its real part on it."""
+    lower = xp.tril(x) + xp.tril(x, k=-1)
+    return (lower + _adjoint(xp, lower)) / 2
+
+
+# Solvers and determinants
+
+
+@op
+def inv(xp, x, /):
+    """Inverses of square matrices. A singular one is an error."""
+    return xp.linalg.inv(x)
+
+
+def _inv_vjp(xp, g, out):
+    inverse = xp.matrix_transpose(out)
+    return -xp.matmul(inverse, xp.matmul(g, inverse))
+
+
+inv.vjp(x=_inv_vjp)
+
+
+@op
+def solve(xp, x1, x2, /):
+    """The solutions of ``x1 @ x = x2``: ``(..., m, m), (..., m, k) -> (..., m, k)``.
+
+    Leading axes broadcast; a 1-D ``x2`` is one column, and that axis is missing from the
+    result. A singular ``x1`` is an error.
+    """
+    return xp.linalg.solve(x1, x2)
+
+
+def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
+    transposed = xp.matrix_transpose(x1)
+    columns = len(x2_shape) == 1 < len(g.shape)
+    g2 = xp.linalg.solve(transposed, _column(xp, g) if columns else g)
+    if columns:
+        g2 = xp.squeeze(g2, axis=-1)
+    if not wanted[0]:
+        return None, g2
+    if len(x2_shape) == 1:
+        return -(_column(xp, g2) * _row(xp, out)), g2
+    return -xp.matmul(g2, xp.matrix_transpose(out)), g2
+
+
+solve.vjp(joint=_solve_vjp)
+
+
+@op
+def det(xp, x, /):
+    """Determinants of square matrices.
+
+    The gradient is the matrix of cofactors, `cofactor`: right for singular matrices too.
+    """
+    return xp.linalg.det(x)
+
+
+det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
+
+
+@op
+def cofactor(xp, x, /):
+    """Matrices of cofactors, ``det(x) * inv(x)^T``, of square matrices, singular ones among them.
+
+    The gradient is right for singular matrices too. Second and higher derivatives are, up to
+    3x3, right everywhere; of larger matrices they are taken through the singular value
+    decomposition, `svd`, and want distinct singular values.
+    """
+    return xp.linalg.cofactor(x)
+
+
+def _cofactor_vjp(xp, g, x):
+    n = x.shape[-1]
+    if n < 2:
+        return xp.zeros_like(x)
+    if n == 2:  # linear, and its own transpose
+        return xp.linalg.cofactor(g)
+    if n == 3:  # rows are cross products of the other rows
+        x, g = ([m[..., i, :] for i in range(3)] for m in (x, g))
+        rows = []
+        for i in range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            rows.append(xp.linalg.cross(x[j], g[k]) + xp.linalg.cross(g[j], x[k]))
+        return xp.stack(rows, axis=-2)
+    # Of a diagonal matrix the second derivative of the determinant is the sum over i != j of
+    # the product of all but s_i and s_j, times e_ii f_jj - e_ij f_ji.
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    u, vh = xp.conj(u), xp.conj(vh)
+    eps = float(xp.finfo(s.dtype).eps)
+    s = xp.maximum(s, eps * xp.maximum(s[..., :1], eps * xp.ones_like(s)))
+    all_but_two = xp.reshape(xp.prod(s, axis=-1), (*s.shape[:-1], 1, 1))
+    all_but_two = all_but_two / (_column(xp, s) * _row(xp, s))
+    all_but_two = xp.tril(all_but_two, k=-1) + xp.triu(all_but_two, k=1)
+    e = xp.matmul(xp.matrix_transpose(u), xp.matmul(g, xp.matrix_transpose(vh)))
+    on = xp.matmul(_row(xp, xp.linalg.diagonal(e)), xp.astype(all_but_two, e.dtype))
+    inner = _diag(xp, on[..., 0, :]) - all_but_two * xp.matrix_transpose(e)
+    phase = xp.conj(xp.linalg.det(xp.matmul(u, vh)))
+    phase = xp.reshape(phase, (*phase.shape, 1, 1))
+    return phase * xp.matmul(u, xp.matmul(inner, vh))
+
+
+cofactor.vjp(x=_cofactor_vjp)
+
+
+@op
+def slogdet(xp, x, /):
+    """Signs of determinants, of complex ones phases, and the logarithms of their magnitudes.
+
+    Of a singular matrix the sign is 0 and the logarithm -inf, and backward raises.
+    """
+    return SlogdetResult(*xp.linalg.slogdet(x))
+
+
+def _slogdet_vjp(xp, g, x, out):
+    g_sign, g_log = g
+    sign, _ = out
+    if sign.dtype != g_log.dtype:
+        turn = g_sign * sign
+        g_log = g_log + (turn - xp.conj(turn)) / 2
+    return xp.reshape(g_log, (*g_log.shape, 1, 1)) * xp.matrix_transpose(xp.linalg.inv(x))
+
+
+slogdet.vjp(x=_slogdet_vjp)
+
+
+def _raw(value):
+    """A static parameter that may be a Tensor as the raw array."""
+    return getattr(value, "array", value)
+
+
+@op
+def pinv(xp, x, /, *, rtol=None):
+    """Pseudo-inverses (Moore-Penrose), ``(..., m, n) -> (..., n, m)``.
+
+    Singular values of at most ``rtol`` times the largest count as 0; by default it is
+    ``max(m, n)`` times the dtype's epsilon. The gradient takes the rank as constant: where
+    it is not, near a matrix of lower rank, the pseudo-inverse is discontinuous.
+    (Golub and Pereyra 1973)
+    """
+    return xp.linalg.pinv(x, rtol=_raw(rtol))
+
+
+def _pinv_vjp(xp, g, x, out):
+    x, p = xp.conj(x), xp.conj(out)
+    p_h, g_h = _adjoint(xp, p), _adjoint(xp, g)
+    right = xp.matmul(xp.matmul(g_h, p), p_h)
+    left = xp.matmul(p_h, xp.matmul(p, g_h))
+    right = right - xp.matmul(x, xp.matmul(p, right))
+    left = left - xp.matmul(xp.matmul(left, p), x)
+    return right + left - xp.matmul(p_h, xp.matmul(g, p_h))
+
+
+pinv.vjp(x=_pinv_vjp)
+
+
+@op
+def matrix_power(xp, x, n, /):
+    """Integer powers of square matrices; negative ones of the inverses."""
+    return xp.linalg.matrix_power(x, n)
+
+
+def _matrix_power_vjp(xp, g, x, n):
+    if n == 0:
+        return xp.zeros_like(x)
+    x = xp.matrix_transpose(x)
+    if n < 0:
+        x = xp.linalg.inv(x)
+        g = -xp.matmul(x, xp.matmul(g, x))
+    # The power by repeated squaring, and alongside its derivative in the direction of g.
+    count = abs(n)
+    power = None
+    while True:
+        if count % 2:
+            if power is None:
+                power, along = x, g
+            else:
+                along = xp.matmul(along, x) + xp.matmul(power, g)
+                power = xp.matmul(power, x)
+        count //= 2
+        if not count:
+            return along
+        g = xp.matmul(x, g) + xp.matmul(g, x)
+        x = xp.matmul(x, x)
+
+
+matrix_power.vjp(x=_matrix_power_vjp)
+
+
+@op(differentiable=False)
+def matrix_rank(xp, x, /, *, rtol=None):
+    """How many singular values exceed ``rtol`` times the largest.
+
+    The default ``rtol`` is ``max(m, n)`` times the dtype's epsilon.
+    """
+    s = xp.linalg.svdvals(x)
+    rtol = _raw(rtol)
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(xp.finfo(s.dtype).eps)
+    elif hasattr(rtol, "shape"):
+        rtol = rtol[..., None]
+    return xp.sum(xp.astype(s > rtol * s[..., :1], xp.int64), axis=-1)
+
+
+# Decompositions
+
+
+@op
+def cholesky(xp, x, /, *, upper=False):
+    """Triangular L of positive definite matrices ``L @ L^H``, or U of ``U^H @ U`` if ``upper``.
+
+    The matrices are taken to be Hermitian, and so is the gradient. One that is not positive
+    definite is an error. (Murray 2016, "Differentiation of the Cholesky decomposition")
+    """
+    return xp.linalg.cholesky(x, upper=upper)
+
+
+def _cholesky_vjp(xp, g, out, upper):
+    if upper:
+        out, g = _adjoint(xp, out), _adjoint(xp, g)
+    inverse = xp.linalg.inv(out)
+    inner = _hermitian_of_lower(xp, xp.matmul(xp.matrix_transpose(out), g)) / 2
+    return xp.matmul(xp.matrix_transpose(inverse), xp.matmul(inner, xp.conj(inverse)))
+
+
+cholesky.vjp(x=_cholesky_vjp)
+
+
+def _inside(xp, q, g, k):
+    """The first k columns of a unitary matrix, and the cotangent due to them alone.
+
+    The other columns turn as the first do, whatever basis of what is left they are.
+    """
+    rest, g_rest = q[..., k:], g[..., k:]
+    q, g = q[..., :k], g[..., :k]
+    return q, g - xp.matmul(rest, xp.matmul(_adjoint(xp, g_rest), q))
+
+
+@op
+def qr(xp, x, /, *, mode="reduced"):
+    """Unitary Q and upper triangular R of ``x = Q @ R``, for ``x`` (..., m, n) of any shape.
+
+    mode: ``"reduced"`` for Q (..., m, k) and R (..., k, n), where k = min(m, n), or
+        ``"complete"`` for Q (..., m, m) and R (..., m, n).
+
+    The first k columns of ``x`` must be linearly independent, else backward raises. Columns
+    of Q beyond the n-th are any basis of what is left. (Roberts and Roberts 2020, "QR and LQ
+    decomposition matrix backpropagation algorithms")
+    """
+    if mode not in ("reduced", "complete"):
+        raise ValueError(f"mode must be 'reduced' or 'complete', not {mode!r}")
+    return QRResult(*xp.linalg.qr(x, mode=mode))
+
+
+def _qr_vjp(xp, g, out):
+    g_q, g_r = g
+    q, r = map(xp.conj, out)
+    n = r.shape[-1]
+    k = min(q.shape[-2], n)
+    if q.shape[-1] > k:
+        q, g_q = _inside(xp, q, g_q, k)
+        r, g_r = r[..., :k, :], g_r[..., :k, :]
+    if n > k:  # x = Q [R1, R2], and Q is the left part's
+        r_rest, g_rest = r[..., k:], g_r[..., k:]
+        r, g_r = r[..., :k], g_r[..., :k]
+        g_q = g_q + xp.matmul(xp.matmul(q, r_rest), _adjoint(xp, g_rest))
+    inner = xp.matmul(r, _adjoint(xp, g_r)) - xp.matmul(_adjoint(xp, g_q), q)
+    c = g_q + xp.matmul(q, _hermitian_of_lower(xp, inner))
+    c = xp.matmul(c, _adjoint(xp, xp.linalg.inv(r)))
+    return xp.concat([c, xp.matmul(q, g_rest)], axis=-1) if n > k else c
+
+
+qr.vjp(x=_qr_vjp)
+
+
+@op
+def eigh(xp, x, /):
+    """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of Hermitian
+    or real symmetric matrices.
+
+    The matrices are taken to be Hermitian, and so is the gradient. Gradients through
+    eigenvectors want functions that do not depend on their signs or phases; where
+    eigenvalues are equal, see `gpugrad.ops.linalg`.
+    """
+    return EighResult(*xp.linalg.eigh(x))
+
+
+def _eigh_vjp(xp, g, out):
+    g_values, g_vectors = g
+    values, v = out
+    v = xp.conj(v)
+    v_h = _adjoint(xp, v)
+    inner = xp.matmul(v_h, g_vectors)
+    gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values)) / 2
+    inner = (inner - _adjoint(xp, inner)) * gaps + _diag(xp, g_values)
+    return xp.matmul(v, xp.matmul(inner, v_h))
+
+
+eigh.vjp(x=_eigh_vjp)
+
+
+@op
+def eigvalsh(xp, x, /):
+    """Eigenvalues (..., n), ascending, of Hermitian or real symmetric matrices.
+
+    The matrices are taken to be Hermitian, and so is the gradient. Where eigenvalues are
+    equal, it is right of functions that are symmetric in them.
+    """
+    return xp.linalg.eigvalsh(x)
+
+
+def _eigvalsh_vjp(xp, g, x):
+    _, v = xp.linalg.eigh(x)
+    v = xp.conj(v)
+    return xp.matmul(v * _row(xp, g), _adjoint(xp, v))
+
+
+eigvalsh.vjp(x=_eigvalsh_vjp)
+
+
+@op
+def eig(xp, x, /):
+    """Eigenvalues (..., n) and eigenvectors (..., n, n), columns of length 1; both are complex.
+
+    Their order is the array library's. Gradients through eigenvectors want functions that do
+    not depend on their phases; where eigenvalues are equal, see `gpugrad.ops.linalg`. A
+    matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
+    """
+    return EigResult(*xp.linalg.eig(x))
+
+
+def _eig_vjp(xp, g, out):
+    g_values, g_vectors = g
+    values, v = out
+    v_h = xp.matrix_transpose(v)  # the adjoint of v's conjugate
+    inner = xp.matmul(v_h, g_vectors)
+    length = _row(xp, xp.real(xp.linalg.diagonal(inner)))
+    inner = inner - xp.matmul(v_h, xp.conj(v)) * length
+    gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values))
+    inner = inner * gaps + _diag(xp, g_values)
+    return xp.linalg.solve(v_h, xp.matmul(inner, v_h))
+
+
+eig.vjp(x=_eig_vjp)
+
+
+@op
+def eigvals(xp, x, /):
+    """Eigenvalues (..., n), complex, in the array library's order.
+
+    A matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
+    """
+    return xp.linalg.eigvals(x)
+
+
+def _eigvals_vjp(xp, g, x):
+    _, v = xp.linalg.eig(x)
+    v_h = xp.matrix_transpose(v)
+    return xp.linalg.solve(v_h, _column(xp, g) * v_h)
+
+
+eigvals.vjp(x=_eigvals_vjp)
+
+
+@op
+def svd(xp, x, /, *, full_matrices=True):
+    """Singular value decomposition ``x = U @ diag(S) @ Vh``, S descending.
+
+    For ``x`` (..., m, n) U is (..., m, m), S (..., k) with k = min(m, n) and Vh (..., n, n);
+    without ``full_matrices`` only the first k columns of U and rows of Vh are there. Those
+    beyond are any basis of what is left.
+
+    Gradients through U and Vh want functions that do not depend on the sign or phase that a
+    column of U and its row of Vh have in common; where singular values are equal, see
+    `gpugrad.ops.linalg`. Terms divided by a singular value of exactly 0 are left out.
+    """
+    return SVDResult(*xp.linalg.svd(x, full_matrices=full_matrices))
+
+
+def _svd_vjp(xp, g, out):
+    g_u, g_s, g_vh = g
+    u, s, vh = out
+    u, vh = xp.conj(u), xp.conj(vh)
+    v, g_v = _adjoint(xp, vh), _adjoint(xp, g_vh)
+    m, n, k = u.shape[-2], v.shape[-2], s.shape[-1]
+    if u.shape[-1] > k:
+        u, g_u = _inside(xp, u, g_u, k)
+    if v.shape[-1] > k:
+        v, g_v = _inside(xp, v, g_v, k)
+        vh = _adjoint(xp, v)
+    u_h = _adjoint(xp, u)
+    row, column = _row(xp, s), _column(xp, s)
+    inverse = _reciprocal(xp, s)
+    gaps = _reciprocal(xp, (row - column) * (row + column))
+    left, right = xp.matmul(u_h, g_u), xp.matmul(vh, g_v)
+    skew_left, skew_right = left - _adjoint(xp, left), right - _adjoint(xp, right)
+    on = g_s
+    if u.dtype != s.dtype:  # phases turn against each other
+        on = on + xp.linalg.diagonal(skew_left - skew_right) * (inverse / 4)
+    inner = skew_left * (gaps * row) + skew_right * (column * gaps) + _diag(xp, on)
+    c = xp.matmul(u, inner)
+    if m > k:
+        c = c + (g_u - xp.matmul(u, left)) * _row(xp, inverse)
+    c = xp.matmul(c, vh)
+    if n > k:
+        rest = _adjoint(xp, g_v - xp.matmul(v, right))
+        c = c + xp.matmul(u * _row(xp, inverse), rest)
+    return c
+
+
+svd.vjp(x=_svd_vjp)
+
+
+@op
+def svdvals(xp, x, /):
+    """Singular values (..., min(m, n)), descending.
+
+    The gradient is that of distinct positive ones; where some are equal, it is right of
+    functions that are symmetric in them, and at 0 it is one of many, as those of a norm are.
+    """
+    return xp.linalg.svdvals(x)
+
+
+def _through_svd(xp, x, weights):
+    """The cotangent of ``x`` where those of its singular values, given these, are ``weights``."""
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    return xp.matmul(xp.conj(u) * _row(xp, weights(s)), xp.conj(vh))
+
+
+svdvals.vjp(x=lambda xp, g, x: _through_svd(xp, x, lambda s: g))
+
+
+# Norms
+
+
+def _kept(shape, axis):
+    """The shape of a reduction that keeps its axes, as ones."""
+    if axis is None:
+        return (1,) * len(shape)
+    axes = [a % len(shape) for a in (axis if isinstance(axis, tuple) else (axis,))]
+    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
+
+
+def _extreme(xp, x, axis, largest):
+    """Along an axis 1 at the largest elements, or the smallest, shared evenly among ties; or 0."""
+    top = (xp.max if largest else xp.min)(x, axis=axis, keepdims=True)
+    hit = xp.astype(x == top, x.dtype)
+    return hit / xp.sum(hit, axis=axis, keepdims=True)
+
+
+@op(discards=True)
+def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
+    """Norms of vectors along ``axis``, None for all, an int or a tuple: of any order.
+
+    ``sum(abs(x) ** ord) ** (1 / ord)``; of order 0 the number of elements that are not 0,
+    which has no slope; of inf and -inf the largest and the smallest magnitude, a tie of which
+    shares its gradient evenly. Elements of exactly 0 have gradient 0.
+    """
+    return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+
+
+def _vector_norm_vjp(xp, g, x, out, axis, ord):
+    if ord == 0:
+        return xp.zeros_like(x)
+    kept = _kept(x.shape, axis)
+    g, out = xp.reshape(g, kept), xp.reshape(out, kept)
+    if ord == 2:
+        return g * _reciprocal(xp, out) * xp.conj(x)
+    direction = g * xp.conj(xp.sign(x))
+    if ord == 1:
+        return direction
+    size = xp.abs(x)
+    if math.isinf(ord):
+        return direction * _extreme(xp, size, axis, ord > 0)
+    ratio = size * _reciprocal(xp, out)
+    zero = ratio == 0
+    return direction * xp.where(zero, 0.0, xp.where(zero, 1.0, ratio) ** (ord - 1))
+
+
+vector_norm.vjp(x=_vector_norm_vjp)
+
+
+@op(discards=True)
+def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
+    """Norms of matrices (..., m, n).
+
+    ord: ``"fro"`` (or None) for the root of the sum of squares, ``"nuc"`` for the sum of
+        singular values, 2 and -2 for the largest and the smallest of them, 1 and -1 for the
+        largest and the smallest sum of a column's magnitudes, inf and -inf for rows.
+
+    Ties share the gradient evenly; elements, or singular values, of exactly 0 have gradient 0.
+    """
+    return xp.linalg.matrix_norm(x, keepdims=keepdims, ord="fro" if ord is None else ord)
+
+
+def _matrix_norm_vjp(xp, g, x, out, ord):
+    g = xp.reshape(g, (*x.shape[:-2], 1, 1))
+    if ord in ("fro", None):
+        return g * _reciprocal(xp, xp.reshape(out, g.shape)) * xp.conj(x)
+    if ord == "nuc":
+        return g * _through_svd(xp, x, xp.sign)
+    if abs(ord) == 2:
+        share = lambda s: xp.sign(s) * _extreme(xp, s, -1, ord > 0)  # noqa: E731
+        return g * _through_svd(xp, x, share)
+    along, across = (-1, -2) if math.isinf(ord) else (-2, -1)
+    sums = xp.sum(xp.abs(x), axis=along, keepdims=True)
+    return g * _extreme(xp, sums, across, ord > 0) * xp.conj(xp.sign(x))
+
+
+matrix_norm.vjp(x=_matrix_norm_vjp)
+
+
+# Products and diagonals
+
+
+@op
+def cross(xp, x1, x2, /, *, axis=-1):
+    """Cross products of vectors of length 3 along ``axis``; other axes broadcast."""
+    return xp.linalg.cross(x1, x2, axis=axis)
+
+
+cross.vjp(
+    x1=lambda xp, g, x2, axis: xp.linalg.cross(x2, g, axis=axis),
+    x2=lambda xp, g, x1, axis: xp.linalg.cross(g, x1, axis=axis),
+)
+
+
+@op
+def outer(xp, x1, x2, /):
+    """Products of each element of one vector with each of another: ``(m,), (n,) -> (m, n)``."""
+    return xp.linalg.outer(x1, x2)
+
+
+outer.vjp(
+    x1=lambda xp, g, x2: xp.matmul(g, x2),
+    x2=lambda xp, g, x1: xp.matmul(x1, g),
+)
+
+
+@op(discards=True)
+def diagonal(xp, x, /, *, offset=0):
+    """The elements of a diagonal of each matrix: ``offset`` of them right of the main one."""
+    return xp.linalg.diagonal(x, offset=offset)
+
+
+diagonal.vjp(x=lambda xp, g, x_shape, offset: _on_diagonal(xp, g, x_shape, offset))
+
+
+@op(discards=True)
+def trace(xp, x, /, *, offset=0, dtype=None):
+    """The sums along a diagonal of each matrix; see `diagonal`. ``dtype`` is the result's."""
+    return xp.sum(xp.linalg.diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+def _trace_vjp(xp, g, x_shape, offset):
+    m, n = x_shape[-2:]
+    length = max(min(m, n - offset) if offset >= 0 else min(m + offset, n), 0)
+    g = xp.broadcast_to(_column(xp, g), (*x_shape[:-2], length))
+    return _on_diagonal(xp, g, x_shape, offset)
+
+
+trace.vjp(x=_trace_vjp)

@@ -1,12 +1,15 @@
 """Products of matrices and tensors."""
 
 import math
+from functools import lru_cache
+from typing import Any
 
-from ..autograd.operation import op
+from ..autograd.operation import composite, op
+from ..backends import diagonal_step, parse_einsum
 
 
 @op
-def matmul(xp, x1, x2):
+def matmul(xp, x1, x2, /):
     """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
     Leading axes broadcast. A 1-D first operand is a row, a 1-D second one a
@@ -42,9 +45,151 @@ matmul.vjp(x1=_matmul_x1, x2=_matmul_x2)
 
 
 @op
-def matrix_transpose(xp, x):
+def matrix_transpose(xp, x, /):
     """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
     return xp.matrix_transpose(x)
 
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
+
+
+@op
+def vecdot(xp, x1, x2, /, *, axis=-1):
+    """Inner products of vectors along ``axis``: the sum of ``conj(x1) * x2``.
+
+    Other axes broadcast; ``axis`` counts from the end.
+    """
+    if axis >= 0 and len(x1.shape) != len(x2.shape):
+        raise ValueError(f"axis must be negative where numbers of axes differ, not {axis}")
+    return xp.vecdot(x1, x2, axis=axis)
+
+
+vecdot.vjp(
+    x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
+    x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
+)
+
+
+@op
+def tensordot(xp, x1, x2, /, *, axes=2):
+    """The products of all elements summed over ``axes``; the axes left are x1's, then x2's.
+
+    axes: how many, x1's last with x2's first ones; or a pair of sequences, the axes of x1
+        and those of x2 that they go with.
+    """
+    if not isinstance(axes, int):
+        axes = tuple(map(tuple, axes))
+    return xp.tensordot(x1, x2, axes=axes)
+
+
+def _axes_of(axes, ndim1, ndim2):
+    """The axes summed and those left, of both operands; none negative."""
+    if isinstance(axes, int):
+        axes = range(ndim1 - axes, ndim1), range(axes)
+    summed1, summed2 = [a % ndim1 for a in axes[0]], [a % ndim2 for a in axes[1]]
+    left1 = [a for a in range(ndim1) if a not in summed1]
+    left2 = [a for a in range(ndim2) if a not in summed2]
+    return summed1, left1, summed2, left2
+
+
+def _tensordot_x1(xp, g, x2, x1_shape, axes):
+    summed1, left1, summed2, left2 = _axes_of(axes, len(x1_shape), len(x2.shape))
+    last = tuple(range(len(left1), len(g.shape)))
+    c = xp.tensordot(g, x2, axes=(last, tuple(left2)))  # of left1, then summed2 as in x2
+    order = left1 + [summed1[summed2.index(a)] for a in sorted(summed2)]
+    return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
+
+
+def _tensordot_x2(xp, g, x1, x2_shape, axes):
+    summed1, left1, summed2, left2 = _axes_of(axes, len(x1.shape), len(x2_shape))
+    first = tuple(range(len(left1)))
+    c = xp.tensordot(x1, g, axes=(tuple(left1), first))  # of summed1 as in x1, then left2
+    order = [summed2[summed1.index(a)] for a in sorted(summed1)] + left2
+    return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
+
+
+tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2)
+
+
+@op
+def _einsum(xp, *operands, subscripts):
+    return xp.einsum(subscripts, *operands)
+
+
+def _einsum_vjp(xp, g, operands, subscripts, wanted):
+    shapes = tuple([tuple(x.shape) for x in operands])
+    cotangents = []
+    for i, want in enumerate(wanted):
+        if not want:
+            cotangents.append(None)
+            continue
+        others, spread, diagonals, order = _einsum_of_cotangent(subscripts, shapes, i)
+        c = xp.einsum(others, g, *operands[:i], *operands[i + 1 :])
+        if spread:
+            c = xp.broadcast_to(xp.reshape(c, spread[0]), spread[1])
+        for front, flat, step, split in diagonals:
+            key = (..., slice(None, None, step))
+            c = xp.reshape(xp.scatter_add(xp.permute_dims(c, front), flat, key), split)
+        if diagonals:
+            c = xp.permute_dims(c, order)
+        cotangents.append(c)
+    return cotangents
+
+
+@lru_cache(maxsize=1024)
+def _einsum_of_cotangent(subscripts, shapes, i):
+    """How the cotangent of operand i comes of that of the result and the other operands.
+
+    Its subscripts; the shapes to give it and to broadcast it to, over the letters that are
+    in this operand alone; how to put it on each of its diagonals; and the order of axes then.
+    """
+    terms, out, sizes = parse_einsum(subscripts, shapes)
+    term, shape = terms[i], shapes[i]
+    lengths = dict(zip(term, shape, strict=True))
+    full = set(out)
+    for k, other in enumerate(terms):
+        if k != i:
+            full |= {c for c, n in zip(other, shapes[k], strict=True) if n == sizes[c]}
+    kept = [c for c, n in lengths.items() if n == sizes[c] and c in full]
+    others = [out, *terms[:i], *terms[i + 1 :]]
+    spread = None
+    if len(kept) < len(lengths):
+        narrow = tuple([n if c in kept else 1 for c, n in lengths.items()])
+        spread = narrow, tuple(lengths.values())
+    diagonals = []
+    letters = list(lengths)
+    for c, n in lengths.items():
+        if (repeats := term.count(c)) > 1:
+            rest = [k for k, d in enumerate(letters) if d != c]
+            front = (*rest, letters.index(c))
+            letters = [letters[k] for k in rest]
+            room = [lengths[d] for d in letters]
+            flat = (*room, n**repeats)
+            letters += [c] * repeats
+            diagonals.append((front, flat, diagonal_step(n, repeats), (*room, *[n] * repeats)))
+    places = {c: [k for k, d in enumerate(letters) if d == c] for c in letters}
+    order = tuple([places[c].pop(0) for c in term]) if diagonals else None
+    return f"{','.join(others)}->{''.join(kept)}", spread, diagonals, order
+
+
+_einsum.vjp(joint=_einsum_vjp)
+
+
+@composite
+def einsum(subscripts: str, /, *operands: Any) -> Any:
+    """Sums of products of the operands' elements, as `numpy.einsum` takes them.
+
+    Each operand has a term of a letter per axis, such as in ``"ij,jk->ik"``, the matrix
+    product. A letter twice in a term takes the diagonal. What is not in the result's term is
+    summed; without ``->`` the result has the letters that occur once, in alphabetical
+    order. ``...`` stands for any axes, which broadcast, as those of length 1 do.
+
+    More than two operands are multiplied in pairs, in an order that `opt_einsum` finds if it
+    is installed. Nothing is conjugated.
+
+    >>> import gpugrad
+    >>> a = gpugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> gpugrad.einsum("ij,kj->ik", a, a).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
+    return _einsum(operands, subscripts=subscripts)

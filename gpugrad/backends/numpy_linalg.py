@@ -1,0 +1,57 @@
+"""What of NumPy's linear algebra differs from the standard, or takes long on small matrices."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+linalg: Any = ModuleType("gpugrad.backends.numpy_linalg.linalg")
+vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+
+
+def _eig(x, /):
+    values, vectors = np.linalg.eig(x)
+    dtype = np.result_type(values, np.complex64)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+def _eigvals(x, /):
+    values = np.linalg.eigvals(x)
+    return values.astype(np.result_type(values, np.complex64), copy=False)
+
+
+def _cross(x1, x2, /, *, axis=-1):
+    if not x1.shape[axis] == x2.shape[axis] == 3:
+        raise ValueError(f"axis {axis} must have length 3 in both")
+    if axis != -1:
+        return np.moveaxis(_cross(np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)), -1, axis)
+    shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
+    out = np.empty(shape, np.result_type(x1, x2))
+    a, b, c = x1[..., 0], x1[..., 1], x1[..., 2]
+    d, e, f = x2[..., 0], x2[..., 1], x2[..., 2]
+    np.subtract(b * f, c * e, out=out[..., 0])
+    np.subtract(c * d, a * f, out=out[..., 1])
+    np.subtract(a * e, b * d, out=out[..., 2])
+    return out
+
+
+def _trace(x, /, *, offset=0, dtype=None):
+    return x.trace(offset, -2, -1, dtype)
+
+
+def _diagonal(x, /, *, offset=0):
+    return x.diagonal(offset, -2, -1)
+
+
+def _cofactor(x, /):
+    det = np.linalg.det(x)
+    if det.all():
+        return np.linalg.inv(x).swapaxes(-1, -2) * det[..., None, None]
+    from .linalg import cofactor
+    from .numpy import backend
+
+    return cofactor(backend, x)
+
+
+for _function in (_eig, _eigvals, _cross, _trace, _diagonal, _cofactor):
+    setattr(linalg, _function.__name__[1:], _function)
