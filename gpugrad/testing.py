@@ -8,7 +8,7 @@ from typing import Any
 from .autograd import grad
 from .autograd.call import wrap
 from .backends import adopt, backend_of, namespace_of
-from .backends.numpy import float64
+from .backends.numpy import complex128, float64
 from .creation import asarray
 from .tensor import Tensor
 
@@ -253,11 +253,17 @@ def _flat(x):
     """The elements as a flat list of Python numbers, and the shape."""
     if not isinstance(x, Tensor):
         x = adopt(x) if hasattr(x, "shape") else x
-        x = asarray(x, dtype=None if type(x) in namespace_of else float64)
+        if type(x) not in namespace_of:
+            x = asarray(x, dtype=complex128 if _has_complex(x) else float64)
+        x = asarray(x)
     values = [x.detach().tolist()]
     for _ in x.shape:
         values = [v for row in values for v in row]
     return values, x.shape
+
+
+def _has_complex(x):
+    return isinstance(x, complex) or (isinstance(x, (list, tuple)) and any(map(_has_complex, x)))
 
 
 def _tolerance(x):

@@ -232,14 +232,14 @@ copysign.vjp(
 
 @elementwise
 def nextafter(xp, x1, x2):
-    """Elementwise the next number of the dtype after ``x1`` towards ``x2``.
+    """Elementwise the next number of the dtype after ``x1`` towards ``x2``; real numbers.
 
-    Its gradients are 0 everywhere.
+    The gradient is that of ``x1``, from which the result differs by a rounding.
     """
     return xp.nextafter(x1, x2)
 
 
-nextafter.vjp(x1=_zero, x2=_zero)
+nextafter.vjp(x1=lambda xp, g: g, x2=_zero)
 
 
 # Rounding: integers stay as they are; the gradient is 0 everywhere

@@ -135,8 +135,10 @@ acos.vjp(x=lambda xp, g, x: -g / _sqrt_1_minus_square(xp, x))
 
 
 def _sqrt_1_minus_square(xp, x):
-    # The factors lose no digits near -1 and 1, as 1 - x * x would; taken by subtracting
-    # from x, they keep the sign of an imaginary zero, which tells the side of a branch cut.
+    # In factors, since 1 - x * x loses digits near -1 and 1.
+    if xp.isdtype(x.dtype, "real floating"):
+        return xp.sqrt((1 - x) * (1 + x))
+    # A difference from x keeps the sign of an imaginary 0, which tells the side of a branch cut.
     return xp.sqrt(-(x - 1) * (x - -1))
 
 

@@ -4,10 +4,12 @@ Tests and benchmarks iterate `CASES`, which has a module for each one of `gpugra
 A new op needs one `Case` there and no test of its own.
 """
 
-from . import elementwise, fft, indexing, manipulation, neural, products, reductions
+from importlib import import_module
+from pkgutil import iter_modules
+
 from .base import Case, Sample, values
 
-TOPICS = [elementwise, reductions, products, manipulation, indexing, neural, fft]
+TOPICS = [import_module(f".{m.name}", __name__) for m in iter_modules(__path__) if m.name != "base"]
 CASES = [case for topic in TOPICS for case in topic.CASES]
 
 __all__ = ["CASES", "Case", "Sample", "values"]

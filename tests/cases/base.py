@@ -87,10 +87,11 @@ def A(*shape, draw=normal, dtype=None, layout="contiguous"):
     return Array(shape, draw, dtype, layout)
 
 
-def values(data):
-    """Just these values."""
+def values(data, dtype=None):
+    """Just these values, complex ones as such."""
     array = np.asarray(data)
-    return Array(array.shape, lambda rng, shape: array)
+    dtype = "complex128" if array.dtype.kind == "c" else dtype
+    return Array(array.shape, lambda rng, shape: array, dtype)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Elementwise ops."""
+"""Elementwise ops but the transcendental ones."""
 
 from dataclasses import replace
 
@@ -7,6 +7,7 @@ import numpy as np
 from .base import (
     LAYOUTS,
     A,
+    Array,
     Case,
     S,
     arithmetic,
@@ -49,6 +50,58 @@ def comparison():
     ]
 
 
+def complex_scalars(draw=normal):
+    """A complex Python scalar on either side of complex and of real arrays."""
+    return [
+        S(A(2, 3, draw=draw, dtype="complex128"), 1.5 - 0.5j),
+        S(1.5 - 0.5j, A(2, 3, draw=draw, dtype="complex128")),
+        S(A(2, 3, draw=draw, dtype="complex64"), 2j),
+        S(A(2, 3, draw=draw, dtype="float64"), 1.5 - 0.5j),
+        S(-1.5j, A(2, 3, draw=draw, dtype="float64")),
+        S(A(2, 3, draw=draw, dtype="float64"), A(3, draw=draw, dtype="complex128")),
+    ]
+
+
+def _between_integers(rng, shape):
+    return rng.integers(-3, 3, shape) + rng.uniform(0.1, 0.4, shape)
+
+
+def _rounding_samples():
+    return [
+        *unary(_between_integers),
+        S(A(3, draw=integers(-5, 5))),
+        S(A(3, draw=integers(0, 5, "uint8"))),
+        kink([1.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, inf], gradients=([0.0] * 8,)),
+    ]
+
+
+def _torch_round(torch, x):
+    return torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round()
+
+
+def _bitwise_samples():
+    some = integers(-9, 9)
+    return [
+        *(s for s in binary(some) if all(isinstance(x, Array) for x in s.inputs)),
+        S(A(2, 3, draw=some), 3),
+        S(-3, A(2, 3, draw=some)),
+        S(A(3, draw=integers(0, 200, "uint8")), A(2, 3, draw=integers(0, 200, "uint8"))),
+        S(A(3, draw=integers(-9, 9, "int8")), 5),
+        S(A(2, 3, draw=bools), A(3, draw=bools)),
+        S(A(2, 3, draw=bools), True),
+    ]
+
+
+def _shift_samples():
+    some, shifts = integers(-9, 9), integers(0, 5)
+    return [
+        *(s for s in binary(some, shifts) if all(isinstance(x, Array) for x in s.inputs)),
+        S(A(2, 3, draw=some), 3),
+        S(3, A(2, 3, draw=shifts)),
+        S(A(3, draw=integers(0, 200, "uint8")), A(3, draw=integers(0, 5, "uint8"))),
+    ]
+
+
 def _pow_samples():
     exponents = [0, 1, 2, 3, -1, -2, 0.5, 2.0, -1.5]
     return [
@@ -61,6 +114,11 @@ def _pow_samples():
         replace(S(0, A(3, draw=positive)), unlike_torch="PyTorch's second gradient is nan"),
         S(1, A(3)),
         S(A(2, 3, draw=integers(1, 4)), 2),
+        *complex_scalars(nonzero),
+        S(2.0, A(3, dtype="complex128")),
+        S(-2.0, A(3, dtype="complex128")),
+        S(A(3, draw=nonzero, dtype="complex128"), 2),
+        S(A(3, draw=nonzero, dtype="complex128"), A(3, dtype="float64")),
         kink([0.0, 0.0, 0.0], 1, gradients=([1.0, 1.0, 1.0],)),
         kink([0.0, -2.0], 2, gradients=([0.0, -4.0],)),
         kink([0.0, -2.0, inf], 0, gradients=([0.0, 0.0, 0.0],)),
@@ -135,7 +193,7 @@ def _torch_clip(torch, x, min=None, max=None):
     return torch.clip(x, min, max)
 
 
-def _torch_both(torch, *operands):
+def torch_both(torch, *operands):
     """Both operands as tensors of one dtype: PyTorch's maximum takes no scalars."""
     like = next(x for x in operands if isinstance(x, torch.Tensor))
     return [x if isinstance(x, torch.Tensor) else torch.full_like(like, x) for x in operands]
@@ -143,18 +201,32 @@ def _torch_both(torch, *operands):
 
 CASES = [
     # Arithmetic
-    Case("add", arithmetic(), np.add, lambda torch, x1, x2: torch.add(x1, x2)),
-    Case("subtract", arithmetic(), np.subtract, lambda torch, x1, x2: x1 - x2),
+    Case(
+        "add",
+        [*arithmetic(), *complex_scalars()],
+        np.add,
+        lambda torch, x1, x2: torch.add(x1, x2),
+        complex=True,
+    ),
+    Case(
+        "subtract",
+        [*arithmetic(), *complex_scalars()],
+        np.subtract,
+        lambda torch, x1, x2: x1 - x2,
+        complex=True,
+    ),
     Case(
         "multiply",
-        [*arithmetic(), *of_integers(1.5)],
+        [*arithmetic(), *of_integers(1.5), *complex_scalars()],
         np.multiply,
         lambda torch, x1, x2: torch.mul(x1, x2),
+        complex=True,
     ),
     Case(
         "divide",
         [
             *arithmetic(nonzero),
+            *complex_scalars(nonzero),
             S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)),
             *of_integers(2),
             *of_integers(A(3, draw=integers(1, 5))),
@@ -162,24 +234,130 @@ CASES = [
         ],
         np.divide,
         lambda torch, x1, x2: x1 / x2,
+        complex=True,
     ),
     Case("floor_divide", _division_samples(), np.floor_divide),
     Case("remainder", _division_samples(), np.remainder),
-    Case("pow", _pow_samples(), np.power, lambda torch, x1, x2: x1**x2),
-    Case("negative", [*unary(), S(A(3, draw=integers(-5, 5)))], np.negative, lambda torch, x: -x),
-    Case("positive", [*unary(), S(A(3, draw=integers(-5, 5)))], np.array, lambda torch, x: +x),
+    Case("pow", _pow_samples(), np.power, lambda torch, x1, x2: x1**x2, complex=True),
+    Case(
+        "square",
+        [*unary(), S(A(3, draw=integers(-5, 5)))],
+        np.square,
+        lambda torch, x: torch.square(x),
+        complex=True,
+    ),
+    Case(
+        "sqrt",
+        [
+            *unary(positive),
+            S(A(6, draw=nonzero, dtype="complex128")),
+            *of_integers(),
+            kink([0.0, inf], gradients=([inf, 0.0],)),
+            kink(  # either side of the branch cut
+                [complex(-4.0, 0.0), complex(-4.0, -0.0)],
+                gradients=([0.25j, -0.25j],),
+            ),
+        ],
+        np.sqrt,
+        lambda torch, x: torch.sqrt(x),
+        complex=True,
+    ),
+    Case(
+        "reciprocal",
+        [
+            *unary(nonzero),
+            *of_integers(),
+            kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
+        ],
+        lambda x: 1 / x,
+        lambda torch, x: torch.reciprocal(x),
+        complex=True,
+    ),
+    Case(
+        "hypot",
+        [
+            *arithmetic(nonzero),
+            *of_integers(A(3, draw=integers(1, 5))),
+            kink(
+                [0.0, 0.0, -3.0],
+                [0.0, -4.0, 4.0],
+                gradients=([0.0, 0.0, -0.6], [0.0, -1.0, 0.8]),
+                unlike_torch="PyTorch's gradient at (0, 0) is nan",
+            ),
+            kink(
+                values([3e200, 3e-200], "float64"),
+                values([4e200, 4e-200], "float64"),
+                gradients=([0.6, 0.6], [0.8, 0.8]),
+            ),
+            kink(0.0, [0.0, -4.0], gradients=([0.0, -1.0],), unlike_torch="hypot takes no scalar"),
+        ],
+        np.hypot,
+        lambda torch, x1, x2: torch.hypot(*torch_both(torch, x1, x2)),
+    ),
+    Case(
+        "negative",
+        [*unary(), S(A(3, draw=integers(-5, 5)))],
+        np.negative,
+        lambda torch, x: -x,
+        complex=True,
+    ),
+    Case(
+        "positive",
+        [*unary(), S(A(3, draw=integers(-5, 5)))],
+        np.array,
+        lambda torch, x: +x,
+        complex=True,
+    ),
     Case(
         "abs",
-        [*unary(nonzero), kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],))],
+        [
+            *unary(nonzero),
+            S(A(3, draw=integers(-5, 5))),
+            kink([0.0, -0.0, inf, -inf], gradients=([0.0, 0.0, 1.0, -1.0],)),
+            kink([0j, 3 - 4j], gradients=([0.0, 0.6 - 0.8j],)),
+        ],
         np.abs,
         lambda torch, x: torch.abs(x),
+        complex=True,
     ),
     Case(
         "sign",
-        [*unary(nonzero), kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],))],
+        [
+            *unary(nonzero),
+            S(A(3, draw=integers(-5, 5))),
+            kink([0.0, -0.0, inf], gradients=([0.0, 0.0, 0.0],)),
+            kink([0j, 2j], gradients=([0.0, 0.5],)),
+        ],
         np.sign,
-        lambda torch, x: torch.sign(x),
+        lambda torch, x: torch.sgn(x),
+        complex=True,
     ),
+    Case(
+        "copysign",
+        [
+            *arithmetic(nonzero),
+            kink(
+                [0.0, -0.0, 1.0, -1.0, 1.0, 1.0],
+                [1.0, -1.0, -1.0, -1.0, -0.0, 0.0],
+                gradients=([0.0, 0.0, -1.0, 1.0, -1.0, 1.0], [0.0] * 6),
+            ),
+        ],
+        np.copysign,
+        lambda torch, x1, x2: torch.copysign(*torch_both(torch, x1, x2)),
+    ),
+    Case(
+        "nextafter",
+        [
+            *(s for s in arithmetic() if "float16" not in str(s)),
+            kink([0.0, 1.0, 1.0], [1.0, inf, 1.0], gradients=([1.0] * 3, [0.0] * 3)),
+        ],
+        np.nextafter,
+    ),
+    # Rounding
+    Case("ceil", _rounding_samples(), np.ceil, lambda torch, x: torch.ceil(x)),
+    Case("floor", _rounding_samples(), np.floor, lambda torch, x: torch.floor(x)),
+    Case("trunc", _rounding_samples(), np.trunc, lambda torch, x: torch.trunc(x)),
+    Case("round", _rounding_samples(), np.round, _torch_round, complex=True),
     # Complex numbers
     Case("conj", unary(), np.conj, lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
     Case("real", unary(), np.real, lambda torch, x: torch.real(x), complex=True),
@@ -200,33 +378,6 @@ CASES = [
         lambda c, g: np.where(np.isnan(c) & (g == 0), 0, c),
         complex=True,
     ),
-    # Exponentials and trigonometry
-    Case(
-        "exp",
-        [*unary(), *of_integers(), kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))],
-        np.exp,
-        lambda torch, x: torch.exp(x),
-    ),
-    Case(
-        "log",
-        [*unary(positive), kink([0.0, inf], gradients=([inf, 0.0],))],
-        np.log,
-        lambda torch, x: torch.log(x),
-    ),
-    Case(
-        "sqrt",
-        [*unary(positive), kink([0.0, inf], gradients=([inf, 0.0],))],
-        np.sqrt,
-        lambda torch, x: torch.sqrt(x),
-    ),
-    Case("sin", unary(), np.sin, lambda torch, x: torch.sin(x)),
-    Case("cos", unary(), np.cos, lambda torch, x: torch.cos(x)),
-    Case(
-        "tanh",
-        [*unary(), kink([-inf, inf, 0.0], gradients=([0.0, 0.0, 1.0],))],
-        np.tanh,
-        lambda torch, x: torch.tanh(x),
-    ),
     # Choices
     Case(
         "maximum",
@@ -237,7 +388,7 @@ CASES = [
             kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
         ],
         np.maximum,
-        lambda torch, x1, x2: torch.maximum(*_torch_both(torch, x1, x2)),
+        lambda torch, x1, x2: torch.maximum(*torch_both(torch, x1, x2)),
     ),
     Case(
         "minimum",
@@ -247,7 +398,7 @@ CASES = [
             kink([nan, 1.0], [1.0, nan], gradients=([1.0, 1.0], [1.0, 1.0])),
         ],
         np.minimum,
-        lambda torch, x1, x2: torch.minimum(*_torch_both(torch, x1, x2)),
+        lambda torch, x1, x2: torch.minimum(*torch_both(torch, x1, x2)),
     ),
     Case("clip", _clip_samples(), _clip, _torch_clip),
     Case(
@@ -266,28 +417,60 @@ CASES = [
             S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
             S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),
             S(A(3, draw=bools), A(3, draw=integers(0, 5)), A(3, draw=integers(0, 5))),
+            S(A(3, draw=bools), A(3, dtype="complex128"), 1.5),
+            S(A(3, draw=bools), A(3, dtype="complex128"), A(2, 1, dtype="float64")),
             kink([True, False], [1.0, inf], [nan, 2.0], gradients=([1.0, 0.0], [0.0, 1.0])),
         ],
         np.where,
         lambda torch, condition, x1, x2: torch.where(condition, x1, x2),
+        complex=True,
     ),
-    # Comparisons and logic
+    # Comparisons
+    *(
+        Case(name, [*comparison(), *complex_scalars()], getattr(np, name), differentiable=False)
+        for name in ("equal", "not_equal")
+    ),
     *(
         Case(name, comparison(), getattr(np, name), differentiable=False)
-        for name in "equal not_equal less less_equal greater greater_equal".split()
+        for name in "less less_equal greater greater_equal".split()
     ),
-    *(
-        Case(name, logical(), getattr(np, name), differentiable=False)
-        for name in ("logical_and", "logical_or")
-    ),
-    Case("logical_not", unary(bools), np.logical_not, differentiable=False),
     *(
         Case(
             name,
-            [*unary(), S(values([nan, inf, -inf, 0.0])), S(A(3, draw=integers(0, 5)))],
+            [
+                *unary(),
+                S(values([nan, inf, -inf, 0.0, -0.0], "float64")),
+                S(values([complex(nan, 0), complex(0, nan), complex(inf, nan), complex(0, -inf)])),
+                S(A(3, draw=integers(0, 5))),
+            ],
             getattr(np, name),
             differentiable=False,
+            complex=True,
         )
-        for name in ("isnan", "isfinite")
+        for name in ("isnan", "isinf", "isfinite")
     ),
+    Case(
+        "signbit",
+        [*unary(), S(values([inf, -inf, 0.0, -0.0]))],
+        np.signbit,
+        differentiable=False,
+    ),
+    # Logic and bits
+    *(
+        Case(name, [*logical(), S(A(3, draw=bools), True)], getattr(np, name), differentiable=False)
+        for name in ("logical_and", "logical_or", "logical_xor")
+    ),
+    Case("logical_not", unary(bools), np.logical_not, differentiable=False),
+    *(
+        Case(name, _bitwise_samples(), getattr(np, name), differentiable=False)
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
+    ),
+    Case(
+        "bitwise_invert",
+        [*unary(integers(-9, 9)), S(A(3, draw=integers(0, 9, "uint8"))), S(A(3, draw=bools))],
+        np.bitwise_invert,
+        differentiable=False,
+    ),
+    Case("bitwise_left_shift", _shift_samples(), np.left_shift, differentiable=False),
+    Case("bitwise_right_shift", _shift_samples(), np.right_shift, differentiable=False),
 ]

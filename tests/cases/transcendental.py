@@ -1,0 +1,154 @@
+"""Exponentials, logarithms, trigonometric and hyperbolic functions."""
+
+import numpy as np
+
+from .base import (
+    A,
+    Case,
+    S,
+    arithmetic,
+    beyond,
+    inf,
+    integers,
+    kink,
+    nonzero,
+    of_integers,
+    positive,
+    unary,
+    values,
+)
+from .elementwise import torch_both
+
+tiny, huge = 3e-200, 3e200  # whose squares underflow and overflow
+
+
+def _uniform(low, high):
+    def draw(rng, shape):
+        return rng.uniform(low, high, shape)
+
+    return draw
+
+
+def _case(name, draw, *more):
+    samples = [
+        *unary(draw),
+        *of_integers() * (draw is not _within_1),
+        S(A(8, draw=nonzero, dtype="complex128")),  # in every quadrant
+        *more,
+    ]
+    return Case(
+        name, samples, getattr(np, name), lambda torch, x: getattr(torch, name)(x), complex=True
+    )
+
+
+def _cut(*sides):
+    """At points of branch cuts, told by the signs of zeros, the gradients expected there."""
+    points, gradients = zip(*sides, strict=True)
+    # PyTorch loses these signs as it subtracts a number.
+    return beyond("torch", kink(list(points), gradients=(list(gradients),)))
+
+
+_any = _uniform(-1.2, 1.2)
+_within_1 = _uniform(-0.9, 0.9)
+_above_1 = _uniform(1.2, 3.0)
+_third = 1j / np.sqrt(3)
+
+CASES = [
+    # Exponentials and logarithms
+    _case("exp", _any, kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))),
+    _case("expm1", _any, kink([-inf, inf, 0.0], gradients=([0.0, inf, 1.0],))),
+    _case("log", positive, kink([0.0, inf], gradients=([inf, 0.0],))),
+    _case("log1p", _within_1, kink([-1.0, inf], gradients=([inf, 0.0],))),
+    _case("log2", positive, kink([0.0, inf], gradients=([inf, 0.0],))),
+    _case("log10", positive, kink([0.0, inf], gradients=([inf, 0.0],))),
+    Case(
+        "logaddexp",
+        [
+            *arithmetic(),
+            *of_integers(A(3, draw=integers(1, 5))),
+            kink([0.0, -800.0, 800.0], [0.0, 0.0, 0.0], gradients=([0.5, 0, 1], [0.5, 1, 0])),
+            kink(
+                [inf, inf, -inf, -inf],
+                [inf, 0.0, -inf, 0.0],
+                gradients=([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 1.0]),
+                unlike_torch="PyTorch's gradient of equal infinities is nan",
+            ),
+        ],
+        np.logaddexp,
+        lambda torch, x1, x2: torch.logaddexp(*torch_both(torch, x1, x2)),
+    ),
+    # Trigonometric functions
+    _case("sin", _any),
+    _case("cos", _any),
+    _case("tan", _any),
+    _case(
+        "asin",
+        _within_1,
+        kink([-1.0, 1.0, 1.5], gradients=([inf, inf, np.nan],)),
+        *_cut(
+            (complex(2, 0.0), -_third),
+            (complex(2, -0.0), _third),
+            (complex(-2, 0.0), _third),
+            (complex(-2, -0.0), -_third),
+        ),
+    ),
+    _case(
+        "acos",
+        _within_1,
+        kink([-1.0, 1.0, 1.5], gradients=([-inf, -inf, np.nan],)),
+        *_cut(
+            (complex(2, 0.0), _third),
+            (complex(2, -0.0), -_third),
+            (complex(-2, 0.0), -_third),
+            (complex(-2, -0.0), _third),
+        ),
+    ),
+    _case("atan", _any, kink([-inf, inf], gradients=([0.0, 0.0],))),
+    Case(
+        "atan2",
+        [
+            *arithmetic(nonzero),
+            *of_integers(A(3, draw=integers(1, 5))),
+            kink(
+                [0.0, -0.0, 0.0, 1.0],
+                [0.0, -0.0, -2.0, 0.0],
+                gradients=([0.0, 0.0, -0.5, 0.0], [0.0, 0.0, 0.0, -1.0]),
+            ),
+            kink(
+                values([tiny, huge], "float64"),
+                values([tiny, huge], "float64"),
+                gradients=([0.5 / tiny, 0.5 / huge], [-0.5 / tiny, -0.5 / huge]),
+                unlike_torch="PyTorch squares",
+            ),
+        ],
+        np.atan2,
+        lambda torch, x1, x2: torch.atan2(*torch_both(torch, x1, x2)),
+    ),
+    # Hyperbolic functions
+    _case("sinh", _any),
+    _case("cosh", _any),
+    _case("tanh", _any, kink([-inf, inf, 0.0], gradients=([0.0, 0.0, 1.0],))),
+    _case(
+        "asinh",
+        _any,
+        kink([-inf, inf], gradients=([0.0, 0.0],)),
+        *_cut(
+            (complex(0.0, 2), _third),
+            (complex(-0.0, 2), -_third),
+            (complex(0.0, -2), -_third),
+            (complex(-0.0, -2), _third),
+        ),
+    ),
+    _case(
+        "acosh",
+        _above_1,
+        kink([1.0, 0.5, inf], gradients=([inf, np.nan, 0.0],)),
+        *_cut(
+            (complex(-2, 0.0), -1 / np.sqrt(3)),
+            (complex(-2, -0.0), -1 / np.sqrt(3)),
+            (complex(0.5, 0.0), 2 * _third),
+            (complex(0.5, -0.0), -2 * _third),
+        ),
+    ),
+    _case("atanh", _within_1, kink([-1.0, 1.0], gradients=([inf, inf],))),
+]
