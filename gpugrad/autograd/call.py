@@ -7,7 +7,7 @@ and the few lines that make a tensor and a node stand there in full.
 
 from typing import Any
 
-from ..backends import SCALARS, adopt, backend_of, match_dtypes, namespace_of
+from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.numpy import complex64, float32
 from .graph import Node, next_order
 from .mode import mode, paused
@@ -68,7 +68,8 @@ def unary(op):
     return call
 
 
-def binary(op):
+def binary(op, reflected=None):
+    """A call with two operands; of an operator, ``reflected`` names the second's own method."""
     forward, plans, plan_for, differentiable = (
         op.forward,
         op.hot_plans,
@@ -93,8 +94,14 @@ def binary(op):
             kind = type(a1)
         else:
             a1, n1 = _lift(op, x1)
-            a2, n2 = _lift(op, x2)
-            a1, a2, kind = _align(op, a1, a2)
+            a2, n2 = _lift(op, x2, reflected)
+            if a2 is NotImplemented:
+                return a2
+            kind = type(a1)
+            if kind in SCALARS:
+                kind = type(a2)
+            elif type(a2) not in SCALARS and (type(a2) is not kind or a1.dtype is not a2.dtype):
+                a1, a2, kind = _align(op, a1, a2)
         try:
             xp = namespace_of[kind]
             out = forward(xp, a1, a2)
@@ -358,12 +365,17 @@ def rewrap(node, saved):
     return values
 
 
-def _lift(op, x):
-    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node)."""
+def _lift(op, x, reflected=None):
+    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node).
+
+    NotImplemented for one whose own class is to answer an operator, by its method ``reflected``.
+    """
     if isinstance(x, Tensor):
         return x.array, x.node
     if type(x) in SCALARS or type(x) in namespace_of:
         return x, None
+    if reflected is not None and is_foreign(type(x), reflected):
+        return NotImplemented, None
     try:
         return adopt(x), None
     except TypeError as error:
