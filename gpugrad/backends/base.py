@@ -13,6 +13,7 @@ class Backend:
         ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
         ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
         looking costs no wait;
+        ``special``: functions under SciPy's names;
         ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
         broadcast to it, is 0.
     array_types: exact types of its arrays.
@@ -79,6 +80,10 @@ class Backend:
         from .numpy import format_array
 
         return format_array(self.to_numpy(array), prefix)
+
+    def special(self, name):
+        """The function of ``xp.special`` of this name, asked for once."""
+        raise NotImplementedError
 
     def buffer(self, array):
         """The identity of the allocation that holds the array, shared by its views."""

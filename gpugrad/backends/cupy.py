@@ -9,6 +9,7 @@ from types import ModuleType
 from .base import Backend
 from .numpy import float32, float64, number_dtype
 from .registry import parse_device
+from .special import of_cupy
 
 try:
     import cupy
@@ -95,6 +96,9 @@ class CuPy(Backend):
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         with self._scope(device) if like is None else like.device:
             return getattr(xp, name)(*args, dtype=dtype, **keywords)
+
+    def special(self, name):
+        return of_cupy(name)
 
     def buffer(self, array):
         return array.data.mem.ptr

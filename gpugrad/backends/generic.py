@@ -10,6 +10,7 @@ import numpy as np
 from .base import Backend
 from .numpy import Random, number_dtype
 from .numpy import backend as host
+from .special import of_host, of_torch
 
 # Fourier transforms by what the standard lets them take.
 _OF_COMPLEX = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
@@ -88,6 +89,10 @@ class GenericBackend(Backend):
             device = array_api_compat.device(like)
         device = self.devices.get(device, device)
         return getattr(self.xp, name)(*args, dtype=dtype, device=device, **keywords)
+
+    def special(self, name):
+        native = of_torch(self, name) if self.name == "torch" else None
+        return native or of_host(self, host.xp.special, name)
 
     def buffer(self, array):
         if hasattr(array, "untyped_storage"):  # PyTorch

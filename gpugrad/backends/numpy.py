@@ -15,6 +15,7 @@ import numpy as np
 from .base import Backend
 from .numpy_linalg import linalg
 from .registry import register
+from .special import of_scipy
 
 xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
@@ -419,6 +420,9 @@ class NumPy(Backend):
 
     def is_complex(self, dtype):
         return dtype.kind == "c"
+
+    def special(self, name):
+        return of_scipy(name)
 
     def buffer(self, array):
         while isinstance(array.base, np.ndarray):

@@ -10,6 +10,7 @@ from typing import SupportsIndex
 
 from .einsum import einsum
 from .linalg import complete
+from .special import Functions
 
 SCALARS = frozenset({bool, int, float, complex})
 _NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
@@ -23,6 +24,7 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 def register(backend):
     """Admit a `Backend`."""
     backend.xp.to_device = transfer
+    backend.xp.special = Functions(backend.special)
     backend.xp.einsum = partial(einsum, backend.xp)
     complete(backend)
     backend.xp.add_along_axis = backend.add_along_axis

@@ -1,0 +1,123 @@
+"""Special functions on raw arrays: what ``xp.special`` holds, for each kind of library."""
+
+import math
+
+import numpy as np
+
+
+class Functions:
+    """A namespace of functions that ``find(name)`` makes when they are first used."""
+
+    def __init__(self, find):
+        self._find = find
+
+    def __getattr__(self, name):
+        function = self._find(name)
+        setattr(self, name, function)
+        return function
+
+
+def of_scipy(name):
+    """SciPy's function; RuntimeError that says so if SciPy is not installed."""
+    try:
+        from scipy import special
+    except ModuleNotFoundError as error:
+        function = _without_scipy(name)
+        if function is None:
+            raise RuntimeError("it needs SciPy; pip install scipy") from error
+    else:
+        function = getattr(special, name)
+        # Told to take the arrays of any library, SciPy wraps its ufuncs.
+        function = getattr(function, "__wrapped__", function)
+    return _keeping_dtype(function)
+
+
+def _without_scipy(name):
+    if name in ("erf", "erfc"):
+        return np.vectorize(getattr(math, name), otypes=[float])
+    return getattr(np, name, None)  # exp2, sinc, ...
+
+
+def of_cupy(name):
+    """CuPy's function; RuntimeError that names it if CuPy has none."""
+    import cupy
+    from cupyx.scipy import special
+
+    def betaincc(a, b, x):
+        return special.betainc(b, a, 1 - x)
+
+    def stdtr(df, t):
+        tail = special.betainc(df / 2, 0.5, df / (t * t + df)) / 2
+        return cupy.where(t < 0, tail, 1 - tail)
+
+    lacking = {"betaincc": betaincc, "stdtr": stdtr}
+    function = getattr(special, name, None) or lacking.get(name)
+    if function is None:
+        raise RuntimeError(
+            f"CuPy has no function {name}, which this needs; "
+            f"move the inputs to the CPU with .to('cpu')"
+        )
+    return _keeping_dtype(function)
+
+
+def _keeping_dtype(function):
+    """The function with a result of its floating inputs' dtype: of float16 they have none."""
+
+    def call(*args):
+        out = function(*args)
+        for a in args:
+            if getattr(a, "dtype", None) is out.dtype:
+                return out
+        floating = [a.dtype for a in args if hasattr(a, "dtype") and a.dtype.kind in "fc"]
+        return out.astype(np.result_type(*floating), copy=False) if floating else out
+
+    return call
+
+
+def of_host(backend, on_numpy, name):
+    """For a generic library's CPU arrays the function on NumPy's, which it hands them to."""
+    function = getattr(on_numpy, name)
+
+    def call(*args):
+        like = next(a for a in args if type(a) in backend.array_types)
+        if like.__dlpack_device__()[0] != 1:  # kDLCPU in DLPack's header
+            raise RuntimeError(
+                f"{backend.name} has no function {name}, which this needs, and SciPy's takes CPU "
+                f"arrays; move the inputs there with .to('cpu')"
+            )
+        given = [backend.to_numpy(a) if type(a) in backend.array_types else a for a in args]
+        return backend.asarray(function(*given), device=backend.device(like))
+
+    return call
+
+
+_TORCH = "entr erf erfc erfcx erfinv exp2 expit gammainc gammaincc gammaln i0 i0e i1 i1e log_ndtr"
+_TORCH += " logit ndtr ndtri psi sinc xlog1py xlogy zeta"
+_TORCH_NAMES = {name: name for name in _TORCH.split()} | {
+    "j0": "bessel_j0",
+    "j1": "bessel_j1",
+    "k0": "modified_bessel_k0",
+    "k0e": "scaled_modified_bessel_k0",
+    "k1": "modified_bessel_k1",
+    "k1e": "scaled_modified_bessel_k1",
+    "y0": "bessel_y0",
+    "y1": "bessel_y1",
+}
+
+
+def of_torch(backend, name):
+    """PyTorch's function, which need not know half precision or numbers; None if there is none."""
+    xp = backend.xp
+    if name not in _TORCH_NAMES:
+        return None
+    function = getattr(backend.standard.special, _TORCH_NAMES[name])
+
+    def call(*args):
+        tensors = [a for a in args if type(a) in backend.array_types]
+        dtype = xp.result_type(*tensors)
+        used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
+        device = tensors[0].device
+        out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])
+        return out if used is dtype else xp.astype(out, dtype)
+
+    return call
