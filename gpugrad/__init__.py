@@ -58,6 +58,7 @@ from .habits import missing as _missing
 from .io import load as load
 from .io import save as save
 from .ops import operators as _operators
+from .ops.manipulation import broadcast_shapes as broadcast_shapes
 from .random import manual_seed as manual_seed
 from .tensor import Tensor as Tensor
 
@@ -91,6 +92,7 @@ if _TYPE_CHECKING:
     from .ops.neural import *
     from .ops.products import *
     from .ops.reductions import *
+    from .ops.searching import *
     from .ops.transcendental import *
 else:
     # Every op is exported by being defined.

@@ -3,6 +3,7 @@
 import math
 import warnings
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
@@ -34,7 +35,10 @@ class GenericBackend(Backend):
             self.devices = {_name(device): device for device in info.devices()}
         self.host_device = info.default_device()
         self.xp.astype = self._astype
-        self.xp.sum = self._sum
+        for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
+            setattr(self.xp, name, self._with_dtype(name))
+        self.xp.unique_all = self._unique_all
+        self.xp.isin = self._isin
         self.xp.scatter_add = self._scatter_add
         self.xp.setitem = self.setitem
         self.xp.last_written = self.last_written
@@ -180,9 +184,33 @@ class GenericBackend(Backend):
     def _taken(self, shape, key, device):
         return _Taken(self.xp, shape, key, device)
 
-    def _sum(self, x, /, *, axis=None, dtype=None, keepdims=False):
-        dtype = None if dtype is None else self.dtype(dtype)
-        return self.standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    def _with_dtype(self, name):
+        """The function of this name, taking any library's ``dtype``."""
+        function = getattr(self.standard, name)
+
+        def with_dtype(x, /, *, dtype=None, **options):
+            return function(x, dtype=None if dtype is None else self.dtype(dtype), **options)
+
+        return with_dtype
+
+    def _isin(self, x1, x2, /, *, invert=False):
+        out = self.standard.isin(x1, x2)  # array-api-strict 2.6 does not invert
+        return ~out if invert else out
+
+    def _unique_all(self, x, /):
+        try:
+            return self.standard.unique_all(x)
+        except NotImplementedError:  # of PyTorch
+            xp = self.xp
+        flat = xp.reshape(x, (-1,))
+        order = xp.argsort(flat, stable=True)
+        ordered = xp.take(flat, order, axis=0)
+        is_first = xp.concat([xp.ones_like(order[:1], dtype=xp.bool), ordered[1:] != ordered[:-1]])
+        (first,) = xp.nonzero(is_first)
+        stop = xp.concat([first[1:], xp.full_like(first[:1], order.shape[0])])
+        number = xp.cumulative_sum(xp.astype(is_first, first.dtype)) - 1
+        inverse = xp.reshape(xp.take(number, xp.argsort(order), axis=0), x.shape)
+        return UniqueAll(ordered[is_first], order[is_first], inverse, stop - first)
 
     def _astype(self, x, dtype, /, *, copy=True, device=None):
         return self.standard.astype(x, self.dtype(dtype), copy=copy)
@@ -198,6 +226,13 @@ class GenericBackend(Backend):
             )
         positions = xp.arange(n, device=array_api_compat.device(labels))
         return xp.expand_dims(labels, axis=-1) == positions
+
+
+class UniqueAll(NamedTuple):
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
 
 
 class _Taken:

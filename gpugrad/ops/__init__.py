@@ -1,6 +1,15 @@
 """The ops, by topic. Each is one definition: a forward and its VJPs."""
 
-from . import elementwise, indexing, manipulation, neural, products, reductions, transcendental
+from . import (
+    elementwise,
+    indexing,
+    manipulation,
+    neural,
+    products,
+    reductions,
+    searching,
+    transcendental,
+)
 
 __all__ = [
     "elementwise",
@@ -9,5 +18,6 @@ __all__ = [
     "neural",
     "products",
     "reductions",
+    "searching",
     "transcendental",
 ]

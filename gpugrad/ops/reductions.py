@@ -1,4 +1,8 @@
-"""Reductions: ``axis`` is None (all axes), an int or a tuple; ``keepdims`` keeps them as 1."""
+"""Reductions: ``axis`` is None (all axes), an int or a tuple; ``keepdims`` keeps them as 1.
+And what goes along one axis: cumulative sums and products, differences.
+"""
+
+from functools import partial
 
 from ..autograd.operation import op
 
@@ -47,9 +51,42 @@ def _mean_vjp(xp, g, x_shape, axis):
 mean.vjp(x=_mean_vjp)
 
 
-def _freedom(shape, axis, correction):
-    freedom = _kept(shape, axis)[1] - correction
-    return freedom if freedom > 0 else 0
+@op
+def prod(xp, x, /, axis=None, *, dtype=None, keepdims=False):
+    """Product of the elements; of none it is 1. ``dtype`` is the accumulator's and result's.
+
+    The gradient is right to every order where elements are 0: nothing is divided.
+    """
+    return xp.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _prod_vjp(xp, g, x, axis):
+    shape, axes = x.shape, _axes(axis, len(x.shape))
+    order = axes + tuple(i for i in range(len(shape)) if i not in axes)
+    rest = tuple(shape[i] for i in order[len(axes) :])
+    x = xp.permute_dims(xp.astype(x, g.dtype, copy=False), order)
+    c = _times_others(xp, xp.reshape(g, (1, *rest)), xp.reshape(x, (_kept(shape, axis)[1], *rest)))
+    c = xp.reshape(c, tuple(shape[i] for i in order))
+    return xp.permute_dims(c, tuple(order.index(i) for i in range(len(shape))))
+
+
+def _times_others(xp, g, x):
+    """``g`` times, for each element of ``x`` along its first axis, the product of all others.
+
+    Halves are multiplied into one another until a single element is left; on the way
+    back each element takes its partner's value.
+    """
+    n = x.shape[0]
+    if n < 2:
+        return g[:n, ...]
+    half = n // 2
+    x1, x2, odd = x[:half, ...], x[half : 2 * half, ...], x[2 * half :, ...]
+    c = _times_others(xp, g, xp.concat([x1 * x2, odd], axis=0) if n % 2 else x1 * x2)
+    pairs = c[:half, ...]
+    return xp.concat([pairs * x2, pairs * x1, c[half:, ...]], axis=0)
+
+
+prod.vjp(x=_prod_vjp)
 
 
 @op
@@ -59,17 +96,35 @@ def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
     Where that is not positive they are divided by 0, as in PyTorch: one element with
     ``correction=1`` gives nan.
     """
-    deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    total = xp.sum(deviation * deviation, axis=axis, keepdims=keepdims)
-    return total / _freedom(x.shape, axis, correction)
+    return xp.var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _var_vjp(xp, g, x, axis, correction):
+    kept, count = _kept(x.shape, axis)
+    freedom = count - correction
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    return _spread(xp, 2 * g / _freedom(x.shape, axis, correction), x.shape, axis) * deviation
+    return xp.conj(deviation) * (2 * xp.reshape(g, kept) / (freedom if freedom > 0 else 0))
 
 
 var.vjp(x=_var_vjp)
+
+
+@op
+def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
+    """Standard deviation of the elements: the root of `var`.
+
+    At 0, where all elements are equal, the gradient is 0, as in PyTorch.
+    """
+    return xp.sqrt(xp.var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def _std_vjp(xp, g, x, out, axis, correction):
+    # No division by 0, of which NumPy would warn.
+    g = xp.where(out == 0, 0.0, g / xp.where(out == 0, 1.0, 2 * out))
+    return _var_vjp(xp, g, x, axis, correction)
+
+
+std.vjp(x=_std_vjp)
 
 
 @op(discards=True)
@@ -126,18 +181,6 @@ logsumexp.vjp(x=_logsumexp_vjp)
 
 
 @op(differentiable=False)
-def argmax(xp, x, /, axis=None, *, keepdims=False):
-    """Index of the first maximum, into the flattened array where ``axis`` is None."""
-    return xp.argmax(x, axis=axis, keepdims=keepdims)
-
-
-@op(differentiable=False)
-def argmin(xp, x, /, axis=None, *, keepdims=False):
-    """Index of the first minimum, into the flattened array where ``axis`` is None."""
-    return xp.argmin(x, axis=axis, keepdims=keepdims)
-
-
-@op(differentiable=False)
 def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
     return xp.all(x, axis=axis, keepdims=keepdims)
@@ -147,3 +190,139 @@ def all(xp, x, /, axis=None, *, keepdims=False):
 def any(xp, x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
     return xp.any(x, axis=axis, keepdims=keepdims)
+
+
+@op(differentiable=False)
+def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
+    """How many elements are not 0."""
+    return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
+
+
+def _only_axis(axis, shape):
+    """The axis to go along, which may be None if there is but one."""
+    if axis is not None:
+        return axis
+    if len(shape) != 1:
+        raise ValueError(f"axis must be given, since there are {len(shape)} axes, not 1")
+    return 0
+
+
+def _part(x, axis, start=None, stop=None, step=None):
+    """``x[start:stop:step]`` along an axis."""
+    # The standard leaves slices that reach beyond the ends open.
+    part = slice(*slice(start, stop, step).indices(x.shape[axis]))
+    return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
+
+
+@op
+def cumulative_sum(xp, x, /, *, axis=None, dtype=None, include_initial=False):
+    """Sums of the elements up to each one along ``axis``, which only one axis may leave out.
+
+    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
+    include_initial: begin with 0, so that the axis is longer by 1.
+    """
+    axis = _only_axis(axis, x.shape)
+    return xp.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def _cumulative_sum_vjp(xp, g, axis, include_initial):
+    axis = _only_axis(axis, g.shape)
+    g = xp.flip(_part(g, axis, 1) if include_initial else g, axis=axis)
+    return xp.flip(xp.cumulative_sum(g, axis=axis), axis=axis)
+
+
+cumulative_sum.vjp(x=_cumulative_sum_vjp)
+
+
+@op
+def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
+    """Products of the elements up to each one along ``axis``, which only one axis may leave out.
+
+    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
+    include_initial: begin with 1, so that the axis is longer by 1.
+
+    The gradient is right to every order where elements are 0: nothing is divided.
+    """
+    axis = _only_axis(axis, x.shape)
+    return xp.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
+
+
+def _cumulative_prod_vjp(xp, g, x, out, axis, include_initial):
+    axis = _only_axis(axis, x.shape)
+    part = partial(_part, axis=axis)
+    if include_initial:
+        g, out = part(g, start=1), part(out, start=1)
+    # A change of x[i] reaches out[k] through the product before i and that from i + 1 to k.
+    x = xp.astype(x, g.dtype, copy=False)
+    after = _recurrence(xp, g, part(x, start=1), axis)
+    before = part(out, stop=-1)
+    return xp.concat([part(after, stop=1), before * part(after, start=1)], axis=axis)
+
+
+def _recurrence(xp, g, a, axis):
+    """``s`` with ``s[i] = g[i] + a[i] * s[i + 1]`` along an axis; ``a`` is shorter by 1.
+
+    Two steps at once for every other element, and so on (Blelloch 1990); the rest from these.
+    """
+    part = partial(_part, axis=axis)
+    n = g.shape[axis]
+    if n <= 1:
+        return g
+    a1, a2 = part(a, step=2), part(a, start=1, step=2)
+    g1, g2 = part(g, step=2), part(g, start=1, step=2)
+    if n % 2:
+        last = part(g1, start=-1)
+        s1 = _recurrence(
+            xp, xp.concat([part(g1, stop=-1) + a1 * g2, last], axis=axis), a1 * a2, axis
+        )
+        s2 = g2 + a2 * part(s1, start=1)
+    else:
+        s1 = _recurrence(xp, g1 + a1 * g2, part(a1, stop=-1) * a2, axis)
+        s2 = xp.concat([part(g2, stop=-1) + a2 * part(s1, start=1), part(g2, start=-1)], axis=axis)
+    return _interleaved(xp, s1, s2, axis % len(g.shape))
+
+
+def _interleaved(xp, x1, x2, axis):
+    """The elements of ``x1`` and ``x2`` in turns along an axis; ``x1`` may have one more."""
+    n = x2.shape[axis]
+    pairs = xp.stack([_part(x1, axis, stop=n), x2], axis=axis + 1)
+    pairs = xp.reshape(pairs, (*x1.shape[:axis], 2 * n, *x1.shape[axis + 1 :]))
+    return pairs if x1.shape[axis] == n else xp.concat([pairs, _part(x1, axis, n)], axis=axis)
+
+
+cumulative_prod.vjp(x=_cumulative_prod_vjp)
+
+
+@op
+def diff(xp, x, prepend=None, append=None, *, axis=-1, n=1):
+    """Differences of neighbours along ``axis``: ``x[1:] - x[:-1]``, ``n`` times over.
+
+    prepend, append: arrays to join to ``x`` along ``axis`` first.
+    """
+    if n < 0:
+        raise ValueError(f"n must be at least 0, not {n}")
+    pieces = [piece for piece in (prepend, x, append) if piece is not None]
+    if len(pieces) > 1:
+        x = xp.concat(pieces, axis=axis)
+    for _ in range(n):
+        x = _part(x, axis, start=1) - _part(x, axis, stop=-1)
+    return x
+
+
+def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
+    # The transpose of a difference is, but for the sign, the difference with zeros around.
+    shape = list(g.shape)
+    shape[axis] += 2 * n
+    middle = (slice(None),) * (axis % len(shape)) + (slice(n, shape[axis] - n), ...)
+    c = xp.scatter_add(g, tuple(shape), middle)
+    for _ in range(n):
+        c = _part(c, axis, stop=-1) - _part(c, axis, start=1)
+    pieces, start = [], 0
+    for given in (prepend_shape, x_shape, append_shape):
+        stop = start + (given[axis] if given else 0)
+        pieces.append(_part(c, axis, start, stop) if given else None)
+        start = stop
+    return pieces[1], pieces[0], pieces[2]
+
+
+diff.vjp(joint=_diff_vjp)

@@ -1,13 +1,17 @@
 """Reductions."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import gpugrad
 
 from .base import (
+    LAYOUTS,
     A,
     Case,
     S,
+    beyond,
     bools,
     distinct,
     inf,
@@ -25,6 +29,67 @@ from .base import (
 def _logsumexp(x, *, axis=None, keepdims=False):
     return np.log(np.exp(x).sum(axis=axis, keepdims=keepdims))
 
+
+def _with_correction(function):
+    return lambda x, *, axis=None, correction=0, keepdims=False: function(
+        x, axis=axis, ddof=correction, keepdims=keepdims
+    )
+
+
+def _of_one(sample):
+    """The sample, marked if it reduces single elements, whose deviation is always 0."""
+    if sample.shapes[0] not in ((), (1, 4)):
+        return sample
+    return replace(sample, unlike_torch="PyTorch's second derivative at 0 is nan")
+
+
+def _torch_prod(torch, x, *, axis=None, keepdims=False, dtype=None):
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    for a in axes:
+        x = torch.prod(x, a, keepdim=True, dtype=dtype)
+    return x if keepdims else x.squeeze(tuple(axes))
+
+
+def _cumulative(function, initial):
+    def reference(x, *, axis=None, dtype=None, include_initial=False):
+        if dtype is None and x.dtype.kind in "fc":
+            dtype = x.dtype
+        out = function(x, axis=axis, dtype=dtype)
+        if not include_initial:
+            return out
+        width = [(int(i == (axis or 0) % x.ndim), 0) for i in range(x.ndim)]
+        return np.pad(out, width, constant_values=initial)
+
+    return reference
+
+
+def _torch_cumulative(name, initial):
+    def call(torch, x, *, axis=None, dtype=None, include_initial=False):
+        axis = axis or 0
+        out = getattr(torch, name)(x, axis, dtype=dtype)
+        if not include_initial:
+            return out
+        first = torch.full_like(out.sum(axis, keepdim=True), initial)
+        return torch.cat([first, out], axis)
+
+    return call
+
+
+def _joined(concat, x, prepend, append, axis):
+    pieces = [piece for piece in (prepend, x, append) if piece is not None]
+    return concat(pieces, axis)
+
+
+def _diff(x, prepend=None, append=None, *, axis=-1, n=1):
+    return np.diff(_joined(np.concatenate, x, prepend, append, axis), n=n, axis=axis)
+
+
+def _torch_diff(torch, x, prepend=None, append=None, *, axis=-1, n=1):
+    return torch.diff(_joined(torch.cat, x, prepend, append, axis), n, axis)
+
+
+WITH_ZEROS = [0.0], [2.0, 0.0, 3.0], [0.0, 2.0, 0.0, -1.5, 3.0], [0.0, 0.0, 0.0]
+ZEROS_IN_ROWS = [[0.0, 2.0, 3.0, 0.5], [1.5, 0.0, 0.0, -2.0], [2.0, 1.0, -3.0, 0.5]]
 
 UNLIKE_TORCH_LOGSUMEXP = "PyTorch's gradient is nan where the result is infinite"
 
@@ -44,29 +109,70 @@ CASES = [
         ],
         np.sum,
         torch_axes(lambda torch, x, dim, **static: torch.sum(x, dim, **static)),
+        complex=True,
     ),
     Case(
         "mean",
         [*reduction(), *over_nothing(), *over_no_axis(), *of_integers(axis=1)],
         np.mean,
         torch_axes(lambda torch, x, dim, **static: torch.mean(x, dim, **static)),
+        complex=True,
     ),
     Case(
-        "var",
+        "prod",
         [
             *reduction(),
-            *reduction(axes=[None, -1, (0, 2)], correction=1)[:6],
+            *over_nothing(),
             *over_no_axis(),
-            *of_integers(axis=1),
+            *(S(values(x)) for x in WITH_ZEROS),
+            S(values(ZEROS_IN_ROWS), axis=1),
+            S(values(ZEROS_IN_ROWS), axis=0, keepdims=True),
+            S(values(ZEROS_IN_ROWS), axis=(-1, 0)),
+            S(A(70), axis=0),
+            S(A(2, 3, dtype="float32"), dtype=gpugrad.float64),
+            S(A(2, 3, dtype="float64"), dtype=gpugrad.float32),
+            S(A(2, 3, draw=integers(0, 5, "int32"))),
+            S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.float32, axis=0),
         ],
-        lambda x, *, axis=None, correction=0, keepdims=False: np.var(
-            x, axis=axis, ddof=correction, keepdims=keepdims
-        ),
-        torch_axes(
-            lambda torch, x, dim, correction=0, **static: torch.var(
-                x, dim, correction=correction, **static
-            )
-        ),
+        np.prod,
+        _torch_prod,
+        complex=True,
+    ),
+    *(
+        Case(
+            name,
+            [
+                *(_of_one(s) if name == "std" else s for s in reduction()),
+                *reduction(axes=[None, -1, (0, 2)], correction=1)[:6],
+                *beyond("torch", S(A(5), correction=0.5)),
+                *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), axis=1)),
+                *more,
+                *of_integers(axis=1),
+            ],
+            _with_correction(getattr(np, name)),
+            torch_axes(
+                lambda torch, x, dim, correction=0, name=name, **static: getattr(torch, name)(
+                    x, dim, correction=correction, **static
+                )
+            ),
+        )
+        for name, more in (
+            ("var", over_no_axis()),
+            (
+                "std",
+                [
+                    kink([2.0, 2.0, 2.0], gradients=([0.0, 0.0, 0.0],)),
+                    kink([[1.0, 1.0], [0.0, 2.0]], axis=1, gradients=([[0, 0], [-0.5, 0.5]],)),
+                    kink(
+                        [[1.0, 1.0], [1.0, 1.0]],
+                        axis=0,
+                        correction=1,
+                        keepdims=True,
+                        gradients=([[0.0, 0.0], [0.0, 0.0]],),
+                    ),
+                ],
+            ),
+        )
     ),
     *(
         Case(
@@ -119,22 +225,92 @@ CASES = [
     *(
         Case(
             name,
-            [
-                *reduction(distinct, axes=[None, 0, 1, -1]),
-                S(values([1, 3, 3, 1, 1, 3])),
-            ],
-            getattr(np, name),
-            differentiable=False,
-        )
-        for name in ("argmax", "argmin")
-    ),
-    *(
-        Case(
-            name,
             [*reduction(bools), S(A(0, draw=bools)), S(A(0, 3, draw=bools), axis=0)],
             getattr(np, name),
             differentiable=False,
         )
         for name in ("all", "any")
+    ),
+    Case(
+        "count_nonzero",
+        [
+            *reduction(integers(0, 2)),
+            *reduction(integers(0, 2, "int8"))[:2],
+            S(A(2, 3, draw=bools), axis=0),
+            S(values([[0.0, 2.5, -0.0], [0.0, 0.0, np.nan]]), axis=1),
+            S(A(0, 3), axis=0),
+        ],
+        np.count_nonzero,
+        differentiable=False,
+        complex=True,
+    ),
+    *(
+        Case(
+            name,
+            [
+                S(A(5)),
+                S(A(2, 3), axis=0),
+                S(A(2, 3), axis=-1),
+                S(A(2, 3, 2), axis=1),
+                S(A(2, 3, 2), axis=-2, include_initial=True),
+                S(A(4), include_initial=True),
+                S(A(1)),
+                S(A(0)),
+                S(A(0), include_initial=True),
+                S(A(2, 0), axis=1),
+                S(A(0, 2), axis=-1, include_initial=True),
+                *(S(A(2, 3, layout=layout), axis=1) for layout in LAYOUTS),
+                *(S(A(n), axis=0) for n in (2, 3, 6, 7, 8, 9)),
+                *(S(values(x)) for x in WITH_ZEROS),
+                S(values(ZEROS_IN_ROWS), axis=1),
+                S(values(ZEROS_IN_ROWS), axis=0, include_initial=True),
+                S(A(2, 3, dtype="float32"), axis=0, dtype=gpugrad.float64),
+                S(A(2, 3, dtype="float64"), axis=0, dtype=gpugrad.float32),
+                S(A(2, 3, draw=integers(0, 5, "int8")), axis=0),
+                *beyond("torch", S(A(5, draw=integers(0, 9, "uint16")), include_initial=True)),
+                S(A(2, 3, draw=integers(0, 5)), axis=1, dtype=gpugrad.float32),
+                *more,
+            ],
+            _cumulative(getattr(np, function), initial),
+            _torch_cumulative(function, initial),
+            complex=True,
+        )
+        for name, function, initial, more in (
+            (
+                "cumulative_sum",
+                "cumsum",
+                0,
+                [kink([1.0, inf, 2.0, -inf], gradients=([4.0, 3.0, 2.0, 1.0],))],
+            ),
+            ("cumulative_prod", "cumprod", 1, []),
+        )
+    ),
+    Case(
+        "diff",
+        [
+            S(A(5)),
+            S(A(5), n=0),
+            S(A(5), n=2),
+            S(A(3), n=3),
+            S(A(3), n=5),
+            S(A(2, 3), axis=0),
+            S(A(2, 3, 4), axis=1, n=2),
+            S(A(2, 3, 4), axis=-3),
+            S(A(0, 3)),
+            S(A(2, 0)),
+            S(A(4), A(2)),
+            S(A(4), A(2), A(1), n=3),
+            S(A(4), None, A(3), n=2),
+            S(A(2, 3), A(2, 1), A(2, 2), n=0),
+            S(A(2, 3), A(1, 3), None, axis=0),
+            S(A(2, 3), None, A(4, 3), axis=-2, n=2),
+            S(A(1), A(1), A(0)),
+            S(A(2, 3, dtype="float32"), A(2, 1, draw=integers(0, 3))),
+            S(A(2, 3, draw=integers(0, 9))),
+            *(S(A(2, 3, layout=layout), axis=0) for layout in LAYOUTS),
+        ],
+        _diff,
+        _torch_diff,
+        complex=True,
     ),
 ]

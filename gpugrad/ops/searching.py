@@ -1,0 +1,117 @@
+"""Searching, sorting and sets."""
+
+from ..autograd.mode import is_grad_enabled
+from ..autograd.operation import composite, op
+from .indexing import take_along_axis
+
+
+@op(differentiable=False)
+def argmax(xp, x, /, axis=None, *, keepdims=False):
+    """Index of the first maximum, into the flattened array where ``axis`` is None."""
+    return xp.argmax(x, axis=axis, keepdims=keepdims)
+
+
+@op(differentiable=False)
+def argmin(xp, x, /, axis=None, *, keepdims=False):
+    """Index of the first minimum, into the flattened array where ``axis`` is None."""
+    return xp.argmin(x, axis=axis, keepdims=keepdims)
+
+
+@op(differentiable=False)
+def nonzero(xp, x, /):
+    """Indices of the elements that are not 0, in row-major order: an array for each axis.
+
+    Raises ValueError for a 0-d array, which has no axis.
+    """
+    if not x.shape:
+        raise ValueError("the array must have at least one axis")
+    return tuple(xp.nonzero(x))
+
+
+@op(differentiable=False, integer=("sorter",))
+def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
+    """Where in ``x1``, ascending, the elements of ``x2`` would keep it so.
+
+    x1: an array (n,), ascending.
+    x2: an array (...), or a number.
+    side: ``"left"`` for the first such place, before equal elements; ``"right"`` for the last.
+    sorter: integers (n,) that put ``x1`` in ascending order, if it is not.
+
+    Returns integers of the shape of ``x2``, from 0 to n.
+    """
+    if hasattr(x2, "dtype") and x1.dtype != x2.dtype:
+        dtype = xp.result_type(x1, x2)
+        x1, x2 = xp.astype(x1, dtype, copy=False), xp.astype(x2, dtype, copy=False)
+    return xp.searchsorted(x1, x2, side=side, sorter=sorter)
+
+
+@op(differentiable=False)
+def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
+    """Indices that put ``x`` in order along ``axis``.
+
+    If ``stable``, equal elements stay in the order they are in, ``descending`` or not.
+    """
+    return xp.argsort(x, axis=axis, descending=descending, stable=stable)
+
+
+@op(differentiable=False)
+def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
+    return xp.sort(x, axis=axis, descending=descending, stable=stable)
+
+
+@composite
+def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """``x`` in order along ``axis``.
+
+    Each element of the result hands its gradient to the one of ``x`` that it was; of equal
+    ones, if ``stable``, the first of them is the first in the result.
+    """
+    order = {"axis": axis, "descending": descending, "stable": stable}
+    if getattr(x, "requires_grad", False) and is_grad_enabled():
+        # To sort values alone is several times faster, but backward would sort once more.
+        return take_along_axis(x, argsort(x, **order), axis=axis)
+    return _sort(x, **order)
+
+
+# What of `x` is unique depends on its values in jumps: no gradient goes through any of these.
+
+
+@op(differentiable=False)
+def unique_all(xp, x, /):
+    """The distinct elements, ascending, with all that is known of them. Not differentiable.
+
+    Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
+    flattened ``x``; ``inverse_indices`` of the shape of ``x``, such that
+    ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
+    """
+    return xp.unique_all(x)
+
+
+@op(differentiable=False)
+def unique_counts(xp, x, /):
+    """The distinct elements and how often they occur, a named tuple ``(values, counts)``.
+
+    See `unique_all`. Not differentiable.
+    """
+    return xp.unique_counts(x)
+
+
+@op(differentiable=False)
+def unique_inverse(xp, x, /):
+    """The distinct elements and where they are, a named tuple ``(values, inverse_indices)``.
+
+    See `unique_all`. Not differentiable.
+    """
+    return xp.unique_inverse(x)
+
+
+@op(differentiable=False)
+def unique_values(xp, x, /):
+    """The distinct elements, (n,), ascending; every nan is one. Not differentiable."""
+    return xp.unique_values(x)
+
+
+@op(differentiable=False)
+def isin(xp, x1, x2, *, invert=False):
+    """Whether each element of ``x1`` is equal to one of ``x2``, or to none if ``invert``."""
+    return xp.isin(x1, x2, invert=invert)

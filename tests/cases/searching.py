@@ -1,0 +1,169 @@
+"""Searching, sorting and sets."""
+
+import numpy as np
+
+from .base import (
+    LAYOUTS,
+    A,
+    Case,
+    S,
+    along,
+    beyond,
+    bools,
+    distinct,
+    inf,
+    integers,
+    kink,
+    nan,
+    positive,
+    reduction,
+    values,
+)
+
+
+def _sorting():
+    ties = S(A(3, 8, draw=integers(0, 3))), S(A(9, draw=integers(0, 3)))
+    return [
+        *along(distinct),
+        *(S(*s.inputs, descending=True, **s.static) for s in along(distinct)),
+        *(S(*s.inputs, **order) for s in ties for order in ({}, {"descending": True})),
+        S(values([3, 1, 2, 1, 3, 1])),
+        S(A(4, 3, draw=distinct), axis=0, descending=True, stable=False),
+        *beyond("torch", S(A(2, 3, draw=integers(0, 9, "uint16")), descending=True)),
+    ]
+
+
+def _argsort(x, *, axis=-1, descending=False, stable=True):
+    x = x.astype(np.float64)
+    return np.argsort(-x if descending else x, axis=axis, kind="stable")
+
+
+def _sort(x, **order):
+    return np.take_along_axis(x, _argsort(x, **order), order.get("axis", -1))
+
+
+def _torch_sort(torch, x, *, axis=-1, descending=False, stable=True):
+    return torch.sort(x, dim=axis, descending=descending, stable=stable).values
+
+
+def _searchsorted(x1, x2, sorter=None, *, side="left"):
+    x1 = x1 if sorter is None else x1[sorter]
+    below = np.less if side == "left" else np.less_equal
+    return np.sum(below(x1, np.asarray(x2)[..., None]), axis=-1)
+
+
+def ascending(rng, shape):
+    return np.sort(rng.standard_normal(shape))
+
+
+def _unique(x):
+    """Values, first indices, inverse indices and counts, by going through the elements."""
+    flat = x.ravel().tolist()
+    distinct = sorted(set(flat), key=lambda v: (v != v, v if isinstance(v, float | int) else 0))
+    if x.dtype.kind == "c":
+        distinct = sorted(set(flat), key=lambda v: (v.real, v.imag))
+    return (
+        np.array(distinct, x.dtype),
+        np.array([flat.index(v) for v in distinct], np.int64),
+        np.array([distinct.index(v) for v in flat], np.int64).reshape(x.shape),
+        np.array([flat.count(v) for v in distinct], np.int64),
+    )
+
+
+SETS = [
+    S(A(8, draw=integers(0, 4))),
+    S(A(2, 5, draw=integers(0, 4))),
+    S(A(2, 5, draw=integers(0, 4, "int8"))),
+    S(A(6, draw=bools)),
+    S(A(2, 3)),
+    S(values([[1.5, 0.0], [-2.0, 1.5], [1.5, 0.0]])),
+    S(values([2.0, inf, -inf, inf])),
+    S(A(draw=positive)),
+    S(A(0)),
+    *(S(A(2, 3, draw=integers(0, 2), layout=layout)) for layout in LAYOUTS),
+]
+
+
+CASES = [
+    *(
+        Case(
+            name,
+            [
+                *reduction(distinct, axes=[None, 0, 1, -1]),
+                S(values([1, 3, 3, 1, 1, 3])),
+            ],
+            getattr(np, name),
+            differentiable=False,
+        )
+        for name in ("argmax", "argmin")
+    ),
+    Case(
+        "nonzero",
+        [
+            S(A(3, 4, draw=bools)),
+            S(A(2, 3, 2, draw=integers(0, 2))),
+            S(values([0.0, 1.5, -0.0, nan, -2.0])),
+            S(A(0)),
+            S(A(2, 0)),
+            *(S(A(3, 4, draw=integers(0, 2), layout=layout)) for layout in LAYOUTS),
+        ],
+        np.nonzero,
+        differentiable=False,
+        complex=True,
+    ),
+    Case(
+        "searchsorted",
+        [
+            *(
+                S(*inputs, side=side)
+                for side in ("left", "right")
+                for inputs in (
+                    (A(6, draw=ascending), A(4)),
+                    (A(6, draw=ascending), A(2, 3)),
+                    (A(6, draw=ascending), A()),
+                    (A(6, draw=ascending), 0.25),
+                    (A(0), A(2)),
+                    (A(6, draw=ascending), A(0, 2)),
+                    (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
+                    (values([1, 2, 2, 5]), 2),
+                    (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
+                    (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
+                    (values([1, 2, 2, 5]), A(3, dtype="float32")),
+                    (A(6, draw=ascending, dtype="float32"), A(3, dtype="float64")),
+                    (A(6, draw=ascending, layout="strided"), A(2, 3, layout="transposed")),
+                )
+            ),
+        ],
+        _searchsorted,
+        differentiable=False,
+    ),
+    Case("argsort", _sorting(), _argsort, differentiable=False),
+    Case(
+        "sort",
+        [
+            *_sorting(),
+            kink([2.0, -inf, inf, 2.0], gradients=([1.0, 1.0, 1.0, 1.0],)),
+        ],
+        _sort,
+        _torch_sort,
+    ),
+    Case("unique_all", SETS, _unique, differentiable=False),
+    Case("unique_counts", SETS, lambda x: _unique(x)[::3], differentiable=False),
+    Case("unique_inverse", SETS, lambda x: _unique(x)[::2], differentiable=False),
+    Case("unique_values", SETS, lambda x: _unique(x)[0], differentiable=False),
+    Case(
+        "isin",
+        [
+            S(A(2, 3, draw=integers(0, 5)), A(4, draw=integers(0, 5))),
+            S(A(2, 3, draw=integers(0, 5)), A(2, 2, draw=integers(0, 5)), invert=True),
+            S(A(2, 3, draw=integers(0, 5)), 3),
+            S(3, A(2, 3, draw=integers(0, 5)), invert=True),
+            S(A(draw=integers(0, 5)), A(5, draw=integers(0, 5))),
+            S(A(3, draw=integers(0, 5)), A(0, draw=integers(0, 5))),
+            S(A(0, 2, draw=integers(0, 5)), A(3, draw=integers(0, 5)), invert=True),
+            *beyond("array_api_strict", S(values([1.5, nan, 0.0]), values([nan, 1.5]))),
+        ],
+        lambda x1, x2, *, invert=False: np.equal.outer(x1, np.ravel(x2)).any(-1) != invert,
+        differentiable=False,
+    ),
+]
