@@ -1,47 +1,50 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
 from ..arguments import device_and_dtype
+from ..autograd import call
 from ..autograd.graph import Node
 from ..autograd.mode import is_grad_enabled
+from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
 from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
-from . import elementwise, manipulation, neural, products, reductions, transcendental
+from . import manipulation, products, protocols
 from .indexing import getitem, setitem
 
 OPERATORS = {
-    "add": ("+", elementwise.add),
-    "sub": ("-", elementwise.subtract),
-    "mul": ("*", elementwise.multiply),
-    "truediv": ("/", elementwise.divide),
-    "floordiv": ("//", elementwise.floor_divide),
-    "mod": ("%", elementwise.remainder),
-    "pow": ("**", elementwise.pow),
-    "matmul": ("@", products.matmul),
-    "and": ("&", elementwise.logical_and),
-    "or": ("|", elementwise.logical_or),
+    "add": ("+", "add"),
+    "sub": ("-", "subtract"),
+    "mul": ("*", "multiply"),
+    "truediv": ("/", "divide"),
+    "floordiv": ("//", "floor_divide"),
+    "mod": ("%", "remainder"),
+    "pow": ("**", "pow"),
+    "matmul": ("@", "matmul"),
+    "and": ("&", "bitwise_and"),
+    "or": ("|", "bitwise_or"),
+    "xor": ("^", "bitwise_xor"),
+    "lshift": ("<<", "bitwise_left_shift"),
+    "rshift": (">>", "bitwise_right_shift"),
 }
 
-DIRECT = {
-    "lt": elementwise.less,
-    "le": elementwise.less_equal,
-    "gt": elementwise.greater,
-    "ge": elementwise.greater_equal,
-    "neg": elementwise.negative,
-    "pos": elementwise.positive,
-    "abs": elementwise.abs,
-    "invert": elementwise.logical_not,
+COMPARISONS = {
+    "lt": ("gt", "less"),
+    "le": ("ge", "less_equal"),
+    "gt": ("lt", "greater"),
+    "ge": ("le", "greater_equal"),
+    "eq": ("eq", "equal"),
+    "ne": ("ne", "not_equal"),
 }
 
-METHODS = [
-    *(getattr(elementwise, name) for name in "abs clip pow sign sqrt".split()),
-    *(getattr(transcendental, name) for name in "cos exp log sin tanh".split()),
-    *(getattr(reductions, name) for name in "all any argmax argmin logsumexp".split()),
-    *(getattr(reductions, name) for name in "max mean min sum var".split()),
-    *(getattr(neural, name) for name in "log_softmax relu sigmoid softmax".split()),
-    *(getattr(manipulation, name) for name in "permute_dims squeeze astype".split()),
-    products.matmul,
-]
+UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+
+# What NumPy's arrays or PyTorch's tensors have as methods and programs often chain; all
+# else is a function only. None differs from theirs in meaning.
+METHODS = """
+    abs all any argmax argmin argsort astype clip conj cos exp log log_softmax logsumexp matmul
+    max mean min permute_dims pow prod relu round sigmoid sign sin softmax sqrt square squeeze
+    std sum tanh var
+""".split()
 
 
 def _reflected(op):
@@ -51,22 +54,24 @@ def _reflected(op):
     return operator
 
 
-def _equality(op):
-    def operator(self, other):
+def _equality(operator):
+    def equality(self, other):
         if type(other) is not Tensor and type(other) not in SCALARS:
             try:
                 adopt(other.array if isinstance(other, Tensor) else other)
             except TypeError:
                 return NotImplemented  # as None and strings do: they are not equal
-        return op(self, other)
+        return operator(self, other)
 
-    return operator
+    return equality
 
 
-def _in_place(op, symbol):
+def _in_place(binary, symbol):
     def operator(self, other):
         stays_leaf = check_writable(self, symbol)
-        result = op(self, other)
+        result = binary(self, other)
+        if result is NotImplemented:
+            return result
         if result.shape != self.shape or result.dtype != self.dtype:
             raise ValueError(
                 f"{symbol}: the result, {describe(result)}, does not fit the tensor, "
@@ -155,6 +160,13 @@ def _to(self, *args, device=None, dtype=None):
     return self
 
 
+def _to_device(self, device, /, *, stream=None):
+    """On another device, as the array API standard asks for it; `to` takes a dtype too."""
+    if stream is not None:
+        raise ValueError("to_device: a transfer has no stream of its own; leave stream out")
+    return _to(self, device)
+
+
 def _cuda(self, index=None):
     """On a CUDA device, by default the current one."""
     return _to(self, "cuda" if index is None else f"cuda:{index}")
@@ -172,27 +184,40 @@ def _transpose(self):
     return products.matrix_transpose(self)
 
 
+def _put(name, operator):
+    operator.__name__, operator.__qualname__ = name, f"Tensor.{name}"
+    setattr(Tensor, name, operator)
+
+
 def install():
     """Put everything on the class."""
-    for name, (symbol, op) in OPERATORS.items():
-        setattr(Tensor, f"__{name}__", op)
-        setattr(Tensor, f"__r{name}__", _reflected(op))
-        setattr(Tensor, f"__i{name}__", _in_place(op, f"{symbol}="))
-    for name, op in DIRECT.items():
-        setattr(Tensor, f"__{name}__", op)
-    Tensor.__eq__ = _equality(elementwise.equal)
-    Tensor.__ne__ = _equality(elementwise.not_equal)
-    for op in METHODS:
-        setattr(Tensor, op.__name__, op)
+    ops = exports()
+    for name, (symbol, function) in OPERATORS.items():
+        operator = call.binary(ops[function].op, reflected=f"__r{name}__")
+        _put(f"__{name}__", operator)
+        _put(f"__r{name}__", _reflected(ops[function]))
+        _put(f"__i{name}__", _in_place(operator, f"{symbol}="))
+    for name, (reflected, function) in COMPARISONS.items():
+        operator = call.binary(ops[function].op, reflected=f"__{reflected}__")
+        _put(f"__{name}__", _equality(operator) if name in ("eq", "ne") else operator)
+    for name, function in UNARY.items():
+        setattr(Tensor, f"__{name}__", ops[function])
+    for name in METHODS:
+        setattr(Tensor, name, ops[name])
+    Tensor.__array_ufunc__ = protocols.array_ufunc
+    Tensor.__array_function__ = protocols.array_function
     Tensor.__getitem__ = _getitem
     Tensor.__setitem__ = _setitem
     Tensor.__iter__ = _iter
     Tensor.reshape = _reshape
     Tensor.to = _to
+    Tensor.to_device = _to_device
     Tensor.cpu = _cpu
     Tensor.cuda = _cuda
     Tensor.T = property(_transpose)
     Tensor.mT = property(products.matrix_transpose)
+    Tensor.real = property(ops["real"])
+    Tensor.imag = property(ops["imag"])
 
 
 install()

@@ -1,0 +1,332 @@
+"""NumPy's functions on Tensors: each is the function of its name here, and keeps the graph.
+
+NumPy hands calls with a Tensor over by the protocols ``__array_ufunc__`` and
+``__array_function__``. What has no counterpart here is refused: a Tensor never becomes
+an array, which has no graph, unasked.
+"""
+
+from functools import cache, lru_cache, wraps
+from inspect import Signature, signature
+
+from ..autograd import call
+from ..autograd.operation import exports
+from ..backends import is_foreign, namespace_of
+from ..backends.numpy import ufunc_module
+from ..tensor import Tensor
+
+# What is called otherwise here.
+NAMES = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "around": "round",
+    "concatenate": "concat",
+    "conjugate": "conj",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+    "special.psi": "special.digamma",
+}
+PARAMETERS = {
+    "a_max": "max",
+    "a_min": "min",
+    "ddof": "correction",
+    "rcond": "rtol",
+    "reps": "repetitions",
+}
+REDUCE = {
+    "add": "sum",
+    "logaddexp": "logsumexp",
+    "logical_and": "all",
+    "logical_or": "any",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "prod",
+}
+ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+
+FLATTENING = {"argsort", "cumprod", "cumsum", "sort", "take"}  # where NumPy's axis is None
+LIKE = {"full_like", "ones_like", "zeros_like"}  # no ops, but of tensors all the same
+
+# Answered by NumPy about the values: no gradient can be lost in a bool, a dtype or text.
+QUESTIONS = {
+    "allclose",
+    "array2string",
+    "array_equal",
+    "array_equiv",
+    "array_repr",
+    "array_str",
+    "can_cast",
+    "iscomplexobj",
+    "isclose",
+    "isrealobj",
+    "may_share_memory",
+    "ndim",
+    "result_type",
+    "shape",
+    "shares_memory",
+    "size",
+}
+
+# What to write for what is refused.
+INSTEAD = {
+    "numpy.append": "gpugrad.concat",
+    "numpy.column_stack": "gpugrad.stack(arrays, axis=1)",
+    "numpy.copy": "gpugrad.asarray(x, copy=True)",
+    "numpy.copyto": "x[...] = value",
+    "numpy.deg2rad": "x * (math.pi / 180)",
+    "numpy.dstack": "gpugrad.stack(arrays, axis=2)",
+    "numpy.exp2": "2**x",
+    "numpy.fabs": "abs(x)",
+    "numpy.fliplr": "gpugrad.flip(x, axis=1)",
+    "numpy.flipud": "gpugrad.flip(x, axis=0)",
+    "numpy.fmax": "gpugrad.maximum",
+    "numpy.fmin": "gpugrad.minimum",
+    "numpy.inner": "gpugrad.vecdot",
+    "numpy.nan_to_num": "gpugrad.where(gpugrad.isnan(x), 0, x)",
+    "numpy.ptp": "x.max() - x.min()",
+    "numpy.put": "x[key] = value",
+    "numpy.putmask": "x[mask] = value",
+    "numpy.rad2deg": "x * (180 / math.pi)",
+    "numpy.rollaxis": "gpugrad.moveaxis",
+    "numpy.split": "gpugrad.unstack, or x[start:stop]",
+    "numpy.vdot": "gpugrad.vecdot",
+    "compute_uv": "gpugrad.linalg.svdvals(x)",
+    "decimals": "gpugrad.round(x * 10**decimals) / 10**decimals",
+    "dtype": "x.astype(dtype)",
+    "out": "y = y + x, a new Tensor, for y += x with an array y",
+    "where": "gpugrad.where(condition, x, 0)",
+}
+
+
+def array_ufunc(self, ufunc, method, *inputs, **keywords):
+    """``Tensor.__array_ufunc__``: a ufunc of NumPy or SciPy, or a method of it, by ops."""
+    for x in inputs + keywords.get("out", ()):
+        if type(x) is not Tensor and is_foreign(type(x), "__array_ufunc__"):
+            return NotImplemented
+    if method == "outer":
+        x1, x2 = map(call.namespace.asarray, inputs)
+        inputs = call.namespace.reshape(x1, x1.shape + (1,) * x2.ndim), x2
+    elif method != "__call__":
+        keywords = {"axis": 0} | keywords
+    shown, counterpart = _of_ufunc(ufunc, method)
+    return _call(shown, counterpart, inputs, keywords)
+
+
+@lru_cache(1000)
+def _of_ufunc(ufunc, method):
+    """What errors call a method of a ufunc, and its counterpart here, or None."""
+    module, name = ufunc_module(ufunc), ufunc.__name__
+    if method in ("__call__", "outer"):
+        if module is None:  # of the same name, maybe, but who knows what it does
+            return name, None
+        shown = f"{module}.{name}"
+        name = shown.removeprefix("numpy.").removeprefix("scipy.")
+        return shown, ANSWERS.get(name) or _counterpart(name)
+    table = {"reduce": REDUCE, "accumulate": ACCUMULATE}.get(method, {})
+    return f"{module}.{name}.{method}", _counterpart(table.get(name)) if module == "numpy" else None
+
+
+def array_function(self, function, types, args, keywords):
+    """``Tensor.__array_function__``: any other function of NumPy, by the one of its name."""
+    if any(is_foreign(kind, "__array_function__") for kind in types):
+        return NotImplemented
+    shown = f"{function.__module__}.{function.__name__}"
+    name = shown.removeprefix("numpy.")
+    if name in QUESTIONS:
+        answer = function(*map(_raw, args), **{k: _raw(v) for k, v in keywords.items()})
+        return call.namespace.asarray(answer) if type(answer) in namespace_of else answer
+    if name in ANSWERS:
+        return _call(shown, ANSWERS[name], args, keywords)
+    counterpart = _counterpart(name)
+    if counterpart is not None:
+        args, keywords = _translate(function, counterpart, args, keywords)
+    return _call(shown, counterpart, args, keywords)
+
+
+def _raw(x):
+    return x.array if isinstance(x, Tensor) else x
+
+
+@cache
+def _counterpart(name):
+    """What a function or ufunc of NumPy is here; None if it is nothing."""
+    name = NAMES.get(name, name) or ""
+    room, _, own = name.rpartition(".")
+    if name in LIKE or (room and not hasattr(call.namespace, room)):
+        return getattr(call.namespace, name, None)
+    return exports(room).get(own) or (exports().get(own) if room == "linalg" else None)
+
+
+@cache
+def _parameters(function):
+    return signature(function).parameters
+
+
+def _translate(function, counterpart, args, keywords):
+    """Arguments of NumPy's ``function``, as its counterpart takes them, but those that default."""
+    parameters = _parameters(function)
+    given = Signature(list(parameters.values())).bind(*args, **keywords).arguments
+    arrays, named = [], {}
+    for name, value in given.items():
+        kind = parameters[name].kind
+        if kind is kind.VAR_POSITIONAL:
+            arrays += value
+        elif kind is kind.VAR_KEYWORD:
+            named |= value
+        elif len(arrays) < _required(counterpart):
+            arrays.append(value)
+        elif value is not parameters[name].default:
+            named[PARAMETERS.get(name, name)] = value
+    if function.__name__ in FLATTENING and given.get("axis", parameters["axis"].default) is None:
+        arrays[0] = call.namespace.reshape(call.namespace.asarray(arrays[0]), (-1,))
+        named["axis"] = 0
+    return arrays, named
+
+
+def _required(counterpart):
+    """How many arguments a function here has that are arrays and not optional."""
+    if hasattr(counterpart, "op"):
+        return counterpart.op.required
+    return sum(p.kind is p.POSITIONAL_ONLY for p in _parameters(counterpart).values())
+
+
+def _call(shown, function, args, keywords):
+    """What ``function`` answers for the one of NumPy that is ``shown``, if it can."""
+    if function is None:
+        raise _refusal(shown, "there is no such function of Tensors", INSTEAD.get(shown))
+    if keywords:
+        known, keywords = _parameters(function), dict(keywords)
+        for name in keywords.keys() - known.keys():
+            value = keywords.pop(name)
+            if value is not None and not (name == "where" and value is True):
+                raise _refusal(shown, f"it takes no {name} with Tensors", INSTEAD.get(name))
+    return function(*args, **keywords)
+
+
+def _refusal(shown, reason, instead):
+    options = [f"write {instead}"] if instead else []
+    options.append("call it on x.detach().numpy() for a result without gradient")
+    return TypeError(f"{shown}: {reason}; {', or '.join(options)}")
+
+
+# Functions of NumPy that are no single one here, in terms of those.
+
+ANSWERS = {}
+
+
+def _answers(name):
+    def keep(function):
+        @wraps(function)
+        def answer(*args, **keywords):
+            return function(call.namespace, *args, **keywords)
+
+        ANSWERS[name] = answer
+        return answer
+
+    return keep
+
+
+@_answers("divmod")
+def _divmod(xp, x1, x2):
+    return xp.floor_divide(x1, x2), xp.remainder(x1, x2)
+
+
+@_answers("where")
+def _where(xp, condition, x=None, y=None):
+    return xp.nonzero(condition) if x is None else xp.where(condition, x, y)
+
+
+@_answers("concatenate")
+def _concatenate(xp, arrays, axis=0):
+    return xp.concat(arrays, axis=axis)
+
+
+@_answers("hstack")
+def _hstack(xp, tup):
+    arrays = [xp.reshape(x, x.shape or (1,)) for x in map(xp.asarray, tup)]
+    return xp.concat(arrays, axis=0 if arrays[0].ndim == 1 else 1)
+
+
+@_answers("vstack")
+def _vstack(xp, tup):
+    arrays = map(xp.asarray, tup)
+    return xp.concat([xp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in arrays])
+
+
+@_answers("squeeze")
+def _squeeze(xp, a, axis=None):
+    if axis is None:
+        axis = tuple([i for i, n in enumerate(a.shape) if n == 1])
+    return xp.squeeze(a, axis)
+
+
+@_answers("ravel")
+def _ravel(xp, a):
+    return xp.reshape(a, (-1,))
+
+
+@_answers("transpose")
+def _transpose(xp, a, axes=None):
+    return xp.permute_dims(a, tuple(range(a.ndim))[::-1] if axes is None else axes)
+
+
+@_answers("swapaxes")
+def _swapaxes(xp, a, axis1, axis2):
+    return xp.moveaxis(a, (axis1, axis2), (axis2, axis1))
+
+
+@_answers("diagonal")
+def _diagonal(xp, a, offset=0, axis1=0, axis2=1):
+    return xp.linalg.diagonal(xp.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+
+
+@_answers("trace")
+def _trace(xp, a, offset=0, axis1=0, axis2=1, dtype=None):
+    return xp.linalg.trace(xp.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset, dtype=dtype)
+
+
+@_answers("cross")
+def _cross(xp, a, b, *, axis=-1):
+    return xp.linalg.cross(a, b, axis=axis)
+
+
+@_answers("outer")
+def _outer(xp, a, b):
+    return xp.linalg.outer(xp.reshape(a, (-1,)), xp.reshape(b, (-1,)))
+
+
+@_answers("dot")
+def _dot(xp, a, b):
+    a, b = xp.asarray(a), xp.asarray(b)
+    if not (a.ndim and b.ndim):
+        return a * b
+    return xp.tensordot(a, b, axes=((-1,), (max(b.ndim - 2, 0),)))
+
+
+@_answers("einsum")
+def _einsum(xp, subscripts, *operands, optimize=None):
+    return xp.einsum(subscripts, *operands)
+
+
+@_answers("linalg.norm")
+def _norm(xp, x, ord=None, axis=None, keepdims=False):
+    if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
+        return xp.linalg.vector_norm(x, ord=2 if ord is None else ord, axis=axis, keepdims=keepdims)
+    axes = (0, 1) if axis is None else axis
+    if len(axes) == 2 and (axis is not None or x.ndim == 2):
+        x = xp.moveaxis(x, axes, (-2, -1))
+        norm = xp.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+        return xp.moveaxis(norm, (-2, -1), axes) if keepdims else norm
+    raise ValueError(f"norm: ord {ord!r} is of vectors and matrices; give one axis or two")
