@@ -166,6 +166,10 @@ def kink(*inputs, gradients, unlike_torch=None, **static):
     return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
 
 
+def plainly(xp, function, *inputs, **static):
+    return function(*inputs, **static)
+
+
 @dataclass(frozen=True)
 class Case:
     """An op and what is known of it.
@@ -176,6 +180,9 @@ class Case:
     torch: PyTorch's equivalent, a function of the module ``torch`` and what the op takes; or None.
     differentiable: whether floating results carry gradients.
     complex: whether it takes complex numbers; its samples are then tried with them too.
+    through: how tests call the op, if what it returns is not unique or its inputs are not
+        independent: a function of a namespace, gpugrad's, NumPy's or PyTorch's, the function
+        there and what that takes, which returns something unique.
     sized: a sample whose largest array has about so many elements, for benchmarks; by
         default the first sample, its axes lengthened.
     """
@@ -186,6 +193,7 @@ class Case:
     torch: Callable | None = None
     differentiable: bool = True
     complex: bool = False
+    through: Callable = plainly
     sized: Callable[[int], Sample] | None = None
 
     @property
@@ -213,7 +221,7 @@ class Case:
         call = self.function
         if hasattr(call, "op") and call.op.variadic:
             return call(inputs, **static)
-        return call(*inputs, **static)
+        return self.through(gpugrad, call, *inputs, **static)
 
 
 inf, nan = float("inf"), float("nan")

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Products of matrices and tensors."""
 
 import numpy as np
 
@@ -40,12 +40,152 @@ def _matmul_samples():
     ]
 
 
+def _tensordot_samples():
+    one, two = A(2, 3, 4), A(3, 4, 2)
+    return [
+        S(A(2, 3), A(3, 4), axes=1),
+        S(one, two),
+        S(one, two, axes=0),
+        S(A(3, 4, 2), A(3, 4, 2), axes=((0, 1), (0, 1))),
+        S(A(3, 4, 2), A(4, 2, 3), axes=((1, 0), (0, 2))),
+        S(A(3, 4, 2), A(4, 2, 3), axes=((-1, 0, 1), (1, 2, 0))),
+        S(A(2, 3, 4), A(3, 2), axes=((-2,), (-2,))),
+        S(A(2, 3), A(2), axes=([0], [0])),
+        S(A(2, 3), A(2), axes=((), ())),
+        S(A(3), A(3), axes=1),
+        S(A(), A(2, 3), axes=0),
+        S(A(2, 0), A(0, 3), axes=1),
+        S(A(0, 2), A(2, 3), axes=1),
+        *(S(A(2, 3, layout=layout), A(3, 2, layout=layout), axes=1) for layout in LAYOUTS),
+    ]
+
+
+def _vecdot_samples():
+    return [
+        S(A(2, 3), A(2, 3)),
+        S(A(3), A(3)),
+        S(A(2, 3), A(3)),
+        S(A(3), A(2, 3)),
+        S(A(2, 1, 3), A(4, 3)),
+        S(A(3, 2), A(3, 2), axis=-2),
+        S(A(2, 3, 1), A(3, 4), axis=-2),
+        S(A(0), A(0)),
+        S(A(0, 3), A(3)),
+        S(A(2, 0), A(2, 0)),
+        *(S(A(2, 3, layout=layout), A(3, layout="reversed")) for layout in LAYOUTS),
+    ]
+
+
+def _einsum_samples():
+    pairs = [
+        ("ij,jk->ik", (2, 3), (3, 4)),
+        ("ij,kj", (2, 3), (4, 3)),
+        ("ij,jk->ki", (2, 3), (3, 4)),
+        ("bij,bjk->bik", (2, 2, 3), (2, 3, 2)),
+        ("bij,jk->ibk", (2, 2, 3), (3, 2)),
+        ("i,j->ij", (2,), (3,)),
+        ("i,j->ji", (2,), (3,)),
+        ("i,i->", (3,), (3,)),
+        ("i,i", (3,), (3,)),
+        ("i,i->i", (3,), (3,)),
+        ("ij,j->ij", (2, 3), (3,)),
+        ("j,ij->i", (3,), (2, 3)),
+        ("ijk,kj->i", (2, 3, 4), (4, 3)),
+        ("ijkl,jmln->ikmn", (2, 2, 3, 2), (2, 3, 2, 2)),
+        ("ii,i->i", (3, 3), (3,)),
+        ("ij,ik->", (2, 3), (2, 4)),
+        ("ij,jk->k", (2, 3), (3, 4)),
+        ("ij,k->ik", (2, 3), (4,)),
+        (",ij->ij", (), (2, 3)),
+        (" i j , j -> i ", (2, 3), (3,)),
+        ("...ij,...jk->...ik", (2, 2, 3), (3, 2)),
+        ("...ij,...jk", (4, 1, 2, 3), (2, 3, 2)),
+        ("i...j,...j->...i", (2, 4, 3), (3,)),
+        ("i...,i...->...", (2, 3), (2, 1, 3)),
+        ("...,...", (2, 1), (3,)),
+        ("ij,jk->ik", (2, 1), (3, 4)),
+        ("ij,ij->ij", (1, 3), (2, 1)),
+        ("aB,Bc", (2, 3), (3, 2)),
+        ("ij,jk->ik", (2, 0), (0, 3)),
+        ("ij,jk->ik", (0, 2), (2, 3)),
+        ("i,j->ij", (0,), (3,)),
+    ]
+    single = [
+        ("ij->ij", (2, 3)),
+        ("ij->ji", (2, 3)),
+        ("ji", (2, 3)),
+        ("ij->i", (2, 3)),
+        ("ij->", (2, 3)),
+        ("ii", (3, 3)),
+        ("ii->i", (3, 3)),
+        ("iji->j", (3, 2, 3)),
+        ("iiji->ji", (2, 2, 3, 2)),
+        ("ijij->ji", (2, 3, 2, 3)),
+        ("ijji", (2, 3, 3, 2)),
+        ("...ii->...i", (2, 3, 3)),
+        ("...", (2, 3)),
+        ("i...->...", (2, 3)),
+        ("ii->i", (1, 1)),
+        ("ii->i", (0, 0)),
+        ("->", ()),
+    ]
+    several = [
+        ("ij,jk,kl->il", (2, 3), (3, 4), (4, 2)),
+        ("i,i,i->i", (3,), (3,), (3,)),
+        ("i,ij,j", (2,), (2, 3), (3,)),
+        ("ab,cd,bd,ac->", (2, 3), (2, 2), (3, 2), (2, 2)),
+        ("...i,ij,...j->...", (2, 2), (2, 3), (3,)),
+        ("a,b,c->cab", (2,), (3,), (2,)),
+    ]
+    samples = [S(words, *(A(*s) for s in shapes)) for words, *shapes in pairs + single + several]
+    return [
+        *samples,
+        *(S("ij,jk->ik", A(2, 3, layout=layout), A(3, 2, layout=layout)) for layout in LAYOUTS),
+        S("ii->i", A(3, 3, layout="transposed")),
+    ]
+
+
 CASES = [
-    Case("matmul", _matmul_samples(), np.matmul, lambda torch, x1, x2: torch.matmul(x1, x2)),
+    Case(
+        "matmul",
+        _matmul_samples(),
+        np.matmul,
+        lambda torch, x1, x2: torch.matmul(x1, x2),
+        complex=True,
+    ),
     Case(
         "matrix_transpose",
-        [S(A(2, 3)), S(A(2, 3, 4)), S(A(0, 3)), S(A(2, 3, layout="transposed"))],
+        [
+            S(A(2, 3)),
+            S(A(2, 3, 4)),
+            S(A(0, 3)),
+            S(A(2, 3, layout="transposed")),
+        ],
         lambda x: np.swapaxes(x, -1, -2),
         lambda torch, x: x.mT,
+        complex=True,
+    ),
+    Case(
+        "tensordot",
+        _tensordot_samples(),
+        np.tensordot,
+        lambda torch, x1, x2, axes=2: torch.tensordot(
+            x1, x2, axes if isinstance(axes, int) else tuple(map(list, axes))
+        ),
+        complex=True,
+    ),
+    Case(
+        "vecdot",
+        _vecdot_samples(),
+        np.vecdot,
+        lambda torch, x1, x2, axis=-1: torch.linalg.vecdot(x1, x2, dim=axis),
+        complex=True,
+    ),
+    Case(
+        "einsum",
+        _einsum_samples(),
+        np.einsum,
+        lambda torch, words, *xs: torch.einsum(words, *xs),
+        complex=True,
     ),
 ]

@@ -1,0 +1,464 @@
+"""Linear algebra.
+
+Decompositions are called so that what comes out does not depend on the choices they leave
+open, and what goes in is Hermitian where they take it to be.
+"""
+
+from functools import wraps
+
+import numpy as np
+
+from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero
+
+# Where samples are drawn from.
+
+
+def regular(rng, shape):
+    """Well away from singular; the Hermitian part is positive definite."""
+    return 0.4 * rng.standard_normal(shape) + shape[-1] * np.eye(shape[-1])
+
+
+def spaced(rng, shape):
+    """Eigenvalues and singular values well apart, and from 0."""
+    spread = np.zeros(shape[-2:])
+    np.fill_diagonal(spread, np.arange(1, 1 + min(shape[-2:])))
+    return 0.2 * rng.standard_normal(shape) + spread
+
+
+def square(draw=regular, sizes=(3, 1, 2, 4), **static):
+    return [
+        *(S(A(n, n, draw=draw), **static) for n in sizes),
+        S(A(2, 3, 3, draw=draw), **static),
+        S(A(2, 1, 2, 2, draw=draw), **static),
+        S(A(0, 2, 2, draw=draw), **static),
+        *(S(A(3, 3, draw=draw, layout=layout), **static) for layout in LAYOUTS),
+    ]
+
+
+def oblong(draw=spaced, **static):
+    return [
+        *(S(A(m, n, draw=draw), **static) for m, n in ((3, 3), (4, 2), (2, 4), (1, 3), (3, 1))),
+        S(A(2, 3, 2, draw=draw), **static),
+        S(A(2, 1, 2, 3, draw=draw), **static),
+        S(A(0, 2, 3, draw=draw), **static),
+        *(S(A(3, 2, draw=draw, layout=layout), **static) for layout in LAYOUTS),
+    ]
+
+
+def small(draw):
+    """Sizes for benchmarks: as many 3x3 matrices, or from 1e4 elements on 10x10 ones."""
+
+    def sample(n):
+        k = 3 if n < 10_000 else 10
+        return S(A(max(n // k**2, 1), k, k, draw=draw))
+
+    return sample
+
+
+# Ways to call them.
+
+
+def hermitian(xp, x):
+    return (x + xp.conj(x).mT) / 2
+
+
+def _of_hermitian(xp, function, x, **static):
+    return function(hermitian(xp, x), **static)
+
+
+def _eigh(xp, eigh, x):
+    values, vectors = eigh(hermitian(xp, x))
+    squares = vectors * (values * values)[..., None, :]
+    return values, xp.abs(vectors), squares @ xp.conj(vectors).mT
+
+
+def _eig(xp, eig, x):
+    values, vectors = eig(x)
+    squares = (vectors * (values * values)[..., None, :]) @ xp.linalg.inv(vectors)
+    return xp.sum(values * values, axis=-1), xp.sum(xp.abs(vectors) ** 3, axis=-1), squares
+
+
+def _eigvals(xp, eigvals, x):
+    values = eigvals(x)
+    return xp.sum(values * values, axis=-1), xp.sum(values * values * values, axis=-1)
+
+
+def _svd(xp, svd, x, **static):
+    u, s, vh = svd(x, **static)
+    k = s.shape[-1]
+    u, u_rest, vh, vh_rest = u[..., :k], u[..., k:], vh[..., :k, :], vh[..., k:, :]
+    return (
+        s,
+        u @ vh,
+        (u * s[..., None, :]) @ vh,
+        xp.abs(u),
+        u_rest @ xp.conj(u_rest).mT,
+        xp.conj(vh_rest).mT @ vh_rest,
+    )
+
+
+def _qr(xp, qr, x, **static):
+    q, r = qr(x, **static)
+    k = min(x.shape[-2:])
+    rest = q[..., k:]
+    return q[..., :k], r, rest @ xp.conj(rest).mT
+
+
+# References.
+
+
+def in_single(function):
+    """A function of NumPy's that has no float16, of which float32 is made."""
+
+    @wraps(function)
+    def call(*inputs, **static):
+        inputs = [
+            x.astype("float32") if getattr(x, "dtype", None) == "float16" else x for x in inputs
+        ]
+        return function(*inputs, **static)
+
+    return call
+
+
+def complex_results(function):
+    """NumPy's results are real if they can be."""
+
+    def call(x):
+        result = in_single(function)(x)
+        if isinstance(result, tuple):
+            return tuple(y + 0j for y in result)
+        return result + 0j
+
+    return call
+
+
+def _cofactor(x):
+    n = x.shape[-1]
+    out = np.empty_like(x)
+    for i in range(n):
+        for j in range(n):
+            minor = np.delete(np.delete(x, i, -2), j, -1)
+            out[..., i, j] = (-1) ** (i + j) * in_single(np.linalg.det)(minor)
+    return out
+
+
+def _norm_samples():
+    orders = [1, 2, 3, 2.5, 0.5, -1, -2, -1.5, inf, -inf, 0]
+    axes = [None, 0, -1, (0, 2), (0, 1, 2), (-1,)]
+    draw = {"draw": nonzero}
+    return [
+        S(A(5, **draw)),
+        *(S(A(2, 3, 2, **draw), axis=axis) for axis in axes),
+        *(S(A(2, 3, 2, **draw), axis=axis, keepdims=True) for axis in axes),
+        *(S(A(2, 3, draw=distinct_sizes), axis=-1, ord=order) for order in orders),
+        *(S(A(2, 3, draw=distinct_sizes), ord=order) for order in orders),
+        S(A(2, 3, 2, draw=distinct_sizes), axis=(2, 0), ord=inf),
+        *beyond("torch", S(A(2, 3, **draw), axis=())),
+        S(A(**draw)),
+        S(A(**draw), keepdims=True, ord=1),
+        S(A(0)),
+        S(A(0, 3, **draw), axis=1),
+        *(S(A(2, 3, layout=layout, **draw), axis=0, ord=3) for layout in LAYOUTS),
+        kink([0.0, 0.0], gradients=([0, 0],)),
+        kink([0.0, 3.0, -4.0], gradients=([0, 0.6, -0.8],)),
+        kink([0.0, 3.0, -4.0], gradients=([0, 1, -1],), ord=1),
+        kink([0.0, 3.0, -4.0], gradients=([0, 0, 0],), ord=0),
+        kink([2.0, -2.0, 1.0], gradients=([0.5, -0.5, 0],), ord=inf),
+        kink([1.0, -1.0, 2.0], gradients=([0.5, -0.5, 0],), ord=-inf),
+        kink([0.0, 0.0], gradients=([0, 0],), ord=inf),
+        kink([0.0, 0.0], gradients=([0, 0],), ord=3),
+        kink([0.0, 4.0], gradients=([0, 1],), ord=0.5),
+        kink([0.0, 4.0], gradients=([0, 0],), ord=-1, unlike_torch="it gives nan"),
+    ]
+
+
+def distinct_sizes(rng, shape):
+    """Magnitudes at least 0.25 from each other and 0.3 from 0."""
+    signs = rng.choice([-1.0, 1.0], shape)
+    return signs * (rng.permutation(int(np.prod(shape))).reshape(shape) / 4 + 0.3)
+
+
+def _matrix_norm_samples():
+    orders = ["fro", "nuc", 1, -1, 2, -2, inf, -inf]
+    draw = {"draw": spaced}
+    return [
+        S(A(3, 3, **draw)),
+        *(S(A(2, 3, 2, **draw), ord=order) for order in orders),
+        *(S(A(2, 2, 3, **draw), ord=order, keepdims=True) for order in orders),
+        *(S(A(0, 2, 3, **draw), ord=order) for order in orders),
+        *(S(A(3, 2, layout=layout, **draw), ord=1) for layout in LAYOUTS),
+        kink([[0.0, 0.0], [0.0, 0.0]], gradients=([[0, 0], [0, 0]],)),
+        kink([[0.0, 0.0], [0.0, 0.0]], gradients=([[0, 0], [0, 0]],), ord="nuc",
+             unlike_torch="it takes the identity"),
+        kink([[3.0, 0.0], [0.0, 4.0]], gradients=([[0.6, 0], [0, 0.8]],)),
+        kink([[2.0, 0.0], [0.0, 2.0]], gradients=([[0.5, 0], [0, 0.5]],), ord=2),
+        kink([[2.0, 0.0], [0.0, 2.0]], gradients=([[0.5, 0], [0, 0.5]],), ord=-2),
+        kink([[1.0, -2.0], [-2.0, 1.0]], gradients=([[0.5, -0.5], [-0.5, 0.5]],), ord=1),
+        kink([[1.0, -2.0], [-2.0, 1.0]], gradients=([[0.5, -0.5], [-0.5, 0.5]],), ord=-inf),
+    ]  # fmt: skip
+
+
+def _solve_samples():
+    a = {"draw": regular}
+    return [
+        S(A(3, 3, **a), A(3)),
+        S(A(3, 3, **a), A(3, 2)),
+        S(A(3, 3, **a), A(3, 1)),
+        S(A(1, 1, **a), A(1)),
+        S(A(2, 3, 3, **a), A(3)),
+        S(A(2, 3, 3, **a), A(3, 2)),
+        S(A(3, 3, **a), A(2, 3, 2)),
+        S(A(2, 3, 3, **a), A(2, 3, 3)),
+        S(A(2, 1, 2, 2, **a), A(3, 2, 1)),
+        S(A(3, 2, 2, **a), A(2, 1)),
+        S(A(2, 2, 2, **a), A(2, 2)),  # a matrix, not two vectors
+        S(A(0, 2, 2, **a), A(2, 1)),
+        S(A(2, 2, **a), A(2, 0)),
+        *(S(A(3, 3, layout=layout, **a), A(3, 2, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+def _power_samples():
+    def draw(rng, shape):
+        return regular(rng, shape) / shape[-1]
+
+    return [
+        *(S(A(2, 2, draw=draw), n) for n in (2, 0, 1, 3, 5, 6, -1, -2, -3)),
+        S(A(2, 3, 3, draw=draw), 3),
+        S(A(2, 3, 3, draw=draw), -2),
+        S(A(1, 1, draw=draw), 4),
+        S(A(0, 2, 2, draw=draw), 2),
+        *(S(A(2, 2, draw=draw, layout=layout), 3) for layout in LAYOUTS),
+    ]
+
+
+def _cross_samples():
+    return [
+        S(A(3), A(3)),
+        S(A(2, 3), A(2, 3)),
+        S(A(2, 3), A(3)),
+        S(A(3), A(2, 3)),
+        S(A(4, 1, 3), A(2, 3)),
+        S(A(3, 2), A(3, 2), axis=-2),
+        S(A(4, 3, 1), A(3, 2), axis=-2),
+        S(A(0, 3), A(3)),
+        *(S(A(2, 3, layout=layout), A(3, layout="reversed")) for layout in LAYOUTS),
+    ]
+
+
+OFFSETS = 0, 1, -1, 2, -2
+
+
+def _diagonal_samples():
+    return [
+        S(A(3, 3)),
+        *(S(A(3, 4), offset=offset) for offset in OFFSETS),
+        *(S(A(2, 4, 2), offset=offset) for offset in OFFSETS),
+        S(A(2, 3), offset=3),
+        S(A(2, 3), offset=-2),
+        S(A(1, 1)),
+        S(A(0, 3)),
+        S(A(2, 0, 0)),
+        S(A(0, 2, 3)),
+        *(S(A(2, 3, layout=layout)) for layout in LAYOUTS),
+    ]
+
+
+CASES = [
+    Case(
+        "linalg.inv",
+        square(),
+        in_single(np.linalg.inv),
+        lambda torch, x: torch.linalg.inv(x),
+        complex=True,
+        sized=small(regular),
+    ),
+    Case(
+        "linalg.solve",
+        _solve_samples(),
+        in_single(np.linalg.solve),
+        # PyTorch takes (2, 2) for two vectors.
+        lambda torch, x1, x2: (
+            torch.linalg.solve(x1, x2 if x2.ndim == 1 else x2[None])
+            if x2.ndim == 1 or x1.ndim - 1 == x2.ndim
+            else torch.linalg.solve(x1, x2)
+        ),
+        complex=True,
+        sized=lambda n: S(*(small(regular)(n).inputs * 2)),
+    ),
+    Case(
+        "linalg.det",
+        square(),
+        in_single(np.linalg.det),
+        lambda torch, x: torch.linalg.det(x),
+        complex=True,
+        sized=small(regular),
+    ),
+    Case("linalg.cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, complex=True),
+    Case(
+        "linalg.slogdet",
+        square(),
+        in_single(np.linalg.slogdet),
+        lambda torch, x: torch.linalg.slogdet(x),
+        complex=True,
+        sized=small(regular),
+    ),
+    Case(
+        "linalg.pinv",
+        [*oblong(), S(A(3, 2, draw=spaced), rtol=1e-3)],
+        in_single(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
+        lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
+        complex=True,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.matrix_power",
+        _power_samples(),
+        in_single(np.linalg.matrix_power),
+        lambda torch, x, n: torch.linalg.matrix_power(x, n),
+        complex=True,
+    ),
+    Case(
+        "linalg.matrix_rank",
+        [
+            *oblong(),
+            S(A(2, 0)),
+            S(A(3, 3, draw=lambda rng, shape: np.ones(shape))),
+            S(A(3, 2, draw=spaced), rtol=0.6),
+            S(A(2, 3, 3, draw=spaced), rtol=np.array([0.5, 1e-3])),
+        ],
+        in_single(
+            lambda x, rtol=None: (
+                np.linalg.matrix_rank(x, rtol=rtol) if x.size else np.zeros(x.shape[:-2], "int64")
+            )
+        ),
+        differentiable=False,
+    ),
+    Case(
+        "linalg.cholesky",
+        square() + square(upper=True),
+        in_single(np.linalg.cholesky),
+        lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
+        complex=True,
+        through=_of_hermitian,
+        sized=small(regular),
+    ),
+    Case(
+        "linalg.qr",
+        oblong() + oblong(mode="complete"),
+        in_single(np.linalg.qr),
+        lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
+        complex=True,
+        through=_qr,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.eigh",
+        square(spaced),
+        in_single(np.linalg.eigh),
+        lambda torch, x: torch.linalg.eigh(x),
+        complex=True,
+        through=_eigh,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.eigvalsh",
+        square(spaced),
+        in_single(np.linalg.eigvalsh),
+        lambda torch, x: torch.linalg.eigvalsh(x),
+        complex=True,
+        through=_of_hermitian,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.eig",
+        square(spaced),
+        complex_results(np.linalg.eig),
+        lambda torch, x: torch.linalg.eig(x),
+        complex=True,
+        through=_eig,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.eigvals",
+        square(spaced),
+        complex_results(np.linalg.eigvals),
+        lambda torch, x: torch.linalg.eigvals(x),
+        complex=True,
+        through=_eigvals,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.svd",
+        oblong() + oblong(full_matrices=False),
+        in_single(np.linalg.svd),
+        lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
+        complex=True,
+        through=_svd,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.svdvals",
+        oblong(),
+        in_single(np.linalg.svdvals),
+        lambda torch, x: torch.linalg.svdvals(x),
+        complex=True,
+        sized=small(spaced),
+    ),
+    Case(
+        "linalg.vector_norm",
+        _norm_samples(),
+        np.linalg.vector_norm,
+        lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
+            x, ord, axis, keepdims
+        ),
+        complex=True,
+    ),
+    Case(
+        "linalg.matrix_norm",
+        _matrix_norm_samples(),
+        in_single(np.linalg.matrix_norm),
+        lambda torch, x, ord="fro", keepdims=False: torch.linalg.matrix_norm(
+            x, ord, keepdim=keepdims
+        ),
+        complex=True,
+    ),
+    Case(
+        "linalg.cross",
+        _cross_samples(),
+        np.linalg.cross,
+        lambda torch, x1, x2, axis=-1: torch.linalg.cross(
+            *torch.broadcast_tensors(x1, x2), dim=axis
+        ),
+        complex=True,
+        sized=lambda n: S(A(max(n // 3, 1), 3), A(max(n // 3, 1), 3)),
+    ),
+    Case(
+        "linalg.outer",
+        [
+            S(A(2), A(3)),
+            S(A(1), A(1)),
+            S(A(0), A(2)),
+            S(A(3, layout="reversed"), A(2, layout="strided")),
+            S(A(3, dtype="float32"), A(2, draw=integers(0, 5))),
+        ],
+        np.outer,
+        lambda torch, x1, x2: torch.outer(x1, x2),
+        complex=True,
+        sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
+    ),
+    Case(
+        "linalg.diagonal",
+        _diagonal_samples(),
+        np.linalg.diagonal,
+        lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1),
+        complex=True,
+    ),
+    Case(
+        "linalg.trace",
+        [*_diagonal_samples(), S(A(2, 2, dtype="float32"), dtype=np.dtype("float64"))],
+        np.linalg.trace,
+        lambda torch, x, offset=0: torch.diagonal(x, offset, -2, -1).sum(-1),
+        complex=True,
+    ),
+]
