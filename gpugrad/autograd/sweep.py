@@ -324,7 +324,10 @@ def _gather(node, g, waiting, heap):
     if parent not in waiting:
         waiting[parent] = [None] * len(parent.shape)
         heappush(heap, (parent.order, parent))
-    waiting[parent][node.plan.output] = g
+    held = waiting[parent]
+    i = node.plan.output
+    # Under create_graph an output that a rule used has a node of its own there.
+    held[i] = g if held[i] is None else held[i] + g
 
 
 def _materialize(node, cotangents, create_graph):
