@@ -38,6 +38,9 @@ class GenericBackend(Backend):
         for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
             setattr(self.xp, name, self._with_dtype(name))
         self.xp.unique_all = self._unique_all
+        self.xp.take = self._take
+        self.xp.take_along_axis = self._take_along_axis
+        self.xp.roll = self._roll
         self.xp.isin = self._isin
         self.xp.scatter_add = self._scatter_add
         self.xp.setitem = self.setitem
@@ -45,6 +48,8 @@ class GenericBackend(Backend):
         self.xp.one_hot = self._one_hot
         self.xp.unpoison = self._unpoison
         self.xp.conj = self._conj
+        if hasattr(standard, "linalg"):
+            self.xp.linalg = standard.linalg
         if hasattr(standard, "fft"):
             self.xp.fft = ModuleType(f"{self.xp.__name__}.fft")
             names = [n for n in dir(standard.fft) if not n.startswith("__")]
@@ -196,6 +201,23 @@ class GenericBackend(Backend):
     def _isin(self, x1, x2, /, *, invert=False):
         out = self.standard.isin(x1, x2)  # array-api-strict 2.6 does not invert
         return ~out if invert else out
+
+    # PyTorch takes no negative or short indices, and a shift for each axis.
+
+    def _take(self, x, indices, /, *, axis):
+        return self.standard.take(x, self._places(indices, x.shape[axis]), axis=axis)
+
+    def _take_along_axis(self, x, indices, /, *, axis=-1):
+        return self.standard.take_along_axis(x, self._places(indices, x.shape[axis]), axis=axis)
+
+    def _places(self, indices, n):
+        indices = self.xp.astype(indices, self.xp.int64, copy=False)
+        return self.xp.where(indices < 0, indices + n, indices)
+
+    def _roll(self, x, /, shift, axis=None):
+        if isinstance(axis, tuple) and not isinstance(shift, tuple):
+            shift = (shift,) * len(axis)
+        return self.standard.roll(x, shift, axis=axis)
 
     def _unique_all(self, x, /):
         try:
