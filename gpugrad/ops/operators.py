@@ -5,7 +5,7 @@ from ..autograd import call
 from ..autograd.graph import Node
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
-from ..backends import SCALARS, adopt, backend_of, describe, is_on, namespace_of
+from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.numpy import int64
 from ..tensor import Tensor, check_writable
 from . import manipulation, products, protocols
@@ -56,11 +56,13 @@ def _reflected(op):
 
 def _equality(operator):
     def equality(self, other):
-        if type(other) is not Tensor and type(other) not in SCALARS:
+        if type(other) not in SCALARS and not isinstance(other, Tensor):
+            if is_foreign(type(other), "__eq__"):
+                return NotImplemented
             try:
-                adopt(other.array if isinstance(other, Tensor) else other)
+                other = adopt(other)
             except TypeError:
-                return NotImplemented  # as None and strings do: they are not equal
+                return NotImplemented  # None, strings and the like are not equal
         return operator(self, other)
 
     return equality

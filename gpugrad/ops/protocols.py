@@ -56,7 +56,7 @@ REDUCE = {
 }
 ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
-FLATTENING = {"argsort", "cumprod", "cumsum", "sort", "take"}  # where NumPy's axis is None
+FLATTENING = {"argsort", "cumprod", "cumsum", "sort"}  # where NumPy's axis is None
 LIKE = {"full_like", "ones_like", "zeros_like"}  # no ops, but of tensors all the same
 
 # Answered by NumPy about the values: no gradient can be lost in a bool, a dtype or text.
@@ -223,7 +223,7 @@ def _refusal(shown, reason, instead):
 
 # Functions of NumPy that are no single one here, in terms of those.
 
-ANSWERS = {}
+ANSWERS: dict = {}
 
 
 def _answers(name):
@@ -233,7 +233,7 @@ def _answers(name):
             return function(call.namespace, *args, **keywords)
 
         ANSWERS[name] = answer
-        return answer
+        return function
 
     return keep
 
@@ -263,6 +263,16 @@ def _hstack(xp, tup):
 def _vstack(xp, tup):
     arrays = map(xp.asarray, tup)
     return xp.concat([xp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in arrays])
+
+
+@_answers("take")
+def _take(xp, a, indices, axis=None):
+    a, indices = xp.asarray(a), xp.asarray(indices)
+    if axis is None:
+        a, axis = xp.reshape(a, (-1,)), 0
+    axis %= a.ndim
+    taken = xp.take(a, xp.reshape(indices, (-1,)), axis=axis)
+    return xp.reshape(taken, a.shape[:axis] + indices.shape + a.shape[axis + 1 :])
 
 
 @_answers("squeeze")
@@ -313,6 +323,14 @@ def _dot(xp, a, b):
     if not (a.ndim and b.ndim):
         return a * b
     return xp.tensordot(a, b, axes=((-1,), (max(b.ndim - 2, 0),)))
+
+
+@_answers("tensordot")
+@_answers("linalg.tensordot")
+def _tensordot(xp, a, b, axes=2):
+    if not isinstance(axes, int):
+        axes = tuple([(axis,) if isinstance(axis, int) else tuple(axis) for axis in axes])
+    return xp.tensordot(a, b, axes=axes)
 
 
 @_answers("einsum")
