@@ -249,11 +249,20 @@ class Tensor:
         """The elements as nested lists of Python numbers."""
         return backend_of[type(self.array)].to_list(self.array)
 
+    def _number(self, how):
+        # Other libraries take numbers so; whoever asks for one with `item` knows what is lost.
+        if self.node is not None:
+            raise RuntimeError(
+                f"{how}: this tensor requires grad, and the number would not know; "
+                f"use item(), or call detach() first"
+            )
+        return self.item()
+
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._number("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._number("int"))
 
     def __index__(self) -> int:
         xp = backend_of[type(self.array)].xp
@@ -269,7 +278,7 @@ class Tensor:
         return bool(self.item())
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._number("complex"))
 
     def __repr__(self) -> str:
         text = backend_of[type(self.array)].format(self.array, prefix="tensor(")
