@@ -95,7 +95,7 @@ CALLS = {
     "ravel": [np.ravel],
     "real": [np.real],
     "repeat": [lambda x: np.repeat(x, 2), lambda x: np.repeat(x, 2, axis=1)],
-    "reshape": [lambda x: np.reshape(x, (3, 2)), lambda x: np.reshape(x, shape=(-1,))],
+    "reshape": [lambda x: np.reshape(x, (3, 2)), lambda x: np.reshape(x, -1)],
     "roll": [lambda x: np.roll(x, 1), lambda x: np.roll(x, (1, 2), axis=(0, 1))],
     "round": [np.round],
     "searchsorted": [lambda x: np.searchsorted(np.sort(x[0]), A[1], side="right")],
@@ -526,5 +526,5 @@ class TestDLPack:
         assert all(p.kind is p.KEYWORD_ONLY and p.default is None for p in parameters)
         x = gg.ones(3)
         assert x.__dlpack_device__() == (1, 0)
-        copied = np.from_dlpack(x, copy=True)
-        assert not np.shares_memory(copied, x.array)
+        if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+            assert not np.shares_memory(np.from_dlpack(x, copy=True), x.array)

@@ -42,6 +42,7 @@ PARAMETERS = {
     "a_max": "max",
     "a_min": "min",
     "ddof": "correction",
+    "newshape": "shape",  # of NumPy 2.0
     "rcond": "rtol",
     "reps": "repetitions",
 }
