@@ -79,9 +79,11 @@ class Call:
 
     def cotangents(self, seed=0):
         """A random cotangent for each recorded output; ones if there is no seed."""
-        rng = np.random.default_rng(seed)
         result = []
-        for y in self.recorded:
+        for i, y in enumerate(self.outputs):
+            if not y.requires_grad:
+                continue
+            rng = np.random.default_rng((seed or 0, i))
             g = np.ones(y.shape) if seed is None else np.asarray(rng.standard_normal(y.shape))
             if seed is not None and "complex" in self.library.dtype(y.dtype):
                 g = g + 1j * np.asarray(rng.standard_normal(y.shape))

@@ -86,11 +86,12 @@ def exports(namespace=""):
 
 
 def _public_name(function):
-    """The name under `gpugrad` of a function of ours in ``gpugrad.ops``; None if it is not one."""
+    """The name under `gpugrad` of a function in ``gpugrad.ops``; None elsewhere, or of `_f`."""
     room, _, topic = (function.__module__ or "").rpartition(".")
-    name = function.__name__.strip("_")
-    if room != "gpugrad.ops":
+    name = function.__name__
+    if room != "gpugrad.ops" or name.startswith("_"):
         return None
+    name = name.strip("_")
     return f"{topic}.{name}" if topic in NAMESPACES else name
 
 

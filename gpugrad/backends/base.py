@@ -9,6 +9,7 @@ class Backend:
     name: for people.
     xp: the namespace ops run on: the standard's functions and these, which it lacks:
         ``scatter_add(values, shape, key)``: zeros of ``shape`` with ``values`` added at ``key``;
+        ``add_along_axis(values, indices, shape, axis)``: with ``values`` added at ``indices``;
         ``setitem(x, value, key)``: a copy of ``x`` with ``value`` at ``key``;
         ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
         ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
@@ -96,6 +97,16 @@ class Backend:
     def generator(self, seed, device):
         """A random number generator on ``device``: see `numpy.Random` for its methods."""
         raise NotImplementedError
+
+    def add_along_axis(self, values, indices, /, shape, axis):
+        key = []
+        for i, n in enumerate(shape):
+            places = self.create("arange", n, dtype=self.xp.int64, like=values)
+            key.append(
+                self.xp.reshape(places, tuple([-1 if j == i else 1 for j in range(len(shape))]))
+            )
+        key[axis] = indices
+        return self.xp.scatter_add(values, shape, tuple(key))
 
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)

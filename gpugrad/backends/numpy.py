@@ -186,16 +186,17 @@ def _accumulate_rows(ufunc, x, axis):
 @_extend
 def _sort(x, /, *, axis=-1, descending=False, stable=True):
     # Equal values are the same whichever is first, so that the fastest sort will do.
-    out = np.sort(x, axis=axis)
+    out = x.copy()
+    out.sort(axis)
     return np.flip(out, axis) if descending else out
 
 
 @_extend
 def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     if not descending:
-        return np.argsort(x, axis=axis, stable=stable)
+        return x.argsort(axis, stable=stable)
     # From the other end, so that equal elements stay in order.
-    order = np.argsort(np.flip(x, axis), axis=axis, stable=stable)
+    order = np.flip(x, axis).argsort(axis, stable=stable)
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
@@ -260,16 +261,19 @@ def _roll(x, /, shift, axis=None):
 
 @_extend
 def _tril(x, /, *, k=0):
-    return _where(_triangle(*x.shape[-2:], k), x, 0)
+    return _cleared(x, np.greater_equal, k)
 
 
 @_extend
 def _triu(x, /, *, k=0):
-    return _where(_triangle(*x.shape[-2:], k - 1), 0, x)
+    return _cleared(x, np.less_equal, k)
 
 
-def _triangle(rows, columns, k):
-    return np.arange(k, k + rows)[:, None] >= np.arange(columns)
+def _cleared(x, comparison, k):
+    """Zeros but where diagonal ``k``, by rows, compares with the columns."""
+    rows, columns = x.shape[-2:]
+    kept = comparison(np.arange(k, k + rows)[:, None], np.arange(columns))
+    return _where(kept, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
 
 
 @_extend

@@ -22,6 +22,57 @@ def scatter_add(xp, values, /, shape, key):
 scatter_add.vjp(values=lambda xp, g, key: g[key])
 
 
+@op(integer=("indices",), discards=True)
+def take(xp, x, indices, /, *, axis=None):
+    """The slices at ``indices`` (n,) along an axis, which a 1-d ``x`` need not name.
+
+    Where an index is repeated its gradients add up.
+    """
+    if axis is None:
+        if len(x.shape) != 1:
+            raise ValueError(f"axis is needed for an array of {len(x.shape)} axes")
+        axis = 0
+    if len(indices.shape) != 1:
+        raise ValueError(f"indices must have 1 axis, not {len(indices.shape)}; use take_along_axis")
+    return xp.take(x, indices, axis=axis)
+
+
+def _take_vjp(xp, g, indices, x_shape, axis):
+    axis = 0 if axis is None else axis
+    shape = [1] * len(x_shape)
+    shape[axis] = indices.shape[0]
+    return xp.add_along_axis(g, xp.reshape(indices, tuple(shape)), x_shape, axis)
+
+
+take.vjp(x=_take_vjp)
+
+
+@op(integer=("indices",), discards=True)
+def take_along_axis(xp, x, indices, /, *, axis=-1):
+    """The elements at ``indices`` along an axis; along the others ``x`` and ``indices`` broadcast.
+
+    Where an index is repeated its gradients add up.
+    """
+    return xp.take_along_axis(x, indices, axis=axis)
+
+
+take_along_axis.vjp(
+    x=lambda xp, g, indices, x_shape, axis: xp.add_along_axis(g, indices, x_shape, axis)
+)
+
+
+@op(integer=("indices",))
+def add_along_axis(xp, values, indices, /, shape, axis):
+    """Zeros of ``shape`` with ``values`` added at ``indices`` along an axis; repeated ones add up.
+
+    ``indices`` and, but for that axis, ``shape`` broadcast to the shape of ``values``.
+    """
+    return xp.add_along_axis(values, indices, shape, axis)
+
+
+add_along_axis.vjp(values=lambda xp, g, indices, axis: xp.take_along_axis(g, indices, axis=axis))
+
+
 @op(integer=("x",), discards=True)
 def setitem(xp, x, value, /, key):
     """A copy of ``x``, of its dtype, with ``value`` at ``key``.

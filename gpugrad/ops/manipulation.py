@@ -1,9 +1,23 @@
 """Shape, dtype and device: the same values, differently laid out."""
 
 import math
+from operator import index
+from typing import Any
 
-from ..autograd.operation import op
-from ..backends import as_shape, backend_of, transfer
+from ..autograd.operation import composite, op
+from ..backends import as_shape, backend_of, is_on, transfer
+from ..tensor import Tensor
+
+
+def _axes(axis, ndim):
+    """The positions that an axis or a tuple of axes names, from 0 up; IndexError, ValueError."""
+    given = tuple(map(index, axis)) if isinstance(axis, tuple) else (index(axis),)
+    positions = tuple([a + ndim if a < 0 else a for a in given])
+    if any(not 0 <= a < ndim for a in positions):
+        raise IndexError(f"axis {axis} is out of range for {ndim} axes")
+    if len({*positions}) < len(positions):
+        raise ValueError(f"axis {axis} names one twice")
+    return positions
 
 
 @op
@@ -32,12 +46,105 @@ permute_dims.vjp(x=_permute_dims_vjp)
 
 
 @op
+def moveaxis(xp, x, /, source, destination):
+    """The axes at ``source``, an int or a tuple, moved to ``destination``; the others in order."""
+    return xp.permute_dims(x, _moved(len(x.shape), source, destination))
+
+
+def _moved(ndim, source, destination):
+    """For each axis of the result the one it was."""
+    source, destination = _axes(source, ndim), _axes(destination, ndim)
+    axes = [a for a in range(ndim) if a not in source]
+    for to, a in sorted(zip(destination, source, strict=True)):
+        axes.insert(to, a)
+    return tuple(axes)
+
+
+moveaxis.vjp(
+    x=lambda xp, g, source, destination: xp.permute_dims(
+        g, _moved(len(g.shape), destination, source)
+    )
+)
+
+
+@op
+def flip(xp, x, /, *, axis=None):
+    """In reverse order along an axis, several (a tuple), or all (None)."""
+    return xp.flip(x, axis=axis)
+
+
+flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
+
+
+@op
+def roll(xp, x, /, shift, axis=None):
+    """Shifted by ``shift`` places towards larger indices, the last elements coming first.
+
+    With a tuple of axes ``shift`` is an int for all or a tuple; without axes the elements are
+    shifted in row-major order.
+    """
+    return xp.roll(x, shift, axis=axis)
+
+
+def _roll_vjp(xp, g, shift, axis):
+    back = tuple([-s for s in shift]) if isinstance(shift, tuple) else -shift
+    return xp.roll(g, back, axis=axis)
+
+
+roll.vjp(x=_roll_vjp)
+
+
+@op
 def broadcast_to(xp, x, /, shape):
     """``x`` repeated along new leading axes and along axes of length 1."""
     return xp.broadcast_to(x, as_shape(shape))
 
 
 broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
+
+
+def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    """The shape that arrays of these shapes broadcast to; lengths not known (None) stay so.
+
+    Raises ValueError for shapes that do not broadcast.
+    """
+    result: list[int | None] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for i, n in enumerate(shape, len(result) - len(shape)):
+            if result[i] == 1:
+                result[i] = n
+            elif n is None:
+                result[i] = None
+            elif n not in (1, result[i]) and result[i] is not None:
+                raise ValueError(
+                    f"broadcast_shapes: {', '.join(map(str, shapes))} do not broadcast"
+                )
+    return tuple(result)
+
+
+@composite
+def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
+    """The arrays, each broadcast to the shape of all of them together."""
+    shape = broadcast_shapes(*[getattr(x, "shape", ()) for x in arrays])
+    return tuple([broadcast_to(x, shape) for x in arrays])
+
+
+@composite
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
+    """Coordinates of a grid from those along its axes: for each array one of the grid's shape.
+
+    indexing: with ``"ij"`` array i runs along axis i, with ``"xy"`` the first two are swapped.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(order) > 1:
+        order[:2] = 1, 0
+    lines = [
+        reshape(x, tuple([-1 if axis == i else 1 for i in range(len(arrays))]))
+        for axis, x in zip(order, arrays, strict=True)
+    ]
+    return broadcast_arrays(*lines)
 
 
 @op
@@ -50,9 +157,12 @@ squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 
 
 @op
-def expand_dims(xp, x, /, axis=0):
-    """With an axis of length 1 at position ``axis`` of the result."""
-    return xp.expand_dims(x, axis=axis)
+def expand_dims(xp, x, /, axis):
+    """With an axis of length 1 at position ``axis`` of the result, or at each one of a tuple."""
+    ndim = len(x.shape) + (len(axis) if isinstance(axis, tuple) else 1)
+    new = _axes(axis, ndim)
+    lengths = iter(x.shape)
+    return xp.reshape(x, tuple([1 if a in new else next(lengths) for a in range(ndim)]))
 
 
 expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
@@ -101,8 +211,8 @@ def _stack_vjp(xp, g, arrays_shape, axis):
 stack.vjp(arrays=_stack_vjp)
 
 
-@op
-def unstack(xp, x, /, axis=0):
+@op(discards=True)
+def unstack(xp, x, /, *, axis=0):
     """The slices along an axis as a tuple of arrays."""
     return tuple(xp.unstack(x, axis=axis))
 
@@ -110,13 +220,100 @@ def unstack(xp, x, /, axis=0):
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
 
 
+@op(integer=("repeats",), discards=True)
+def repeat(xp, x, repeats, /, axis=None):
+    """Each element ``repeats`` times in a row along an axis; without one, of the flattened array.
+
+    repeats: an int, or an array of integers (n,), one for each place along the axis.
+    """
+    return xp.repeat(x, repeats, axis=axis)
+
+
+def _repeat_vjp(xp, g, x_shape, repeats, axis):
+    shape, axis = ((math.prod(x_shape),), 0) if axis is None else (x_shape, axis)
+    (axis,) = _axes(axis, len(shape))
+    before, n, after = shape[:axis], shape[axis], shape[axis + 1 :]
+    if isinstance(repeats, int) or math.prod(repeats.shape) == 1:
+        g = xp.reshape(g, (*before, n, g.shape[axis] // max(n, 1), *after))
+        return xp.reshape(xp.sum(g, axis=axis + 1, dtype=g.dtype), x_shape)
+    places = xp.cumulative_sum(xp.ones_like(xp.astype(repeats, xp.int64)), axis=0) - 1
+    origins = xp.reshape(
+        xp.repeat(places, repeats), (*(1 for _ in before), -1, *(1 for _ in after))
+    )
+    return xp.reshape(xp.add_along_axis(g, origins, shape, axis), x_shape)
+
+
+repeat.vjp(x=_repeat_vjp)
+
+
 @op
-def astype(xp, x, /, dtype, *, copy=True):
-    """The values in another dtype. The gradient is cast back; to integers there is none."""
-    return xp.astype(x, backend_of[type(x)].dtype(dtype), copy=copy)
+def tile(xp, x, /, repetitions):
+    """The whole array ``repetitions[i]`` times along axis i; the shorter of shape and
+    repetitions has ones in front."""
+    return xp.tile(x, as_shape(repetitions))
 
 
-astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
+def _tile_vjp(xp, g, x_shape, repetitions):
+    repetitions = as_shape(repetitions)
+    ndim = max(len(x_shape), len(repetitions))
+    shape = (1,) * (ndim - len(x_shape)) + x_shape
+    counts = (1,) * (ndim - len(repetitions)) + repetitions
+    g = xp.reshape(g, tuple([n for pair in zip(counts, shape, strict=True) for n in pair]))
+    return xp.reshape(xp.sum(g, axis=tuple(range(0, 2 * ndim, 2)), dtype=g.dtype), x_shape)
+
+
+tile.vjp(x=_tile_vjp)
+
+
+@op(discards=True)
+def tril(xp, x, /, *, k=0):
+    """Matrices (..., m, n) with zeros above diagonal ``k``, counted upwards from the main one."""
+    return xp.tril(x, k=k)
+
+
+tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
+
+
+@op(discards=True)
+def triu(xp, x, /, *, k=0):
+    """Matrices (..., m, n) with zeros below diagonal ``k``, counted upwards from the main one."""
+    return xp.triu(x, k=k)
+
+
+triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
+
+
+@composite
+def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = None) -> Any:
+    """The values in another dtype, and on another device if one is named.
+
+    The gradient is cast back; to integers there is none. Of complex numbers only ``real``,
+    ``imag`` or ``abs`` make real ones: casting them raises TypeError, except to bool.
+
+    copy: False to get ``x`` itself where it is of that dtype and there already.
+    """
+    if device is not None:
+        moved = x if is_on(getattr(x, "array", x), device) else to_device(x, device)
+        copy = copy and moved is x
+        x = moved
+    if not copy and isinstance(x, Tensor) and x.dtype == backend_of[type(x.array)].dtype(dtype):
+        return x
+    return _astype(x, dtype, copy=copy)
+
+
+@op
+def _astype(xp, x, /, dtype, *, copy):
+    backend = backend_of[type(x)]
+    dtype = backend.dtype(dtype)
+    is_real = xp.isdtype(dtype, ("integral", "real floating"))
+    if is_real and backend.is_complex(x.dtype):
+        raise TypeError(
+            f"{x.dtype} to {dtype} would drop the imaginary part; use real(x), imag(x) or abs(x)"
+        )
+    return xp.astype(x, dtype, copy=copy)
+
+
+_astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
 
 
 @op

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import A, Case, S, beyond, integers
+from .base import LAYOUTS, A, Case, S, beyond, integers, values
 
 
 def _index_samples():
@@ -130,6 +130,28 @@ def _last_written(x, *, key):
     return np.array(last, dtype=bool).reshape(places.shape)
 
 
+def _take(x, indices, *, axis=0):
+    return np.take(x, indices, axis)
+
+
+def _add_along_axis(values, indices, *, shape, axis):
+    out = np.zeros(shape, values.dtype)
+    where = np.broadcast_to(indices, values.shape)
+    for place in np.ndindex(values.shape):
+        at = list(np.minimum(place, np.subtract(shape, 1)))  # an axis of length 1 takes all
+        at[axis] = where[place]
+        out[tuple(at)] += values[place]
+    return out
+
+
+def _torch_add_along_axis(torch, values, indices, *, shape, axis):
+    indices = (indices % shape[axis]).expand(values.shape)
+    full = list(values.shape)
+    full[axis] = shape[axis]
+    out = torch.zeros(full, dtype=values.dtype).scatter_add(axis, indices, values)
+    return out.sum_to_size(shape)
+
+
 CASES = [
     Case(
         "getitem",
@@ -145,8 +167,62 @@ CASES = [
         ],
         lambda x, *, key: x[key],
         lambda torch, x, *, key: x[key],
+        complex=True,
     ),
-    Case("setitem", _setitem_samples(), _setitem, _torch_setitem),
+    Case("setitem", _setitem_samples(), _setitem, _torch_setitem, complex=True),
+    Case(
+        "take",
+        [
+            S(A(5), values([4, 4, -5, 0, 4])),
+            S(A(5), values([1]), axis=0),
+            S(A(3, 4), values([2, 0, 2, -1]), axis=0),
+            S(A(3, 4), values([3, 3, -4]), axis=-1),
+            S(A(2, 3, 4), values([0, 2, 0]), axis=1),
+            S(A(2, 3, 4), values([-1, -2]), axis=-3),
+            S(A(3, 4), A(2, draw=integers(0, 3, "int32")), axis=0),
+            S(A(3, 4), A(0, draw=integers(0, 3)), axis=0),
+            S(A(0, 4), values([1, 3, 1]), axis=1),
+            *(S(A(3, 4, layout=layout), values([2, 0, 2]), axis=1) for layout in LAYOUTS),
+            S(A(3, 4, draw=integers(0, 5)), values([2, 0, 2]), axis=1),
+        ],
+        _take,
+        lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
+        complex=True,
+    ),
+    Case(
+        "take_along_axis",
+        [
+            S(A(5), values([4, 4, -5, 0, 4, 1])),
+            S(A(3, 4), A(3, 4, draw=integers(-4, 4))),
+            S(A(3, 4), A(2, 4, draw=integers(-3, 3)), axis=0),
+            S(A(2, 3, 4), A(2, 5, 4, draw=integers(0, 3)), axis=1),
+            S(A(2, 3, 4), A(2, 1, 4, draw=integers(0, 3)), axis=-2),
+            S(A(2, 3, 4), A(1, 5, 1, draw=integers(-3, 3)), axis=1),
+            S(A(1, 3), A(2, 2, draw=integers(-3, 3)), axis=1),
+            S(A(2, 3), A(2, 0, draw=integers(0, 3)), axis=1),
+            S(A(0, 3), A(0, 2, draw=integers(0, 3)), axis=1),
+            *(S(A(3, 4, layout=layout), A(3, 3, draw=integers(0, 4))) for layout in LAYOUTS),
+            S(A(3, 4, draw=integers(0, 5)), A(3, 2, draw=integers(0, 4))),
+        ],
+        lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
+        lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
+        complex=True,
+    ),
+    Case(
+        "add_along_axis",
+        [
+            S(A(5), values([2, 2, -3, 0, 2]), shape=(3,), axis=0),
+            S(A(3, 4), A(3, 4, draw=integers(-2, 2)), shape=(3, 2), axis=1),
+            S(A(2, 5, 4), A(2, 5, 4, draw=integers(0, 3)), shape=(2, 3, 4), axis=-2),
+            S(A(2, 5, 4), A(1, 5, 1, draw=integers(0, 3)), shape=(2, 3, 4), axis=1),
+            S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
+            S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
+            S(A(3, 4, layout="transposed"), A(3, 4, draw=integers(0, 2)), shape=(3, 2), axis=1),
+        ],
+        _add_along_axis,
+        _torch_add_along_axis,
+        complex=True,
+    ),
     Case(
         "scatter_add",
         [
@@ -156,6 +232,7 @@ CASES = [
         ],
         _scatter_add,
         _torch_scatter_add,
+        complex=True,
     ),
     Case(
         "last_written",

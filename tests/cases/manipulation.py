@@ -4,7 +4,7 @@ import numpy as np
 
 import gpugrad
 
-from .base import A, Case, S, beyond, bools, integers, nonzero
+from .base import LAYOUTS, A, Case, S, beyond, bools, integers, nonzero, values
 
 CASES = [
     # Shape, dtype and device
@@ -24,6 +24,7 @@ CASES = [
         ],
         lambda x, *, shape, copy=None: np.reshape(x, shape),
         lambda torch, x, *, shape, copy=None: x.reshape(shape),
+        complex=True,
     ),
     Case(
         "permute_dims",
@@ -37,6 +38,94 @@ CASES = [
         ],
         lambda x, *, axes: np.transpose(x, axes),
         lambda torch, x, *, axes: torch.permute(x, axes),
+        complex=True,
+    ),
+    Case(
+        "moveaxis",
+        [
+            S(A(2, 3), source=0, destination=1),
+            S(A(2, 3, 4), source=0, destination=-1),
+            S(A(2, 3, 4), source=-1, destination=0),
+            S(A(2, 3, 4, 1), source=(0, -1), destination=(2, 0)),
+            S(A(2, 3, 4, 1), source=(3, 1, 0), destination=(0, -1, 1)),
+            S(A(2, 3), source=(), destination=()),
+            S(A(0, 3), source=0, destination=1),
+            S(A(2, 3, layout="transposed"), source=1, destination=0),
+        ],
+        lambda x, *, source, destination: np.moveaxis(x, source, destination),
+        lambda torch, x, *, source, destination: torch.moveaxis(x, source, destination),
+        complex=True,
+    ),
+    Case(
+        "flip",
+        [
+            S(A(2, 3)),
+            S(A(2, 3), axis=0),
+            S(A(2, 3, 4), axis=-2),
+            S(A(2, 3, 4), axis=(0, -1)),
+            S(A(), axis=None),
+            S(A(0, 3), axis=1),
+            *(S(A(2, 3, layout=layout), axis=1) for layout in LAYOUTS),
+        ],
+        lambda x, *, axis=None: np.flip(x, axis),
+        lambda torch, x, *, axis=None: torch.flip(
+            x, tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+        ),
+        complex=True,
+    ),
+    Case(
+        "roll",
+        [
+            S(A(2, 3), shift=1),
+            S(A(2, 3), shift=-8),
+            S(A(2, 3), shift=2, axis=1),
+            S(A(2, 3, 4), shift=-1, axis=-2),
+            S(A(2, 3, 4), shift=1, axis=(0, 2)),
+            S(A(2, 3, 4), shift=(1, -6), axis=(-1, 0)),
+            S(A(3), shift=(1, 1), axis=(0, 0)),
+            S(A(2, 3), shift=3, axis=1),
+            S(A(), shift=2),
+            S(A(0, 3), shift=1, axis=0),
+            *(S(A(2, 3, layout=layout), shift=1, axis=0) for layout in LAYOUTS),
+        ],
+        lambda x, *, shift, axis=None: np.roll(x, shift, axis),
+        lambda torch, x, *, shift, axis=None: torch.roll(
+            x,
+            (shift,) * len(axis) if isinstance(axis, tuple) and isinstance(shift, int) else shift,
+            axis,
+        ),
+        complex=True,
+    ),
+    Case(
+        "broadcast_arrays",
+        [
+            S(A(2, 1), A(3)),
+            S(A(2, 3), A(), A(2, 1, 1)),
+            S(A(2, 3)),
+            S(A(), A()),
+            S(A(0, 1), A(3)),
+            S(A(3, layout="reversed"), A(2, 1, layout="transposed")),
+            S(A(2, dtype="float32"), A(3, 1, draw=integers(0, 5))),
+        ],
+        lambda *arrays: np.broadcast_arrays(*arrays),
+        lambda torch, *arrays: torch.broadcast_tensors(*arrays),
+        complex=True,
+    ),
+    Case(
+        "meshgrid",
+        [
+            S(A(2), A(3)),
+            S(A(2), A(3), indexing="ij"),
+            S(A(2), A(3), A(4)),
+            S(A(2), A(3), A(4), indexing="ij"),
+            S(A(3)),
+            S(A(), A(2)),
+            S(A(0), A(2)),
+            S(A(3, layout="reversed"), A(2, layout="strided")),
+        ],
+        lambda *arrays, indexing="xy": tuple(np.meshgrid(*arrays, indexing=indexing)),
+        lambda torch, *arrays, indexing="xy": torch.meshgrid(*arrays, indexing=indexing),
+        complex=True,
     ),
     Case(
         "broadcast_to",
@@ -55,6 +144,7 @@ CASES = [
         lambda torch, x, *, shape: (
             torch.broadcast_to(x, np.atleast_1d(shape).tolist()) if shape != () else x.clone()
         ),
+        complex=True,
     ),
     Case(
         "squeeze",
@@ -68,19 +158,25 @@ CASES = [
         ],
         lambda x, *, axis: np.squeeze(x, axis),
         lambda torch, x, *, axis: torch.squeeze(x, axis),
+        complex=True,
     ),
     Case(
         "expand_dims",
         [
-            S(A(2, 3)),
+            S(A(2, 3), axis=0),
             S(A(2, 3), axis=1),
             S(A(2, 3), axis=-1),
+            S(A(2, 3), axis=(0, -1)),
+            S(A(2, 3), axis=(3, 1)),
+            S(A(2, 3), axis=()),
             S(A(), axis=0),
+            S(A(), axis=(0, 1)),
             S(A(0), axis=-2),
             S(A(2, 3, layout="transposed"), axis=2),
         ],
-        lambda x, *, axis=0: np.expand_dims(x, axis),
-        lambda torch, x, *, axis=0: torch.unsqueeze(x, axis),
+        lambda x, *, axis: np.expand_dims(x, axis),
+        lambda torch, x, *, axis: x.reshape(np.expand_dims(np.empty(x.shape), axis).shape),
+        complex=True,
     ),
     Case(
         "concat",
@@ -103,6 +199,7 @@ CASES = [
             if axis is not None
             else torch.concat([a.reshape(-1) for a in arrays])
         ),
+        complex=True,
     ),
     Case(
         "stack",
@@ -119,6 +216,7 @@ CASES = [
         ],
         lambda *arrays, axis=0: np.stack(arrays, axis),
         lambda torch, *arrays, axis=0: torch.stack(arrays, axis),
+        complex=True,
     ),
     Case(
         "unstack",
@@ -133,6 +231,72 @@ CASES = [
         ],
         lambda x, *, axis=0: tuple(np.moveaxis(x, axis, 0)),
         lambda torch, x, *, axis=0: torch.unbind(x, axis),
+        complex=True,
+    ),
+    Case(
+        "repeat",
+        [
+            S(A(2, 3), 2),
+            S(A(2, 3), 2, axis=0),
+            S(A(2, 3), 1, axis=-1),
+            S(A(2, 3), 0, axis=1),
+            S(A(2, 3, 2), values([1, 0, 2]), axis=1),
+            S(A(2, 3), values([2, 1]), axis=-2),
+            S(A(2, 3), values([0, 1, 2, 0, 3, 1])),
+            S(A(2, 3), values([3]), axis=0),
+            S(A(1, 3), values([2]), axis=0),
+            S(A(3), values([0, 0, 0])),
+            S(A(0, 3), 2, axis=1),
+            S(A(0, 3), 2, axis=0),
+            S(A(), 3),
+            *(S(A(2, 3, layout=layout), 2, axis=1) for layout in LAYOUTS),
+            S(A(3, draw=integers(0, 5)), 2),
+        ],
+        lambda x, repeats, *, axis=None: np.repeat(x, repeats, axis),
+        lambda torch, x, repeats, *, axis=None: torch.repeat_interleave(x, repeats, axis),
+        complex=True,
+    ),
+    Case(
+        "tile",
+        [
+            S(A(2, 3), repetitions=(2, 3)),
+            S(A(2, 3), repetitions=(2,)),
+            S(A(3), repetitions=(2, 1, 2)),
+            S(A(2, 3), repetitions=()),
+            S(A(2, 3), repetitions=(1, 0)),
+            S(A(), repetitions=(2, 2)),
+            S(A(0, 3), repetitions=(2, 2)),
+            S(A(2, 3, layout="transposed"), repetitions=(1, 2)),
+            S(A(3, layout="reversed"), repetitions=(2,)),
+        ],
+        lambda x, *, repetitions: np.tile(x, repetitions),
+        lambda torch, x, *, repetitions: torch.tile(x, repetitions),
+        complex=True,
+    ),
+    *(
+        Case(
+            name,
+            [
+                S(A(3, 3)),
+                S(A(2, 4), k=1),
+                S(A(4, 2), k=-1),
+                S(A(3, 3), k=5),
+                S(A(3, 3), k=-5),
+                S(A(2, 3, 3)),
+                S(A(2, 1, 2, 3), k=-1),
+                S(A(1, 1)),
+                S(A(0, 3)),
+                S(A(2, 3, 0), k=1),
+                *(S(A(3, 4, layout=layout), k=1) for layout in LAYOUTS),
+                S(A(20, 30)),
+                S(A(3, 3, draw=integers(1, 5))),
+                S(A(3, 3, draw=bools)),
+            ],
+            lambda x, *, k=0, name=name: getattr(np, name)(x, k),
+            lambda torch, x, *, k=0, name=name: getattr(torch, name)(x, k),
+            complex=True,
+        )
+        for name in ("tril", "triu")
     ),
     Case(
         "astype",
@@ -147,6 +311,12 @@ CASES = [
             S(A(dtype="float32"), dtype=gpugrad.float64),
             S(A(0), dtype=gpugrad.float64),
             *beyond("array_api_strict", S(A(3, dtype="float32"), dtype=gpugrad.float16)),
+            S(A(2, 3), dtype=gpugrad.complex128),
+            S(A(2, 3, dtype="float32"), dtype=gpugrad.complex64),
+            S(A(2, 3, dtype="complex128"), dtype=gpugrad.complex64),
+            S(A(2, 3, dtype="complex128"), dtype=gpugrad.complex128, copy=False),
+            S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.complex64),
+            *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), dtype=gpugrad.bool)),
         ],
         lambda x, *, dtype, copy=True: x.astype(dtype),
         lambda torch, x, *, dtype, copy=True: x.to(dtype),
