@@ -22,6 +22,7 @@ from .backends import (
 from .backends.numpy import backend as host
 from .backends.numpy import float32
 from .dtypes import DEFAULTS
+from .ops.manipulation import broadcast_to
 from .tensor import Tensor
 
 
@@ -159,17 +160,29 @@ def ones(
 
 def full(
     shape: Shape,
-    fill_value: complex,
+    fill_value: complex | Tensor,
     *,
     dtype: Any = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A shape, an int or a tuple, filled with a number; dtype by default of the number's kind."""
+    """A shape, an int or a tuple, filled with a number; dtype by default of the number's kind.
+
+    A 0-d tensor in place of the number gives its dtype, device and graph.
+    """
+    if isinstance(fill_value, Tensor):
+        return _repeated("full", fill_value, shape, dtype, device, requires_grad)
     if dtype is None:
         dtype = _default_dtype(host.asarray(fill_value))
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _filled("full", shape, fill_value, **options)
+
+
+def _repeated(name, value, shape, dtype, device, requires_grad):
+    if value.ndim:
+        raise ValueError(f"{name}: fill_value must be a number or 0-d, not of shape {value.shape}")
+    value = asarray(value, dtype=dtype, device=device)
+    return asarray(broadcast_to(value, as_shape(shape)), copy=True, requires_grad=requires_grad)
 
 
 def _like(name, x, *args, dtype, device, requires_grad):
@@ -212,13 +225,18 @@ def ones_like(
 def full_like(
     x: Any,
     /,
-    fill_value: complex,
+    fill_value: complex | Tensor,
     *,
     dtype: Any = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A number repeated in the shape, dtype and device of ``x``, a tensor or an array."""
+    """A number, or a 0-d tensor with its graph, repeated in the shape, dtype and device of ``x``,
+    a tensor or an array."""
+    if isinstance(fill_value, Tensor):
+        x = asarray(x)
+        dtype, device = dtype or x.dtype, device or x.device
+        return _repeated("full_like", fill_value, x.shape, dtype, device, requires_grad)
     return _like("full", x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
 
 

@@ -265,6 +265,17 @@ class TestOthers:
         with pytest.raises(TypeError, match="must be numbers"):
             gg.full(2, "a")
 
+    def test_full_of_a_tensor(self):
+        value = gg.tensor(1.5, requires_grad=True)
+        like = gg.zeros(3, dtype=gg.float64)
+        for x, dtype in ((gg.full(3, value), gg.float32), (gg.full_like(like, value), gg.float64)):
+            assert (x.tolist(), x.dtype) == ([1.5] * 3, dtype)
+            assert gg.autograd.grad(x.sum(), value)[0].item() == 3
+            assert x.array.flags.writeable
+        assert gg.full(2, gg.tensor(1), dtype=gg.int32).dtype == gg.int32
+        with pytest.raises(ValueError, match=r"^full: fill_value must be .* not of shape \(2,\)"):
+            gg.full(2, gg.ones(2))
+
     def test_like(self):
         x = gg.ones((2, 3), dtype=gg.float16, requires_grad=True)
         for y in (gg.zeros_like(x), gg.ones_like(x), gg.full_like(x, 2)):
