@@ -1,9 +1,9 @@
-"""Special functions, under SciPy's names."""
+"""Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
 from typing import TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
-from .ops import special as _ops
+from .ops.special import digamma as digamma
 
 if TYPE_CHECKING:
     from .ops.special import *

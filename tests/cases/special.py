@@ -1,0 +1,401 @@
+"""Special functions: SciPy is their reference, PyTorch where it has them too."""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+
+from .base import (
+    A,
+    Case,
+    S,
+    inf,
+    integers,
+    kink,
+    nan,
+    nonzero,
+    normal,
+    of_integers,
+    positive,
+    reduction,
+    values,
+)
+
+
+def between(low, high):
+    def draw(rng, shape):
+        return rng.uniform(low, high, shape)
+
+    return draw
+
+
+def either(low, high):
+    """Of both signs."""
+
+    def draw(rng, shape):
+        return rng.uniform(low, high, shape) * rng.choice([-1.0, 1.0], shape)
+
+    return draw
+
+
+unit = between(0.1, 0.9)
+counts, trials, orders = (integers(*ends, "int32") for ends in ((0, 4), (4, 8), (1, 4)))
+
+
+def _at(*points, **expected):
+    """A kink or a pole, or another point where rules take care."""
+    return kink(*([float(x) for x in p] for p in points), **expected)
+
+
+def _samples(*draws):
+    """Elementwise calls; the backend's functions get whatever shape it is, so a few will do."""
+    shapes = [(2, 3), (3,), (2, 1), (1, 3)]
+    numbers = [np.asarray(draw(np.random.default_rng(0), ())).item() for draw in draws]
+    some = [
+        S(*(A(*shapes[i], draw=draw) for i, draw in enumerate(draws))),
+        S(*(A(draw=draw) for draw in draws)),
+        S(*(A(0, 3, draw=draw) for draw in draws)),
+        S(*(A(2, 3, draw=draw, layout="transposed") for draw in draws)),
+    ]
+    for i in range(len(draws) if len(draws) > 1 else 0):  # a Python number in each place
+        inputs = [A(3, draw=draw) for draw in draws]
+        inputs[i] = numbers[i]
+        some.append(S(*inputs))
+    return some
+
+
+def _torch(name):
+    """PyTorch's function, which takes no numbers."""
+
+    def call(torch, *inputs):
+        like = next(x for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point())
+        inputs = [x if isinstance(x, torch.Tensor) else torch.full_like(like, x) for x in inputs]
+        return getattr(torch.special, name)(*inputs)
+
+    return call
+
+
+def _torch_softmax(name):
+    def call(torch, x, axis=None):
+        function = getattr(torch, name)
+        if isinstance(axis, int):
+            return function(x, axis)
+        axes = tuple(range(x.ndim)) if axis is None else axis
+        last = torch.movedim(x, axes, tuple(range(-len(axes), 0)))
+        out = function(last.flatten(-len(axes)) if axes else x, -1).reshape(last.shape)
+        return torch.movedim(out, tuple(range(-len(axes), 0)), axes)
+
+    return call
+
+
+def _case(name, *draws, more=(), torch=None):
+    """A function of arguments drawn from ``draws``. ``torch`` is its name there, or True."""
+    torch = name if torch is True else torch
+    return Case(
+        f"special.{name}",
+        [*_samples(*draws), *more],
+        getattr(special, name),
+        _torch(torch) if torch else None,
+    )
+
+
+def _logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
+    return special.logsumexp(a, axis, b=b, keepdims=keepdims, return_sign=return_sign)
+
+
+pi, e = np.pi, np.e
+log2 = np.log(2.0)
+
+CASES = [
+    # The error function and the normal distribution
+    _case("erf", normal, more=[_at([0, -inf, inf], gradients=([2 / pi**0.5, 0, 0],))], torch=True),
+    _case("erfc", normal, more=[_at([-inf, inf], gradients=([0, 0],))], torch=True),
+    _case("erfcx", normal, more=[S(A(3, draw=between(9.5, 10.5))), S(A(3, draw=between(50, 90)))]),
+    _case(
+        "erfinv",
+        between(-0.9, 0.9),
+        more=[_at([-1, 0, 1], gradients=([inf, pi**0.5 / 2, inf],))],
+        torch=True,
+    ),
+    _case("erfcinv", between(0.1, 1.9), more=[_at([0, 2], gradients=([-inf, -inf],))]),
+    _case(
+        "ndtr",
+        normal,
+        more=[_at([-inf, 0, inf], gradients=([0, (2 * pi) ** -0.5, 0],))],
+        torch=True,
+    ),
+    _case("ndtri", unit, more=[_at([0, 1], gradients=([inf, inf],))], torch=True),
+    _case(
+        "log_ndtr",
+        normal,
+        more=[
+            S(A(3, draw=between(-30, -10))),
+            _at([-40, inf], gradients=([special.erfcx(40 / 2**0.5) ** -1 * (2 / pi) ** 0.5, 0],)),
+            _at([-1e10], gradients=([1e10],), unlike_torch="PyTorch's is inf"),
+        ],
+        torch=True,
+    ),
+    # Logistic functions, entropies, robust losses
+    _case(
+        "expit",
+        normal,
+        more=[_at([-inf, 0, inf], gradients=([0, 0.25, 0],)), *of_integers()],
+        torch=True,
+    ),
+    _case("logit", unit, more=[_at([0, 0.5, 1], gradients=([inf, 4, inf],))], torch=True),
+    _case("log_expit", normal, more=[_at([-inf, 0, inf, 1e4], gradients=([1, 0.5, 0, 0],))]),
+    _case("entr", unit, more=[_at([0, 1], gradients=([inf, -1],))], torch=True),
+    _case(
+        "xlogy",
+        normal,
+        positive,
+        more=[
+            _at([0, 0, 1, 1], [2, inf, 0, -1], gradients=([log2, inf, -inf, nan], [0, 0, inf, -1])),
+            _at(
+                [0, 0],
+                [0, -1],
+                gradients=([0, 0], [0, 0]),
+                unlike_torch="PyTorch's to y is nan, though any y gives 0",
+            ),
+            S(A(2, 3, dtype="float32"), A(3, draw=integers(1, 5))),
+        ],
+        torch=True,
+    ),
+    _case(
+        "xlog1py",
+        normal,
+        positive,
+        more=[
+            _at([0, 1], [1, -1], gradients=([log2, -inf], [0, inf])),
+            _at([0], [-1], gradients=([0], [0]), unlike_torch="as of xlogy"),
+        ],
+        torch=True,
+    ),
+    _case(
+        "rel_entr",
+        unit,
+        unit,
+        more=[_at([0, 0, 1], [0, 1, 0], gradients=([1, -inf, inf], [0, 0, -inf]))],
+    ),
+    _case(
+        "kl_div",
+        unit,
+        unit,
+        more=[_at([0, 0, 1], [0, 1, 0], gradients=([0, -inf, inf], [1, 1, -inf]))],
+    ),
+    _case(
+        "huber",
+        unit,
+        either(1.0, 2.0),
+        more=[
+            S(A(3, draw=positive), A(3, draw=either(0.1, 0.4))),
+            _at([1] * 4, [-1, 0, 1, 2], gradients=([0, 0, 0, 1], [-1, 0, 1, 1])),
+        ],
+    ),
+    _case("pseudo_huber", positive, normal, more=[_at([2], [0], gradients=([0], [0]))]),
+    # Powers and their relatives
+    _case("exp2", normal, torch=True),
+    _case("exp10", normal),
+    _case("cbrt", either(0.5, 2), more=[_at([0, 8], gradients=([inf, 1 / 12],))]),
+    _case(
+        "exprel",
+        normal,
+        more=[
+            S(values([-10.0, -3.0, -0.1, -1e-3, 0.1, 3.0, 9.0])),
+            _at([0, -inf], gradients=([0.5, 0],)),
+        ],
+    ),
+    _case(
+        "boxcox",
+        positive,
+        either(0.1, 2),
+        more=[
+            S(A(3, draw=between(3, 5)), A(3, draw=either(2, 3))),
+            _at([2, 1], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0])),
+            _at([0], [2], gradients=([0], [0.25])),
+        ],
+    ),
+    _case(
+        "boxcox1p",
+        positive,
+        either(0.1, 2),
+        more=[_at([1, 0], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0]))],
+    ),
+    _case(
+        "inv_boxcox",
+        positive,
+        between(0.3, 2),
+        more=[
+            S(A(3), A(3, draw=between(-0.02, 0.02))),
+            _at([1], [0], gradients=([e], [-e / 2])),
+        ],
+    ),
+    _case("inv_boxcox1p", positive, unit, more=[_at([1], [0], gradients=([e], [-e / 2]))]),
+    # The gamma function and its relatives
+    _case("gamma", positive, more=[S(values([-0.5, -1.3, 4.2]))]),
+    _case(
+        "gammaln",
+        positive,
+        more=[S(values([-0.5, -1.3, 40.0])), _at([1, inf], gradients=([-np.euler_gamma, inf],))],
+        torch=True,
+    ),
+    _case("loggamma", positive, more=[_at([-0.5], gradients=([nan],))]),
+    _case("gammasgn", positive, more=[S(values([-0.5, -1.3]))]),
+    _case("rgamma", normal, more=[_at([0, -1, -2, -3], gradients=([1, -1, 2, -6],))]),
+    _case("psi", positive, more=[S(values([-0.5, -1.3, 40.0])), *of_integers()], torch=True),
+    Case(
+        "special.polygamma",
+        [
+            *(S(n, A(2, 3, draw=positive)) for n in range(4)),
+            replace(S(A(3, draw=counts), A(2, 3, draw=positive)), unlike_torch="takes one order"),
+            S(2, A(draw=positive)),
+            S(1, values([-0.5, -1.3])),
+        ],
+        special.polygamma,
+        lambda torch, n, x: torch.special.polygamma(n, x),
+    ),
+    Case(
+        "special.zeta",
+        [
+            *_samples(between(1.5, 4), positive),
+            S(A(2, 3, draw=between(1.1, 1.2))),
+            S(A(3, draw=between(20, 30))),
+            S(A(3, draw=between(5, 9)), A(3, draw=between(2, 5))),
+            _at([0.5], gradients=([nan],)),
+        ],
+        special.zeta,
+    ),
+    _case("zetac", between(1.1, 4), more=[_at([0.5, -2.5], gradients=([nan, nan],))]),
+    Case(
+        "special.multigammaln",
+        [
+            *(S(A(2, 3, draw=between(2, 4)), d=d) for d in (1, 2, 4)),
+            S(A(draw=between(2, 4)), d=3),
+            S(A(0), d=2),
+        ],
+        lambda a, d: special.multigammaln(a, d),
+        lambda torch, a, d: torch.special.multigammaln(a, d),
+    ),
+    _case("beta", positive, positive),
+    _case("betaln", positive, positive, more=[S(A(3, draw=between(50, 90)), A(3, draw=unit))]),
+    _case("poch", positive, positive),
+    _case("binom", between(3, 5), between(1, 2)),
+    # Incomplete gamma and beta functions, and the distributions made of them
+    *(
+        _case(
+            name,
+            positive,
+            positive,
+            more=[
+                S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20))),
+                S(A(3, draw=unit), A(3, draw=between(5, 9))),
+                _at([1, 2, 2], [0, 0, inf], gradients=([0, 0, 0], [slope, 0, 0])),
+            ],
+        )
+        for name, slope in (("gammainc", 1), ("gammaincc", -1))
+    ),
+    _case("gammaincinv", positive, unit),
+    _case("gammainccinv", positive, unit),
+    *(
+        _case(
+            name,
+            positive,
+            positive,
+            unit,
+            more=[
+                S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20)), A(3, draw=unit)),
+                _at([1, 1], [1, 1], [0, 1], gradients=([0, 0], [0, 0], [slope, slope])),
+            ],
+        )
+        for name, slope in (("betainc", 1), ("betaincc", -1))
+    ),
+    _case("betaincinv", positive, positive, unit),
+    _case("gdtr", positive, positive, positive),
+    _case("gdtrc", positive, positive, positive),
+    _case("chdtr", positive, positive),
+    _case("chdtrc", positive, positive),
+    _case("chdtri", positive, unit),
+    _case("fdtr", positive, positive, positive),
+    _case("fdtrc", positive, positive, positive),
+    _case("fdtri", positive, positive, unit),
+    _case("stdtr", positive, normal, more=[S(A(3, draw=between(10, 90)), A(3))]),
+    _case("stdtrit", positive, unit),
+    *(
+        _case(
+            name, counts, trials, unit, more=[S(A(3, draw=between(1.2, 1.8)), 4, A(3, draw=unit))]
+        )
+        for name in ("bdtr", "bdtrc", "bdtri")
+    ),
+    *(_case(name, counts, trials, unit) for name in ("nbdtr", "nbdtrc", "nbdtri")),
+    *(
+        _case(name, counts, positive, more=[S(A(3, draw=between(1.2, 1.8)), A(3, draw=positive))])
+        for name in ("pdtr", "pdtrc")
+    ),
+    _case("pdtri", counts, unit),
+    # Bessel functions
+    _case("j0", normal, more=[S(A(3, draw=between(5, 9))), _at([0], gradients=([0],))]),
+    _case("j1", normal, more=[S(A(3, draw=between(5, 9))), _at([0], gradients=([0.5],))]),
+    _case("y0", positive),
+    _case("y1", positive),
+    _case("yn", counts, positive),
+    _case("i0", normal, more=[_at([0], gradients=([0],))], torch=True),
+    _case("i0e", nonzero, more=[_at([0], gradients=([0],))], torch=True),
+    _case("i1", normal, more=[_at([0], gradients=([0.5],))], torch=True),
+    _case("i1e", nonzero, more=[_at([0], gradients=([0.5],))], torch=True),
+    *(_case(name, positive) for name in ("k0", "k0e", "k1", "k1e")),
+    # Exponential integrals, elliptic integrals, hypergeometric and Legendre functions
+    _case("exp1", positive),
+    _case("expi", nonzero),
+    _case("expn", counts, positive),
+    _case(
+        "spence",
+        positive,
+        more=[S(A(3, draw=between(0.8, 1.2))), _at([0, 1], gradients=([-inf, -1],))],
+    ),
+    _case("ellipk", either(0.2, 0.8), more=[_at([0, 1], gradients=([pi / 8, inf],))]),
+    _case("ellipkm1", unit, more=[_at([0, 1], gradients=([-inf, -pi / 8],))]),
+    _case("hyp1f1", orders, orders, normal),
+    _case("hyp2f1", orders, orders, orders, unit),
+    _case("lpmv", integers(0, 2, "int32"), orders, unit),
+    # Trigonometry, of degrees and of small differences
+    *(_case(name, between(20, 70)) for name in ("sindg", "cosdg", "tandg", "cotdg")),
+    _case("radian", normal, normal, normal),
+    _case("cosm1", normal),
+    _case(
+        "sinc",
+        normal,
+        more=[S(A(3, draw=between(-0.6, 0.6))), _at([0, 1], gradients=([0, -1],))],
+        torch=True,
+    ),
+    # Functions of whole axes
+    *(
+        Case(
+            f"special.{name}",
+            [S(A(2, 3)), S(A()), *(S(A(2, 3, 2), axis=axis) for axis in (0, -1, (0, 2)))],
+            getattr(special, name),
+            _torch_softmax(name),
+        )
+        for name in ("softmax", "log_softmax")
+    ),
+    Case(
+        "special.logsumexp",
+        [
+            # SciPy's of a scalar has an axis too many under keepdims.
+            *(s for s in reduction(axes=[None, 0, (0, -1)]) if s.shapes != ((),)),
+            S(A()),
+            *(S(A(2, 3), axis, A(3, draw=positive)) for axis in (None, 1, (0, 1))),
+            S(A(3), 0, A(2, 3, draw=positive), keepdims=True),
+            S(A(2, 3), 1, A(2, 3), return_sign=True),
+            S(A(2, 3), None, None, return_sign=True),
+            S(A(2, 3), None, 2.5),
+            S(A(), None, A(draw=positive)),
+            kink(
+                [800.0, 0.0, 0.0],
+                None,
+                [0.0, 1.0, 3.0],
+                gradients=([0.0, 0.25, 0.75], [inf, 0.25, 0.25]),
+            ),
+        ],
+        _logsumexp,
+    ),
+]
