@@ -1,0 +1,314 @@
+"""Gradients that are not poisoned: what is discarded sends nothing back, however steep it was."""
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad.autograd import grad
+from gpugrad.testing import assert_close, gradgradcheck
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of infinities
+inf, nan = float("inf"), float("nan")
+
+
+# A function with a place where its slope is infinite or its value not finite, that
+# place, and two where nothing is special.
+STEEP = {
+    "sqrt": (gg.sqrt, 0.0, [0.25, 4.0]),
+    "log": (gg.log, 0.0, [0.5, 3.0]),
+    "log of a negative": (gg.log, -1.0, [0.5, 3.0]),
+    "log1p": (gg.log1p, -1.0, [-0.5, 3.0]),
+    "log2": (gg.log2, 0.0, [0.5, 3.0]),
+    "log10": (gg.log10, 0.0, [0.5, 3.0]),
+    "1 / x": (lambda x: 1 / x, 0.0, [0.5, -3.0]),
+    "reciprocal": (gg.reciprocal, 0.0, [0.5, -3.0]),
+    "x / x**2": (lambda x: x / x**2, 0.0, [0.5, -3.0]),
+    "sin(x) / x": (lambda x: gg.sin(x) / x, 0.0, [0.5, -3.0]),
+    "x**0.5": (lambda x: x**0.5, 0.0, [0.25, 4.0]),
+    "x**0.5 of a negative": (lambda x: x**0.5, -1.0, [0.25, 4.0]),
+    "x**-1.5": (lambda x: x**-1.5, 0.0, [0.25, 4.0]),
+    "x**x": (lambda x: x**x, 0.0, [0.25, 2.0]),
+    "x**x of a negative": (lambda x: x**x, -0.5, [0.25, 2.0]),
+    "0**x": (lambda x: 0 * x + 0**x, -1.0, [0.25, 2.0]),
+    "x * log(x)": (lambda x: x * gg.log(x), 0.0, [0.5, 3.0]),
+    "exp": (gg.exp, 1e4, [0.5, -1.0]),
+    "exp(exp)": (lambda x: gg.exp(gg.exp(x)), 1e4, [0.5, -1.0]),
+    "expm1": (gg.expm1, 1e4, [0.5, -1.0]),
+    "sinh": (gg.sinh, 1e4, [0.5, -1.0]),
+    "cosh": (gg.cosh, -1e4, [0.5, -1.0]),
+    "square": (gg.square, inf, [0.5, -1.0]),
+    "logaddexp": (lambda x: gg.logaddexp(x, 2 * x), inf, [0.5, -1.0]),
+    "asin": (gg.asin, 1.0, [0.5, -0.1]),
+    "asin beyond": (gg.asin, 2.0, [0.5, -0.1]),
+    "acos": (gg.acos, -1.0, [0.5, -0.1]),
+    "acosh": (gg.acosh, 1.0, [1.5, 4.0]),
+    "acosh below": (gg.acosh, 0.0, [1.5, 4.0]),
+    "atanh": (gg.atanh, 1.0, [0.5, -0.1]),
+    "hypot": (lambda x: gg.hypot(x, 2 * x), 0.0, [0.5, -3.0]),
+    "atan2": (lambda x: gg.atan2(x, x * x), 0.0, [0.5, -3.0]),
+    "atan2 at infinity": (lambda x: gg.atan2(x, x + 1), inf, [0.5, -3.0]),
+    "abs(x)**0.5": (lambda x: abs(x) ** 0.5, 0.0, [0.25, -4.0]),
+    "sqrt of a sum": (lambda x: gg.sqrt(x**2 + (2 * x) ** 2), 0.0, [0.5, -3.0]),
+    "log(sqrt)": (lambda x: gg.log(gg.sqrt(x)), 0.0, [0.5, 3.0]),
+    "sqrt(sin(x) / x)": (lambda x: gg.sqrt(gg.sin(x) / x), 0.0, [0.5, 2.0]),
+}
+
+
+def _assigned(y, bad, value=0.0):
+    y[bad] = value
+    return y
+
+
+def _assigned_slice(y, bad):
+    y[::2] = 1.0
+    return y
+
+
+# Elements 0 and 2 of y discarded, 1 and 3 kept: the mask ``bad`` says so too.
+DISCARD = {
+    "where": lambda y, bad: gg.where(gg.logical_not(bad), y, 0.0),
+    "where, the other branch": lambda y, bad: gg.where(bad, 0.0, y),
+    "where, an array": lambda y, bad: gg.where(bad, gg.ones_like(y), y),
+    "mask assigned": _assigned,
+    "slice assigned": _assigned_slice,
+    "array assigned": lambda y, bad: _assigned(y, bad, gg.ones_like(y)[::2]),
+    "mask taken": lambda y, bad: y[gg.logical_not(bad)],
+    "slice taken": lambda y, bad: y[1::2],
+    "numbers taken": lambda y, bad: y[[1, 3]],
+    "take": lambda y, bad: gg.take(y, gg.nonzero(gg.logical_not(bad))[0]),
+}
+
+
+def derivatives(library, discard, f, data, order, dtype="float64"):
+    """Derivatives from the first to the ``order``-th of a sum over what is kept of ``f(data)``."""
+    x = library.tensor(np.asarray(data, dtype), requires_grad=True)
+    bad = library.tensor(np.arange(len(data)) % 2 == 0)
+    total = gg.sum(gg.sin(discard(f(x), bad)))
+    found = []
+    for k in range(order):
+        (g,) = grad(total, x, create_graph=k + 1 < order)
+        found.append(library.values(g))
+        total = gg.sum(g * g)
+    return found
+
+
+@pytest.mark.parametrize("how", DISCARD)
+@pytest.mark.parametrize("name", STEEP)
+def test_discarded_elements_have_gradient_0(library, name, how):
+    f, bad, (a, b) = STEEP[name]
+    mixed = derivatives(library, DISCARD[how], f, [bad, a, bad, b], 3)
+    alone = derivatives(library, lambda y, _: y, f, [a, b], 3)
+    for found, expected in zip(mixed, alone, strict=True):
+        assert_close(found[1::2], expected, rtol=1e-9, atol=1e-9)
+        assert found[::2].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128", "complex64"])
+@pytest.mark.parametrize("name", ["sqrt", "log", "1 / x", "x * log(x)", "log(sqrt)"])
+def test_in_other_dtypes(library, name, dtype):
+    f, bad, (a, b) = STEEP[name]
+    (mixed,) = derivatives(library, DISCARD["where"], f, [bad, a, bad, b], 1, dtype)
+    (alone,) = derivatives(library, lambda y, _: y, f, [a, b], 1, dtype)
+    assert mixed.dtype == dtype
+    assert_close(mixed[1::2], alone)
+    assert mixed[::2].tolist() == [0.0, 0.0]
+
+
+def test_a_single_number(library):
+    x = library.tensor(0.0, requires_grad=True)
+    gg.where(x > 0, gg.sqrt(x), 0.0).backward()
+    assert x.grad.item() == 0
+
+
+def test_broadcast_inputs(library):
+    x = library.tensor(np.array([0.0, 4.0]), requires_grad=True)
+    y = library.tensor(np.array([[0.0], [2.0], [8.0]]), requires_grad=True)
+    quotient = gg.where((x != 0) & (y != 0), y / x, 1.0)
+    gx, gy = grad(quotient.sum(), [x, y])
+    assert_close(library.values(gx), [0.0, -10 / 16])
+    assert_close(library.values(gy), [[0.0], [0.25], [0.25]])
+
+
+# Where values decide what is discarded: the function, its argument, the gradient expected.
+BY_VALUE = {
+    "maximum": (lambda x: gg.maximum(gg.sqrt(x), 0.1), [0.0, 4.0], [0.0, 0.25]),
+    "maximum of arrays": (lambda x: gg.maximum(gg.log(x), x - 5), [0.0, 1.0], [1.0, 1.0]),
+    "minimum": (lambda x: gg.minimum(1 / x, 5.0), [0.0, 2.0], [0.0, -0.25]),
+    "minimum of exp": (lambda x: gg.minimum(gg.exp(x), 1e3), [1e4, 0.0], [0.0, 1.0]),
+    "clip": (lambda x: gg.clip(gg.log(x), -5.0, 5.0), [0.0, 1.0], [0.0, 1.0]),
+    "clip below": (lambda x: gg.clip(1 / x, max=9.0), [0.0, 2.0], [0.0, -0.25]),
+    "relu": (lambda x: gg.relu(gg.log(x)), [0.0, 4.0], [0.0, 0.25]),
+    "max": (lambda x: gg.max(gg.log(x)), [0.0, 0.5, 2.0], [0.0, 0.0, 0.5]),
+    "min": (lambda x: gg.min(1 / x), [0.0, 2.0, 4.0], [0.0, 0.0, -1 / 16]),
+    "sort": (lambda x: gg.sort(gg.log(x))[1:], [0.0, 0.5, 2.0], [0.0, 2.0, 0.5]),
+    "tril": (
+        lambda x: gg.tril(gg.sqrt(gg.expand_dims(x, axis=0))),
+        [4.0, 0.0, 0.0],
+        [0.25, 0.0, 0.0],
+    ),
+    "where, then sqrt": (lambda x: gg.sqrt(gg.where(x > 0, x, 1.0)), [-1.0, 4.0], [0.0, 0.25]),
+    "maximum, then sqrt": (lambda x: gg.sqrt(gg.maximum(x, 0.0)), [-1.0, 4.0], [0.0, 0.25]),
+    "relu, then log": (
+        lambda x: gg.where(x > 0, gg.log(gg.relu(x)), 0.0),
+        [-1.0, 4.0],
+        [0.0, 0.25],
+    ),
+    "where, twice": (
+        lambda x: gg.where(x > 1, gg.where(x > 2, gg.log(x - 2), gg.sqrt(x - 1)), x),
+        [1.0, 2.0, 3.0],
+        [1.0, 0.5, 1.0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_values_that_lose(library, name):
+    f, data, expected = BY_VALUE[name]
+    x = library.tensor(np.array(data), requires_grad=True)
+    for create_graph in (False, True):
+        (g,) = grad(gg.sum(f(x)), x, create_graph=create_graph)
+        assert_close(library.values(g), expected)
+
+
+# Functions of whole rows, of which some are discarded: the function, a bad row, a good one.
+OF_ROWS = {
+    "norm": (lambda x: gg.linalg.vector_norm(x, axis=-1), [0.0, 0.0], [3.0, -4.0]),
+    "norm by sqrt": (lambda x: gg.sqrt(gg.sum(x * x, axis=-1)), [0.0, 0.0], [3.0, -4.0]),
+    "direction": (
+        lambda x: gg.sum(x / gg.linalg.vector_norm(x, axis=-1, keepdims=True), axis=-1),
+        [0.0, 0.0],
+        [3.0, -4.0],
+    ),
+    "std": (lambda x: gg.std(x, axis=-1), [2.0, 2.0], [3.0, -4.0]),
+    "mean of logs": (lambda x: gg.mean(gg.log(x), axis=-1), [0.0, 1.0], [3.0, 4.0]),
+    "logsumexp": (lambda x: gg.logsumexp(x, axis=-1), [-inf, -inf], [3.0, -4.0]),
+    "matmul": (lambda x: gg.log(x) @ gg.ones_like(x[0, :]), [0.0, 1.0], [3.0, 4.0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_discarded_rows(library, name):
+    f, bad, good = OF_ROWS[name]
+    expected = library.tensor(np.array([good]), requires_grad=True)
+    (expected,) = grad(gg.sum(f(expected)), expected)
+    x = library.tensor(np.array([bad, good, bad]), requires_grad=True)
+    keep = library.tensor(np.array([False, True, False]))
+    for create_graph in (False, True):
+        (g,) = grad(gg.sum(gg.where(keep, f(x), 0.0)), x, create_graph=create_graph)
+        assert_close(library.values(g)[1], library.values(expected)[0])
+        assert library.values(g)[::2].tolist() == [[0.0, 0.0]] * 2
+
+
+def test_masked_attention(library):
+    scores = library.tensor(np.array([[1.0, 2.0, 0.5], [0.0, inf, nan]]), requires_grad=True)
+    allowed = library.tensor(np.array([[True, True, False], [True, False, False]]))
+    for f in (gg.softmax, gg.log_softmax):
+        weights = f(gg.where(allowed, scores, -inf))
+        (g,) = grad(gg.sum(gg.where(allowed, weights, 0.0)[:, 0]), scores)
+        p = 1 / (1 + np.e)
+        slope = p * (1 - p) if f is gg.softmax else 1 - p
+        assert_close(library.values(g), [[slope, -slope, 0.0], [0.0, 0.0, 0.0]])
+
+
+# What does reach the result is never hidden.
+
+
+@pytest.mark.parametrize(
+    "name, slope",
+    [
+        ("sqrt", inf),
+        ("log", inf),
+        ("1 / x", -inf),
+        ("x**0.5", inf),
+        ("x**0.5 of a negative", nan),
+        ("x / x**2", nan),
+        ("sin(x) / x", nan),
+        ("x * log(x)", -inf),
+        ("exp", inf),
+        ("asin", inf),
+        ("asin beyond", nan),
+        ("atanh", inf),
+        ("log(sqrt)", inf),
+        ("sqrt of a sum", nan),
+    ],
+)
+@pytest.mark.parametrize("keep", ["where", "mask", "maximum", "elsewhere"])
+def test_what_is_kept_is_not_hidden(library, name, slope, keep):
+    f, bad, (a, b) = STEEP[name]
+    x = library.tensor(np.array([bad, a, b, bad]), requires_grad=True)
+    mask = library.tensor(np.array([True, True, False, False]))
+    if keep == "where":
+        total = gg.sum(gg.where(mask, f(x), 0.0))
+    elif keep == "mask":
+        total = gg.sum(f(x)[mask])
+    elif keep == "maximum":
+        total = gg.sum(gg.maximum(f(x), -inf)[:2])
+    else:  # a discard in another part of the graph
+        total = gg.sum(f(x[:2])) + gg.sum(gg.where(mask, x, 0.0) * 0.0)
+    for create_graph in (False, True):
+        (g,) = grad(total, x, retain_graph=True, create_graph=create_graph)
+        g = library.values(g)
+        assert_close(g[0], slope)
+        assert np.isfinite(g[1])
+        assert g[2:].tolist() == [0.0, 0.0]
+
+
+def test_a_nan_in_the_value_stays(library):
+    x = library.tensor(np.array([nan, -1.0, 4.0]), requires_grad=True)
+    y = gg.where(x < 9, 0.0, gg.sqrt(x))
+    assert np.isnan(library.values(y)).tolist() == [True, False, False]
+    (g,) = grad(y.sum(), x)
+    assert np.isnan(library.values(g)).tolist() == [True, False, False]
+
+
+# A cotangent of 0 that is no discard: derivatives with respect to it stay what they are.
+
+
+def test_second_derivative_where_the_first_is_0(library):
+    """``(sqrt(x) - 2)**2`` at 4: the cotangent of the root is 0, its own slope is not."""
+    x = library.tensor(np.array([0.0, 4.0, 4.0]), requires_grad=True)
+    root = gg.where(x > 0, gg.sqrt(x), 2.0)
+    (g,) = grad(gg.sum((root - 2) ** 2), x, create_graph=True)
+    assert library.values(g).tolist() == [0.0, 0.0, 0.0]
+    (h,) = grad(gg.sum(g), x)
+    assert_close(library.values(h), [0.0, 0.125, 0.125])
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_rows_of_a_jacobian(library, discard):
+    """One-hot cotangents are 0 elsewhere, beside the infinite slope at 0."""
+    x = library.tensor(np.array([0.0, 4.0, 0.25]), requires_grad=True)
+    y = gg.sqrt(x)
+    if discard:
+        y = gg.where(x > 0, y, 0.0)
+    expected = np.diag([0.0 if discard else inf, 0.25, 1.0])
+    for create_graph in (False, True):
+        for i, row in enumerate(expected):
+            one = library.tensor(np.eye(3)[i])
+            (g,) = grad(y, x, one, retain_graph=True, create_graph=create_graph)
+            assert library.values(g).tolist() == row.tolist()
+
+
+def test_derivatives_to_the_cotangent(library):
+    """Of the gradient, which is linear in the cotangent, also where that is 0."""
+    x = library.tensor(np.array([0.0, 4.0, 0.25]), requires_grad=True)
+    g = library.tensor(np.array([0.0, 0.0, 3.0]), requires_grad=True)
+    y = gg.where(x > 0, gg.sqrt(x), 0.0)
+    (gx,) = grad(y, x, g, create_graph=True)
+    assert_close(library.values(gx), [0.0, 0.0, 3.0])
+    by_x, by_g = grad(gx, [x, g], gg.ones_like(x))
+    assert_close(library.values(by_x), [0.0, 0.0, -6.0])
+    assert_close(library.values(by_g), [0.0, 0.25, 1.0])
+
+
+def test_zeros_among_cotangents_pass_the_second_gradcheck(library):
+    data = np.array([[1.0, 4.0], [0.25, 2.0]])
+    mask = library.tensor(data > 1)
+
+    def gradients(x, g):
+        y = gg.where(mask, gg.log(x) * gg.sqrt(x), x / 3)
+        return grad(y, x, gg.where(mask, g, 0.0), create_graph=True)[0]
+
+    x = library.tensor(data, requires_grad=True)
+    g = library.tensor(data - 2, requires_grad=True)
+    gradgradcheck(gradients, [x, g])
