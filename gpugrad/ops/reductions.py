@@ -2,8 +2,6 @@
 And what goes along one axis: cumulative sums and products, differences.
 """
 
-from functools import partial
-
 from ..autograd.operation import op
 
 
@@ -171,10 +169,10 @@ def _result_shape(shape, axis, keepdims):
 
 def _logsumexp_vjp(xp, g, x, out, axis):
     kept, _ = _kept(x.shape, axis)
-    out = xp.reshape(out, kept)
-    # inf - inf would be nan.
-    weight = xp.exp(xp.where(x == out, 0.0, x - out))
-    return xp.reshape(g, kept) * xp.where(x == -float("inf"), 0.0, weight)
+    # An infinite result as a large number: inf - inf would be nan.
+    most = xp.finfo(x.dtype).max
+    out = xp.clip(xp.reshape(out, kept), -most, most)
+    return xp.reshape(g, kept) * xp.exp(xp.minimum(x - out, 0.0))
 
 
 logsumexp.vjp(x=_logsumexp_vjp)
@@ -249,45 +247,40 @@ def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
 
 def _cumulative_prod_vjp(xp, g, x, out, axis, include_initial):
     axis = _only_axis(axis, x.shape)
-    part = partial(_part, axis=axis)
     if include_initial:
-        g, out = part(g, start=1), part(out, start=1)
-    # A change of x[i] reaches out[k] through the product before i and that from i + 1 to k.
+        g, out = _part(g, axis, 1), _part(out, axis, 1)
+    if x.shape[axis] == 0:
+        return g
     x = xp.astype(x, g.dtype, copy=False)
-    after = _recurrence(xp, g, part(x, start=1), axis)
-    before = part(out, stop=-1)
-    return xp.concat([part(after, stop=1), before * part(after, start=1)], axis=axis)
+    if axis:
+        x, out, g = (xp.moveaxis(array, axis, 0) for array in (x, out, g))
+    # A change of x[i] reaches out[k] through the product before i and that from i + 1 to k.
+    after = _recurrence(xp, g, x[1:, ...])
+    c = xp.concat([after[:1, ...], out[:-1, ...] * after[1:, ...]], axis=0)
+    return xp.moveaxis(c, 0, axis) if axis else c
 
 
-def _recurrence(xp, g, a, axis):
-    """``s`` with ``s[i] = g[i] + a[i] * s[i + 1]`` along an axis; ``a`` is shorter by 1.
+def _recurrence(xp, g, a):
+    """``s`` with ``s[i] = g[i] + a[i] * s[i + 1]`` along the first axis; ``a`` is shorter by 1.
 
     Two steps at once for every other element, and so on (Blelloch 1990); the rest from these.
     """
-    part = partial(_part, axis=axis)
-    n = g.shape[axis]
-    if n <= 1:
+    n = g.shape[0]
+    if n == 1:
         return g
-    a1, a2 = part(a, step=2), part(a, start=1, step=2)
-    g1, g2 = part(g, step=2), part(g, start=1, step=2)
+    half = n // 2
+    a1, a2, g1, g2 = a[::2, ...], a[1::2, ...], g[::2, ...], g[1::2, ...]
     if n % 2:
-        last = part(g1, start=-1)
-        s1 = _recurrence(
-            xp, xp.concat([part(g1, stop=-1) + a1 * g2, last], axis=axis), a1 * a2, axis
-        )
-        s2 = g2 + a2 * part(s1, start=1)
+        last = g1[half:, ...]
+        s1 = _recurrence(xp, xp.concat([g1[:half, ...] + a1 * g2, last], axis=0), a1 * a2)
+        s2 = g2 + a2 * s1[1:, ...]
     else:
-        s1 = _recurrence(xp, g1 + a1 * g2, part(a1, stop=-1) * a2, axis)
-        s2 = xp.concat([part(g2, stop=-1) + a2 * part(s1, start=1), part(g2, start=-1)], axis=axis)
-    return _interleaved(xp, s1, s2, axis % len(g.shape))
-
-
-def _interleaved(xp, x1, x2, axis):
-    """The elements of ``x1`` and ``x2`` in turns along an axis; ``x1`` may have one more."""
-    n = x2.shape[axis]
-    pairs = xp.stack([_part(x1, axis, stop=n), x2], axis=axis + 1)
-    pairs = xp.reshape(pairs, (*x1.shape[:axis], 2 * n, *x1.shape[axis + 1 :]))
-    return pairs if x1.shape[axis] == n else xp.concat([pairs, _part(x1, axis, n)], axis=axis)
+        last = g2[half - 1 :, ...]
+        s1 = _recurrence(xp, g1 + a1 * g2, a1[: half - 1, ...] * a2)
+        s2 = xp.concat([g2[: half - 1, ...] + a2 * s1[1:, ...], last], axis=0)
+    pairs = xp.stack([s1[:half, ...], s2], axis=1)
+    pairs = xp.reshape(pairs, (2 * half, *g.shape[1:]))
+    return xp.concat([pairs, last], axis=0) if n % 2 else pairs
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)

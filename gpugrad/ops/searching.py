@@ -2,7 +2,6 @@
 
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import composite, op
-from .indexing import take_along_axis
 
 
 @op(differentiable=False)
@@ -69,8 +68,16 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     order = {"axis": axis, "descending": descending, "stable": stable}
     if getattr(x, "requires_grad", False) and is_grad_enabled():
         # To sort values alone is several times faster, but backward would sort once more.
-        return take_along_axis(x, argsort(x, **order), axis=axis)
+        return _take(x, argsort(x, **order).array, axis)
     return _sort(x, **order)
+
+
+@op
+def _take(xp, x, /, order, axis):
+    return xp.take_along_axis(x, order, axis=axis)
+
+
+_take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
 
 
 # What of `x` is unique depends on its values in jumps: no gradient goes through any of these.
