@@ -165,8 +165,10 @@ def _counterpart(name):
     """What a function or ufunc of NumPy is here; None if it is nothing."""
     name = NAMES.get(name, name) or ""
     room, _, own = name.rpartition(".")
-    if name in LIKE or (room and not hasattr(call.namespace, room)):
-        return getattr(call.namespace, name, None)
+    if name in LIKE:
+        return getattr(call.namespace, name)
+    if room and not hasattr(call.namespace, room):  # imports it if it is there
+        return None
     return exports(room).get(own) or (exports().get(own) if room == "linalg" else None)
 
 
