@@ -6,7 +6,7 @@ an array, which has no graph, unasked.
 """
 
 from functools import cache, lru_cache, wraps
-from inspect import Signature, signature
+from inspect import signature
 
 from ..autograd import call
 from ..autograd.operation import exports
@@ -172,15 +172,13 @@ def _counterpart(name):
     return exports(room).get(own) or (exports().get(own) if room == "linalg" else None)
 
 
-@cache
-def _parameters(function):
-    return signature(function).parameters
+_signature = cache(signature)
 
 
 def _translate(function, counterpart, args, keywords):
     """Arguments of NumPy's ``function``, as its counterpart takes them, but those that default."""
-    parameters = _parameters(function)
-    given = Signature(list(parameters.values())).bind(*args, **keywords).arguments
+    parameters = _signature(function).parameters
+    given = _signature(function).bind(*args, **keywords).arguments
     arrays, named = [], {}
     for name, value in given.items():
         kind = parameters[name].kind
@@ -198,11 +196,12 @@ def _translate(function, counterpart, args, keywords):
     return arrays, named
 
 
+@cache
 def _required(counterpart):
     """How many arguments a function here has that are arrays and not optional."""
     if hasattr(counterpart, "op"):
         return counterpart.op.required
-    return sum(p.kind is p.POSITIONAL_ONLY for p in _parameters(counterpart).values())
+    return sum(p.kind is p.POSITIONAL_ONLY for p in _signature(counterpart).parameters.values())
 
 
 def _call(shown, function, args, keywords):
@@ -210,7 +209,7 @@ def _call(shown, function, args, keywords):
     if function is None:
         raise _refusal(shown, "there is no such function of Tensors", INSTEAD.get(shown))
     if keywords:
-        known, keywords = _parameters(function), dict(keywords)
+        known, keywords = _signature(function).parameters, dict(keywords)
         for name in keywords.keys() - known.keys():
             value = keywords.pop(name)
             if value is not None and not (name == "where" and value is True):
