@@ -406,6 +406,14 @@ class TestValues:
             i /= 2
         assert i.tolist() == [1, 2]
 
+    def test_in_place_keeps_the_dtype(self):
+        x, i = gg.ones(2), gg.tensor([1, 2], dtype=gg.int8)
+        x += (y := leaf(1.0, 2.0, dtype=gg.float64))
+        i += gg.tensor([1, 2])
+        assert (x.dtype, x.tolist()) == (gg.float32, [2, 3])
+        assert (i.dtype, i.tolist()) == (gg.int8, [2, 4])
+        assert gg.autograd.grad(x.sum(), y)[0].dtype == gg.float64
+
     def test_integers_hold_no_gradient(self):
         i = gg.tensor([1, 2])
         with pytest.raises(TypeError, match="int64 holds no gradient"):

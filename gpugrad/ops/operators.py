@@ -7,6 +7,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.numpy import int64
+from ..dtypes import isdtype
 from ..tensor import Tensor, check_writable
 from . import manipulation, products, protocols
 from .indexing import getitem, setitem
@@ -74,6 +75,8 @@ def _in_place(binary, symbol):
         result = binary(self, other)
         if result is NotImplemented:
             return result
+        if result.dtype != self.dtype and _kinds(result) == _kinds(self):
+            result = manipulation.astype(result, self.dtype)  # as NumPy and PyTorch do
         if result.shape != self.shape or result.dtype != self.dtype:
             raise ValueError(
                 f"{symbol}: the result, {describe(result)}, does not fit the tensor, "
@@ -82,6 +85,10 @@ def _in_place(binary, symbol):
         return _replace(self, result, stays_leaf)
 
     return operator
+
+
+def _kinds(x):
+    return [isdtype(x.dtype, k) for k in ("integral", "real floating", "complex floating")]
 
 
 def _replace(tensor, result, stays_leaf):
