@@ -29,7 +29,14 @@ def of_scipy(name):
         function = getattr(special, name)
         # Told to take the arrays of any library, SciPy wraps its ufuncs.
         function = getattr(function, "__wrapped__", function)
+        if name in ("bdtr", "bdtrc", "bdtri"):
+            return _keeping_dtype(_of_trials(function))
     return _keeping_dtype(function)
+
+
+def _of_trials(function):
+    # Beside float32 SciPy would take a Python int for a number of trials that is not integer.
+    return lambda k, n, p: function(k, np.int64(n) if type(n) is int else n, p)
 
 
 def _without_scipy(name):

@@ -906,7 +906,7 @@ stdtr.vjp(
 stdtrit.vjp(df=_stdtrit_df, p=lambda xp, g, df, out: g / _t_density(xp, df, out))
 
 
-@elementwise
+@elementwise(integer=("n",))
 def bdtr(xp, k, n, p):
     """Binomial distribution function: at most ``floor(k)`` of ``n`` trials of probability ``p``.
 
@@ -915,7 +915,7 @@ def bdtr(xp, k, n, p):
     return xp.special.bdtr(k, n, p)
 
 
-@elementwise
+@elementwise(integer=("n",))
 def bdtrc(xp, k, n, p):
     """Binomial survival function: more than ``floor(k)`` of ``n`` trials of probability ``p``.
 
@@ -924,13 +924,15 @@ def bdtrc(xp, k, n, p):
     return xp.special.bdtrc(k, n, p)
 
 
-@elementwise
+@elementwise(integer=("n",))
 def bdtri(xp, k, n, y):
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``. It differs in ``y`` alone."""
     return xp.special.bdtri(k, n, y)
 
 
 def _binomial_density(xp, k, n, p):
+    if hasattr(n, "dtype"):
+        n = xp.astype(n, p.dtype)
     k, n, p = _arrays(xp, k, n, p)
     k = xp.floor(k)
     return _beta_density(xp, k + 1, n - k, p)
