@@ -376,6 +376,30 @@ def test_float16_sums_do_not_lose_their_elements():
     assert_close(x.grad, np.full(4096, 1 / 4096), rtol=1e-3)
 
 
+LONG = [((20011,), 0), ((7, 1003), 1), ((3, 20, 320), -1), ((300, 40), 0), ((3, 50, 300), 1)]
+
+
+@pytest.mark.parametrize("shape, axis", LONG, ids=str)
+@pytest.mark.parametrize("infinite", [False, True])
+@pytest.mark.parametrize("layout", ["contiguous", "reversed"])
+def test_reductions_of_long_arrays(library, shape, axis, infinite, layout):
+    a = 1 + 1e-2 * np.random.default_rng(0).standard_normal(shape)
+    if infinite:
+        a.reshape(-1)[a.size // 2] = np.inf
+        a.reshape(-1)[a.size // 2 + 20] = -np.inf
+    x = library.tensor(a, layout)
+    with quiet():
+        for name, y, expected in [
+            ("sum", gpugrad.sum(x, axis=axis), np.sum(a, axis)),
+            ("prod", gpugrad.prod(x), np.prod(a)),
+            ("var", gpugrad.var(x), np.var(a)),
+            ("var", gpugrad.var(x, axis=axis, correction=1), np.var(a, axis, ddof=1)),
+            ("cumulative_sum", gpugrad.cumulative_sum(x, axis=axis), np.cumsum(a, axis)),
+            ("cumulative_prod", gpugrad.cumulative_prod(x, axis=axis), np.cumprod(a, axis)),
+        ]:
+            check(name, assert_close, library.values(y), expected, rtol=1e-9)
+
+
 def test_var_with_too_few_elements_divides_by_zero(library):
     x = library.tensor([3.0], requires_grad=True)
     with quiet():

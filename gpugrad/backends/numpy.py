@@ -161,7 +161,10 @@ def _sums_by_sixteen(x):
     if whole < 256:
         return None
     rows = x[..., :whole].reshape(*x.shape[:-1], whole // 16, 16)
-    sums = np.matmul(rows, _SIXTEEN[x.dtype])
+    sums = np.empty(rows.shape, x.dtype)
+    for start in range(0, whole // 16, 1024):  # BLAS starts no threads for so few, and needs none
+        some = (..., slice(start, start + 1024), slice(None))
+        np.matmul(rows[some], _SIXTEEN[x.dtype], sums[some])
     sums[..., 1:, :] += np.add.accumulate(sums[..., :-1, -1], -1)[..., None]
     if not np.isfinite(sums[..., -1, -1]).all():
         return None
@@ -380,10 +383,14 @@ def _one_hot(labels, /, n):
 
 @_extend
 def _unpoison(c, g, /):
-    # One product finds a nan, without the warnings that a sum of infinities brings.
-    flat = c.reshape(-1)
-    total = np.dot(flat, flat)
-    if total == total:
+    if c.dtype is float16:
+        found = np.isnan(c).any()
+    else:
+        # One product, without the warnings that a sum of infinities brings; of float16
+        # it is slow and overflows.
+        total = np.vdot(c, c)
+        found = total != total
+    if not found:
         return c
     return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
 
