@@ -1,0 +1,218 @@
+"""Special functions: SciPy's own on tensors, derivatives where formulas would lose digits, errors.
+
+Values and gradients of every function over every library are tested with the table of ops.
+"""
+
+import importlib.util
+import sys
+
+import numpy as np
+import pytest
+import scipy
+from cases.special import CASES
+from scipy import special as scipy_special
+
+import gpugrad
+from gpugrad import special
+from gpugrad.autograd import grad
+from gpugrad.backends.special import of_cupy, of_scipy
+from gpugrad.testing import assert_close, gradcheck
+
+inf, pi = np.inf, np.pi
+CASE_OF = {case.op.removeprefix("special."): case for case in CASES}
+
+
+def names_scipy_looks_up():
+    """The functions that SciPy, from 1.17 on, asks an array's namespace for."""
+    from scipy.special import _support_alternative_backends as dispatch
+
+    if tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 17):
+        return []
+    return sorted({*dispatch.__all__} - {"digamma"})
+
+
+@pytest.mark.parametrize("name", names_scipy_looks_up())
+def test_scipys_function_of_tensors_keeps_the_graph(name):
+    case = CASE_OF[name]
+    for sample in case.samples[:2]:
+        inputs = [
+            gpugrad.tensor(x, requires_grad=x.dtype.kind == "f") if isinstance(x, np.ndarray) else x
+            for x in sample.arrays()
+        ]
+        inputs = [*inputs, *sample.static.values()]
+        call = getattr(scipy_special, name)
+        result = call(*inputs)
+        assert isinstance(result, gpugrad.Tensor)
+        assert result.requires_grad
+        assert_close(result.detach(), case.reference(*sample.arrays(), **sample.static))
+        gradcheck(call, inputs)
+
+
+def test_digamma_is_psi():
+    assert special.digamma is special.psi
+
+
+# Derivatives computed with mpmath, at 40 digits, of the first, second and third order
+
+DERIVATIVES = {
+    "log_ndtr": {
+        -5.0: (5.1865039671258421, -0.96730356538288777, 0.0108257645063567),
+        -20.0: (20.049753068527851, -0.99753673838494784, 0.00024272657893584202),
+        -100.0: (100.00999800099926, -0.99990005995005174, 1.9976029958623432e-6),
+        -1e4: (10000.000099999998, -0.9999999900000006, 1.99999976000003e-12),
+    },
+    "sinc": {
+        0.0: (0, -(pi**2) / 3, 0),
+        1e-6: (-3.2898681336932058e-6, -3.289868133686712, 1.9481818206777596e-5),
+        0.3: (-0.90202813013888879, -2.4584852862661743, 5.2474931529243694),
+        0.49: (-1.2609810392406716, -1.2613885485274333, 7.0901099582515248),
+        0.51: (-1.2847839546321167, -1.118577564697161, 7.1877342355500702),
+        1.0: (-1, 2, 3.8696044010893586),
+    },
+    "exprel": {
+        0.0: (1 / 2, 1 / 3, 1 / 4),
+        1e-6: (0.50000033333345833, 0.33333358333343333, 0.25000020000008333),
+        0.29: (0.60804379907151969, 0.41496513752563002, 0.31562784637442078),
+        0.31: (0.61640656866594508, 0.4213289574202827, 0.32076852216557964),
+        -5.0: (0.038382892720219488, 0.014005567688270702, 0.0070557512131453276),
+    },
+    "j0": {0.0: (0, -1 / 2, 0)},
+    "j1": {
+        0.0: (1 / 2, 0, -3 / 8),
+        1e-6: (0.4999999999998125, -3.749999999999479e-7, -0.37499999999984375),
+        0.9: (0.3564687469238718, -0.30085365244013772, -0.25573334118742537),
+        1.1: (0.2915289322854265, -0.3467531639966039, -0.20202465750613035),
+    },
+    "i0": {0.0: (0, 1 / 2, 0)},
+    "i1": {
+        0.0: (1 / 2, 0, 3 / 8),
+        1e-6: (0.5000000000001875, 3.7500000000005207e-7, 0.37500000000015625),
+        0.9: (0.66062244554983513, 0.37683786441542437, 0.50922167118945232),
+        1.1: (0.74662484148185081, 0.48558933168020099, 0.58136098499745167),
+    },
+    "spence": {
+        0.5: (-1.3862943611198906, 1.2274112777602188, -3.090354888959125),
+        0.95: (-1.0258658877510107, 0.53531382392715508, -0.74811186285839639),
+        1.0: (-1, 1 / 2, -2 / 3),
+        1.05: (-0.97580328338864004, 0.46844662015375358, -0.59727523698914649),
+        1.2: (-0.91160778396977315, 0.39137225318219901, -0.4415003095997677),
+    },
+    "rgamma": {
+        -2.0: (2, -3.6911373403938686, -12.260418826470638),
+        -1.0: (-1, 0.84556867019693428, 7.3985624185307205),
+        0.0: (1, 1.1544313298030657, -3.9352684291215233),
+        0.4: (1.1547341361415263, -0.32218863936153587, -3.093274872224726),
+        0.6: (1.0345334627690756, -0.84791074469539493, -2.1397778325357054),
+    },
+    "ellipk": {0.0: (pi / 8, 9 * pi / 64, 75 * pi / 256)},
+    "ellipkm1": {1.0: (-pi / 8, 9 * pi / 64, -75 * pi / 256)},
+    "expit": {-40.0: (4.248354255291589e-18,) * 3, inf: (0, 0, 0)},
+    "log_expit": {-inf: (1, 0, 0), 0.0: (1 / 2, -1 / 4, 0), inf: (0, 0, 0)},
+}
+
+
+def derivatives(function, x, orders):
+    y = function(x)
+    for _ in range(orders):
+        (y,) = grad(y.sum(), [x], create_graph=True)
+        yield y
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_where_formulas_lose_digits(library, name):
+    points = DERIVATIVES[name]
+    x = library.tensor(np.array(list(points)), requires_grad=True)
+    results = derivatives(getattr(special, name), x, 3)
+    for y, expected in zip(results, zip(*points.values(), strict=True), strict=True):
+        assert_close(library.values(y), expected, rtol=1e-11, atol=1e-13)
+
+
+def test_the_tail_of_log_ndtr_in_float32():
+    x = gpugrad.tensor([-5.0, -100.0, -1e4], dtype="float32", requires_grad=True)
+    first, second = derivatives(special.log_ndtr, x, 2)
+    assert_close(first.detach(), [5.186504, 100.009998, 1e4], rtol=1e-5)
+    assert_close(second.detach(), [-0.9673036, -0.9999, -1], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, at, inputs, expected",
+    [
+        ("gammainc", 0, (0.1, 0.5), (-0.60909197721112181, -0.40172650209212088)),
+        ("gammainc", 0, (3.0, 2.5), (-0.24711735748326824, 0.048672459662824085)),
+        ("gammainc", 0, (1000.0, 900.0), (-6.2457090358415652e-5, 6.5810647958908825e-6)),
+        ("gammaincc", 0, (2.5, 40.0), (2.5267860704828765e-15, 7.197186330457072e-15)),
+        ("gammaincc", 0, (100.0, 110.0), (0.023808656854890386, 0.0022709019620905545)),
+        ("betainc", 0, (0.5, 0.5, 0.25), (-0.64613189443890103, 1.4621636149762013)),
+        ("betainc", 1, (50.0, 80.0, 0.5), (0.00093387133260374098, -0.0002012068745461049)),
+        ("betainc", 0, (300.0, 2.0, 0.875), (-2.0080284025961524e-17, 2.6145278553585041e-18)),
+        ("stdtr", 0, (3.0, -2.0), (-0.015255481525655007, 0.0095344259669341942)),
+        ("stdtr", 0, (10.0, -40.0), (-2.3846574430489459e-12, 5.0478161387262972e-12)),
+        ("stdtr", 0, (100.0, 1.5), (1.5721323230354783e-5, -3.1378194040239262e-7)),
+        ("zeta", 0, (1.5,), (-3.9322397374311015, 15.989556371225687)),
+        ("zeta", 0, (4.0, 2.5), (-0.040583237772083619, 0.047736303251158915)),
+    ],
+)
+def test_derivatives_to_parameters_by_differences(name, at, inputs, expected):
+    tensors = [gpugrad.tensor(x, dtype="float64") for x in inputs]
+    tensors[at].requires_grad_()
+    results = derivatives(lambda _: getattr(special, name)(*tensors), tensors[at], 2)
+    for y, e, rtol in zip(results, expected, (1e-10, 1e-8), strict=True):
+        assert_close(y.detach(), e, rtol=rtol, atol=0)
+
+
+def test_derivatives_to_parameters_in_float16():
+    a = gpugrad.tensor([3.0], dtype="float16", requires_grad=True)
+    special.gammainc(a, 2.5).sum().backward()
+    assert a.grad.dtype == gpugrad.float16
+    assert_close(a.grad, [-0.2471], rtol=2e-3)
+
+
+def test_an_empty_tail_has_no_slope():
+    df = gpugrad.tensor([1e6, 1e4], dtype="float64", requires_grad=True)
+    special.stdtr(df, -1000.0).sum().backward()
+    assert df.grad.tolist() == [0, 0]
+
+
+def test_what_a_zero_hides_does_not_poison_the_gradient():
+    x = gpugrad.tensor([0.0, 4.0], requires_grad=True)
+    special.xlogy(gpugrad.tensor([0.0, 1.0]), gpugrad.sqrt(x)).sum().backward()
+    assert x.grad.tolist() == [0, 0.125]
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    "name, inputs, target",
+    [
+        ("yn", (2.0, 1.5), "n"),
+        ("polygamma", (2.0, 1.5), "n"),
+        ("hyp1f1", (1.0, 2.0, 0.5), "a, b"),
+        ("lpmv", (0.0, 2.0, 0.5), "m, v"),
+    ],
+)
+def test_what_has_no_gradient_says_so(name, inputs, target):
+    inputs = [gpugrad.tensor(x, requires_grad=True) for x in inputs]
+    with pytest.raises(TypeError, match=rf"special\.{name}: it has no VJP for {target}, .*detach"):
+        getattr(special, name)(*inputs)
+
+
+def test_without_scipy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(RuntimeError, match="pip install scipy"):
+        of_scipy("gammaln")
+    x = np.array([0.5, -2.0], "float32")
+    for name in ("erf", "erfc", "sinc", "exp2"):
+        result = of_scipy(name)(x)
+        assert result.dtype == x.dtype
+        assert_close(result, getattr(scipy_special, name)(x), rtol=1e-6)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("cupy"), reason="CuPy is not installed")
+def test_names_of_cupy():
+    lacking = {"hyp1f1", "hyp2f1", "spence", "stdtrit"}
+    for name in set(CASE_OF) - lacking:
+        assert callable(of_cupy(name))
+    for name in lacking:
+        with pytest.raises(RuntimeError, match=f"CuPy has no function {name}"):
+            of_cupy(name)
