@@ -2,6 +2,8 @@
 
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import composite, op
+from ..backends import SCALARS, backend_of
+from .manipulation import reshape
 
 
 @op(differentiable=False)
@@ -38,7 +40,12 @@ def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
 
     Returns integers of the shape of ``x2``, from 0 to n.
     """
-    if hasattr(x2, "dtype") and x1.dtype != x2.dtype:
+    if type(x2) in SCALARS:
+        backend = backend_of[type(x1)]
+        weak = type(x2) is not float or backend.is_floating(x1.dtype)
+        dtype = x1.dtype if weak else None
+        x2 = backend.asarray(x2, dtype=dtype, device=backend.device(x1))
+    elif x1.dtype != x2.dtype:
         dtype = xp.result_type(x1, x2)
         x1, x2 = xp.astype(x1, dtype, copy=False), xp.astype(x2, dtype, copy=False)
     return xp.searchsorted(x1, x2, side=side, sorter=sorter)
@@ -58,6 +65,10 @@ def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.sort(x, axis=axis, descending=descending, stable=stable)
 
 
+def _is_recorded(x):
+    return getattr(x, "requires_grad", False) and is_grad_enabled()
+
+
 @composite
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     """``x`` in order along ``axis``.
@@ -66,7 +77,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     ones, if ``stable``, the first of them is the first in the result.
     """
     order = {"axis": axis, "descending": descending, "stable": stable}
-    if getattr(x, "requires_grad", False) and is_grad_enabled():
+    if _is_recorded(x):
         # To sort values alone is several times faster, but backward would sort once more.
         return _take(x, argsort(x, **order).array, axis)
     return _sort(x, **order)
@@ -80,42 +91,64 @@ def _take(xp, x, /, order, axis):
 _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
 
 
-# What of `x` is unique depends on its values in jumps: no gradient goes through any of these.
-
-
 @op(differentiable=False)
-def unique_all(xp, x, /):
-    """The distinct elements, ascending, with all that is known of them. Not differentiable.
-
-    Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
-    flattened ``x``; ``inverse_indices`` of the shape of ``x``, such that
-    ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
-    """
+def _unique_all(xp, x, /):
     return xp.unique_all(x)
 
 
 @op(differentiable=False)
-def unique_counts(xp, x, /):
-    """The distinct elements and how often they occur, a named tuple ``(values, counts)``.
-
-    See `unique_all`. Not differentiable.
-    """
+def _unique_counts(xp, x, /):
     return xp.unique_counts(x)
 
 
 @op(differentiable=False)
-def unique_inverse(xp, x, /):
-    """The distinct elements and where they are, a named tuple ``(values, inverse_indices)``.
-
-    See `unique_all`. Not differentiable.
-    """
+def _unique_inverse(xp, x, /):
     return xp.unique_inverse(x)
 
 
 @op(differentiable=False)
-def unique_values(xp, x, /):
-    """The distinct elements, (n,), ascending; every nan is one. Not differentiable."""
+def _unique_values(xp, x, /):
     return xp.unique_values(x)
+
+
+@composite
+def unique_all(x, /):
+    """The distinct elements, ascending, with all that is known of them.
+
+    Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
+    flattened ``x``, which get their gradients; ``inverse_indices`` of the shape of ``x``, such
+    that ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
+    """
+    found = _unique_all(x)
+    if _is_recorded(x):
+        return found._replace(values=_take(reshape(x, (-1,)), found.indices.array, 0))
+    return found
+
+
+@composite
+def unique_counts(x, /):
+    """The distinct elements and how often they occur, a named tuple ``(values, counts)``.
+
+    See `unique_all`.
+    """
+    found = _unique_counts(x)
+    return found._replace(values=unique_values(x)) if _is_recorded(x) else found
+
+
+@composite
+def unique_inverse(x, /):
+    """The distinct elements and where they are, a named tuple ``(values, inverse_indices)``.
+
+    See `unique_all`.
+    """
+    found = _unique_inverse(x)
+    return found._replace(values=unique_values(x)) if _is_recorded(x) else found
+
+
+@composite
+def unique_values(x, /):
+    """The distinct elements, (n,), ascending; every nan is one. See `unique_all`."""
+    return unique_all(x).values if _is_recorded(x) else _unique_values(x)
 
 
 @op(differentiable=False)
