@@ -325,8 +325,9 @@ class TestUfuncs:
             a @= x
         assert_array_equal(a, np.ones((2, 3)))
         if requires_grad:
-            with pytest.raises(RuntimeError, match=r"detach\(\)"):
-                a[0] = x[0]
+            for write in (lambda: a.__setitem__(0, x[0]), lambda: a.__setitem__((0, 0), x[0, 0])):
+                with pytest.raises(RuntimeError, match=r"detach\(\)"):
+                    write()
 
     def test_a_ufunc_of_the_same_name_is_another(self):
         def add(a, b):
