@@ -209,13 +209,6 @@ def _unique_values(x, /):  # NumPy's own are in no order
 
 
 @_extend
-def _searchsorted(x1, x2, /, *, side="left", sorter=None):
-    if type(x2) is float and x1.dtype.kind == "f":
-        x2 = x1.dtype.type(x2)
-    return np.searchsorted(x1, x2, side=side, sorter=sorter)
-
-
-@_extend
 def _reshape(x, /, shape, *, copy=None):
     out = x.reshape(shape)
     if copy is None or copy != np.may_share_memory(x, out):
@@ -383,11 +376,11 @@ def _one_hot(labels, /, n):
 
 @_extend
 def _unpoison(c, g, /):
-    if c.dtype is float16:
+    if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
     else:
-        # One product, without the warnings that a sum of infinities brings; of float16
-        # it is slow and overflows.
+        # A third of the time, without the warnings that a sum of infinities brings. But for
+        # many elements BLAS starts threads, on a busy machine in vain, and float16 overflows.
         total = np.vdot(c, c)
         found = total != total
     if not found:

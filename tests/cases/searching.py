@@ -48,6 +48,8 @@ def _torch_sort(torch, x, *, axis=-1, descending=False, stable=True):
 
 def _searchsorted(x1, x2, sorter=None, *, side="left"):
     x1 = x1 if sorter is None else x1[sorter]
+    if isinstance(x2, float) and x1.dtype.kind == "f":  # a number takes the array's dtype
+        x2 = x1.dtype.type(x2)
     below = np.less if side == "left" else np.less_equal
     return np.sum(below(x1, np.asarray(x2)[..., None]), axis=-1)
 
@@ -76,8 +78,8 @@ SETS = [
     S(A(2, 5, draw=integers(0, 4, "int8"))),
     S(A(6, draw=bools)),
     S(A(2, 3)),
-    S(values([[1.5, 0.0], [-2.0, 1.5], [1.5, 0.0]])),
-    S(values([2.0, inf, -inf, inf])),
+    kink([[1.5, 0.0], [-2.0, 1.5], [1.5, 0.0]], gradients=([[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]],)),
+    kink([2.0, inf, -inf, inf], gradients=([1.0, 1.0, 1.0, 0.0],)),
     S(A(draw=positive)),
     S(A(0)),
     *(S(A(2, 3, draw=integers(0, 2), layout=layout)) for layout in LAYOUTS),
@@ -114,6 +116,8 @@ CASES = [
     Case(
         "searchsorted",
         [
+            S(values(np.array([0.1, 0.3], "float32")), 0.1),
+            *beyond("array_api_strict torch", S(values([1, 2, 2, 5]), 1.5)),
             *(
                 S(*inputs, side=side)
                 for side in ("left", "right")
@@ -126,6 +130,7 @@ CASES = [
                     (A(6, draw=ascending), A(0, 2)),
                     (values([1, 2, 2, 5]), values([0, 2, 3, 5, 6])),
                     (values([1, 2, 2, 5]), 2),
+                    (A(6, draw=ascending), 1),
                     (values([-inf, 0.0, 0.0, inf]), values([-inf, 0.0, 1.0, inf])),
                     (values([3.0, 1.0, 2.0]), values([[2.0, 0.0]]), values([1, 2, 0])),
                     (values([1, 2, 2, 5]), A(3, dtype="float32")),
@@ -147,10 +152,10 @@ CASES = [
         _sort,
         _torch_sort,
     ),
-    Case("unique_all", SETS, _unique, differentiable=False),
-    Case("unique_counts", SETS, lambda x: _unique(x)[::3], differentiable=False),
-    Case("unique_inverse", SETS, lambda x: _unique(x)[::2], differentiable=False),
-    Case("unique_values", SETS, lambda x: _unique(x)[0], differentiable=False),
+    Case("unique_all", SETS, _unique),
+    Case("unique_counts", SETS, lambda x: _unique(x)[::3]),
+    Case("unique_inverse", SETS, lambda x: _unique(x)[::2]),
+    Case("unique_values", SETS, lambda x: _unique(x)[0]),
     Case(
         "isin",
         [
