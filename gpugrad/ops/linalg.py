@@ -280,7 +280,8 @@ def matrix_rank(xp, x, /, *, rtol=None):
         rtol = max(x.shape[-2:]) * float(xp.finfo(s.dtype).eps)
     elif hasattr(rtol, "shape"):
         rtol = rtol[..., None]
-    return xp.sum(xp.astype(s > rtol * s[..., :1], xp.int64), axis=-1)
+    largest = s[..., : min(s.shape[-1], 1)]
+    return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
 
 
 # Decompositions
