@@ -330,16 +330,16 @@ unpoison.vjp(
 )
 
 
-# Choices
+# Choices. Their rules only select, so they need none of the care that `elementwise` asks for.
 
 
-@elementwise(discards=True)
+@op(discards=True)
 def maximum(xp, x1, x2):
     """Elementwise maximum; a tie shares its gradient evenly."""
     return xp.maximum(x1, x2)
 
 
-@elementwise(discards=True)
+@op(discards=True)
 def minimum(xp, x1, x2):
     """Elementwise minimum; a tie shares its gradient evenly."""
     return xp.minimum(x1, x2)
@@ -359,7 +359,7 @@ minimum.vjp(
 )
 
 
-@elementwise(discards=True)
+@op(discards=True)
 def clip(xp, x, min=None, max=None):
     """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
 
@@ -390,7 +390,7 @@ def _clip_max(xp, g, x, min, max):
 clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 
 
-@elementwise(discards=True)
+@op(discards=True)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
