@@ -388,6 +388,15 @@ def _unpoison(c, g, /):
     return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
 
 
+def _keeping_integers(rounded):
+    return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
+
+
+if np.ceil(np.int8(0)).dtype.kind == "f":  # before NumPy 2.1
+    for _name in ("ceil", "floor", "trunc"):
+        setattr(xp, _name, _keeping_integers(getattr(np, _name)))
+
+
 @_extend
 def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
