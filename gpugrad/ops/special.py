@@ -52,9 +52,9 @@ def _polynomial(coefficients, x):
 
 
 def _near_zero(xp, x, radius, series, formula):
-    """``formula(x)``, or near 0, where that cancels, ``series(x)``.
+    """``formula(x)``, or near 0, where that cancels, ``series(x)``; so are its derivatives.
 
-    Differentiated as it stands it is exact too, to every order.
+    Near 0 ``formula`` gets a 1 instead and its result is not used.
     """
     near = xp.abs(x) < radius
     return xp.where(near, series(xp.where(near, x, 0.0)), formula(xp.where(near, 1.0, x)))
@@ -175,7 +175,8 @@ logit.vjp(x=lambda xp, g, x: g / (x * (1 - x)))
 @elementwise
 def log_expit(xp, x):
     """Logarithm of `expit`, without overflow."""
-    return xp.special.log_expit(x)
+    # SciPy's takes 3 to 30 times as long.
+    return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
 log_expit.vjp(x=lambda xp, g, x: g * xp.special.expit(-x))
@@ -201,7 +202,7 @@ def xlogy(xp, x, y):
 
 def _xlogy_y(xp, g, x, y):
     (x, y) = _arrays(xp, x, y)
-    return xp.where(x == 0, 0.0, g * x / y)
+    return g * x / xp.where(x == 0, 1.0, y)
 
 
 xlogy.vjp(
@@ -340,17 +341,17 @@ def exprel(xp, x):
 _EXPREL_SLOPE = [1 / (math.factorial(k) * (k + 2)) for k in range(14)]
 
 
-def _exprel_slope(xp, x):
+def _exprel_slope(xp, x, out):
     return _near_zero(
         xp,
         x,
         0.3,
         lambda x: _polynomial(_EXPREL_SLOPE, x),
-        lambda x: (xp.exp(x) - xp.special.exprel(x)) / x,
+        lambda x: (xp.exp(x) - out) / x,
     )
 
 
-exprel.vjp(x=lambda xp, g, x: g * _exprel_slope(xp, x))
+exprel.vjp(x=lambda xp, g, x, out: g * _exprel_slope(xp, x, out))
 
 
 @elementwise
@@ -371,10 +372,11 @@ def _boxcox_lmbda(xp, g, log, x, lmbda, out):
     # (x**lmbda * log(x) - out) / lmbda, or near 0 log(x)**2 * exprel'(lmbda * log(x))
     near = xp.abs(lmbda * log_x) < 1
     small, large = xp.where(near, log_x, 0.0), xp.where(near, 0.0, log_x)
+    u = lmbda * small
     power = xp.where(large == -math.inf, 0.0, large * xp.exp(lmbda * large))
     slope = xp.where(
         near,
-        small * small * _exprel_slope(xp, lmbda * small),
+        small * small * _exprel_slope(xp, u, xp.special.exprel(u)),
         (power - out) / xp.where(near, 1.0, lmbda),
     )
     return g * slope
@@ -1009,8 +1011,8 @@ pdtri.vjp(y=lambda xp, g, k, out: -g / _poisson_density(xp, k, out))
 # Bessel functions
 
 
-def _ratio(xp, x, coefficients, function, scale=None):
-    """``function(x) / x`` of an odd function, given the series of that in ``x**2`` over ``scale``.
+def _ratio(xp, x, out, coefficients, scale=None):
+    """``out / x`` of an odd function, given the series of that in ``x**2`` over ``scale(x)``.
 
     1 / x turns small errors of the function into large ones of the ratio's derivatives.
     """
@@ -1019,7 +1021,7 @@ def _ratio(xp, x, coefficients, function, scale=None):
         total = _polynomial(coefficients, x * x)
         return total if scale is None else scale(x) * total
 
-    return _near_zero(xp, x, 1.0, series, lambda x: function(x) / x)
+    return _near_zero(xp, x, 1.0, series, lambda x: out / x)
 
 
 _J1 = [(-1) ** k / (2 * 4**k * math.factorial(k) * math.factorial(k + 1)) for k in range(11)]
@@ -1056,8 +1058,8 @@ def yn(xp, n, x):
     return xp.special.yn(n, x)
 
 
-def _j1_x(xp, g, x):
-    return g * (xp.special.j0(x) - _ratio(xp, x, _J1, xp.special.j1))
+def _j1_x(xp, g, x, out):
+    return g * (xp.special.j0(x) - _ratio(xp, x, out, _J1))
 
 
 j0.vjp(x=lambda xp, g, x: -g * xp.special.j1(x))
@@ -1091,12 +1093,12 @@ def i1e(xp, x):
     return xp.special.i1e(x)
 
 
-def _i1_x(xp, g, x):
-    return g * (xp.special.i0(x) - _ratio(xp, x, _I1, xp.special.i1))
+def _i1_x(xp, g, x, out):
+    return g * (xp.special.i0(x) - _ratio(xp, x, out, _I1))
 
 
 def _i1e_x(xp, g, x, out):
-    ratio = _ratio(xp, x, _I1, xp.special.i1e, lambda x: xp.exp(-xp.abs(x)))
+    ratio = _ratio(xp, x, out, _I1, lambda x: xp.exp(-xp.abs(x)))
     return g * (xp.special.i0e(x) - xp.sign(x) * out - ratio)
 
 
@@ -1324,13 +1326,13 @@ _SINC_SLOPE = [
 ]
 
 
-def _sinc_x(xp, g, x):
+def _sinc_x(xp, g, x, out):
     return g * _near_zero(
         xp,
         x,
         0.5,
         lambda x: x * _polynomial(_SINC_SLOPE, x * x),
-        lambda x: (xp.cos(math.pi * x) - xp.special.sinc(x)) / x,
+        lambda x: (xp.cos(math.pi * x) - out) / x,
     )
 
 
