@@ -75,6 +75,11 @@ def _rounding_samples():
     ]
 
 
+def _of_floats(function):
+    """The function, which leaves integers as NumPy does from 2.1 on."""
+    return lambda x: function(x) if x.dtype.kind == "f" else x
+
+
 def _torch_round(torch, x):
     return torch.complex(x.real.round(), x.imag.round()) if x.is_complex() else x.round()
 
@@ -354,9 +359,9 @@ CASES = [
         np.nextafter,
     ),
     # Rounding
-    Case("ceil", _rounding_samples(), np.ceil, lambda torch, x: torch.ceil(x)),
-    Case("floor", _rounding_samples(), np.floor, lambda torch, x: torch.floor(x)),
-    Case("trunc", _rounding_samples(), np.trunc, lambda torch, x: torch.trunc(x)),
+    Case("ceil", _rounding_samples(), _of_floats(np.ceil), lambda torch, x: torch.ceil(x)),
+    Case("floor", _rounding_samples(), _of_floats(np.floor), lambda torch, x: torch.floor(x)),
+    Case("trunc", _rounding_samples(), _of_floats(np.trunc), lambda torch, x: torch.trunc(x)),
     Case("round", _rounding_samples(), np.round, _torch_round, complex=True),
     # Complex numbers
     Case("conj", unary(), np.conj, lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
