@@ -289,6 +289,8 @@ def _finish_several(op, out, arrays, parents, wanted, kind, static):
     named = getattr(type(out), "_make", tuple)  # a named tuple stays one
     out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
     if not (wanted and op.differentiable and mode.enabled):
+        if any(_is_of_integers(a, arrays, static) for a in out):
+            out = _in_default(op, kind, arrays, static)
         return named(wrap_outputs(out, None))
     node = _node(op, out, arrays, parents, wanted, kind, static)
     node.plan.special = True
@@ -383,29 +385,46 @@ def _lift(op, x, reflected=None):
 
 
 def _of_integers(op, out, arrays, static):
-    """``out``, or if it is a floating result of integers, one of the default dtype, float32.
+    """``out``, or if it is a floating result of integers, one of the default dtype, float32."""
+    if not _is_of_integers(out, arrays, static):
+        return out
+    (out,) = _in_default(op, type(out), arrays, static)
+    return out
 
-    NumPy would make float64 of int64 and float16 of uint8. The op runs again on
-    float32, unless the program asked for a ``dtype``.
+
+def _is_of_integers(out, arrays, static):
+    """Whether it is a floating result of integers; not if the program asked for a ``dtype``.
+
+    NumPy would make float64 of int64 and float16 of uint8.
     """
     kind = type(out)
+    is_floating = backend_of[kind].is_floating
+    if not is_floating(out.dtype) or static.get("dtype") is not None:
+        return False
+    return not any(type(a) is kind and is_floating(a.dtype) for a in arrays)
+
+
+def _in_default(op, kind, arrays, static):
+    """The results, in a tuple, of running the op again on float32."""
     backend = backend_of[kind]
-    if not backend.is_floating(out.dtype) or static.get("dtype") is not None:
-        return out
     xp = backend.xp
-    given = [type(a) is kind and a.dtype for a in arrays]
-    if any(dtype and backend.is_floating(dtype) for dtype in given):
-        return out
     # A bool beside other inputs is a condition.
     cast = ("bool", "integral") if len(arrays) == 1 else "integral"
     names = op.inputs * len(arrays) if op.variadic else op.inputs
     arrays = [
-        xp.astype(a, float32) if dtype and name not in op.integer and xp.isdtype(dtype, cast) else a
-        for a, dtype, name in zip(arrays, given, names, strict=True)
+        xp.astype(a, float32)
+        if type(a) is kind and name not in op.integer and xp.isdtype(a.dtype, cast)
+        else a
+        for a, name in zip(arrays, names, strict=True)
     ]
-    out = backend.asarray(op.forward(xp, *arrays, **static))
-    default = complex64 if xp.isdtype(out.dtype, "complex floating") else float32
-    return xp.astype(out, default, copy=False)
+    out = op.forward(xp, *arrays, **static)
+    results = []
+    for a in out if isinstance(out, tuple) else (out,):
+        a = backend.asarray(a)
+        if backend.is_floating(a.dtype):
+            a = xp.astype(a, complex64 if backend.is_complex(a.dtype) else float32, copy=False)
+        results.append(a)
+    return tuple(results)
 
 
 def _align(op, a1, a2):

@@ -23,7 +23,7 @@ def complete(backend):
     xp.linalg = linalg = ModuleType(f"{xp.__name__}.linalg")
     vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
     if not hasattr(linalg, "cofactor"):
-        linalg.cofactor = partial(cofactor, backend)
+        linalg.cofactor = partial(cofactor, xp)
     half = getattr(xp, "float16", None)
     if half is not None:
         for name in _IN_SINGLE:
@@ -47,19 +47,26 @@ def _in_single(xp, half, function):
     return call
 
 
-def cofactor(backend, x):
-    """The determinant's derivatives to the elements, ``det(x) * inv(x)^T``.
-
-    As stable as the determinant itself if both come of one factorisation, however close to
-    singular the matrix is (Stewart 1998, "On the adjugate matrix"). One with a pivot of
-    exactly 0 is moved by a rounding error.
-    """
-    xp = backend.xp
+def cofactor(xp, x):
+    """The determinant's derivatives to the elements, ``det(x) * inv(x)^T``, without the inverse."""
     n = x.shape[-1]
     if n == 0:
         return x
-    scale = xp.max(xp.abs(x), axis=(-2, -1))
-    step = n * float(xp.finfo(x.dtype).eps) * xp.where(scale == 0, xp.ones_like(scale), scale)
-    step = xp.where(xp.linalg.det(x) == 0, step, xp.zeros_like(step))[..., None, None]
-    x = x + step * backend.create("eye", n, dtype=step.dtype, like=x)
-    return xp.matrix_transpose(xp.linalg.inv(x)) * xp.linalg.det(x)[..., None, None]
+    if n == 1:
+        return xp.ones_like(x)
+    if n == 2:
+        (a, b), (c, d) = ([x[..., i, j] for j in range(2)] for i in range(2))
+        rows = xp.stack([d, -c], axis=-1), xp.stack([-b, a], axis=-1)
+        return xp.stack(rows, axis=-2)
+    if n == 3:
+        first, second, third = (x[..., i, :] for i in range(3))
+        cross = xp.linalg.cross
+        return xp.stack([cross(second, third), cross(third, first), cross(first, second)], axis=-2)
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    u, vh = xp.conj(u), xp.conj(vh)
+    # Kept from 0 by what is a rounding error of the matrix, one can be divided out of all.
+    eps = float(xp.finfo(s.dtype).eps)
+    s = xp.maximum(s, eps * xp.maximum(s[..., :1], eps * xp.ones_like(s)))
+    others = xp.prod(s, axis=-1)[..., None] / s
+    phase = xp.conj(xp.linalg.det(xp.matmul(u, vh)))
+    return phase[..., None, None] * xp.matmul(u * others[..., None, :], vh)

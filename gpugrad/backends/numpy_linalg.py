@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from .linalg import cofactor
+
 linalg: Any = ModuleType("gpugrad.backends.numpy_linalg.linalg")
 vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
 
@@ -44,13 +46,12 @@ def _diagonal(x, /, *, offset=0):
 
 
 def _cofactor(x, /):
+    # As stable as the determinant itself, since both come of the same factorisation, however
+    # close to singular the matrix is (Stewart 1998, "On the adjugate matrix").
     det = np.linalg.det(x)
     if det.all():
         return np.linalg.inv(x).swapaxes(-1, -2) * det[..., None, None]
-    from .linalg import cofactor
-    from .numpy import backend
-
-    return cofactor(backend, x)
+    return cofactor(np, x)
 
 
 for _function in (_eig, _eigvals, _cross, _trace, _diagonal, _cofactor):

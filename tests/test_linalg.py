@@ -1,0 +1,216 @@
+"""Linear algebra where it is degenerate: singular matrices, equal eigenvalues; and einsum."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import einsum, linalg
+from gpugrad.autograd import grad
+from gpugrad.backends.einsum import _steps
+from gpugrad.testing import assert_close, gradcheck, gradgradcheck
+
+SINGULAR = (ValueError, RuntimeError)  # PyTorch's errors of linear algebra are RuntimeErrors
+ZEROS = [[0.0, 0.0, 0.0]] * 3
+
+
+def of_rank(n, rank):
+    rng = np.random.default_rng(n)
+    return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n))
+
+
+def cofactors(x):
+    n = len(x)
+    minors = [
+        [np.linalg.det(np.delete(np.delete(x, i, 0), j, 1)) * (-1) ** (i + j) for j in range(n)]
+        for i in range(n)
+    ]
+    return np.array(minors)
+
+
+@pytest.mark.parametrize(
+    "name, inputs",
+    [
+        ("inv", ([[1.0, 2.0], [2.0, 4.0]],)),
+        ("solve", ([[1.0, 2.0], [2.0, 4.0]], [1.0, 2.0])),
+        ("cholesky", ([[1.0, 2.0], [2.0, 1.0]],)),
+        ("matrix_power", ([[1.0, 2.0], [2.0, 4.0]], -1)),
+    ],
+)
+def test_a_matrix_that_will_not_do_is_an_error(library, name, inputs):
+    inputs = [library.tensor(x) if isinstance(x, list) else x for x in inputs]
+    with pytest.raises(SINGULAR, match=rf"^linalg\.{name}: .*\(2, 2\)"):
+        getattr(linalg, name)(*inputs)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "n, rank", [(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (5, 3), (6, 3), (4, 0)]
+)
+def test_det_of_singular_matrices_has_its_derivatives(library, n, rank, exact):
+    x = of_rank(n, rank)
+    if exact:  # a pivot of 0, not of a rounding error
+        x[:] = np.round(x * 4) / 4
+        x[-1] = 2 * x[0] if n > 1 else 0
+    x = library.tensor(x, requires_grad=True)
+    (g,) = grad(linalg.det(x), x, create_graph=True)
+    assert_close(library.values(g), cofactors(library.values(x)), rtol=1e-9, atol=1e-9)
+    gradcheck(linalg.det, x)
+    gradgradcheck(linalg.det, x)
+
+
+def test_det_of_a_stack_with_a_singular_matrix(library):
+    stack = np.stack([np.eye(4), np.ones((4, 4)), np.diag([1.0, 2, 3, 0])])
+    x = library.tensor(stack, requires_grad=True)
+    (g,) = grad(linalg.det(x).sum(), x)
+    assert_close(library.values(g), [np.eye(4), np.zeros((4, 4)), np.diag([0, 0, 0, 6.0])])
+    gradgradcheck(linalg.det, x)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_det_near_the_identity_has_every_derivative(library, n):
+    x = library.tensor(np.eye(n), requires_grad=True)
+
+    def second(x):
+        (g,) = grad(linalg.det(x), x, create_graph=True)
+        return grad((g * g).sum() + g.sum(), x, create_graph=True)
+
+    gradcheck(second, x)
+    gradgradcheck(second, x)
+
+
+def test_slogdet_of_a_singular_matrix(library):
+    x = library.tensor([[1.0, 2.0], [2.0, 4.0]], requires_grad=True)
+    with np.errstate(divide="ignore"):
+        result = linalg.slogdet(x)
+    assert result.sign.item() == 0
+    assert result.logabsdet.item() == -np.inf
+    with pytest.raises(SINGULAR) as error:
+        result.logabsdet.backward()
+    assert "in backward through linalg.slogdet" in error.value.__notes__
+
+
+def test_qr_of_dependent_columns_raises_in_backward(library):
+    x = library.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    q, r = linalg.qr(x)
+    with pytest.raises(SINGULAR) as error:
+        (q.sum() + r.sum()).backward()
+    assert "in backward through linalg.qr" in error.value.__notes__
+
+
+def test_pinv_of_a_lower_rank(library):
+    a = library.tensor(np.eye(4, 2) + 0.1 * of_rank(4, 2)[:, :2], requires_grad=True)
+    b = library.tensor(np.eye(2, 3) + 0.1 * of_rank(3, 2)[:2], requires_grad=True)
+
+    def f(a, b):
+        return linalg.pinv(a @ b, rtol=1e-8)
+
+    gradcheck(f, (a, b))
+    gradgradcheck(f, (a, b))
+
+
+def test_equal_eigenvalues_give_a_finite_gradient(library):
+    x = library.tensor(np.eye(3), requires_grad=True)
+    values, vectors = linalg.eigh(x)
+    (g,) = grad((values * values).sum() + vectors.sum(), x)
+    assert_close(library.values(g), 2 * np.eye(3))
+    (g,) = grad(linalg.eigvalsh(x).sum(), x)
+    assert_close(library.values(g), np.eye(3))
+    (g,) = grad(linalg.svdvals(x).sum(), x)
+    assert_close(library.values(g), np.eye(3))
+    u, s, vh = linalg.svd(x)
+    (g,) = grad((s * s).sum() + u.sum() + vh.sum(), x)
+    assert_close(library.values(g), 2 * np.eye(3), atol=1e-9)
+
+
+def test_the_space_of_equal_eigenvalues_has_its_gradient(library):
+    x = library.tensor(np.diag([1.0, 1.0, 3.0]), requires_grad=True)
+
+    def projector(x):
+        _, vectors = linalg.eigh((x + x.mT) / 2)
+        two = vectors[:, :2]
+        return two @ two.mT
+
+    gradcheck(projector, x)
+
+
+def test_singular_values_of_zero_give_a_finite_gradient(library):
+    x = library.tensor(ZEROS, requires_grad=True)
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    (g,) = grad(s.sum() + (u @ vh).sum(), x)
+    assert np.isfinite(library.values(g)).all()
+
+
+def test_a_matrix_that_lacks_eigenvectors_has_no_gradient(library):
+    x = library.tensor([[1.0, 1.0], [0.0, 1.0]], requires_grad=True)
+    values = linalg.eigvals(x)
+    try:
+        (g,) = grad(gpugrad.real(values[0]), x)
+    except SINGULAR:
+        return
+    assert np.abs(library.values(g)).max() > 1e7
+
+
+def test_results_are_named(library):
+    x = library.tensor(np.eye(2), requires_grad=True)
+    assert linalg.eigh(x)._fields == linalg.eig(x)._fields == ("eigenvalues", "eigenvectors")
+    assert linalg.qr(x)._fields == ("Q", "R")
+    assert linalg.slogdet(x)._fields == ("sign", "logabsdet")
+    assert linalg.svd(x)._fields == ("U", "S", "Vh")
+    assert linalg.svd(x).S.requires_grad
+
+
+def test_tolerances_can_be_tensors(library):
+    x = library.tensor(np.stack([np.diag([1.0, 0.1])] * 2))
+    rtol = library.tensor([0.5, 0.01])
+    assert linalg.matrix_rank(x, rtol=rtol).tolist() == [1, 2]
+    assert_close(library.values(linalg.pinv(x, rtol=rtol))[:, 1, 1], [0, 10])
+
+
+def test_integer_matrices_are_taken_as_float32():
+    x = gpugrad.asarray([[2, 0], [0, 4]])
+    assert linalg.inv(x).dtype == gpugrad.float32
+    assert linalg.det(x).tolist() == 8
+    for result in (linalg.eigh(x), linalg.svd(x), linalg.qr(x), linalg.slogdet(x)):
+        assert {y.dtype for y in result} == {gpugrad.float32}
+
+
+def test_einsum_is_one_node_and_so_is_its_gradient():
+    a, b = (gpugrad.ones((2, 2), requires_grad=True) for _ in range(2))
+    y = einsum("ij,jk,kl->il", a, b, a)
+    assert y.grad_fn.name == "einsum"
+    assert [n.name for n in y.grad_fn.next_functions] == ["leaf"] * 3
+    (g,) = grad(einsum("ij,jk->ik", a, b).sum(), b, create_graph=True)
+    assert g.grad_fn.name == "einsum"
+
+
+def test_einsum_without_opt_einsum(monkeypatch):
+    shapes = (2, 3), (3, 4), (4, 2), (2, 2)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(shape) for shape in shapes]
+    words = "ij,jk,kl,lm->im"
+    expected = np.einsum(words, *arrays)
+    for installed in (True, False):
+        if not installed:
+            monkeypatch.setitem(sys.modules, "opt_einsum", None)
+        _steps.cache_clear()
+        assert_close(einsum(words, *arrays), expected)
+
+
+@pytest.mark.parametrize(
+    "words, shapes, message",
+    [
+        ("ij,jk", [(2, 3)], "2 operands, not 1"),
+        ("ij", [(2, 3, 4)], r"'ij' does not fit the shape \(2, 3, 4\)"),
+        ("ij,jk", [(2, 3), (4, 5)], "lengths 3 and 4 for one letter"),
+        ("ij->ik", [(2, 3)], "the result's letters"),
+        ("ij->ii", [(2, 3)], "the result's letters"),
+        ("i.j", [(2, 3)], "letters, commas"),
+        ("...i->i", [(2, 3)], r"'\.\.\.' too"),
+        ("ii", [(1, 3)], "a diagonal of"),
+    ],
+)
+def test_einsum_says_what_is_wrong(words, shapes, message):
+    with pytest.raises(ValueError, match=f"^einsum: .*{message}"):
+        einsum(words, *map(np.ones, shapes))
