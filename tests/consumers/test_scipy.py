@@ -1,0 +1,113 @@
+"""SciPy's generic functions on Tensors: values as on NumPy's arrays, gradients as differences."""
+
+import inspect
+import warnings
+from importlib import import_module
+from itertools import compress
+
+import array_api_compat.numpy
+import numpy as np
+import pytest
+import scipy
+from oracle import differences, is_inexact, random_like
+from scipy._lib._array_api import xp_capabilities_table
+from scipy_cases import CASES, NUMBERS, RANKS, Fixed
+
+import gpugrad
+from gpugrad.testing import assert_close
+
+
+def run(case, inputs, xp):
+    """What SciPy gives for these inputs; ``xp`` tells it whose arrays to make of numbers alone."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of small samples, and the like
+        return case(*inputs, **({"xp": xp} if case.why == NUMBERS else {}))
+
+
+def plain(case):
+    """The inputs as NumPy's arrays."""
+    return [x.values if isinstance(x, Fixed) else x for x in case.inputs]
+
+
+def assert_values(case, actual, expected):
+    # Numbers and ranks SciPy makes arrays of the library's default dtype, float32.
+    made = case.why in (NUMBERS, RANKS)
+    assert len(actual) == len(expected)
+    for x, y in zip(actual, expected, strict=True):
+        x = np.asarray(x.detach() if isinstance(x, gpugrad.Tensor) else x)
+        y = np.asarray(y)
+        assert x.shape == y.shape
+        assert x.dtype.kind == y.dtype.kind if made else x.dtype == y.dtype
+        rtol = 1e-6 if made else 1e-10
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=repr)
+def test_value_and_gradient(case, record_property):
+    record_property("scipy", (case.name, case.why))
+    arrays = plain(case)
+    varied = [i for i, x in enumerate(case.inputs) if not isinstance(x, Fixed) and is_inexact(x)]
+
+    def on_numpy(*arrays):
+        return run(case, arrays, array_api_compat.numpy)
+
+    def inexact(results):
+        return list(compress(results, map(is_inexact, expected)))
+
+    expected = on_numpy(*arrays)
+    tensors = [gpugrad.tensor(x, requires_grad=i in varied) for i, x in enumerate(arrays)]
+    actual = run(case, tensors, gpugrad)
+    assert_values(case, actual, expected)
+
+    weights = random_like(inexact(expected))
+    connected = [getattr(y, "requires_grad", False) for y in inexact(actual)]
+    gradients = gpugrad.autograd.grad(
+        list(compress(inexact(actual), connected)),
+        [tensors[i] for i in varied],
+        list(compress(weights, connected)),
+        materialize_grads=True,
+    )
+    expected_gradients = differences(
+        lambda *arrays: inexact(on_numpy(*arrays)), arrays, varied, weights
+    )
+    for g, d in zip(gradients, expected_gradients, strict=True):
+        assert np.any(np.abs(d) > 1e-6) == (case.why is None)
+        assert_close(g, d, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.error], ids=repr)
+def test_refused(case, record_property):
+    record_property("scipy", (case.name, case.why))
+    kind, words = case.error
+    tensors = [gpugrad.tensor(x, requires_grad=True) for x in plain(case)]
+    with pytest.raises(kind, match=words):
+        run(case, tensors, gpugrad)
+
+
+MODULES = """cluster.hierarchy cluster.vq constants differentiate fft integrate interpolate linalg
+ndimage optimize optimize.elementwise signal signal.windows spatial.transform special stats"""
+
+
+def generic():
+    """The names of what SciPy declares to work on the arrays of any library, on any device."""
+    for name in MODULES.split():
+        module = import_module(f"scipy.{name}")
+        for public in module.__all__:
+            found = getattr(module, public)
+            parts = (
+                {f"{public}.{k}": v for k, v in vars(found).items()}
+                if inspect.isclass(found)
+                else {}
+            )
+            for path, function in {public: found, **parts}.items():
+                function = getattr(function, "__func__", function)  # of a static method
+                can = xp_capabilities_table.get(function) if callable(function) else None
+                if can and not any(can[limit] for limit in ("np_only", "cpu_only", "out_of_scope")):
+                    yield f"{name}.{path}"
+
+
+@pytest.mark.skipif(not scipy.__version__.startswith("1.17."), reason="the table is of SciPy 1.17")
+def test_table_is_complete():
+    cases = {case.name for case in CASES}
+    assert not [name for name in generic() if name not in cases and "._" not in name]
+    assert len({case.name for case in CASES if not case.why}) >= 60
