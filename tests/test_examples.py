@@ -304,6 +304,19 @@ def test_small_examples(program, words, tmp_path):
     assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_differentiate_scipy(seed, tmp_path):
+    done = run("differentiate_scipy", "--device", "cpu", "--seed", seed, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    shifts = re.findall(r" (\S+) m ± (\S+), in truth +(\S+)", done.stdout)
+    assert len(shifts) == 3
+    for found, spread, truth in (map(float, shift) for shift in shifts):
+        assert abs(found - truth) < 4 * spread
+    off, expected = map(float, re.findall(r"(\S+)°", done.stdout))
+    assert off < 4 * expected < 2
+    assert (tmp_path / "runs/differentiate_scipy.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_readme_prints_what_it_says(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     program = tmp_path / "tour.py"
