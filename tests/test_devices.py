@@ -220,6 +220,12 @@ class TestCuPyNames:
             *"scatter_add setitem last_written one_hot".split(),
         ]:
             assert callable(getattr(xp, name)), name
+        for name in [
+            *"cholesky cross det diagonal eig eigh eigvals eigvalsh inv matrix_norm".split(),
+            *"matrix_power outer pinv qr slogdet solve svd svdvals vector_norm".split(),
+        ]:
+            assert callable(getattr(xp.linalg, name)), name
+        assert callable(importlib.import_module("cupyx").errstate)
 
     def test_functions_of_cupy(self, cupy):
         parameters = inspect.signature(cupy.array).parameters

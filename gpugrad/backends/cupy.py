@@ -23,8 +23,11 @@ except ImportError as error:
 
 from array_api_compat import cupy as standard
 
+from .cupy_linalg import linalg
+
 xp = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+xp.linalg = linalg
 
 
 @cache

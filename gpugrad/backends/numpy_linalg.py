@@ -23,8 +23,6 @@ def _eigvals(x, /):
 
 
 def _cross(x1, x2, /, *, axis=-1):
-    if not x1.shape[axis] == x2.shape[axis] == 3:
-        raise ValueError(f"axis {axis} must have length 3 in both")
     if axis != -1:
         return np.moveaxis(_cross(np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)), -1, axis)
     shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)

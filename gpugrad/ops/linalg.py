@@ -598,6 +598,8 @@ matrix_norm.vjp(x=_matrix_norm_vjp)
 @op
 def cross(xp, x1, x2, /, *, axis=-1):
     """Cross products of vectors of length 3 along ``axis``; other axes broadcast."""
+    if not x1.shape[axis] == x2.shape[axis] == 3:
+        raise ValueError(f"axis {axis} must have length 3 in both operands")
     return xp.linalg.cross(x1, x2, axis=axis)
 
 
