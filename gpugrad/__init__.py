@@ -39,7 +39,10 @@ from .backends.numpy import uint32 as uint32
 from .backends.numpy import uint64 as uint64
 from .creation import arange as arange
 from .creation import asarray as asarray
+from .creation import empty as empty
+from .creation import empty_like as empty_like
 from .creation import eye as eye
+from .creation import from_dlpack as from_dlpack
 from .creation import full as full
 from .creation import full_like as full_like
 from .creation import linspace as linspace

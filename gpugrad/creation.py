@@ -10,6 +10,7 @@ from typing import Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import (
+    SCALARS,
     Shape,
     adopt,
     as_shape,
@@ -19,10 +20,11 @@ from .backends import (
     namespace_of,
     transfer,
 )
+from .backends import from_dlpack as import_dlpack
 from .backends.numpy import backend as host
-from .backends.numpy import float32
-from .dtypes import DEFAULTS
-from .ops.manipulation import broadcast_to
+from .backends.numpy import complex64, float32
+from .dtypes import DEFAULTS, result_type
+from .ops.manipulation import broadcast_to, stack, target_dtype
 from .tensor import Tensor
 
 
@@ -46,6 +48,14 @@ def tensor(
     """
     if isinstance(data, Tensor):
         data = data.array
+    elif _holds_tensor(data):
+        stacked = _stacked("tensor", data, dtype, device)
+        if stacked.requires_grad:
+            raise ValueError(
+                "tensor: the elements require grad, which a new tensor would not pass on; "
+                "use asarray, which does, or detach() them"
+            )
+        return _finish(stacked.array, requires_grad)
     return _finish(_array("tensor", data, dtype, device, True), requires_grad)
 
 
@@ -61,6 +71,7 @@ def asarray(
     """``obj`` as a tensor, sharing its memory where it can; else as `tensor`.
 
     A Tensor comes back as itself, or with its graph through the cast, transfer or copy.
+    Tensors in nested sequences are stacked with the numbers beside them, and keep theirs.
 
     copy: True always copies, False raises ValueError where a copy would be needed.
 
@@ -75,7 +86,72 @@ def asarray(
         if copy and result is obj:
             result = obj.astype(obj.dtype)
         return result.requires_grad_() if requires_grad else result
+    if _holds_tensor(obj):
+        if copy is False:
+            raise ValueError("asarray: stacking tensors needs a copy, but copy is False")
+        result = _stacked("asarray", obj, dtype, device)
+        return result.requires_grad_() if requires_grad else result
     return _finish(_array("asarray", obj, dtype, device, copy), requires_grad)
+
+
+def from_dlpack(
+    x: Any,
+    /,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of the memory of ``x``, an array of any library that speaks DLPack.
+
+    It holds a NumPy array, or a CuPy array if ``x`` is on a CUDA device. A Tensor keeps its graph.
+
+    device: by default that of ``x``.
+    copy: True always copies, False raises ValueError where a copy would be needed.
+    """
+    if isinstance(x, Tensor):
+        return asarray(x, device=device, copy=copy, requires_grad=requires_grad)
+    if backend_of.get(type(x)) is not host:
+        x = import_dlpack(x)
+    return _finish(_array("from_dlpack", x, None, device, copy), requires_grad)
+
+
+def _holds_tensor(data):
+    """Whether there are Tensors in nested lists and tuples."""
+    if not isinstance(data, (list, tuple)):
+        return False
+    kinds = {*map(type, data)}  # few, however long the list
+    return any(issubclass(kind, Tensor) for kind in kinds) or (
+        any(issubclass(kind, (list, tuple)) for kind in kinds) and any(map(_holds_tensor, data))
+    )
+
+
+def _stacked(name, data, dtype, device):
+    """Nested sequences of Tensors, arrays and numbers as one Tensor with the graph of all."""
+    try:
+        leaves = [*_leaves(data)]
+        like = next(x for x in leaves if isinstance(x, Tensor))
+        dtype = result_type(*leaves) if dtype is None else dtype
+
+        def joined(x):
+            if isinstance(x, (list, tuple)):
+                return stack([joined(element) for element in x])
+            x = x if isinstance(x, Tensor) else adopt(x)
+            if type(x) in SCALARS:
+                return _create("full", (), x, dtype=dtype, like=like.array)
+            return asarray(x, dtype=dtype)
+
+        return joined(data).to(device=device)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _leaves(data):
+    for x in data:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x if isinstance(x, Tensor) else adopt(x)
 
 
 def _array(name, data, dtype, device, copy):
@@ -95,7 +171,7 @@ def _array(name, data, dtype, device, copy):
             data = transfer(data, device)
         backend = backend_of[type(data)]
         backend.dtype(data.dtype)  # raises for strings and the like
-        dtype = None if dtype is None else backend.dtype(dtype)
+        dtype = None if dtype is None else target_dtype(data, dtype)
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
@@ -114,7 +190,7 @@ def _finish(array, requires_grad):
     return result.requires_grad_() if requires_grad else result
 
 
-def _create(name, *args, dtype, device, requires_grad, like=None, **keywords):
+def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **keywords):
     """What the backend's creation function makes, on ``device`` or else on that of ``like``."""
     try:
         if like is None or device is not None:
@@ -145,6 +221,17 @@ def zeros(
 ) -> Tensor:
     """Zeros of a shape, an int or a tuple."""
     return _filled("zeros", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty(
+    shape: Shape,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Values left as memory held them, of a shape, an int or a tuple."""
+    return _filled("empty", shape, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def ones(
@@ -210,6 +297,19 @@ def zeros_like(
     return _like("zeros", x, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def empty_like(
+    x: Any,
+    /,
+    *,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Values left as memory held them, of the shape, dtype and device of ``x``, a tensor or an
+    array."""
+    return _like("empty", x, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
 def ones_like(
     x: Any,
     /,
@@ -273,6 +373,8 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default."""
+    if dtype is None:
+        dtype = complex64 if host.asarray(start + stop).dtype.kind == "c" else float32
     options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
     return _create("linspace", start, stop, num, endpoint=endpoint, **options)
 

@@ -14,6 +14,8 @@ FUNCTIONS = {
     "tensor": lambda **k: gg.tensor([1.0, 2.0], **k),
     "asarray": lambda **k: gg.asarray([1.0, 2.0], **k),
     "zeros": lambda **k: gg.zeros((2,), **k),
+    "empty": lambda **k: gg.empty((2,), **k),
+    "empty_like": lambda **k: gg.empty_like(gg.ones(2), **k),
     "ones": lambda **k: gg.ones(2, **k),
     "full": lambda **k: gg.full((2,), 1.5, **k),
     "zeros_like": lambda **k: gg.zeros_like(gg.ones(2), **k),
@@ -237,6 +239,90 @@ class TestAsarray:
         assert not np.shares_memory(gg.tensor(a).numpy(), np.asarray(a))
 
 
+class TestNestedTensors:
+    def test_gradients(self):
+        x = gg.tensor(2.0, requires_grad=True)
+        rows = gg.tensor([1.0, 2.0], requires_grad=True)
+        y = gg.asarray([[x, 1], (x * x, 3.5), rows])
+        assert (y.tolist(), y.dtype) == ([[2, 1], [4, 3.5], [1, 2]], gg.float32)
+        (y * gg.tensor([[1.0, 2], [3, 4], [5, 6]])).sum().backward()
+        assert x.grad.item() == 1 + 3 * 4
+        assert rows.grad.tolist() == [5, 6]
+
+    @pytest.mark.parametrize(
+        "data, dtype",
+        [
+            ([gg.tensor(1.0, dtype=gg.float16), 2.5], gg.float16),
+            ([gg.tensor(1.0, dtype=gg.float64), 2], gg.float64),
+            ([gg.tensor(1), 2.5], gg.float32),
+            ([gg.tensor(1), gg.tensor(2.0)], gg.float32),
+            ([gg.tensor(1), True], gg.int64),
+            ([gg.tensor(1.0), 2j], gg.complex64),
+            ([gg.tensor([1.0]), np.array([2.0])], gg.float64),
+        ],
+        ids=repr,
+    )
+    def test_dtypes(self, data, dtype):
+        for function in (gg.tensor, gg.asarray):
+            assert function(data).dtype == dtype
+            assert function(data, dtype=gg.complex128).dtype == gg.complex128
+            assert function(data, device="cpu").device == "cpu"
+
+    @pytest.mark.parametrize("name", ["array_api_strict", "torch"])
+    def test_other_libraries(self, name):
+        library = pytest.importorskip(name)
+        x = gg.asarray(library.asarray(2.0), requires_grad=True)
+        y = gg.asarray([x, 3.0])
+        assert type(y.array) is type(x.array)
+        (y * y).sum().backward()
+        assert x.grad.item() == 4
+
+    def test_errors(self):
+        x = gg.ones((), requires_grad=True)
+        with pytest.raises(ValueError, match=r"^tensor: .* use asarray.* or detach\(\)"):
+            gg.tensor([1.0, x])
+        with pytest.raises(ValueError, match=r"^asarray: .*\(1,\)"):
+            gg.asarray([x, [x]])
+        with pytest.raises(ValueError, match=r"^asarray: .*copy is False"):
+            gg.asarray([x], copy=False)
+        with pytest.raises(TypeError, match=r"^asarray: .*str"):
+            gg.asarray([x, "a"])
+
+
+class TestFromDlpack:
+    @pytest.mark.parametrize("name", ["numpy", "array_api_strict", "torch"])
+    def test_shares(self, name):
+        library = pytest.importorskip(name)
+        a = library.asarray([1.0, 2.0])
+        x = gg.from_dlpack(a, requires_grad=True)
+        assert type(x.array) is np.ndarray
+        a[0] = 5
+        assert x.tolist() == [5, 2]
+        y = gg.from_dlpack(a, device="cpu", copy=True)
+        a[0] = 6
+        assert y.tolist() == [5, 2]
+        assert gg.from_dlpack(a, copy=False).tolist() == [6, 2]
+
+    def test_there_and_back(self):
+        x = gg.tensor([[1.0, 2.0], [3.0, 4.0]])[:, 1]
+        a = np.from_dlpack(x)
+        assert np.shares_memory(a, x.array)
+        torch = pytest.importorskip("torch")
+        torch.from_dlpack(x)[0] = 7
+        assert x.tolist() == [7, 4]
+
+    def test_a_tensor_keeps_its_graph(self):
+        x = gg.ones(2, requires_grad=True)
+        gg.from_dlpack(x * 2, copy=True).sum().backward()
+        assert x.grad.tolist() == [2, 2]
+        with pytest.raises(RuntimeError, match=r"__dlpack__: .*detach\(\)"):
+            np.from_dlpack(x)
+
+    def test_what_does_not_speak_it(self):
+        with pytest.raises(AttributeError, match="__dlpack"):
+            gg.from_dlpack([1.0])
+
+
 class TestOthers:
     def test_shapes(self):
         assert gg.zeros(3).shape == gg.zeros([3]).shape == (3,)
@@ -301,6 +387,14 @@ class TestOthers:
         assert gg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
         assert gg.linspace(0, 1, 2, endpoint=False).tolist() == [0, 0.5]
         assert gg.eye(2, 3, k=1).tolist() == [[0, 1, 0], [0, 0, 1]]
+
+    def test_complex(self):
+        assert gg.linspace(0, 1j, 3).dtype == gg.complex64
+        assert gg.linspace(0, 1j, 3).tolist() == [0, 0.5j, 1j]
+        assert gg.full(2, 1j).dtype == gg.complex64
+        for data in (np.array([1j]), [1j]):
+            with pytest.raises(TypeError, match=r"^asarray: complex.* to float32 .*real\(x\)"):
+                gg.asarray(data, dtype=gg.float32)
 
     def test_no_size_is_too_large_in_silence(self):
         with pytest.raises((ValueError, MemoryError)):

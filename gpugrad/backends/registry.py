@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from numbers import Complex, Integral, Number, Real
 from operator import index
 from typing import SupportsIndex
@@ -62,13 +62,18 @@ def adopt(x):
 
         register(GenericBackend.of(x))
     elif hasattr(x, "__dlpack__"):
-        on_cuda = x.__dlpack_device__()[0] == 2  # kDLCUDA in DLPack's header
-        return (_cupy() if on_cuda else _host()).xp.from_dlpack(x)
+        return from_dlpack(x)
     elif hasattr(x, "__array__"):
         return _host().asarray(x)
     if type(x) in namespace_of:
         return x
     raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
+
+
+def from_dlpack(x):
+    """The memory of an object that speaks DLPack as a NumPy or, on a CUDA device, CuPy array."""
+    on_cuda = x.__dlpack_device__()[0] in (2, 13)  # kDLCUDA, kDLCUDAManaged in DLPack's header
+    return (_cupy() if on_cuda else _host()).xp.from_dlpack(x)
 
 
 _ADOPTED = {"builtins", "cupy", "torch"}  # their operands are for `adopt` to take or refuse
@@ -126,13 +131,16 @@ def match_dtypes(kind, operands):
     if not floating:
         return arrays
     xp = namespace_of[kind]
-    dtype = floating[0] if len(floating) == 1 else xp.result_type(*floating)
+    dtype = floating[0] if len(set(floating)) == 1 else xp.result_type(*floating)
     return [
-        xp.astype(a, dtype)
-        if may_cast and type(a) is kind and xp.isdtype(a.dtype, "integral")
-        else a
+        xp.astype(a, dtype) if may_cast and type(a) is kind and _is_integral(xp, a.dtype) else a
         for a, may_cast in operands
     ]
+
+
+@cache  # since numpy.isdtype takes longer than a small op
+def _is_integral(xp, dtype):
+    return xp.isdtype(dtype, "integral")
 
 
 def parse_device(device):

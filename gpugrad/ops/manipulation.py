@@ -301,16 +301,22 @@ def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = Non
     return _astype(x, dtype, copy=copy)
 
 
+def target_dtype(array, dtype):
+    """``dtype`` as the library of a raw array has it; TypeError if a cast would lose parts."""
+    backend = backend_of[type(array)]
+    dtype = backend.dtype(dtype)
+    is_real = backend.xp.isdtype(dtype, ("integral", "real floating"))
+    if is_real and backend.is_complex(array.dtype):
+        raise TypeError(
+            f"{array.dtype} to {dtype} would drop the imaginary part; "
+            f"use real(x), imag(x) or abs(x)"
+        )
+    return dtype
+
+
 @op
 def _astype(xp, x, /, dtype, *, copy):
-    backend = backend_of[type(x)]
-    dtype = backend.dtype(dtype)
-    is_real = xp.isdtype(dtype, ("integral", "real floating"))
-    if is_real and backend.is_complex(x.dtype):
-        raise TypeError(
-            f"{x.dtype} to {dtype} would drop the imaginary part; use real(x), imag(x) or abs(x)"
-        )
-    return xp.astype(x, dtype, copy=copy)
+    return xp.astype(x, target_dtype(x, dtype), copy=copy)
 
 
 _astype.vjp(x=lambda xp, g: g)  # the sweep casts it back

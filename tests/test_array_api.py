@@ -1,0 +1,222 @@
+"""What an array API namespace says of itself: dtypes, constants, devices; and shapes."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+
+FLOATS = gg.float16, gg.float32, gg.float64
+COMPLEX = gg.complex64, gg.complex128
+SIGNED = gg.int8, gg.int16, gg.int32, gg.int64
+UNSIGNED = gg.uint8, gg.uint16, gg.uint32, gg.uint64
+
+
+def dtype_of(library, name):
+    return getattr(pytest.importorskip(library), name)
+
+
+class TestNamespace:
+    def test_of_a_tensor(self):
+        x = gg.ones(2)
+        assert x.__array_namespace__() is gg
+        assert x.__array_namespace__(api_version=gg.__array_api_version__) is gg
+        with pytest.raises(ValueError, match=r"version '1999.12' is not known; use one of"):
+            x.__array_namespace__(api_version="1999.12")
+
+    def test_constants(self):
+        assert (gg.e, gg.pi, gg.inf, gg.newaxis) == (math.e, math.pi, math.inf, None)
+        assert math.isnan(gg.nan)
+
+    def test_info(self):
+        info = gg.__array_namespace_info__()
+        assert info.capabilities()["boolean indexing"] is True
+        assert info.default_device() == info.devices()[0] == "cpu"
+        assert info.default_dtypes(device="cpu") == {
+            "real floating": gg.float32,
+            "complex floating": gg.complex64,
+            "integral": gg.int64,
+            "indexing": gg.int64,
+        }
+        assert info.dtypes(kind="real floating") == {"float32": gg.float32, "float64": gg.float64}
+        assert set(info.dtypes(kind=("bool", "unsigned integer"))) == {
+            *("bool", "uint8", "uint16", "uint32", "uint64")
+        }
+        assert len(info.dtypes()) == 13
+        for call in (info.dtypes, info.default_dtypes):
+            with pytest.raises(ValueError, match=r"device 'gpu' is not known"):
+                call(device="gpu")
+
+
+class TestIsdtype:
+    @pytest.mark.parametrize(
+        "kind, dtypes",
+        [
+            ("bool", (gg.bool,)),
+            ("signed integer", SIGNED),
+            ("unsigned integer", UNSIGNED),
+            ("integral", SIGNED + UNSIGNED),
+            ("real floating", FLOATS),
+            ("complex floating", COMPLEX),
+            ("numeric", SIGNED + UNSIGNED + FLOATS + COMPLEX),
+            (("bool", gg.float32), (gg.bool, gg.float32)),
+            (gg.int8, (gg.int8,)),
+        ],
+        ids=str,
+    )
+    def test_kinds(self, kind, dtypes):
+        for dtype in (gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX):
+            assert gg.isdtype(dtype, kind) is (dtype in dtypes)
+
+    @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+    def test_of_other_libraries(self, library):
+        dtype = dtype_of(library, "float32")
+        assert gg.isdtype(dtype, "real floating")
+        assert gg.isdtype(dtype, dtype)
+        assert gg.isdtype(dtype, gg.float32)
+        assert not gg.isdtype(dtype, ("integral", gg.float64))
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^isdtype: kind 'float' is not known; use .*numeric"):
+            gg.isdtype(gg.float32, "float")
+        for dtype in ("nonsense", None, object()):
+            with pytest.raises(TypeError, match=r"dtype|data type"):
+                gg.isdtype(dtype, "bool")
+
+
+class TestResultType:
+    @pytest.mark.parametrize(
+        "given, dtype",
+        [
+            ((gg.float32, gg.int64), gg.float32),
+            ((gg.float16, gg.uint16), gg.float16),
+            ((gg.float16, gg.float32), gg.float32),
+            ((gg.int8, gg.uint8), gg.int16),
+            ((gg.uint64, gg.int64), gg.float32),
+            ((gg.bool, gg.int8), gg.int8),
+            ((gg.float64, gg.complex64), gg.complex128),
+            ((gg.int64, gg.complex64), gg.complex64),
+            ((gg.float32, 1.5), gg.float32),
+            ((gg.float16, np.float64(1.5)), gg.float16),
+            ((gg.int8, 1000), gg.int8),
+            ((gg.int8, 1.5), gg.float32),
+            ((gg.bool, 1), gg.int64),
+            ((gg.bool, True), gg.bool),
+            ((gg.float64, 1j), gg.complex128),
+            ((gg.int8, 1j), gg.complex64),
+            ((1, 2.0), gg.float32),
+            ((gg.ones(2), np.ones(2)), gg.float64),
+            ((np.float32, "float16"), gg.float32),
+        ],
+        ids=str,
+    )
+    def test_policy(self, given, dtype):
+        assert gg.result_type(*given) == dtype
+        assert gg.result_type(*given[::-1]) == dtype
+
+    @pytest.mark.parametrize("a", [gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX], ids=str)
+    def test_is_what_ops_give(self, a):
+        for b in (gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX):
+            if a != gg.bool or b != gg.bool:
+                sum_ = gg.ones(2, dtype=a) + gg.ones(2, dtype=b)
+                assert sum_.dtype == gg.result_type(a, b), (a, b)
+        for number in (1, 1.5, 1j):
+            if a != gg.bool:
+                assert (gg.ones(2, dtype=a) + number).dtype == gg.result_type(a, number), number
+
+    @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+    def test_of_other_libraries(self, library):
+        low, high = dtype_of(library, "float32"), dtype_of(library, "float64")
+        module = pytest.importorskip(library)
+        assert gg.result_type(low, high) == high
+        assert gg.result_type(module.ones(2, dtype=low), 1.5) == low
+        assert gg.result_type(gg.asarray(module.ones(2, dtype=low)), gg.float64) == high
+
+    def test_errors(self):
+        with pytest.raises(TypeError, match=r"^result_type: needs at least one"):
+            gg.result_type()
+        with pytest.raises(TypeError):
+            gg.result_type("nonsense")
+
+
+class TestLimits:
+    def test_can_cast(self):
+        assert gg.can_cast(gg.int8, gg.int64)
+        assert gg.can_cast(gg.ones(2), gg.float64)
+        assert gg.can_cast(gg.int64, gg.float32)
+        assert gg.can_cast(gg.float32, dtype_of("array_api_strict", "float64"))
+        assert not gg.can_cast(gg.float64, gg.float32)
+        assert not gg.can_cast(gg.int8, gg.uint8)
+        assert not gg.can_cast(gg.complex64, gg.float64)
+
+    @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
+    def test_finfo(self, dtype):
+        expected = np.finfo(dtype)
+        for given in (dtype, gg.ones(2, dtype=dtype), np.ones(2, dtype=dtype)):
+            info = gg.finfo(given)
+            for name in ("eps", "max", "min", "smallest_normal"):
+                assert getattr(info, name) == getattr(expected, name)
+                assert type(getattr(info, name)) is float
+            assert (info.bits, info.dtype) == (expected.bits, expected.dtype)
+        with pytest.raises(TypeError, match=r"^finfo: .*not int8; use iinfo"):
+            gg.finfo(gg.int8)
+
+    @pytest.mark.parametrize("dtype", SIGNED + UNSIGNED, ids=str)
+    def test_iinfo(self, dtype):
+        expected = np.iinfo(dtype)
+        for given in (dtype, gg.ones(2, dtype=dtype)):
+            info = gg.iinfo(given)
+            assert (info.bits, info.max, info.min) == (expected.bits, expected.max, expected.min)
+            assert info.dtype == dtype
+        with pytest.raises(TypeError, match=r"^iinfo: .*not float32; use finfo"):
+            gg.iinfo(gg.float32)
+
+    @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+    def test_of_other_libraries(self, library):
+        assert gg.finfo(dtype_of(library, "complex64")).dtype == dtype_of(library, "float32")
+        assert gg.iinfo(dtype_of(library, "int16")).dtype == dtype_of(library, "int16")
+
+
+class TestBroadcastShapes:
+    @pytest.mark.parametrize(
+        "shapes, result",
+        [
+            ((), ()),
+            (((2, 3),), (2, 3)),
+            (((2, 1), (3,)), (2, 3)),
+            (((), (4, 1), (1, 5)), (4, 5)),
+            (((1,), (0,)), (0,)),
+            (((None, 1), (3,)), (None, 3)),
+            (((None,), (1,), (5,)), (None,)),
+        ],
+    )
+    def test_shapes(self, shapes, result):
+        assert gg.broadcast_shapes(*shapes) == result
+        assert gg.broadcast_shapes(*shapes[::-1]) == result
+
+    def test_misfit(self):
+        with pytest.raises(ValueError, match=r"^broadcast_shapes: \(2, 3\), \(4,\) do not"):
+            gg.broadcast_shapes((2, 3), (4,))
+
+
+class TestAstype:
+    def test_copy(self):
+        x = gg.ones(2, requires_grad=True)
+        assert gg.astype(x, gg.float32, copy=False) is x
+        y = gg.astype(x, gg.float32)
+        assert y is not x
+        assert not np.shares_memory(y.array, x.array)
+        assert gg.astype(x, gg.float64, copy=False).dtype == gg.float64
+
+    def test_device(self):
+        x = gg.ones(2)
+        y = gg.astype(x, gg.float64, device="cpu")
+        assert (y.dtype, y.device) == (gg.float64, "cpu")
+        assert gg.astype(x, gg.float32, copy=False, device="cpu") is x
+
+    def test_complex_to_real_drops_nothing_in_silence(self, library):
+        x = library.tensor(np.array([1 + 2j]))
+        for dtype in (gg.float64, gg.int64):
+            with pytest.raises(TypeError, match=r"^astype: .* imaginary part; use real\(x\)"):
+                gg.astype(x, dtype)
