@@ -335,6 +335,11 @@ CASES = [
             Case(f"signal.{f.__name__}", np.asarray(0.25), call=lambda w, f=f: f(w, 10.0))
             for f in (signal.iirnotch, signal.iirpeak, signal.iircomb)
         ),
+        *(
+            Case(f"signal.{f.__name__}", np.asarray(1.5), call=lambda r, f=f: f(3, r))
+            for f in (signal.cheb1ap, signal.cheb2ap)
+        ),
+        Case("signal.windows.tukey", np.asarray(0.5), call=lambda alpha: windows.tukey(8, alpha)),
         error=(RuntimeError, "(float|int): this tensor requires grad"),
     ),
     # stats: resampling
@@ -567,18 +572,29 @@ CASES = [
         ),
         *each("signal.windows", "barthann bartlett blackman blackmanharris bohman boxcar", M=6),
         *each("signal.windows", "cosine flattop hamming hann lanczos nuttall parzen", M=6),
-        *each("signal.windows", "taylor triang tukey exponential", M=6),
-        Case("signal.windows.chebwin", M=6, at=60),
-        Case("signal.windows.kaiser_bessel_derived", M=6, beta=3.0),
-        Case("signal.windows.general_hamming", M=6, alpha=0.6),
+        *each("signal.windows", "triang tukey", M=6),
     ),
     *(
         Case(
             f"signal.windows.{window.__name__}",
             np.asarray(2.5),
-            call=lambda p, window=window: window(7, p, xp=array_namespace(p)),
+            call=lambda p, window=window: window(8, p, xp=array_namespace(p)),
         )
-        for window in (windows.gaussian, windows.kaiser)
+        for window in (
+            windows.chebwin,
+            windows.gaussian,
+            windows.general_hamming,
+            windows.kaiser,
+            windows.kaiser_bessel_derived,
+        )
+    ),
+    *(
+        Case(
+            f"signal.windows.{window.__name__}",
+            np.asarray(25.0),
+            call=lambda p, name=name, window=window: window(8, **{name: p}, xp=array_namespace(p)),
+        )
+        for name, window in {"tau": windows.exponential, "sll": windows.taylor}.items()
     ),
     Case("signal.windows.general_cosine", UNIT, call=lambda a: windows.general_cosine(7, a)),
     Case(
