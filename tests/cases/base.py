@@ -50,6 +50,11 @@ def bools(rng, shape):
     return rng.random(shape) < 0.5
 
 
+def near_one(rng, shape):
+    """Values of which a product of a million neither overflows nor underflows."""
+    return np.exp(rng.normal(0, 0.01, shape))
+
+
 def integers(low, high, dtype="int64"):
     def draw(rng, shape):
         return rng.integers(low, high, shape).astype(dtype)
@@ -154,6 +159,12 @@ def S(*inputs, **static):
     return Sample(inputs, static)
 
 
+def square(n, draw=normal):
+    """A square array of about ``n`` elements."""
+    side = round(n**0.5)
+    return A(side, side, draw=draw)
+
+
 def beyond(libraries, *samples):
     """The samples, for all libraries but these."""
     names = frozenset(libraries.split())
@@ -183,8 +194,8 @@ class Case:
     through: how tests call the op, if what it returns is not unique or its inputs are not
         independent: a function of a namespace, gpugrad's, NumPy's or PyTorch's, the function
         there and what that takes, which returns something unique.
-    sized: a sample whose largest array has about so many elements, for benchmarks; by
-        default the first sample, its axes lengthened.
+    sized: a sample whose largest array, the result among them, has about so many elements,
+        for benchmarks; by default the first sample, its axes lengthened.
     """
 
     op: str

@@ -145,7 +145,10 @@ def _pow_samples():
 
 
 def _clip_samples():
-    x, low, high = A(2, 3), A(3, draw=lambda r, s: r.uniform(-1, -0.1, s)), A(2, 1, draw=positive)
+    def negative(rng, shape):
+        return rng.uniform(-1, -0.1, shape)
+
+    x, low, high = A(2, 3), A(3, draw=negative), A(2, 1, draw=positive)
     return [
         *(S(A(2, 3, layout=layout), -0.5, 0.5) for layout in ("contiguous", *LAYOUTS)),
         S(x),
@@ -159,6 +162,8 @@ def _clip_samples():
         S(x, -0.5, high),
         S(A(), -0.1, 0.1),
         S(A(0, 3), low, 0.5),
+        S(A(40, 40, dtype="float32"), -0.5, 0.5),
+        S(A(40, 40, dtype="float32"), A(40, 1, draw=negative, dtype="float32"), 0.5),
         S(A(2, 3, draw=integers(-5, 5)), -2, 2),
         S(A(2, 3, dtype="float32"), A(3, draw=integers(0, 2)), 2),
         kink([-1.0, 0.0, 0.5, 1.0, 2.0, nan], 0, 1, gradients=([0.0, 1.0, 1.0, 1.0, 0.0, 0.0],)),
@@ -179,6 +184,15 @@ def _clip_samples():
                 [0, 0, 1, 1, 1, 1, 1, 1],
             ),
         ),
+    ]
+
+
+def _large_where_samples():
+    """Of sizes where NumPy's backend works on bits; float32, so that no differences are taken."""
+    x, y = A(70, 70, dtype="float32"), A(70, 70, dtype="float32", layout="reversed")
+    return [
+        S(A(70, 70, draw=bools), *inputs)
+        for inputs in [(x, y), (x, 0.0), (0.0, y), (x, 1.5), (2, y), (x, -0.0), (x, A(70))]
     ]
 
 
@@ -379,6 +393,10 @@ CASES = [
             S(A(2, 3), A(2, 3, draw=integers(0, 2))),
             S(A(2, 3), A(3, draw=integers(0, 2))),
             kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),
+            S(
+                values(np.resize([nan, 1.0, inf], 9000), "float32"),
+                values(np.resize([0, 0, 1, 1], 9000)),
+            ),
         ],
         lambda c, g: np.where(np.isnan(c) & (g == 0), 0, c),
         complex=True,
@@ -417,7 +435,7 @@ CASES = [
             S(A(0, 3, draw=bools), A(3), A(1, 3)),
             S(A(3, draw=bools), A(3), 0.0),
             S(A(3, draw=bools), 1, A(3)),
-            S(A(20, 20, draw=bools), values(np.linspace(-1, 1, 400).reshape(20, 20)), 0.0),
+            *_large_where_samples(),
             S(A(3, 2, draw=bools, layout="transposed"), A(3, 2, layout="strided"), A(2)),
             S(A(3, draw=bools), A(3, dtype="float32"), A(3, dtype="float64")),
             S(A(3, draw=bools), A(3, dtype="float32"), A(3, draw=integers(0, 5))),

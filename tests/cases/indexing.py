@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import LAYOUTS, A, Case, S, beyond, integers, values
+from .base import LAYOUTS, A, Case, S, beyond, integers, square, values
 
 
 def _index_samples():
@@ -54,6 +54,11 @@ def indexing(make):
         *beyond("array_api_strict", *(make(key) for key in WIDER_KEYS)),
         *beyond("torch", *(make(key) for key in BACKWARD_KEYS)),
     ]
+
+
+def _places(n):
+    """A key of ``n`` integers below it, not in order."""
+    return np.random.default_rng(0).integers(0, n, n)
 
 
 def _taken(key):
@@ -168,8 +173,16 @@ CASES = [
         lambda x, *, key: x[key],
         lambda torch, x, *, key: x[key],
         complex=True,
+        sized=lambda n: S(A(n), key=_places(n)),
     ),
-    Case("setitem", _setitem_samples(), _setitem, _torch_setitem, complex=True),
+    Case(
+        "setitem",
+        _setitem_samples(),
+        _setitem,
+        _torch_setitem,
+        complex=True,
+        sized=lambda n: S(A(n), A(n), key=_places(n)),
+    ),
     Case(
         "take",
         [
@@ -188,6 +201,7 @@ CASES = [
         _take,
         lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
         complex=True,
+        sized=lambda n: S(square(n), values(_places(round(n**0.5))), axis=0),
     ),
     Case(
         "take_along_axis",
@@ -207,6 +221,7 @@ CASES = [
         lambda x, indices, *, axis=-1: np.take_along_axis(x, indices, axis),
         lambda torch, x, i, *, axis=-1: torch.take_along_dim(x, i % x.shape[axis], axis),
         complex=True,
+        sized=lambda n: S(square(n), square(n, integers(0, round(n**0.5)))),
     ),
     Case(
         "add_along_axis",
@@ -222,6 +237,9 @@ CASES = [
         _add_along_axis,
         _torch_add_along_axis,
         complex=True,
+        sized=lambda n: S(
+            square(n), square(n, integers(0, round(n**0.5))), shape=square(n).shape, axis=1
+        ),
     ),
     Case(
         "scatter_add",
@@ -233,6 +251,7 @@ CASES = [
         _scatter_add,
         _torch_scatter_add,
         complex=True,
+        sized=lambda n: S(A(n), shape=(n,), key=_places(n)),
     ),
     Case(
         "last_written",

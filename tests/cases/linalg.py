@@ -26,6 +26,17 @@ def spaced(rng, shape):
     return 0.2 * rng.standard_normal(shape) + spread
 
 
+def near_identity(rng, shape):
+    """Determinants, of 100x100 ones too, that float32 holds; the Hermitian part is definite."""
+    n = shape[-1]
+    return np.eye(n) + 0.1 * rng.standard_normal(shape) / n**0.5
+
+
+def symmetric(rng, shape):
+    """As `spaced`, with real eigenvalues."""
+    return hermitian(np, spaced(rng, shape))
+
+
 def square(draw=regular, sizes=(3, 1, 2, 4), **static):
     return [
         *(S(A(n, n, draw=draw), **static) for n in sizes),
@@ -46,12 +57,13 @@ def oblong(draw=spaced, **static):
     ]
 
 
-def small(draw):
-    """Sizes for benchmarks: as many 3x3 matrices, or from 1e4 elements on 10x10 ones."""
+def matrices(draw, *more, largest=100):
+    """Sizes for benchmarks: one 3x3 matrix, one of 1e4 elements, or a stack of the largest."""
 
     def sample(n):
-        k = 3 if n < 10_000 else 10
-        return S(A(max(n // k**2, 1), k, k, draw=draw))
+        side = min(round(n**0.5), largest)
+        stack = n // side**2
+        return S(A(*[stack] * (stack > 1), side, side, draw=draw), *more)
 
     return sample
 
@@ -280,7 +292,7 @@ CASES = [
         in_single(np.linalg.inv),
         lambda torch, x: torch.linalg.inv(x),
         complex=True,
-        sized=small(regular),
+        sized=matrices(near_identity),
     ),
     Case(
         "linalg.solve",
@@ -293,7 +305,7 @@ CASES = [
             else torch.linalg.solve(x1, x2)
         ),
         complex=True,
-        sized=lambda n: S(*(small(regular)(n).inputs * 2)),
+        sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2)),
     ),
     Case(
         "linalg.det",
@@ -301,7 +313,7 @@ CASES = [
         in_single(np.linalg.det),
         lambda torch, x: torch.linalg.det(x),
         complex=True,
-        sized=small(regular),
+        sized=matrices(near_identity),
     ),
     Case("linalg.cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, complex=True),
     Case(
@@ -310,7 +322,7 @@ CASES = [
         in_single(np.linalg.slogdet),
         lambda torch, x: torch.linalg.slogdet(x),
         complex=True,
-        sized=small(regular),
+        sized=matrices(near_identity),
     ),
     Case(
         "linalg.pinv",
@@ -318,7 +330,7 @@ CASES = [
         in_single(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
         lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
         complex=True,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.matrix_power",
@@ -326,6 +338,7 @@ CASES = [
         in_single(np.linalg.matrix_power),
         lambda torch, x, n: torch.linalg.matrix_power(x, n),
         complex=True,
+        sized=matrices(near_identity, 3),
     ),
     Case(
         "linalg.matrix_rank",
@@ -350,7 +363,7 @@ CASES = [
         lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
         complex=True,
         through=_of_hermitian,
-        sized=small(regular),
+        sized=matrices(near_identity),
     ),
     Case(
         "linalg.qr",
@@ -359,7 +372,7 @@ CASES = [
         lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
         complex=True,
         through=_qr,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.eigh",
@@ -368,7 +381,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigh(x),
         complex=True,
         through=_eigh,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.eigvalsh",
@@ -377,7 +390,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvalsh(x),
         complex=True,
         through=_of_hermitian,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.eig",
@@ -386,7 +399,7 @@ CASES = [
         lambda torch, x: torch.linalg.eig(x),
         complex=True,
         through=_eig,
-        sized=small(spaced),
+        sized=matrices(symmetric, largest=30),
     ),
     Case(
         "linalg.eigvals",
@@ -395,7 +408,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvals(x),
         complex=True,
         through=_eigvals,
-        sized=small(spaced),
+        sized=matrices(symmetric, largest=30),
     ),
     Case(
         "linalg.svd",
@@ -404,7 +417,7 @@ CASES = [
         lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
         complex=True,
         through=_svd,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.svdvals",
@@ -412,7 +425,7 @@ CASES = [
         in_single(np.linalg.svdvals),
         lambda torch, x: torch.linalg.svdvals(x),
         complex=True,
-        sized=small(spaced),
+        sized=matrices(spaced),
     ),
     Case(
         "linalg.vector_norm",

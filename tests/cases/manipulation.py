@@ -4,7 +4,7 @@ import numpy as np
 
 import gpugrad
 
-from .base import LAYOUTS, A, Case, S, beyond, bools, integers, nonzero, values
+from .base import LAYOUTS, A, Case, S, beyond, bools, integers, nonzero, square, values
 
 CASES = [
     # Shape, dtype and device
@@ -25,6 +25,7 @@ CASES = [
         lambda x, *, shape, copy=None: np.reshape(x, shape),
         lambda torch, x, *, shape, copy=None: x.reshape(shape),
         complex=True,
+        sized=lambda n: S(square(n), shape=(-1,)),
     ),
     Case(
         "permute_dims",
@@ -110,6 +111,7 @@ CASES = [
         lambda *arrays: np.broadcast_arrays(*arrays),
         lambda torch, *arrays: torch.broadcast_tensors(*arrays),
         complex=True,
+        sized=lambda n: S(A(round(n**0.5), 1), A(round(n**0.5))),
     ),
     Case(
         "meshgrid",
@@ -126,6 +128,7 @@ CASES = [
         lambda *arrays, indexing="xy": tuple(np.meshgrid(*arrays, indexing=indexing)),
         lambda torch, *arrays, indexing="xy": torch.meshgrid(*arrays, indexing=indexing),
         complex=True,
+        sized=lambda n: S(A(round(n**0.5)), A(round(n**0.5))),
     ),
     Case(
         "broadcast_to",
@@ -145,6 +148,7 @@ CASES = [
             torch.broadcast_to(x, np.atleast_1d(shape).tolist()) if shape != () else x.clone()
         ),
         complex=True,
+        sized=lambda n: S(A(round(n**0.5)), shape=square(n).shape),
     ),
     Case(
         "squeeze",
@@ -159,6 +163,7 @@ CASES = [
         lambda x, *, axis: np.squeeze(x, axis),
         lambda torch, x, *, axis: torch.squeeze(x, axis),
         complex=True,
+        sized=lambda n: S(A(1, n), axis=0),
     ),
     Case(
         "expand_dims",
@@ -200,6 +205,7 @@ CASES = [
             else torch.concat([a.reshape(-1) for a in arrays])
         ),
         complex=True,
+        sized=lambda n: S(A(n // 2), A(n // 2)),
     ),
     Case(
         "stack",
@@ -217,6 +223,7 @@ CASES = [
         lambda *arrays, axis=0: np.stack(arrays, axis),
         lambda torch, *arrays, axis=0: torch.stack(arrays, axis),
         complex=True,
+        sized=lambda n: S(A(n // 2), A(n // 2)),
     ),
     Case(
         "unstack",
@@ -232,6 +239,7 @@ CASES = [
         lambda x, *, axis=0: tuple(np.moveaxis(x, axis, 0)),
         lambda torch, x, *, axis=0: torch.unbind(x, axis),
         complex=True,
+        sized=lambda n: S(A(4, n // 4)),
     ),
     Case(
         "repeat",
@@ -255,6 +263,7 @@ CASES = [
         lambda x, repeats, *, axis=None: np.repeat(x, repeats, axis),
         lambda torch, x, repeats, *, axis=None: torch.repeat_interleave(x, repeats, axis),
         complex=True,
+        sized=lambda n: S(square(n / 2), 2, axis=0),
     ),
     Case(
         "tile",
@@ -272,6 +281,7 @@ CASES = [
         lambda x, *, repetitions: np.tile(x, repetitions),
         lambda torch, x, *, repetitions: torch.tile(x, repetitions),
         complex=True,
+        sized=lambda n: S(square(n / 4), repetitions=(2, 2)),
     ),
     *(
         Case(

@@ -17,10 +17,12 @@ from .base import (
     inf,
     integers,
     kink,
+    near_one,
     of_integers,
     over_no_axis,
     over_nothing,
     reduction,
+    square,
     torch_axes,
     values,
 )
@@ -137,6 +139,7 @@ CASES = [
         np.prod,
         _torch_prod,
         complex=True,
+        sized=lambda n: S(square(n, near_one)),
     ),
     *(
         Case(
@@ -274,6 +277,7 @@ CASES = [
             _cumulative(getattr(np, function), initial),
             _torch_cumulative(function, initial),
             complex=True,
+            sized=lambda n: S(A(n, draw=near_one)),
         )
         for name, function, initial, more in (
             (

@@ -66,6 +66,10 @@ CASES = [
         [
             *arithmetic(),
             *of_integers(A(3, draw=integers(1, 5))),
+            S(A(20, 20, dtype="float32"), A(20, dtype="float32")),
+            S(values(np.resize([inf, -inf, np.nan, 1.0], 400), "float32"), 1.0),
+            S(values(np.resize([inf, -inf], 400), "float32"), inf),
+            S(values(np.resize([inf, -inf], 400), "float32"), -inf),
             kink([0.0, -800.0, 800.0], [0.0, 0.0, 0.0], gradients=([0.5, 0, 1], [0.5, 1, 0])),
             kink(
                 [inf, inf, -inf, -inf],
