@@ -205,6 +205,7 @@ def general(op):
     forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
     most, n_static = n_inputs + len(positional), len(op.static_names)
+    keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
 
     def call(*args, **static):
         n = len(args)
@@ -238,13 +239,17 @@ def general(op):
             if parent is not None:
                 parents.append(parent)
                 wanted |= bit
-            bit <<= 1
             if array is not None and type(array) not in SCALARS:
                 if kind is None:
                     kind = type(array)
-                    dtype = array.dtype
-                elif array.dtype is not dtype or type(array) is not kind:
+                elif type(array) is not kind:
                     aligned = False
+                if not bit & keep_dtype:
+                    if dtype is None:
+                        dtype = array.dtype
+                    elif array.dtype is not dtype:
+                        aligned = False
+            bit <<= 1
         if not aligned:
             arrays, kind = _align_all(op, arrays)
         try:

@@ -51,8 +51,8 @@ def op(
     in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
 
     differentiable: False for ops whose result never requires grad.
-    integer: names of inputs (labels, indices) that keep their integer dtype beside
-        floating inputs; others are cast to the floating dtype.
+    integer: names of inputs (labels, indices, conditions) that keep their dtype beside
+        floating inputs; other integers are cast to the floating dtype.
     elementwise: whether each element of the result depends on one of each (broadcast) input
         only, so that a cotangent of 0 there means 0 for it, however steep the slope.
     discards: whether some elements of an input may leave no trace in the result, as in

@@ -108,6 +108,12 @@ class Backend:
         key[axis] = indices
         return self.xp.scatter_add(values, shape, tuple(key))
 
+    def clip(self, x, min, max, /):
+        """The standard's, of nan too; of crossed bounds the upper wins."""
+        if min is not None:
+            x = self.xp.maximum(x, min)
+        return x if max is None else self.xp.minimum(x, max)
+
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)
         out[key] = value

@@ -326,22 +326,56 @@ _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 @_extend
 def _where(condition, x1, x2, /):
-    # numpy.where branches at every element: on a large mask without pattern, as
-    # relu's is, clearing bits takes a tenth of the time.
+    # numpy.where branches at every element: over a large mask without pattern, as relu's
+    # is, arithmetic on the bits takes a tenth of the time.
+    like = x1 if type(x1) is np.ndarray else x2
     if (
-        type(x2) is float
-        and x2 == 0
-        and type(x1) is np.ndarray
-        and x1.size > 256
-        and getattr(condition, "dtype", None) == bool_
-        and x1.shape == condition.shape
-        and x1.dtype in _bits_of
+        type(like) is np.ndarray
+        and like.size > 256
+        and like.dtype in _bits_of
+        and type(condition) is np.ndarray
+        and condition.dtype is bool_
+        and condition.shape == like.shape
     ):
-        bits = _bits_of[x1.dtype]
-        mask = np.negative(condition.view(np.int8)).astype(bits)
-        mask &= x1.view(bits)
-        return mask.view(x1.dtype)
+        mask = condition.view(np.int8)
+        b1, b2 = _bits(x1, like), _bits(x2, like)
+        if b2 is _ZERO and b1 is not None:
+            return (b1 * mask).view(like.dtype)
+        if b1 is _ZERO and b2 is not None:
+            return (b2 * (mask ^ 1)).view(like.dtype)
+        if like.size > 4096 and b1 is not None and b2 is not None:
+            out = b1 ^ b2
+            out *= mask
+            out ^= b2
+            return out.view(like.dtype)
     return np.where(condition, x1, x2)
+
+
+_ZERO = np.int8(0)
+
+
+def _bits(x, like):
+    """The bits of a number or an array as integers; None of what is not of the kind of ``like``."""
+    bits = _bits_of[like.dtype]
+    if type(x) is float or type(x) is int:
+        number = like.dtype.type(x).view(bits)
+        return number if number else _ZERO
+    if type(x) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:
+        return x.view(bits)
+    return None
+
+
+# Beyond a few elements the sum of NumPy's own vectorised functions takes a tenth of the time.
+@_extend
+def _logaddexp(x1, x2, /):
+    out = np.maximum(x1, x2)
+    if out.size < 256 or out.dtype not in (float32, float64):
+        return np.logaddexp(x1, x2)
+    with np.errstate(invalid="ignore"):
+        below = np.minimum(x1, x2) - out
+    below = np.fmin(below, 0, out=below)  # equal infinities differ by nan
+    out += np.log1p(np.exp(below, out=below), out=below)
+    return out
 
 
 @_extend
@@ -421,6 +455,12 @@ class NumPy(Backend):
         out = np.zeros(shape, values.dtype)
         _add_at(out, np.broadcast_to(_places(shape, indices, axis), values.shape), values)
         return out
+
+    def clip(self, x, min, max, /):
+        # The method takes one pass, but spends 1 µs in Python.
+        if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
+            return super().clip(x, min, max)
+        return x.clip(min, max)
 
     def to_numpy(self, array):
         return array

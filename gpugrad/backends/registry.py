@@ -28,6 +28,7 @@ def register(backend):
     backend.xp.einsum = partial(einsum, backend.xp)
     complete(backend)
     backend.xp.add_along_axis = backend.add_along_axis
+    backend.xp.clip = backend.clip
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp
         backend_of[kind] = backend

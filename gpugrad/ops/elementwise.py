@@ -367,9 +367,7 @@ def clip(xp, x, min=None, max=None):
     bound the gradient goes to ``x``; outside it goes to the bound, if that is a
     Tensor that wants one, but below two equal bounds to neither (all as in PyTorch).
     """
-    if min is not None:
-        x = xp.maximum(x, min)
-    return x if max is None else xp.minimum(x, max)
+    return xp.clip(x, min, max)
 
 
 def _clip_x(xp, g, x, min, max):
@@ -390,7 +388,7 @@ def _clip_max(xp, g, x, min, max):
 clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 
 
-@op(discards=True)
+@op(integer=("condition",), discards=True)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
