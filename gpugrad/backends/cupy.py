@@ -197,10 +197,14 @@ def _unpoison(c, g, /):
     return cupy.where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
 
 
+def _conj(x, /):
+    return cupy.conj(x) if x.dtype.kind == "c" else x
+
+
 def _unstack(x, /, *, axis=0):
     return tuple(cupy.moveaxis(x, axis, 0))
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unpoison, _unstack):
+for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unpoison, _conj, _unstack):
     setattr(xp, _function.__name__[1:], _function)
