@@ -28,6 +28,7 @@ def op(
     integer: Collection[str] = (),
     elementwise: bool = False,
     discards: bool = False,
+    materialize: bool = True,
 ) -> Any:
     """Make a differentiable operation of a function ``forward(xp, *inputs, *, **static)``.
 
@@ -57,10 +58,13 @@ def op(
         only, so that a cotangent of 0 there means 0 for it, however steep the slope.
     discards: whether some elements of an input may leave no trace in the result, as in
         a choice or a selection: from there on a sweep sees to the above.
+    materialize: whether rules get zeros, not None, for those of several outputs that nothing
+        depends on.
     """
+    options = differentiable, integer, elementwise, discards, materialize
     if forward is None:
-        return lambda function: Op(function, differentiable, integer, elementwise, discards).call
-    return Op(forward, differentiable, integer, elementwise, discards).call
+        return lambda function: Op(function, *options).call
+    return Op(forward, *options).call
 
 
 elementwise = partial(op, elementwise=True)
@@ -100,7 +104,7 @@ class Op:
 
     registry: ClassVar[dict[str, "Op"]] = {}
 
-    def __init__(self, forward, differentiable, integer, elementwise, discards):
+    def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
         positional = code.co_varnames[1 : code.co_argcount]
         keyword = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
@@ -115,6 +119,7 @@ class Op:
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
+        self.materialize = materialize
         self.integer = frozenset(integer)
         self.variadic = bool(code.co_flags & 0x04)
         if self.variadic:

@@ -248,7 +248,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
                     if plan.output is not None:
                         _gather(node, g, waiting, heap)
                         continue
-                    if type(g) is list:
+                    if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g, create_graph)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)

@@ -17,7 +17,9 @@ large as the reciprocal of their difference.
 import math
 from typing import Any, NamedTuple
 
-from ..autograd.operation import op
+from ..autograd.mode import is_grad_enabled
+from ..autograd.operation import composite, op
+from ..tensor import Tensor
 
 
 class EigResult(NamedTuple):
@@ -60,8 +62,8 @@ def _adjoint(xp, x):
 
 
 def _reciprocal(xp, x):
-    """``1 / x``, but 0 where ``x`` is 0."""
-    zero = x == 0
+    """``1 / x``, but 0 where that is infinite."""
+    zero = xp.abs(x) < float(xp.finfo(x.dtype).smallest_normal)
     return xp.where(zero, 0.0, 1 / xp.where(zero, 1.0, x))
 
 
@@ -287,6 +289,11 @@ def matrix_rank(xp, x, /, *, rtol=None):
 # Decompositions
 
 
+def _wants_gradient(x):
+    """Whether vectors are needed, for the gradient, besides the values that are asked for."""
+    return isinstance(x, Tensor) and x.requires_grad and is_grad_enabled()
+
+
 @op
 def cholesky(xp, x, /, *, upper=False):
     """Triangular L of positive definite matrices ``L @ L^H``, or U of ``U^H @ U`` if ``upper``.
@@ -355,7 +362,7 @@ def _qr_vjp(xp, g, out):
 qr.vjp(x=_qr_vjp)
 
 
-@op
+@op(materialize=False)
 def eigh(xp, x, /):
     """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of Hermitian
     or real symmetric matrices.
@@ -372,35 +379,35 @@ def _eigh_vjp(xp, g, out):
     values, v = out
     v = xp.conj(v)
     v_h = _adjoint(xp, v)
+    if g_vectors is None:
+        return xp.matmul(v * _row(xp, g_values), v_h)
     inner = xp.matmul(v_h, g_vectors)
     gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values)) / 2
-    inner = (inner - _adjoint(xp, inner)) * gaps + _diag(xp, g_values)
+    inner = (inner - _adjoint(xp, inner)) * gaps
+    if g_values is not None:
+        inner = inner + _diag(xp, g_values)
     return xp.matmul(v, xp.matmul(inner, v_h))
 
 
 eigh.vjp(x=_eigh_vjp)
 
 
-@op
-def eigvalsh(xp, x, /):
+@op(differentiable=False)
+def _eigvalsh(xp, x, /):
+    return xp.linalg.eigvalsh(x)
+
+
+@composite
+def eigvalsh(x: Any, /) -> Any:
     """Eigenvalues (..., n), ascending, of Hermitian or real symmetric matrices.
 
     The matrices are taken to be Hermitian, and so is the gradient. Where eigenvalues are
     equal, it is right of functions that are symmetric in them.
     """
-    return xp.linalg.eigvalsh(x)
+    return eigh(x).eigenvalues if _wants_gradient(x) else _eigvalsh(x)
 
 
-def _eigvalsh_vjp(xp, g, x):
-    _, v = xp.linalg.eigh(x)
-    v = xp.conj(v)
-    return xp.matmul(v * _row(xp, g), _adjoint(xp, v))
-
-
-eigvalsh.vjp(x=_eigvalsh_vjp)
-
-
-@op
+@op(materialize=False)
 def eig(xp, x, /):
     """Eigenvalues (..., n) and eigenvectors (..., n, n), columns of length 1; both are complex.
 
@@ -415,36 +422,36 @@ def _eig_vjp(xp, g, out):
     g_values, g_vectors = g
     values, v = out
     v_h = xp.matrix_transpose(v)  # the adjoint of v's conjugate
+    if g_vectors is None:
+        return xp.linalg.solve(v_h, _column(xp, g_values) * v_h)
     inner = xp.matmul(v_h, g_vectors)
     length = _row(xp, xp.real(xp.linalg.diagonal(inner)))
     inner = inner - xp.matmul(v_h, xp.conj(v)) * length
     gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values))
-    inner = inner * gaps + _diag(xp, g_values)
+    inner = inner * gaps
+    if g_values is not None:
+        inner = inner + _diag(xp, g_values)
     return xp.linalg.solve(v_h, xp.matmul(inner, v_h))
 
 
 eig.vjp(x=_eig_vjp)
 
 
-@op
-def eigvals(xp, x, /):
+@op(differentiable=False)
+def _eigvals(xp, x, /):
+    return xp.linalg.eigvals(x)
+
+
+@composite
+def eigvals(x: Any, /) -> Any:
     """Eigenvalues (..., n), complex, in the array library's order.
 
     A matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
     """
-    return xp.linalg.eigvals(x)
+    return eig(x).eigenvalues if _wants_gradient(x) else _eigvals(x)
 
 
-def _eigvals_vjp(xp, g, x):
-    _, v = xp.linalg.eig(x)
-    v_h = xp.matrix_transpose(v)
-    return xp.linalg.solve(v_h, _column(xp, g) * v_h)
-
-
-eigvals.vjp(x=_eigvals_vjp)
-
-
-@op
+@op(materialize=False)
 def svd(xp, x, /, *, full_matrices=True):
     """Singular value decomposition ``x = U @ diag(S) @ Vh``, S descending.
 
@@ -463,8 +470,12 @@ def _svd_vjp(xp, g, out):
     g_u, g_s, g_vh = g
     u, s, vh = out
     u, vh = xp.conj(u), xp.conj(vh)
+    m, n, k = u.shape[-2], vh.shape[-1], s.shape[-1]
+    if g_u is g_vh is None:
+        return xp.matmul(u[..., :k] * _row(xp, g_s), vh[..., :k, :])
+    g_u = xp.zeros_like(u) if g_u is None else g_u
+    g_vh = xp.zeros_like(vh) if g_vh is None else g_vh
     v, g_v = _adjoint(xp, vh), _adjoint(xp, g_vh)
-    m, n, k = u.shape[-2], v.shape[-2], s.shape[-1]
     if u.shape[-1] > k:
         u, g_u = _inside(xp, u, g_u, k)
     if v.shape[-1] > k:
@@ -476,10 +487,12 @@ def _svd_vjp(xp, g, out):
     gaps = _reciprocal(xp, (row - column) * (row + column))
     left, right = xp.matmul(u_h, g_u), xp.matmul(vh, g_v)
     skew_left, skew_right = left - _adjoint(xp, left), right - _adjoint(xp, right)
-    on = g_s
+    inner = skew_left * (gaps * row) + skew_right * (column * gaps)
+    if g_s is not None:
+        inner = inner + _diag(xp, g_s)
     if u.dtype != s.dtype:  # phases turn against each other
-        on = on + xp.linalg.diagonal(skew_left - skew_right) * (inverse / 4)
-    inner = skew_left * (gaps * row) + skew_right * (column * gaps) + _diag(xp, on)
+        turn = xp.linalg.diagonal(skew_left - skew_right) * (inverse / 4)
+        inner = inner + _diag(xp, turn)
     c = xp.matmul(u, inner)
     if m > k:
         c = c + (g_u - xp.matmul(u, left)) * _row(xp, inverse)
@@ -493,23 +506,19 @@ def _svd_vjp(xp, g, out):
 svd.vjp(x=_svd_vjp)
 
 
-@op
-def svdvals(xp, x, /):
+@op(differentiable=False)
+def _svdvals(xp, x, /):
+    return xp.linalg.svdvals(x)
+
+
+@composite
+def svdvals(x: Any, /) -> Any:
     """Singular values (..., min(m, n)), descending.
 
     The gradient is that of distinct positive ones; where some are equal, it is right of
     functions that are symmetric in them, and at 0 it is one of many, as those of a norm are.
     """
-    return xp.linalg.svdvals(x)
-
-
-def _through_svd(xp, x, weights):
-    """The cotangent of ``x`` where those of its singular values, given these, are ``weights``."""
-    u, s, vh = xp.linalg.svd(x, full_matrices=False)
-    return xp.matmul(xp.conj(u) * _row(xp, weights(s)), xp.conj(vh))
-
-
-svdvals.vjp(x=lambda xp, g, x: _through_svd(xp, x, lambda s: g))
+    return svd(x, full_matrices=False).S if _wants_gradient(x) else _svdvals(x)
 
 
 # Norms
@@ -573,6 +582,12 @@ def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
     Ties share the gradient evenly; elements, or singular values, of exactly 0 have gradient 0.
     """
     return xp.linalg.matrix_norm(x, keepdims=keepdims, ord="fro" if ord is None else ord)
+
+
+def _through_svd(xp, x, weights):
+    """The cotangent of ``x`` where those of its singular values, given these, are ``weights``."""
+    u, s, vh = xp.linalg.svd(x, full_matrices=False)
+    return xp.matmul(xp.conj(u) * _row(xp, weights(s)), xp.conj(vh))
 
 
 def _matrix_norm_vjp(xp, g, x, out, ord):
