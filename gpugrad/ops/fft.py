@@ -204,19 +204,25 @@ def _ihfft_vjp(xp, g, x_shape, n, axis, norm):
 ihfft.vjp(x=_ihfft_vjp)
 
 
+def _shift(xp, x, axes, direction):
+    if not isinstance(axes, (tuple, list)):
+        axes = range(len(x.shape)) if axes is None else (axes,)
+    return xp.roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
+
+
 @op
 def fftshift(xp, x, /, *, axes=None):
     """A spectrum with frequency 0 moved from the start of all or some axes to their middle."""
-    return xp.fft.fftshift(x, axes=axes)
+    return _shift(xp, x, axes, 1)
 
 
-fftshift.vjp(x=lambda xp, g, axes: xp.fft.ifftshift(g, axes=axes))
+fftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, -1))
 
 
 @op
 def ifftshift(xp, x, /, *, axes=None):
     """The inverse of `fftshift`; it differs from it where the length is odd."""
-    return xp.fft.ifftshift(x, axes=axes)
+    return _shift(xp, x, axes, -1)
 
 
-ifftshift.vjp(x=lambda xp, g, axes: xp.fft.fftshift(g, axes=axes))
+ifftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, 1))
