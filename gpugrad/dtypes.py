@@ -111,8 +111,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if not isdtype(given, ("real floating", "complex floating")):
         raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
     info = host.finfo(number_dtype(given))
-    limits = map(float, (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(info.bits, *limits, _of_library(info.dtype, [given]))
+    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(info.bits, eps, most, least, normal, _of_library(info.dtype, [given]))
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

@@ -1,6 +1,8 @@
 """Discrete Fourier transforms."""
 
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+from typing import SupportsIndex as _SupportsIndex
 
 from .arguments import whole as _whole
 from .autograd.operation import exports as _exports
@@ -9,14 +11,14 @@ from .creation import arange as _arange
 from .ops import fft as _ops
 from .tensor import Tensor as _Tensor
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from .ops.fft import *
 else:
     globals().update(_exports("fft"))
 
 
 def fftfreq(
-    n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
+    n: _SupportsIndex, /, *, d: float = 1.0, dtype: _Any = None, device: str | None = None
 ) -> _Tensor:
     """The frequencies of `fft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 
@@ -29,7 +31,7 @@ def fftfreq(
 
 
 def rfftfreq(
-    n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
+    n: _SupportsIndex, /, *, d: float = 1.0, dtype: _Any = None, device: str | None = None
 ) -> _Tensor:
     """The frequencies of `rfft` of ``n`` samples ``d`` apart, in cycles per unit of ``d``.
 

@@ -1,6 +1,6 @@
 """Linear algebra on matrices and stacks of them, ``(..., m, n)``."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
 from .ops import linalg as _ops
@@ -9,7 +9,7 @@ from .ops.products import matrix_transpose as matrix_transpose
 from .ops.products import tensordot as tensordot
 from .ops.products import vecdot as vecdot
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from .ops.linalg import *
 else:
     globals().update(_exports("linalg"))

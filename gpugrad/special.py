@@ -1,11 +1,11 @@
 """Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
 from .ops.special import digamma as digamma
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from .ops.special import *
 else:
     globals().update(_exports("special"))

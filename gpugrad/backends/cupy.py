@@ -5,6 +5,7 @@ What CuPy or array-api-compat's namespace for it lack or get wrong is mended her
 
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from .base import Backend
 from .numpy import float32, float64, number_dtype
@@ -25,7 +26,7 @@ from array_api_compat import cupy as standard
 
 from .cupy_linalg import linalg
 
-xp = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
+xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 xp.linalg = linalg
 

@@ -7,10 +7,10 @@ from typing import Any
 import cupy
 import cupyx
 import numpy as np
-from array_api_compat import cupy as standard
+from array_api_compat.cupy import linalg as standard
 
 linalg: Any = ModuleType("gpugrad.backends.cupy_linalg.linalg")
-vars(linalg).update({n: getattr(standard.linalg, n) for n in dir(standard.linalg)})
+vars(linalg).update({n: getattr(standard, n) for n in dir(standard)})
 
 
 def _checked(function, problem):
@@ -40,4 +40,4 @@ def _solve(x1, x2, /):
 linalg.solve = _checked(_solve, "singular matrix")
 linalg.inv = _checked(cupy.linalg.inv, "singular matrix")
 linalg.matrix_power = _checked(cupy.linalg.matrix_power, "singular matrix")
-linalg.cholesky = _checked(standard.linalg.cholesky, "matrix is not positive definite")
+linalg.cholesky = _checked(standard.cholesky, "matrix is not positive definite")
