@@ -238,7 +238,16 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
 
-# numpy.roll, tril, triu and take_along_axis spend 5 to 10 µs in Python.
+# numpy.stack, roll, tril, triu and take_along_axis spend 5 to 10 µs in Python.
+
+
+@_extend
+def _stack(arrays, /, *, axis=0):
+    ndim = arrays[0].ndim + 1
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"axis {axis} is out of range for {ndim} axes")
+    new = (slice(None),) * (axis % ndim) + (None,)
+    return np.concatenate([x[new] for x in arrays], axis)
 
 
 @_extend
@@ -295,7 +304,11 @@ def _places(shape, indices, axis):
         others = [-1 if j == i else 1 for j in range(ndim)]
         offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
     # `take` counts negative indices from the end, and refuses those beyond.
-    return (np.arange(shape[axis]) * steps[axis]).take(indices) + offset
+    places = (np.arange(shape[axis]) * steps[axis]).take(indices)
+    if offset.ndim == ndim and all(map(int.__ge__, places.shape, offset.shape)):
+        places += offset
+        return places
+    return places + offset
 
 
 @_extend
@@ -305,10 +318,19 @@ def _astype(x, dtype, /, *, copy=True, device=None):
 
 @_extend
 def _broadcast_to(x, /, shape):
-    # What numpy.broadcast_to does with a number, at an eighth of its fixed cost.
-    if type(x) is not np.ndarray or x.size != 1 or x.ndim > len(shape) or -1 in shape:
+    # What numpy.broadcast_to does, at a quarter of its fixed cost.
+    if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
-    out = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))
+    lead = len(shape) - x.ndim
+    steps = [0] * lead
+    for n, m, step in zip(x.shape, shape[max(lead, 0) :], x.strides, strict=False):
+        if n == m:
+            steps.append(step)
+        elif n == 1 and m >= 0:
+            steps.append(0)
+    if len(steps) < len(shape) or lead < 0:
+        return np.broadcast_to(x, shape)  # which says what does not fit
+    out = np.ndarray(shape, x.dtype, x, 0, steps)
     out.flags.writeable = False
     return out
 

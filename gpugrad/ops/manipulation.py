@@ -1,6 +1,7 @@
 """Shape, dtype and device: the same values, differently laid out."""
 
 import math
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -51,6 +52,7 @@ def moveaxis(xp, x, /, source, destination):
     return xp.permute_dims(x, _moved(len(x.shape), source, destination))
 
 
+@lru_cache(256)
 def _moved(ndim, source, destination):
     """For each axis of the result the one it was."""
     source, destination = _axes(source, ndim), _axes(destination, ndim)
@@ -137,14 +139,28 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
-    order = list(range(len(arrays)))
-    if indexing == "xy" and len(order) > 1:
-        order[:2] = 1, 0
-    lines = [
-        reshape(x, tuple([-1 if axis == i else 1 for i in range(len(arrays))]))
-        for axis, x in zip(order, arrays, strict=True)
-    ]
-    return broadcast_arrays(*lines)
+    axes = list(range(len(arrays)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[:2] = 1, 0
+    shape = [0] * len(axes)
+    for axis, x in zip(axes, arrays, strict=True):
+        shape[axis] = math.prod(x.shape)
+    shape = tuple(shape)
+    return tuple([_along_axis(x, shape, axis) for axis, x in zip(axes, arrays, strict=True)])
+
+
+@op
+def _along_axis(xp, x, /, shape, axis):
+    """The elements along an axis of ``shape``, repeated along the others."""
+    return xp.broadcast_to(xp.reshape(x, (-1,) + (1,) * (len(shape) - axis - 1)), shape)
+
+
+def _along_axis_vjp(xp, g, x_shape, axis):
+    others = tuple([i for i in range(len(g.shape)) if i != axis])
+    return xp.reshape(xp.sum(g, axis=others, dtype=g.dtype), x_shape)
+
+
+_along_axis.vjp(x=_along_axis_vjp)
 
 
 @op
