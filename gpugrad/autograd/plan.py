@@ -72,7 +72,7 @@ class Plan:
         else:
             self.joint = None
             self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
-        guard = op.elementwise and names
+        guard = op.elementwise and names and not whole
         self.guarded = tuple(map(_guard, self.rules)) if guard else self.rules
 
 
