@@ -500,14 +500,13 @@ class TestLeaving:
             np.from_dlpack,
             np.array,
             lambda x: np.asarray([x, x]),
-            lambda x: gg.asarray([x, x]),
             lambda x: gg.tensor([x[0], 1.0]),
         ],
     )
     def test_refused_while_grad_is_required(self, leave):
         x = leaf(1.0, 2.0)
         for t in (x, x * 2):
-            with pytest.raises(RuntimeError, match=r"requires grad.*detach\(\)"):
+            with pytest.raises(RuntimeError, match=r"requires? grad.*detach\(\)"):
                 leave(t)
             leave(t.detach())
 
