@@ -51,9 +51,9 @@ def tensor(
     elif _holds_tensor(data):
         stacked = _stacked("tensor", data, dtype, device)
         if stacked.requires_grad:
-            raise ValueError(
-                "tensor: the elements require grad, which a new tensor would not pass on; "
-                "use asarray, which does, or detach() them"
+            raise RuntimeError(
+                "tensor: an element requires grad, which a new tensor would not pass on; "
+                "use asarray, which does, or call detach() first"
             )
         return _finish(stacked.array, requires_grad)
     return _finish(_array("tensor", data, dtype, device, True), requires_grad)

@@ -220,3 +220,11 @@ class TestAstype:
         for dtype in (gg.float64, gg.int64):
             with pytest.raises(TypeError, match=r"^astype: .* imaginary part; use real\(x\)"):
                 gg.astype(x, dtype)
+
+    def test_nor_does_assignment(self, library):
+        x, z = library.tensor(np.ones(2)), library.tensor(np.array([1 + 2j, 0]))
+        for value in (z, 1j, z[0]):
+            with pytest.raises((TypeError, RuntimeError), match=r"^setitem: "):
+                x[:] = value
+        z[0] = x[1]
+        assert z.tolist() == [1, 0]

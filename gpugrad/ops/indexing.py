@@ -2,6 +2,8 @@
 or a tuple of these, as in NumPy; arrays in it are raw."""
 
 from ..autograd.operation import op
+from ..backends import SCALARS, namespace_of
+from .manipulation import target_dtype
 
 
 @op(discards=True)
@@ -77,8 +79,11 @@ add_along_axis.vjp(values=lambda xp, g, indices, axis: xp.take_along_axis(g, ind
 def setitem(xp, x, value, /, key):
     """A copy of ``x``, of its dtype, with ``value`` at ``key``.
 
-    Of a repeated index the last value stays, and alone gets a gradient.
+    Of a repeated index the last value stays, and alone gets a gradient. Complex values
+    do not fit into real arrays.
     """
+    if type(value) not in SCALARS:
+        target_dtype(value, x.dtype)
     return xp.setitem(x, value, key)
 
 
@@ -92,8 +97,10 @@ def _setitem_value(xp, g, value_shape, key):
 
 
 def _may_repeat(key):
+    """Whether there are arrays of integers in a key."""
     keys = key if type(key) is tuple else (key,)
-    return any(not (k is None or k is ... or isinstance(k, (int, slice))) for k in keys)
+    arrays = [k for k in keys if type(k) in namespace_of]
+    return any(not namespace_of[type(k)].isdtype(k.dtype, "bool") for k in arrays)
 
 
 setitem.vjp(

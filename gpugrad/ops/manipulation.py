@@ -321,8 +321,8 @@ def target_dtype(array, dtype):
     """``dtype`` as the library of a raw array has it; TypeError if a cast would lose parts."""
     backend = backend_of[type(array)]
     dtype = backend.dtype(dtype)
-    is_real = backend.xp.isdtype(dtype, ("integral", "real floating"))
-    if is_real and backend.is_complex(array.dtype):
+    real = "integral", "real floating"
+    if backend.is_complex(array.dtype) and backend.xp.isdtype(dtype, real):
         raise TypeError(
             f"{array.dtype} to {dtype} would drop the imaginary part; "
             f"use real(x), imag(x) or abs(x)"
