@@ -22,8 +22,8 @@ from .backends import (
 )
 from .backends import from_dlpack as import_dlpack
 from .backends.numpy import backend as host
-from .backends.numpy import complex64, float32
-from .dtypes import DEFAULTS, result_type
+from .backends.numpy import complex64, float32, number_dtype
+from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype
 from .tensor import Tensor
 
@@ -162,8 +162,12 @@ def _array(name, data, dtype, device, copy):
         if type(data) not in namespace_of:
             if copy is False:
                 raise ValueError("Python numbers need a copy, but copy is False")
-            data = host.asarray(data)
-            default = _default_dtype(data)
+            numbers = host.asarray(data)
+            default = _default_dtype(numbers)
+            if default is float32 and dtype is not None and isdtype(dtype, "integral"):
+                # NumPy makes floats of integers where some are too large for int64.
+                numbers = host.asarray(data, dtype=number_dtype(dtype))
+            data = numbers
             dtype = default if dtype is None else dtype
         if device is not None and not is_on(data, device):
             if copy is False:

@@ -396,6 +396,13 @@ class TestOthers:
             with pytest.raises(TypeError, match=r"^asarray: complex.* to float32 .*real\(x\)"):
                 gg.asarray(data, dtype=gg.float32)
 
+    def test_large_integers_keep_their_digits(self):
+        large = [2**63 + 1, 1]
+        assert gg.asarray(large, dtype=gg.uint64).tolist() == large
+        assert gg.asarray([1.5, 2.0], dtype=gg.uint64).tolist() == [1, 2]
+        with pytest.raises(OverflowError, match=r"^tensor: "):
+            gg.tensor(large, dtype=gg.int64)
+
     def test_no_size_is_too_large_in_silence(self):
         with pytest.raises((ValueError, MemoryError)):
             gg.zeros((math.isqrt(2**62),) * 3)
