@@ -148,8 +148,13 @@ class Random:
 
 def _scatter_add(values, /, shape, key):
     with values.device:
+        if values.dtype.kind == "c":  # atomic additions are of real numbers
+            out = cupy.empty(shape, values.dtype)
+            out.real = _scatter_add(values.real, shape, key)
+            out.imag = _scatter_add(values.imag, shape, key)
+            return out
         out = cupy.zeros(shape, values.dtype)
-        if _has_array(key):
+        if _may_repeat(key):
             cupy.add.at(out, key, values)
         else:
             out[key] = values
@@ -163,7 +168,7 @@ def _one_hot(labels, /, n):
 
 def _setitem(x, value, key):
     with x.device:
-        if not _has_array(key):
+        if not _may_repeat(key):
             out = x.copy()
             out[key] = value
             return out
@@ -173,7 +178,9 @@ def _setitem(x, value, key):
         values = cupy.asarray(value, dtype=x.dtype)
         values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
         values = cupy.broadcast_to(values, shape).ravel()
-        return cupy.where(positions < 0, x, values[positions]) if values.size else x.copy()
+        if not values.size:
+            return x.copy()
+        return cupy.where(positions < 0, x, values[positions])
 
 
 def _last_written(x, /, key):
@@ -184,14 +191,15 @@ def _last_written(x, /, key):
 
 def _positions(x, key):
     """For each element of ``x`` the last position in ``x[key]`` that is it, or -1."""
-    count = cupy.arange(x[key].size).reshape(x[key].shape)
-    positions = cupy.full(x.shape, -1, dtype=count.dtype)
+    count = cupy.arange(1, x[key].size + 1, dtype=cupy.uint64).reshape(x[key].shape)
+    positions = cupy.zeros(x.shape, cupy.uint64)  # the widest integers that CuPy has `at` for
     cupy.maximum.at(positions, key, count)
-    return positions
+    return positions.astype(cupy.int64) - 1
 
 
-def _has_array(key):
-    return any(isinstance(k, cupy.ndarray) for k in (key if type(key) is tuple else (key,)))
+def _may_repeat(key):
+    keys = key if type(key) is tuple else (key,)
+    return any(isinstance(k, cupy.ndarray) and k.dtype.kind != "b" for k in keys)
 
 
 def _unpoison(c, g, /):
