@@ -402,3 +402,14 @@ def test_error_in_a_joint_rule_names_the_op():
     with pytest.raises(AttributeError) as caught:
         both(x, x).sum().backward()
     assert caught.value.__notes__ == ["in backward through both"]
+
+
+def test_float16_reductions_stay_within_range_where_squares_and_counts_do_not():
+    wave = np.tile(np.array([300.0, -300.0], np.float16), 40_000)
+    x = gg.asarray(wave, requires_grad=True)
+    assert gg.std(x).item() == 300
+    assert gg.var(x / 100).item() == 9
+    assert gg.linalg.vector_norm(x[:100]).item() == 3000
+    for function, slope in (gg.mean, 1 / 80_000), (lambda x: gg.var(x / 300), 2 / 24e6):
+        (g,) = gg.autograd.grad(function(x) * 1000, x)
+        assert_allclose(g[0].item() / 1000, slope, rtol=0.02)

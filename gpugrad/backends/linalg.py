@@ -3,10 +3,10 @@
 from functools import partial, wraps
 from types import ModuleType
 
-# LAPACK and cuSOLVER have no float16.
+# LAPACK and cuSOLVER have no float16, and in it squares of 256 overflow.
 _IN_SINGLE = (
     "cholesky cofactor det eig eigh eigvals eigvalsh inv matrix_norm matrix_power pinv qr slogdet "
-    "solve svd svdvals"
+    "solve svd svdvals vector_norm"
 ).split()
 
 
@@ -38,11 +38,15 @@ def _in_single(xp, half, function):
         return xp.astype(result, half) if xp.isdtype(result.dtype, "real floating") else result
 
     @wraps(function)
-    def call(x, *others, **options):
-        if x.dtype != half:
-            return function(x, *others, **options)
-        others = [xp.astype(a, xp.float32) if hasattr(a, "dtype") else a for a in others]
-        return narrow(function(xp.astype(x, xp.float32), *others, **options))
+    def call(*operands, **options):
+        dtypes = {x.dtype for x in operands if hasattr(x, "dtype")}
+        if half not in dtypes:
+            return function(*operands, **options)
+        operands = [
+            xp.astype(x, xp.float32) if getattr(x, "dtype", None) == half else x for x in operands
+        ]
+        result = function(*operands, **options)
+        return narrow(result) if len(dtypes) == 1 else result
 
     return call
 

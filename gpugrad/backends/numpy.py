@@ -92,6 +92,9 @@ def _mean(x, /, *, axis=None, keepdims=False):
 
 @_extend
 def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    if x.dtype == float16:  # in which sums and squares overflow
+        out = np.var(x, axis, np.float32, correction=correction, keepdims=keepdims)
+        return out.astype(float16)
     if x.dtype not in (float32, float64) or not x.size:
         return np.var(x, axis=axis, correction=correction, keepdims=keepdims)
     deviation = x - _mean(x, axis=axis, keepdims=True)
@@ -103,6 +106,14 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
         total = _sum(deviation, axis=axis, keepdims=keepdims)
     total /= max(x.size // total.size - correction, 0)
     return total
+
+
+@_extend
+def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    if x.dtype == float16:  # whose square may be out of range where it is not
+        out = np.std(x, axis, np.float32, correction=correction, keepdims=keepdims)
+        return out.astype(float16)
+    return np.sqrt(_var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 @_extend

@@ -2,6 +2,8 @@
 And what goes along one axis: cumulative sums and products, differences.
 """
 
+import math
+
 from ..autograd.operation import op
 
 
@@ -43,7 +45,8 @@ def mean(xp, x, /, axis=None, *, keepdims=False):
 
 def _mean_vjp(xp, g, x_shape, axis):
     _, count = _kept(x_shape, axis)
-    return _spread(xp, g / count if count else g, x_shape, axis)
+    # Not g / count: float16 does not hold every count.
+    return _spread(xp, g * (1 / count) if count else g, x_shape, axis)
 
 
 mean.vjp(x=_mean_vjp)
@@ -101,7 +104,7 @@ def _var_vjp(xp, g, x, axis, correction):
     kept, count = _kept(x.shape, axis)
     freedom = count - correction
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    return xp.conj(deviation) * (2 * xp.reshape(g, kept) / (freedom if freedom > 0 else 0))
+    return xp.conj(deviation) * (xp.reshape(g, kept) * (2 / freedom if freedom > 0 else math.inf))
 
 
 var.vjp(x=_var_vjp)
@@ -113,7 +116,7 @@ def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
-    return xp.sqrt(xp.var(x, axis=axis, correction=correction, keepdims=keepdims))
+    return xp.std(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _std_vjp(xp, g, x, out, axis, correction):

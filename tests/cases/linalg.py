@@ -9,7 +9,7 @@ from functools import wraps
 
 import numpy as np
 
-from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero
+from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero, values
 
 # Where samples are drawn from.
 
@@ -185,6 +185,7 @@ def _norm_samples():
         S(A(**draw), keepdims=True, ord=1),
         S(A(0)),
         S(A(0, 3, **draw), axis=1),
+        S(values([300.0, -400.0], "float16")),
         *(S(A(2, 3, layout=layout, **draw), axis=0, ord=3) for layout in LAYOUTS),
         kink([0.0, 0.0], gradients=([0, 0],)),
         kink([0.0, 3.0, -4.0], gradients=([0, 0.6, -0.8],)),
@@ -234,6 +235,8 @@ def _solve_samples():
         S(A(3, 2, 2, **a), A(2, 1)),
         S(A(2, 2, 2, **a), A(2, 2)),  # a matrix, not two vectors
         S(A(0, 2, 2, **a), A(2, 1)),
+        S(A(2, 2, dtype="float16", **a), A(2, dtype="float32")),
+        S(A(2, 2, dtype="float32", **a), A(2, 1, dtype="float16")),
         S(A(2, 2, **a), A(2, 0)),
         *(S(A(3, 3, layout=layout, **a), A(3, 2, layout=layout)) for layout in LAYOUTS),
     ]
@@ -430,7 +433,7 @@ CASES = [
     Case(
         "linalg.vector_norm",
         _norm_samples(),
-        np.linalg.vector_norm,
+        in_single(np.linalg.vector_norm),
         lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
             x, ord, axis, keepdims
         ),
