@@ -48,6 +48,7 @@ class GenericBackend(Backend):
         self.xp.one_hot = self._one_hot
         self.xp.unpoison = self._unpoison
         self.xp.conj = self._conj
+        self.xp.std = self._std
         if hasattr(standard, "linalg"):
             self.xp.linalg = standard.linalg
         if hasattr(standard, "fft"):
@@ -116,6 +117,10 @@ class GenericBackend(Backend):
 
     def _conj(self, x, /):
         return self.standard.conj(x) if self.is_complex(x.dtype) else x
+
+    def _std(self, x, /, **options):
+        # array-api-compat refuses PyTorch's std fractions of a correction, but not its var.
+        return self.xp.sqrt(self.xp.var(x, **options))
 
     def _transform(self, name):
         """A Fourier transform that takes real numbers for complex ones, and float16 as float32."""
