@@ -63,6 +63,27 @@ def _is_long(x):
     return x.ndim == 2 and x.shape[0] >= 64 and x.dtype in (float32, float64)
 
 
+# Against a number the loops of maximum and minimum are three times slower than that of clip.
+
+
+@_extend
+def _maximum(x1, x2, /):
+    if type(x2) in (int, float) and _is_large(x1):
+        return x1.clip(x2, math.inf)
+    return np.maximum(x1, x2)
+
+
+@_extend
+def _minimum(x1, x2, /):
+    if type(x2) in (int, float) and _is_large(x1):
+        return x1.clip(-math.inf, x2)
+    return np.minimum(x1, x2)
+
+
+def _is_large(x):
+    return type(x) is np.ndarray and x.size > 1024 and x.dtype in (float32, float64)
+
+
 @_extend
 def _max(x, /, *, axis=None, keepdims=False):
     return _extremum(np.maximum, x, axis, keepdims)
@@ -316,7 +337,7 @@ def _places(shape, indices, axis):
         offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
     # `take` counts negative indices from the end, and refuses those beyond.
     places = (np.arange(shape[axis]) * steps[axis]).take(indices)
-    if offset.ndim == ndim and all(map(int.__ge__, places.shape, offset.shape)):
+    if offset.size and all(map(int.__ge__, places.shape, offset.shape)):
         places += offset
         return places
     return places + offset
