@@ -121,8 +121,7 @@ class Backend:
 
     def last_written(self, x, key):
         shape = x[key].shape
-        numbers = range(math.prod(shape))
-        numbers = self.asarray(numbers, dtype=self.xp.int64, device=self.device(x))
+        numbers = self.create("arange", math.prod(shape), dtype=self.xp.int64, like=x)
         numbers = self.xp.reshape(numbers, shape)
         places = self.zeros(x.shape, self.xp.int64, x)
         places[key] = numbers
