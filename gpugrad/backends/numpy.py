@@ -81,7 +81,7 @@ def _minimum(x1, x2, /):
 
 
 def _is_large(x):
-    return type(x) is np.ndarray and x.size > 1024 and x.dtype in (float32, float64)
+    return type(x) is np.ndarray and x.size > 4096 and x.dtype in (float32, float64)
 
 
 @_extend
@@ -258,6 +258,14 @@ def _permute_dims(x, /, axes):
 @_extend
 def _matrix_transpose(x, /):
     return x.swapaxes(-1, -2)
+
+
+@_extend
+def _expand_dims(x, /, *, axis=0):
+    place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
+    if type(place) is not int or not 0 <= place <= x.ndim:
+        return np.expand_dims(x, axis)
+    return x.reshape(*x.shape[:place], 1, *x.shape[place:])
 
 
 @_extend

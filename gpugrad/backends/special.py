@@ -19,6 +19,8 @@ class Functions:
 
 def of_scipy(name):
     """SciPy's function; RuntimeError that says so if SciPy is not installed."""
+    if name == "exp2":  # NumPy's vectorises, and takes a fiftieth of the time
+        return np.exp2
     try:
         from scipy import special
     except ModuleNotFoundError as error:
