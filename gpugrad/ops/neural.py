@@ -17,6 +17,10 @@ relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
 @elementwise
 def sigmoid(xp, x):
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+    return logistic(xp, x)
+
+
+def logistic(xp, x):
     # No exponent is positive, so nothing overflows; a small result keeps all its digits.
     return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
 
@@ -33,8 +37,13 @@ def softmax(xp, x, /, axis=-1):
 
 
 def _softmax_vjp(xp, g, out, axis):
-    weighted = g * out
-    return weighted - out * xp.sum(weighted, axis=axis, keepdims=True)
+    ndim = len(out.shape)
+    if ndim and isinstance(axis, int):
+        axis = axis % ndim - ndim  # the standard's vecdot counts from the end
+        total = xp.expand_dims(xp.vecdot(g, out, axis=axis), axis=axis)
+    else:
+        total = xp.sum(g * out, axis=axis, keepdims=True)
+    return (g - total) * out
 
 
 softmax.vjp(x=_softmax_vjp)
