@@ -255,8 +255,18 @@ CASES = [
         lambda torch, x1, x2: x1 / x2,
         complex=True,
     ),
-    Case("floor_divide", _division_samples(), np.floor_divide),
-    Case("remainder", _division_samples(), np.remainder),
+    Case(
+        "floor_divide",
+        _division_samples(),
+        np.floor_divide,
+        lambda torch, x1, x2: torch.div(x1, x2, rounding_mode="floor"),
+    ),
+    Case(
+        "remainder",
+        _division_samples(),
+        np.remainder,
+        lambda torch, *operands: torch.remainder(*torch_both(torch, *operands)),
+    ),
     Case("pow", _pow_samples(), np.power, lambda torch, x1, x2: x1**x2, complex=True),
     Case(
         "square",
@@ -382,7 +392,12 @@ CASES = [
     Case("real", unary(), np.real, lambda torch, x: torch.real(x), complex=True),
     Case(
         "imag",
-        [S(A(2, 3, dtype="complex128")), S(A(dtype="complex64")), S(A(0, dtype="complex128"))],
+        [
+            S(A(2, 3, dtype="complex128")),
+            S(A(2, 3, dtype="complex128", layout="reversed")),
+            S(A(dtype="complex64")),
+            S(A(0, dtype="complex128")),
+        ],
         np.imag,
         lambda torch, x: torch.imag(x),
     ),

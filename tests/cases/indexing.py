@@ -170,6 +170,7 @@ CASES = [
         [
             *indexing(lambda key: S(A(3, 4), key=key)),
             S(A(3, 4, layout="transposed"), key=(slice(1, None), 2)),
+            S(A(3, 4, layout="reversed"), key=(np.array([2, 0, 2]), 1)),
             S(A(), key=()),
             S(A(), key=None),
             S(A(), key=...),
@@ -240,6 +241,7 @@ CASES = [
             S(A(2, 5), A(2, 5, draw=integers(0, 3)), shape=(1, 3), axis=1),
             S(A(2, 0), A(2, 0, draw=integers(0, 3)), shape=(2, 3), axis=1),
             S(A(3, 4, layout="transposed"), A(3, 4, draw=integers(0, 2)), shape=(3, 2), axis=1),
+            S(A(5, layout="reversed"), values([2, 2, 0, 0, 2]), shape=(3,), axis=0),
         ],
         _add_along_axis,
         _torch_add_along_axis,
@@ -254,6 +256,7 @@ CASES = [
             *indexing(lambda key: S(A(*_taken(key)), shape=(3, 4), key=key)),
             S(A(), shape=(3,), key=slice(None)),
             S(A(3), shape=(5,), key=np.array([1, 1, -1])),
+            S(A(3, layout="reversed"), shape=(5,), key=np.array([1, 1, -1])),
         ],
         _scatter_add,
         _torch_scatter_add,

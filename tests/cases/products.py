@@ -160,6 +160,7 @@ CASES = [
             S(A(2, 3, 4)),
             S(A(0, 3)),
             S(A(2, 3, layout="transposed")),
+            S(A(2, 3, layout="reversed")),
         ],
         lambda x: np.swapaxes(x, -1, -2),
         lambda torch, x: x.mT,

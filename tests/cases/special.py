@@ -1,11 +1,13 @@
 """Special functions: SciPy is their reference, PyTorch where it has them too."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import numpy as np
 from scipy import special
 
 from .base import (
+    LAYOUTS,
     A,
     Case,
     S,
@@ -56,7 +58,7 @@ def _samples(*draws):
         S(*(A(*shapes[i], draw=draw) for i, draw in enumerate(draws))),
         S(*(A(draw=draw) for draw in draws)),
         S(*(A(0, 3, draw=draw) for draw in draws)),
-        S(*(A(2, 3, draw=draw, layout="transposed") for draw in draws)),
+        S(*(A(2, 3, draw=d, layout=s) for d, s in zip(draws, cycle(LAYOUTS[::-1]), strict=False))),
     ]
     for i in range(len(draws) if len(draws) > 1 else 0):  # a Python number in each place
         inputs = [A(3, draw=draw) for draw in draws]
@@ -116,7 +118,12 @@ CASES = [
     # The error function and the normal distribution
     _case("erf", normal, more=[_at([0, -inf, inf], gradients=([2 / pi**0.5, 0, 0],))], torch=True),
     _case("erfc", normal, more=[_at([-inf, inf], gradients=([0, 0],))], torch=True),
-    _case("erfcx", normal, more=[S(A(3, draw=between(9.5, 10.5))), S(A(3, draw=between(50, 90)))]),
+    _case(
+        "erfcx",
+        normal,
+        more=[S(A(3, draw=between(9.5, 10.5))), S(A(3, draw=between(50, 90)))],
+        torch=True,
+    ),
     _case(
         "erfinv",
         between(-0.9, 0.9),
@@ -149,7 +156,10 @@ CASES = [
         torch=True,
     ),
     _case("logit", unit, more=[_at([0, 0.5, 1], gradients=([inf, 4, inf],))], torch=True),
-    _case("log_expit", normal, more=[_at([-inf, 0, inf, 1e4], gradients=([1, 0.5, 0, 0],))]),
+    replace(
+        _case("log_expit", normal, more=[_at([-inf, 0, inf, 1e4], gradients=([1, 0.5, 0, 0],))]),
+        torch=lambda torch, x: torch.nn.functional.logsigmoid(x),
+    ),
     _case("entr", unit, more=[_at([0, 1], gradients=([inf, -1],))], torch=True),
     _case(
         "xlogy",
@@ -378,7 +388,10 @@ CASES = [
     *(
         Case(
             f"special.{name}",
-            [S(A(2, 3)), S(A()), *(S(A(2, 3, 2), axis=axis) for axis in (0, -1, (0, 2)))],
+            [
+                *(S(A(2, 3)), S(A()), S(A(0, 3), axis=1), S(A(2, 3, layout="reversed"))),
+                *(S(A(2, 3, 2), axis=axis) for axis in (0, -1, (0, 2))),
+            ],
             getattr(special, name),
             _torch_softmax(name),
         )
