@@ -413,3 +413,11 @@ def test_float16_reductions_stay_within_range_where_squares_and_counts_do_not():
     for function, slope in (gg.mean, 1 / 80_000), (lambda x: gg.var(x / 300), 2 / 24e6):
         (g,) = gg.autograd.grad(function(x) * 1000, x)
         assert_allclose(g[0].item() / 1000, slope, rtol=0.02)
+
+
+def test_an_axis_along_which_elements_are_taken_may_be_a_0d_tensor():
+    x = gg.asarray([[3.0, 1.0], [2.0, 4.0], [0.0, 5.0]], requires_grad=True)
+    g = gg.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    (by_tensor,) = gg.autograd.grad(gg.sort(x, axis=gg.asarray(0)), x, g)
+    (by_number,) = gg.autograd.grad(gg.sort(x, axis=0), x, g)
+    assert_array_equal(by_tensor.numpy(), by_number.numpy())

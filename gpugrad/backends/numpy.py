@@ -7,6 +7,7 @@ of it in which a few Python-level functions are replaced by the direct calls bel
 import ctypes
 import math
 import sys
+from operator import index
 from types import ModuleType
 from typing import Any
 
@@ -340,7 +341,7 @@ def _places(shape, indices, axis):
         return indices
     steps = [math.prod(shape[i + 1 :]) for i in range(ndim)]
     offset = 0
-    for i in set(range(ndim)) - {axis % ndim}:
+    for i in set(range(ndim)) - {index(axis) % ndim}:  # a Tensor equals no int in a set
         others = [-1 if j == i else 1 for j in range(ndim)]
         offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
     # `take` counts negative indices from the end, and refuses those beyond.
