@@ -14,6 +14,8 @@ class Backend:
         ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
         ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
         looking costs no wait;
+        ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...), or an error
+        or 0 where ``one_hot`` gives an error or no True;
         ``special``: functions under SciPy's names;
         ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
         broadcast to it, is 0.
@@ -113,6 +115,10 @@ class Backend:
         if min is not None:
             x = self.xp.maximum(x, min)
         return x if max is None else self.xp.minimum(x, max)
+
+    def pick(self, x, labels, /):
+        xp = self.xp
+        return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)

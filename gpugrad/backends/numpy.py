@@ -464,11 +464,16 @@ def _may_repeat(key):
 
 @_extend
 def _one_hot(labels, /, n):
+    _check_labels(labels, n)
+    dtype = np.min_scalar_type(n)  # the narrower, the more are compared at a time
+    return labels.astype(dtype)[..., None] == np.arange(n, dtype=dtype)
+
+
+def _check_labels(labels, n):
     if labels.size and not (0 <= labels.min() and labels.max() < n):
         raise IndexError(
             f"labels must be from 0 to {n - 1}, but go from {labels.min()} to {labels.max()}"
         )
-    return labels[..., None] == np.arange(n)
 
 
 @_extend
@@ -524,6 +529,11 @@ class NumPy(Backend):
         if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
             return super().clip(x, min, max)
         return x.clip(min, max)
+
+    def pick(self, x, labels, /):
+        _check_labels(labels, x.shape[-1])
+        rows = x.reshape(labels.size, x.shape[-1])
+        return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
 
     def to_numpy(self, array):
         return array

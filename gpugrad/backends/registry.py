@@ -24,10 +24,12 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 def register(backend):
     """Admit a `Backend`."""
     backend.xp.to_device = transfer
+    backend.xp.isdtype = cache(backend.xp.isdtype)  # NumPy's takes longer than a small op
     backend.xp.special = Functions(backend.special)
     backend.xp.einsum = partial(einsum, backend.xp)
     complete(backend)
     backend.xp.add_along_axis = backend.add_along_axis
+    backend.xp.pick = backend.pick
     backend.xp.clip = backend.clip
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp
@@ -134,14 +136,11 @@ def match_dtypes(kind, operands):
     xp = namespace_of[kind]
     dtype = floating[0] if len(set(floating)) == 1 else xp.result_type(*floating)
     return [
-        xp.astype(a, dtype) if may_cast and type(a) is kind and _is_integral(xp, a.dtype) else a
+        xp.astype(a, dtype)
+        if may_cast and type(a) is kind and xp.isdtype(a.dtype, "integral")
+        else a
         for a, may_cast in operands
     ]
-
-
-@cache  # since numpy.isdtype takes longer than a small op
-def _is_integral(xp, dtype):
-    return xp.isdtype(dtype, "integral")
 
 
 def parse_device(device):

@@ -21,6 +21,8 @@ def sigmoid(xp, x):
 
 
 def logistic(xp, x):
+    if xp.isdtype(x.dtype, "complex floating"):  # which `minimum` orders, and not by size
+        return 1 / (1 + xp.exp(-x))
     # No exponent is positive, so nothing overflows; a small result keeps all its digits.
     return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
 
@@ -40,7 +42,7 @@ def _softmax_vjp(xp, g, out, axis):
     ndim = len(out.shape)
     if ndim and isinstance(axis, int):
         axis = axis % ndim - ndim  # the standard's vecdot counts from the end
-        total = xp.expand_dims(xp.vecdot(g, out, axis=axis), axis=axis)
+        total = xp.expand_dims(xp.vecdot(xp.conj(g), out, axis=axis), axis=axis)
     else:
         total = xp.sum(g * out, axis=axis, keepdims=True)
     return (g - total) * out
@@ -116,10 +118,9 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
         )
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
-    labelled = xp.one_hot(target, logits.shape[-1])
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
-    picked = xp.sum(xp.where(labelled, shifted, 0.0), axis=-1)
-    return _reduce(xp, xp.log(xp.sum(xp.exp(shifted), axis=-1)) - picked, reduction)
+    losses = xp.log(xp.sum(xp.exp(shifted), axis=-1)) - xp.pick(shifted, target)
+    return _reduce(xp, losses, reduction)
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction):
@@ -129,7 +130,7 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
         g = g / max(logits.shape[0], 1)
     elif reduction == "none":
         g = xp.expand_dims(g, axis=-1)
-    return g * xp.where(xp.one_hot(target, logits.shape[-1]), p - 1, p)
+    return g * (p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype))
 
 
 cross_entropy.vjp(logits=_cross_entropy_vjp)
