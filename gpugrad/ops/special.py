@@ -176,6 +176,8 @@ logit.vjp(x=lambda xp, g, x: g / (x * (1 - x)))
 @elementwise
 def log_expit(xp, x):
     """Logarithm of `expit`, without overflow."""
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise TypeError("x must be real; its logarithm would be on one of many branches")
     # SciPy's takes 3 to 30 times as long.
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 

@@ -29,6 +29,11 @@ def _softmax(x, *, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 
 
+def _of_complex():
+    """Complex numbers, for ops that put them in an order, as NumPy alone does."""
+    return beyond("array_api_strict torch", S(A(2, 3, dtype="complex128"), axis=0))
+
+
 def _reduced(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
@@ -58,18 +63,24 @@ CASES = [
             S(values([-100.0, -30.0, -10.0, 10.0, 100.0])),
             kink([-inf, inf], gradients=([0.0, 0.0],)),
         ],
-        lambda x: np.exp(-np.logaddexp(0, -x)),
+        lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else np.exp(-np.logaddexp(0, -x)),
         lambda torch, x: torch.sigmoid(x),
+        complex=True,
     ),
     Case(
         "softmax",
-        [*along(), *of_integers(), kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],))],
+        [
+            *along(),
+            *of_integers(),
+            *_of_complex(),
+            kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
+        ],
         _softmax,
         lambda torch, x, *, axis=-1: torch.softmax(x, axis),
     ),
     Case(
         "log_softmax",
-        [*along(), *of_integers()],
+        [*along(), *of_integers(), *_of_complex()],
         lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
         lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
     ),
@@ -96,6 +107,7 @@ CASES = [
         ],
         _linear,
         lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
+        complex=True,
     ),
     Case(
         "cross_entropy",
