@@ -142,10 +142,10 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = 1, 0
-    shape = [0] * len(axes)
+    lengths = [0] * len(axes)
     for axis, x in zip(axes, arrays, strict=True):
-        shape[axis] = math.prod(x.shape)
-    shape = tuple(shape)
+        lengths[axis] = math.prod(x.shape)
+    shape = tuple(lengths)
     return tuple([_along_axis(x, shape, axis) for axis, x in zip(axes, arrays, strict=True)])
 
 
