@@ -16,7 +16,9 @@ class Backend:
         looking costs no wait;
         ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...), or an error
         or 0 where ``one_hot`` gives an error or no True;
-        ``special``: functions under SciPy's names;
+        ``to_device(x, device)``: also to a device of another library;
+        ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
+        ``linalg.cofactor(x)``: matrices of cofactors;
         ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
         broadcast to it, is 0.
     array_types: exact types of its arrays.

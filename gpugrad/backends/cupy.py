@@ -113,6 +113,27 @@ class CuPy(Backend):
     def generator(self, seed, device):
         return Random(seed, self._scope(device))
 
+    def setitem(self, x, value, key):
+        with x.device:
+            if not _may_repeat(key):
+                out = x.copy()
+                out[key] = value
+                return out
+            # Which of the values at a repeated index `out[key] = value` leaves is undefined.
+            positions = _positions(x, key)
+            shape = x[key].shape
+            values = cupy.asarray(value, dtype=x.dtype)
+            values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
+            values = cupy.broadcast_to(values, shape).ravel()
+            if not values.size:
+                return x.copy()
+            return cupy.where(positions < 0, x, values[positions])
+
+    def last_written(self, x, key):
+        with x.device:
+            count = cupy.arange(x[key].size).reshape(x[key].shape)
+            return _positions(x, key)[key] == count
+
 
 class Random:
     """Seeded random arrays made on the GPU."""
@@ -166,29 +187,6 @@ def _one_hot(labels, /, n):
         return labels[..., None] == cupy.arange(n)
 
 
-def _setitem(x, value, key):
-    with x.device:
-        if not _may_repeat(key):
-            out = x.copy()
-            out[key] = value
-            return out
-        # Which of the values at a repeated index `out[key] = value` leaves is undefined.
-        positions = _positions(x, key)
-        shape = x[key].shape
-        values = cupy.asarray(value, dtype=x.dtype)
-        values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
-        values = cupy.broadcast_to(values, shape).ravel()
-        if not values.size:
-            return x.copy()
-        return cupy.where(positions < 0, x, values[positions])
-
-
-def _last_written(x, /, key):
-    with x.device:
-        count = cupy.arange(x[key].size).reshape(x[key].shape)
-        return _positions(x, key)[key] == count
-
-
 def _positions(x, key):
     """For each element of ``x`` the last position in ``x[key]`` that is it, or -1."""
     count = cupy.arange(1, x[key].size + 1, dtype=cupy.uint64).reshape(x[key].shape)
@@ -215,5 +213,5 @@ def _unstack(x, /, *, axis=0):
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _setitem, _last_written, _unpoison, _conj, _unstack):
+for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack):
     setattr(xp, _function.__name__[1:], _function)

@@ -627,8 +627,6 @@ class Random:
 
 
 backend = NumPy()
-xp.setitem = backend.setitem
-xp.last_written = backend.last_written
 register(backend)
 
 

@@ -28,9 +28,8 @@ def register(backend):
     backend.xp.special = Functions(backend.special)
     backend.xp.einsum = partial(einsum, backend.xp)
     complete(backend)
-    backend.xp.add_along_axis = backend.add_along_axis
-    backend.xp.pick = backend.pick
-    backend.xp.clip = backend.clip
+    for name in ("add_along_axis", "clip", "last_written", "pick", "setitem"):
+        setattr(backend.xp, name, getattr(backend, name))
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp
         backend_of[kind] = backend
