@@ -80,8 +80,12 @@ def _steps(subscripts, shapes):
     terms, out, sizes = parse(subscripts, shapes)
     steps = []
     terms = list(terms)
+    whole = [
+        {c for c, n in zip(term, shape, strict=True) if n == sizes[c]}
+        for term, shape in zip(terms, shapes, strict=True)
+    ]
     for i, shape in enumerate(shapes):
-        elsewhere = set(out).union(*terms[:i], *terms[i + 1 :])
+        elsewhere = set(out).union(*whole[:i], *whole[i + 1 :])
         terms[i] = _simplify(steps, i, terms[i], shape, elsewhere, sizes)
     for chosen in _path(terms, out, sizes):
         while len(chosen) > 1:
