@@ -38,15 +38,16 @@ def _in_single(xp, half, function):
         return xp.astype(result, half) if xp.isdtype(result.dtype, "real floating") else result
 
     @wraps(function)
-    def call(*operands, **options):
-        dtypes = {x.dtype for x in operands if hasattr(x, "dtype")}
-        if half not in dtypes:
-            return function(*operands, **options)
-        operands = [
-            xp.astype(x, xp.float32) if getattr(x, "dtype", None) == half else x for x in operands
+    def call(x, *others, **options):
+        dtypes = [a.dtype for a in others if hasattr(a, "dtype")] if others else []
+        if x.dtype != half and half not in dtypes:
+            return function(x, *others, **options)
+        single = [
+            xp.astype(a, xp.float32) if hasattr(a, "dtype") and a.dtype == half else a
+            for a in (x, *others)
         ]
-        result = function(*operands, **options)
-        return narrow(result) if len(dtypes) == 1 else result
+        result = function(*single, **options)
+        return narrow(result) if {x.dtype, *dtypes} == {half} else result
 
     return call
 
