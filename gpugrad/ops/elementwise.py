@@ -11,8 +11,8 @@ import math
 from ..autograd.operation import elementwise, op
 
 
-def _zero(xp, g):
-    """The rule of a function that is constant between its jumps."""
+def no_slope(xp, g):
+    """The rule of an input that the result is constant in, but for jumps."""
     return xp.zeros_like(g)
 
 
@@ -73,7 +73,7 @@ def floor_divide(xp, x1, x2):
     return xp.floor_divide(x1, x2)
 
 
-floor_divide.vjp(x1=_zero, x2=_zero)
+floor_divide.vjp(x1=no_slope, x2=no_slope)
 
 
 @elementwise
@@ -226,7 +226,7 @@ def copysign(xp, x1, x2):
 
 copysign.vjp(
     x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
-    x2=_zero,
+    x2=no_slope,
 )
 
 
@@ -239,7 +239,7 @@ def nextafter(xp, x1, x2):
     return xp.nextafter(x1, x2)
 
 
-nextafter.vjp(x1=lambda xp, g: g, x2=_zero)
+nextafter.vjp(x1=lambda xp, g: g, x2=no_slope)
 
 
 # Rounding: integers stay as they are; the gradient is 0 everywhere
@@ -251,7 +251,7 @@ def ceil(xp, x):
     return xp.ceil(x)
 
 
-ceil.vjp(x=_zero)
+ceil.vjp(x=no_slope)
 
 
 @elementwise
@@ -260,7 +260,7 @@ def floor(xp, x):
     return xp.floor(x)
 
 
-floor.vjp(x=_zero)
+floor.vjp(x=no_slope)
 
 
 @elementwise
@@ -269,7 +269,7 @@ def trunc(xp, x):
     return xp.trunc(x)
 
 
-trunc.vjp(x=_zero)
+trunc.vjp(x=no_slope)
 
 
 @elementwise
@@ -281,7 +281,7 @@ def round(xp, x):
     return xp.round(x)
 
 
-round.vjp(x=_zero)
+round.vjp(x=no_slope)
 
 
 # Complex numbers
@@ -307,7 +307,7 @@ real.vjp(x=lambda xp, g: g)  # the sweep casts it
 
 @elementwise
 def imag(xp, x):
-    """Elementwise imaginary part. Raises TypeError for real arrays."""
+    """Elementwise imaginary part; zeros of a real array, if its library has those."""
     return xp.imag(x)
 
 
