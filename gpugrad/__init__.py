@@ -106,8 +106,12 @@ else:
             return _import_module(f".{name}", __name__)
         raise _missing("gpugrad", name, _OF_THE_PACKAGE)
 
+    # The modules that these names come from are nothing to import from.
+    _WITHIN = {"arguments", "backends", "creation", "dtypes", "habits", "info", "io", "ops"}
+    __all__ = sorted({name for name in globals() if name[0] != "_"} - _WITHIN | {*_LAZY})
+
     def __dir__():
-        return sorted({*(name for name in globals() if not name.startswith("_")), *_LAZY})
+        return __all__
 
 
 _install(Tensor, _sys.modules[__name__])

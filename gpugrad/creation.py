@@ -35,13 +35,17 @@ def tensor(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor with a copy of ``data``: numbers, nested sequences, an array or a tensor.
+    """A new leaf with a copy of ``data``: numbers, nested sequences, an array or a tensor.
+
+    A tensor's graph stays behind, as in PyTorch; ``asarray(x, copy=True)`` copies it with its
+    graph.
 
     dtype: by default the array's own; for Python numbers and sequences float32, int64,
         bool or complex64.
     device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; by default where ``data`` is.
 
-    Raises ValueError for ragged sequences, TypeError for values that are not numbers.
+    Raises ValueError for ragged sequences, TypeError for values that are not numbers, and
+    RuntimeError for sequences of tensors that require grad, of which `asarray` makes one.
 
     >>> tensor([1, 2.5])
     tensor([1. , 2.5])

@@ -193,9 +193,9 @@ class Tensor:
 
     def _check_leaving(self, how):
         if self.node is not None:
+            remedy = _REMEDY if how == "numpy.asarray" else "call detach() first"
             raise RuntimeError(
-                f"{how}: this tensor requires grad, and the array would not know; "
-                f"call detach() first"
+                f"{how}: this tensor requires grad, and the array would not know; {remedy}"
             )
         if self.device.startswith("cuda") and how != "__dlpack__":
             raise TypeError(f"{how}: this tensor is on {self.device}; call cpu() first")
@@ -403,11 +403,24 @@ class Tensor:
         var: Callable[..., "Tensor"]
 
 
+# Most who meet it have called another library.
+_REMEDY = (
+    "call detach() first. To keep the gradient: SciPy takes tensors if SCIPY_ARRAY_API=1 is set "
+    "before it is first imported, scikit-learn with set_config(array_api_dispatch=True), and "
+    "gpugrad.asarray([x, y]) makes one tensor of several"
+)
+
+
 def _rebuild(kind, array, requires_grad):
     tensor = kind.__new__(kind)
     tensor.array = array
     tensor.node = Leaf(tensor) if requires_grad else None
     return tensor
+
+
+def is_recorded(x):
+    """Whether ops of ``x`` are recorded now."""
+    return isinstance(x, Tensor) and x.node is not None and is_grad_enabled()
 
 
 def check_writable(tensor, how):

@@ -89,6 +89,23 @@ class TestBackward:
         with pytest.raises(ValueError, match=r"shape \(2,\) needs a gradient of that shape"):
             (leaf(1.0, 2.0) * 2).backward()
 
+    def test_a_complex_tensor_needs_a_gradient(self):
+        z = gg.tensor([1 + 2j], requires_grad=True)
+        for y in (z * z, z.sum()):
+            with pytest.raises(ValueError, match=r"backward: a complex tensor .* real\(z\)"):
+                y.backward()
+        (z * z).backward(gg.tensor([1 + 0j]))
+        assert z.grad.tolist() == [2 - 4j]
+
+    @pytest.mark.filterwarnings("error")
+    def test_infinite_slopes_bring_no_warnings(self):
+        x = leaf(0.0, 4.0)
+        gg.sqrt(x).sum().backward()
+        assert x.grad.tolist() == [np.inf, 0.25]
+        y = gg.sqrt(x)
+        gg.where(x > 0, y * y, 0.0).sum().backward()
+        assert x.grad.tolist() == [np.inf, 1.25]
+
     def test_a_single_element_needs_none(self):  # as in PyTorch
         x = leaf([[1.0]])
         (x * 2).backward()

@@ -83,7 +83,7 @@ def derivatives(library, discard, f, data, order, dtype="float64"):
     """Derivatives from the first to the ``order``-th of a sum over what is kept of ``f(data)``."""
     x = library.tensor(np.asarray(data, dtype), requires_grad=True)
     bad = library.tensor(np.arange(len(data)) % 2 == 0)
-    total = gg.sum(gg.sin(discard(f(x), bad)))
+    total = gg.sum(gg.real(gg.sin(discard(f(x), bad))))
     found = []
     for k in range(order):
         (g,) = grad(total, x, create_graph=k + 1 < order)

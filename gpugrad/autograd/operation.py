@@ -200,4 +200,6 @@ class Op:
                 break
         else:
             kind = RuntimeError
+        if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
+            kind = type(error)
         return kind(f"{self.name}: {error}; given {given}")

@@ -14,6 +14,7 @@ from operator import iadd
 from typing import Any
 
 from ..backends import backend_of, describe
+from ..backends.numpy import quiet
 from . import call
 from .graph import Leaf, Node, writes
 from .mode import enable_grad, no_grad
@@ -124,6 +125,11 @@ def _roots(name, outputs, gradients, create_graph):
                 f"from requires grad, or it was computed under no_grad"
             )
         if gradient is None:
+            if backend_of[type(y.array)].is_complex(y.dtype):
+                raise ValueError(
+                    f"{name}: a complex tensor ({describe(y)}) needs a gradient; or make it a "
+                    f"real number to ascend, such as real(z) or abs(z) ** 2"
+                )
             shape = y.array.shape
             if shape != () and math.prod(shape) != 1:
                 raise ValueError(
@@ -195,7 +201,8 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
         if needed is None or node in needed:
             wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
-    with enable_grad() if create_graph else nullcontext():
+    # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
+    with quiet(), enable_grad() if create_graph else nullcontext():
         while True:
             if following is None:
                 if not heap:

@@ -7,6 +7,7 @@ of it in which a few Python-level functions are replaced by the direct calls bel
 import ctypes
 import math
 import sys
+from functools import partial
 from operator import index
 from types import ModuleType
 from typing import Any
@@ -628,6 +629,9 @@ class Random:
 
 backend = NumPy()
 register(backend)
+
+
+quiet = partial(np.errstate, all="ignore")
 
 
 def keep_freed_memory():
