@@ -8,6 +8,8 @@ from .arguments import whole as _whole
 from .autograd.operation import exports as _exports
 from .backends.numpy import float32 as _float32
 from .creation import arange as _arange
+from .habits import OF_FFT as _OF_FFT
+from .habits import answer as _answer
 from .ops import fft as _ops
 from .tensor import Tensor as _Tensor
 
@@ -15,6 +17,7 @@ if _TYPE_CHECKING:
     from .ops.fft import *
 else:
     globals().update(_exports("fft"))
+    __getattr__ = _answer(__name__, _OF_FFT)
 
 
 def fftfreq(

@@ -1,36 +1,58 @@
 """Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
 
+from importlib import import_module
+from sys import modules
+
 OF_TENSORS = {
+    "H": "x.mT.conj()",
     "add_": "x += y",
+    "amax": "x.max(axis=axis)",
+    "amin": "x.min(axis=axis)",
+    "angle": "gpugrad.atan2(x.imag, x.real)",
+    "bmm": "x @ y",
+    "bool": "x.astype(gpugrad.bool)",
+    "byte": "x.astype(gpugrad.uint8)",
     "clamp": "x.clip(min, max)",
-    "clone": "gpugrad.tensor(x) for a copy, or +x, which keeps the graph",
+    "clamp_": "x[...] = x.clip(min, max)",
+    "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
     "contiguous": "nothing: layout never matters",
     "copy": "gpugrad.asarray(x, copy=True)",
+    "copy_": "x[...] = y",
     "cumprod": "gpugrad.cumulative_prod(x, axis=axis)",
     "cumsum": "gpugrad.cumulative_sum(x, axis=axis)",
     "data": "x.detach(), or x.array for the raw array",
+    "diag": "gpugrad.linalg.diagonal(x)",
     "diagonal": "gpugrad.linalg.diagonal(x)",
     "dim": "x.ndim",
+    "div_": "x /= y",
     "dot": "x @ y",
     "double": "x.to(gpugrad.float64)",
     "expand": "gpugrad.broadcast_to(x, shape)",
+    "expand_as": "gpugrad.broadcast_to(x, y.shape)",
     "fill": "x[...] = value",
+    "fill_": "x[...] = value",
     "flatten": "x.reshape(-1), or nn.functional.flatten(x)",
     "float": "x.to(gpugrad.float32)",
     "gather": "gpugrad.take_along_axis(x, indices, axis=axis)",
     "half": "x.to(gpugrad.float16)",
     "index_select": "gpugrad.take(x, indices, axis=axis)",
-    "int": "x.to(gpugrad.int32)",
+    "int": "x.astype(gpugrad.int32)",
+    "is_cuda": "x.device",
+    "itemsize": "x.dtype.itemsize",
     "long": "x.to(gpugrad.int64)",
+    "mH": "x.mT.conj()",
     "masked_fill": "gpugrad.where(mask, value, x)",
     "mm": "x @ y",
     "mul_": "x *= y",
+    "nelement": "x.size",
     "nonzero": "gpugrad.nonzero(x)",
     "norm": "gpugrad.linalg.vector_norm(x)",
     "numel": "x.size",
     "permute": "x.permute_dims(axes)",
+    "pow_": "x **= y",
     "ravel": "x.reshape(-1)",
     "repeat": "gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)",
+    "reshape_as": "x.reshape(y.shape)",
     "sort": "gpugrad.sort(x, axis=axis)",
     "sub_": "x -= y",
     "swapaxes": "gpugrad.moveaxis(x, (a, b), (b, a))",
@@ -39,62 +61,181 @@ OF_TENSORS = {
     "trace": "gpugrad.linalg.trace(x)",
     "transpose": "x.mT for the last two axes, or x.permute_dims(axes)",
     "type": "x.to(dtype)",
+    "type_as": "x.to(y)",
     "unbind": "gpugrad.unstack(x, axis=axis)",
     "unsqueeze": "gpugrad.expand_dims(x, axis)",
     "view": "x.reshape(shape)",
+    "view_as": "x.reshape(y.shape)",
     "zero_": "x[...] = 0",
 }
 
 OF_THE_PACKAGE = {
     "Generator": "gpugrad.random.Generator",
+    "absolute": "gpugrad.abs",
+    "amax": "gpugrad.max",
+    "amin": "gpugrad.min",
+    "angle": "gpugrad.atan2(x.imag, x.real)",
+    "arccos": "gpugrad.acos",
+    "arccosh": "gpugrad.acosh",
+    "arcsin": "gpugrad.asin",
+    "arcsinh": "gpugrad.asinh",
+    "arctan": "gpugrad.atan",
+    "arctan2": "gpugrad.atan2",
+    "arctanh": "gpugrad.atanh",
     "array": "gpugrad.tensor",
     "as_tensor": "gpugrad.asarray",
     "bmm": "gpugrad.matmul",
     "cat": "gpugrad.concat",
     "clamp": "gpugrad.clip",
+    "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
     "concatenate": "gpugrad.concat",
+    "conjugate": "gpugrad.conj",
+    "copy": "gpugrad.asarray(x, copy=True)",
+    "cumprod": "gpugrad.cumulative_prod",
+    "cumsum": "gpugrad.cumulative_sum",
+    "deg2rad": "x * (gpugrad.pi / 180)",
     "device": 'a string: "cpu", "cuda" or "cuda:1"',
+    "diag": "gpugrad.linalg.diagonal(A), or x * gpugrad.eye(n) to make one",
     "div": "gpugrad.divide",
+    "dot": "x @ y, or gpugrad.vecdot",
     "double": "gpugrad.float64",
+    "dropout": "gpugrad.nn.functional.dropout",
     "eq": "x == y",
+    "flatten": "x.reshape(-1), or gpugrad.nn.functional.flatten",
     "float": "gpugrad.float32",
+    "float_power": "gpugrad.pow",
+    "fmod": "gpugrad.remainder, whose sign is the divisor's",
     "from_numpy": "gpugrad.asarray",
     "gather": "gpugrad.take_along_axis",
+    "ge": "x >= y",
+    "ger": "gpugrad.linalg.outer",
+    "grad": "gpugrad.autograd.grad",
+    "gradcheck": "gpugrad.testing.gradcheck",
+    "gt": "x > y",
     "half": "gpugrad.float16",
     "hstack": "gpugrad.concat",
     "index_select": "gpugrad.take",
+    "inner": "gpugrad.vecdot",
+    "int": "gpugrad.int64",
+    "inverse": "gpugrad.linalg.inv",
+    "invert": "gpugrad.bitwise_invert",
+    "le": "x <= y",
+    "left_shift": "gpugrad.bitwise_left_shift",
     "long": "gpugrad.int64",
+    "lt": "x < y",
     "manual_seed_all": "gpugrad.manual_seed",
     "masked_fill": "gpugrad.where",
+    "median": "gpugrad.sort(x, axis=axis) and its middle elements",
     "mm": "gpugrad.matmul",
+    "mod": "gpugrad.remainder",
+    "mse_loss": "gpugrad.nn.functional.mse_loss",
     "mul": "gpugrad.multiply",
+    "mv": "gpugrad.matmul",
+    "nansum": "gpugrad.sum(gpugrad.where(gpugrad.isnan(x), 0, x))",
+    "ne": "x != y",
+    "neg": "gpugrad.negative",
+    "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
+    "numel": "x.size",
     "permute": "gpugrad.permute_dims",
+    "power": "gpugrad.pow",
+    "rad2deg": "x * (180 / gpugrad.pi)",
     "rand": "gpugrad.random.uniform(shape)",
     "randint": "gpugrad.random.integers(low, high, shape)",
     "randn": "gpugrad.random.normal(shape)",
     "randperm": "gpugrad.random.permutation(n)",
     "ravel": "x.reshape(-1)",
     "repeat_interleave": "gpugrad.repeat",
+    "right_shift": "gpugrad.bitwise_right_shift",
+    "row_stack": "gpugrad.concat",
+    "rsqrt": "1 / gpugrad.sqrt(x)",
+    "seed": "gpugrad.manual_seed",
+    "set_default_dtype": "dtype= where a tensor is made",
+    "softplus": "gpugrad.logaddexp(x, 0)",
     "sub": "gpugrad.subtract",
     "swapaxes": "gpugrad.moveaxis",
     "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
+    "true_divide": "gpugrad.divide",
     "unbind": "gpugrad.unstack",
     "unsqueeze": "gpugrad.expand_dims",
+    "view": "x.reshape(shape)",
     "vstack": "gpugrad.concat",
+}
+
+OF_MODULES = {
+    "cpu": 'model.to("cpu")',
+    "cuda": 'model.to("cuda")',
+    "double": "model.to(gpugrad.float64)",
+    "float": "model.to(gpugrad.float32)",
+    "half": "model.to(gpugrad.float16)",
+}
+
+OF_LINALG = {
+    "dot": "x @ y, or gpugrad.vecdot",
+    "inverse": "gpugrad.linalg.inv",
+    "lstsq": "gpugrad.linalg.pinv(A) @ b",
+    "multi_dot": "x @ y @ z",
+    "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
+}
+
+OF_FFT = {
+    "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
+    "ifft2": "gpugrad.fft.ifftn(x, axes=(-2, -1))",
+    "irfft2": "gpugrad.fft.irfftn(x, axes=(-2, -1))",
+    "rfft2": "gpugrad.fft.rfftn(x, axes=(-2, -1))",
+}
+
+OF_RANDOM = {
+    "default_rng": "gpugrad.random.Generator(seed)",
+    "rand": "gpugrad.random.uniform(shape)",
+    "randint": "gpugrad.random.integers(low, high, shape)",
+    "randn": "gpugrad.random.normal(shape)",
+    "random": "gpugrad.random.uniform(shape)",
+    "randperm": "gpugrad.random.permutation(n)",
+    "seed": "gpugrad.manual_seed",
+    "standard_normal": "gpugrad.random.normal(shape)",
+}
+
+OF_FUNCTIONAL = {
+    "leaky_relu": "gpugrad.maximum(x, slope * x)",
+    "logsigmoid": "gpugrad.special.log_expit",
+    "nll_loss": "cross_entropy of the logits",
+    "one_hot": "gpugrad.one_hot",
+    "softplus": "gpugrad.logaddexp(x, 0)",
 }
 
 
 class Elsewhere:
     """A class attribute that is not there, as far as ``hasattr`` can tell, and says what is."""
 
-    def __init__(self, name):
+    def __init__(self, name, table=OF_TENSORS):
         self.name = name
+        self.table = table
 
     def __get__(self, instance, owner):
-        raise missing(owner.__name__, self.name, OF_TENSORS)
+        raise missing(owner.__name__, self.name, self.table)
 
 
 def missing(owner, name, table):
-    """The AttributeError for a name that ``owner`` has not."""
-    instead = f"; write {table[name]}" if name in table else ""
-    return AttributeError(f"{owner} has no attribute {name!r}{instead}", name=name)
+    """The AttributeError for a name that ``owner``, a class or a module by name, has not."""
+    remedy = table.get(name) or _in_a_namespace(owner, name)
+    if remedy:
+        return AttributeError(f"{owner} has no attribute {name!r}; write {remedy}", name=name)
+    # Of the object Python tells which names are close.
+    return AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=modules.get(owner))
+
+
+def answer(module, table):
+    """The ``__getattr__`` of a module, given by name."""
+
+    def __getattr__(name):
+        raise missing(module, name, table)
+
+    return __getattr__
+
+
+def _in_a_namespace(owner, name):
+    """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
+    if owner != "gpugrad" or name.startswith("_"):
+        return None
+    spaces = (f"gpugrad.{space}" for space in ("linalg", "special", "fft"))
+    return next((f"{s}.{name}" for s in spaces if name in vars(import_module(s))), None)

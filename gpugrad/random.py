@@ -5,11 +5,12 @@ numbers on one are not those on another.
 """
 
 from operator import index
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, int64
+from .habits import OF_RANDOM, answer
 from .tensor import Tensor
 
 _seed: int | None = None
@@ -161,3 +162,7 @@ def integers(
 def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
     """The integers from 0 to ``n - 1`` in random order, int64."""
     return default_generator(device).permutation(n)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__, OF_RANDOM)

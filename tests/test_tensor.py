@@ -11,7 +11,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import gpugrad as gg
-from gpugrad import habits
 from gpugrad.autograd.graph import writes
 from gpugrad.backends import backend_of
 from gpugrad.ops import operators
@@ -745,15 +744,3 @@ def test_an_index_changed_later_changes_no_gradient():
 def test_to_another_tensors_dtype():
     y = gg.ones(2).to(gg.zeros(1, dtype=gg.float64))
     assert y.dtype == gg.float64
-
-
-def test_names_of_other_libraries_are_answered():
-    with pytest.raises(AttributeError, match=r"Tensor has no attribute 'view'; write x\.reshape"):
-        gg.ones(2).view(1, 2)
-    with pytest.raises(AttributeError, match=r"'cat'; write gpugrad\.concat"):
-        gg.cat([gg.ones(2)])
-    for name in habits.OF_TENSORS:
-        assert not hasattr(gg.Tensor, name)
-        assert name not in dir(gg.ones(2))
-    for name in habits.OF_THE_PACKAGE:
-        assert not hasattr(gg, name)

@@ -1,11 +1,12 @@
 """What layers do, as functions of tensors."""
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arguments import is_floating
 from ..autograd.call import wrap
 from ..backends import backend_of, namespace_of
+from ..habits import OF_FUNCTIONAL, answer
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
@@ -111,3 +112,7 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
             f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
         )
     return losses.mean() if reduction == "mean" else losses.sum()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__, OF_FUNCTIONAL)

@@ -8,6 +8,7 @@ from ..autograd.graph import Leaf, writes
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
+from ..habits import OF_MODULES, Elsewhere
 from ..tensor import Tensor
 
 
@@ -250,6 +251,9 @@ class Module:
             overwrite(targets[name], value)
         return IncompatibleKeys(missing, unexpected)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__()} - {*OF_MODULES})
+
     def extra_repr(self) -> str:
         """What the repr shows between a layer's parentheses."""
         return ""
@@ -263,6 +267,10 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return "\n".join([f"{type(self).__name__}({extra}", *lines, ")"])
+
+
+for _name in OF_MODULES:
+    setattr(Module, _name, Elsewhere(_name, OF_MODULES))
 
 
 def overwrite(tensor, values):

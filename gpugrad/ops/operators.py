@@ -8,6 +8,7 @@ from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.numpy import int64
 from ..dtypes import isdtype
+from ..habits import OF_TENSORS, Elsewhere
 from ..tensor import Tensor, check_writable
 from . import manipulation, products, protocols
 from .indexing import getitem, setitem
@@ -227,6 +228,10 @@ def install():
     Tensor.mT = property(products.matrix_transpose)
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
+    for name in ops:
+        if name not in OF_TENSORS and not hasattr(Tensor, name):
+            OF_TENSORS[name] = f"gpugrad.{name}(x)"
+            setattr(Tensor, name, Elsewhere(name))
 
 
 install()

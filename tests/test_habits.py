@@ -1,0 +1,66 @@
+"""Errors for what PyTorch's and NumPy's users write by habit: each says what to write here."""
+
+import importlib
+import re
+
+import pytest
+
+import gpugrad as gg
+from gpugrad import habits, nn
+
+TABLES = {
+    "gpugrad": habits.OF_THE_PACKAGE,
+    "gpugrad.linalg": habits.OF_LINALG,
+    "gpugrad.fft": habits.OF_FFT,
+    "gpugrad.random": habits.OF_RANDOM,
+    "gpugrad.nn.functional": habits.OF_FUNCTIONAL,
+}
+
+
+@pytest.mark.parametrize("space, table", TABLES.items(), ids=TABLES)
+def test_names_of_other_libraries_are_answered(space, table):
+    for name, remedy in table.items():
+        with pytest.raises(AttributeError) as error:
+            getattr(importlib.import_module(space), name)
+        assert str(error.value) == f"{space} has no attribute {name!r}; write {remedy}"
+
+
+def test_names_that_tensors_lack_are_answered():
+    x = gg.ones(2)
+    for name, remedy in habits.OF_TENSORS.items():
+        assert not hasattr(gg.Tensor, name)
+        assert name not in dir(x)
+        with pytest.raises(AttributeError) as error:
+            getattr(x, name)
+        assert str(error.value) == f"Tensor has no attribute {name!r}; write {remedy}"
+    assert habits.OF_TENSORS["log1p"] == "gpugrad.log1p(x)"  # as every function that is no method
+
+
+def test_names_that_modules_lack_are_answered():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(AttributeError, match=r"Linear has no .*'double'; write model\.to\(gpugrad"):
+        layer.double()
+    assert not {*habits.OF_MODULES} & {*dir(layer)}
+
+
+def test_remedies_exist():
+    tables = [*TABLES.values(), habits.OF_TENSORS, habits.OF_MODULES]
+    for remedy in [remedy for table in tables for remedy in table.values()]:
+        for path in re.findall(r"gpugrad\.[\w.]*\w", remedy):
+            eval(path, {"gpugrad": gg})
+        for name in re.findall(r"\bx\.(\w+)", remedy):
+            assert hasattr(gg.ones((2, 2)), name)
+
+
+def test_names_deeper_in_the_package_are_answered():
+    for path in "linalg.det", "special.erf", "fft.rfft":
+        name = path.partition(".")[2]
+        with pytest.raises(AttributeError, match=rf"'{name}'; write gpugrad\.{path}$"):
+            getattr(gg, name)
+
+
+def test_misspelt_names_are_left_to_pythons_own_suggestions():
+    for module, name in (gg, "maxmum"), (gg.linalg, "dett"), (gg.special, "erff"):
+        with pytest.raises(AttributeError) as error:
+            getattr(module, name)
+        assert (error.value.name, error.value.obj) == (name, module)
