@@ -52,6 +52,12 @@ def test_digamma_is_psi():
     assert special.digamma is special.psi
 
 
+def test_the_tail_of_erfcx_has_a_slope_in_float16():
+    x = gpugrad.asarray(np.array([20.0, 100.0], np.float16), requires_grad=True)
+    (g,) = grad(special.erfcx(x).sum(), x)
+    assert_close(g, np.array([-1.405e-3, -5.641e-5], np.float16), rtol=1e-2)
+
+
 # Derivatives computed with mpmath, at 40 digits, of the first, second and third order
 
 DERIVATIVES = {
