@@ -22,10 +22,15 @@ def is_floating(x):
     return backend_of[type(x.array)].is_floating(x.dtype)
 
 
+# By name, as NumPy takes them.
+_DTYPES = "bool float16 float32 float64 complex64 complex128".split()
+_DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+
+
 def device_and_dtype(args, device, dtype):
     """The device and the dtype in the arguments of ``to``, or of a tensor among them."""
     for arg in args:
-        if isinstance(arg, str):
+        if isinstance(arg, str) and arg not in _DTYPES:
             device = arg
         elif isinstance(arg, Tensor):
             device, dtype = arg.device, arg.dtype

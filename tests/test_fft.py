@@ -41,3 +41,10 @@ def test_what_is_cut_off_poisons_no_gradient():
     with np.errstate(invalid="ignore"):
         gpugrad.real(gpugrad.fft.fft(gpugrad.sqrt(x), n=2)).sum().backward()
     assert x.grad.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_transforms_of_real_numbers_refuse_complex_ones():
+    z = gpugrad.ones(4, dtype=gpugrad.complex64)
+    for name, other in ("rfft", "fft"), ("rfftn", "fftn"), ("ihfft", "ifft"):
+        with pytest.raises(TypeError, match=rf"^fft\.{name}: it takes real numbers; use {other}"):
+            getattr(gpugrad.fft, name)(z)

@@ -64,3 +64,8 @@ def test_misspelt_names_are_left_to_pythons_own_suggestions():
         with pytest.raises(AttributeError) as error:
             getattr(module, name)
         assert (error.value.name, error.value.obj) == (name, module)
+
+
+def test_the_transpose_of_a_vector():
+    with pytest.raises(ValueError, match=r"needs 2 axes, not 1; use x\[:, None\] for a column"):
+        _ = gg.ones(3).T

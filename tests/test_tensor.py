@@ -744,3 +744,9 @@ def test_an_index_changed_later_changes_no_gradient():
 def test_to_another_tensors_dtype():
     y = gg.ones(2).to(gg.zeros(1, dtype=gg.float64))
     assert y.dtype == gg.float64
+
+
+def test_to_a_dtype_by_name():
+    assert gg.ones(2).to("float64").dtype == gg.float64
+    with pytest.raises(ValueError, match="device 'float' is not known"):
+        gg.ones(2).to("float")

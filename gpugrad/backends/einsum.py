@@ -45,7 +45,10 @@ def parse(subscripts, shapes):
     else:
         out = dots + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     if len(set(out)) < len(out) or not set(out) <= set("".join(terms)):
-        raise ValueError(f"{subscripts!r}: the result's letters must be the operands', each once")
+        wrong = next(c for c in out if out.count(c) > 1 or c not in "".join(terms))
+        raise ValueError(
+            f"{subscripts!r}: the result's letters must be the operands', each once, not {wrong!r}"
+        )
 
     sizes = {}
     for term, shape in zip(terms, shapes, strict=True):
@@ -53,7 +56,8 @@ def parse(subscripts, shapes):
             if sizes.setdefault(c, n) == 1:
                 sizes[c] = n
             elif n not in (1, sizes[c]):
-                raise ValueError(f"{subscripts!r}: lengths {sizes[c]} and {n} for one letter")
+                letter = "..." if c in dots else c
+                raise ValueError(f"{subscripts!r}: lengths {sizes[c]} and {n} for {letter!r}")
     for term, shape in zip(terms, shapes, strict=True):
         if any(len({n for d, n in zip(term, shape, strict=True) if d == c}) > 1 for c in term):
             raise ValueError(f"{subscripts!r}: a diagonal of an axis of length 1 and a longer one")

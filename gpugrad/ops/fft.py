@@ -98,12 +98,18 @@ def _ifftn_vjp(xp, g, x_shape, s, axes, norm):
 ifftn.vjp(x=_ifftn_vjp)
 
 
+def _check_real(xp, x, instead):
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise TypeError(f"it takes real numbers; use {instead}")
+
+
 # Of a real signal, half the spectrum; n is the length of the signal.
 
 
 @op(discards=True)
 def rfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The first ``n // 2 + 1`` frequencies of `fft` of real numbers; the others mirror them."""
+    _check_real(xp, x, "fft")
     return xp.fft.rfft(x, n=n, axis=axis, norm=norm)
 
 
@@ -137,6 +143,7 @@ irfft.vjp(x=_irfft_vjp)
 @op(discards=True)
 def rfftn(xp, x, /, *, s=None, axes=None, norm="backward"):
     """`rfft` along the last of the axes, then `fftn` along the others."""
+    _check_real(xp, x, "fftn")
     return xp.fft.rfftn(x, s=s, axes=_axes(x.shape, s, axes), norm=norm)
 
 
@@ -192,6 +199,7 @@ hfft.vjp(x=_hfft_vjp)
 @op(discards=True)
 def ihfft(xp, x, /, *, n=None, axis=-1, norm="backward"):
     """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex."""
+    _check_real(xp, x, "ifft")
     return xp.fft.ihfft(x, n=n, axis=axis, norm=norm)
 
 

@@ -190,7 +190,8 @@ def _cpu(self):
 def _transpose(self):
     """The two axes of a matrix swapped."""
     if self.ndim != 2:
-        raise ValueError(f"T: needs 2 axes, not {self.ndim}; use mT or permute_dims")
+        instead = "x[:, None] for a column" if self.ndim == 1 else "mT or permute_dims"
+        raise ValueError(f"T: needs 2 axes, not {self.ndim}; use {instead}")
     return products.matrix_transpose(self)
 
 
