@@ -7,8 +7,7 @@ import sys
 from typing import Any, NamedTuple
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
-from .backends.numpy import bool_, complex64, float32, int64, number_dtype
-from .backends.numpy import xp as host
+from .backends.numpy import bool_, complex64, float32, int64, number_dtype, xp
 
 # What Python numbers become, by the kind of dtype that NumPy has for them.
 DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
@@ -64,11 +63,11 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
             given.append(_dtype_of(x))
     dtypes = [number_dtype(dtype) for dtype in given]
     floating = [dtype for dtype in dtypes if dtype.kind in "fc"]
-    result = host.result_type(*floating or dtypes) if given else bool_
+    result = xp.result_type(*floating or dtypes) if given else bool_
     if result.kind == "f" and not floating:  # NumPy's answer to uint64 beside int64
         result = float32
     if complex in kinds and result.kind != "c":
-        result = host.result_type(result, complex64) if result.kind == "f" else complex64
+        result = xp.result_type(result, complex64) if result.kind == "f" else complex64
     elif float in kinds and result.kind not in "fc":
         result = float32
     elif int in kinds and result.kind == "b":
@@ -110,7 +109,7 @@ def finfo(type: Any, /) -> FloatInfo:
     given = _dtype_of(type)
     if not isdtype(given, ("real floating", "complex floating")):
         raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
-    info = host.finfo(number_dtype(given))
+    info = xp.finfo(number_dtype(given))
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(info.bits, eps, most, least, normal, _of_library(info.dtype, [given]))
 
@@ -121,19 +120,19 @@ def iinfo(type: Any, /) -> IntegerInfo:
     if not isdtype(given, "integral"):
         raise TypeError(f"iinfo: needs an integer dtype, not {given}; use finfo for floats")
     dtype = number_dtype(given)
-    info = host.iinfo(dtype)
+    info = xp.iinfo(dtype)
     return IntegerInfo(info.bits, int(info.max), int(info.min), _of_library(dtype, [given]))
 
 
 def _dtype_of(x):
     """The dtype of an array; anything else as it is."""
     # NumPy's scalar types are dtypes, and have a `dtype` too.
-    return x if isinstance(x, (host.dtype, type, str)) else getattr(x, "dtype", x)
+    return x if isinstance(x, (xp.dtype, type, str)) else getattr(x, "dtype", x)
 
 
 def _of_library(dtype, given):
     """NumPy's ``dtype``, or that of the other library whose dtypes were given."""
     for other in given:
-        if not isinstance(other, (host.dtype, type, str)):
+        if not isinstance(other, (xp.dtype, type, str)):
             return getattr(sys.modules[type(other).__module__.split(".")[0]], dtype.name)
     return dtype

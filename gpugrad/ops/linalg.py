@@ -17,9 +17,9 @@ large as the reciprocal of their difference.
 import math
 from typing import Any, NamedTuple
 
-from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import composite, op
-from ..tensor import Tensor
+from ..tensor import is_recorded
+from .reductions import kept_shape
 
 
 class EigResult(NamedTuple):
@@ -289,11 +289,6 @@ def matrix_rank(xp, x, /, *, rtol=None):
 # Decompositions
 
 
-def _wants_gradient(x):
-    """Whether vectors are needed, for the gradient, besides the values that are asked for."""
-    return isinstance(x, Tensor) and x.requires_grad and is_grad_enabled()
-
-
 @op
 def cholesky(xp, x, /, *, upper=False):
     """Triangular L of positive definite matrices ``L @ L^H``, or U of ``U^H @ U`` if ``upper``.
@@ -332,8 +327,9 @@ def qr(xp, x, /, *, mode="reduced"):
     mode: ``"reduced"`` for Q (..., m, k) and R (..., k, n), where k = min(m, n), or
         ``"complete"`` for Q (..., m, m) and R (..., m, n).
 
-    The first k columns of ``x`` must be linearly independent, else backward raises. Columns
-    of Q beyond the n-th are any basis of what is left. (Roberts and Roberts 2020, "QR and LQ
+    The first k columns of ``x`` must be linearly independent: where they are not, there is no
+    gradient, and backward raises or, where they are so only up to rounding, gives arbitrary
+    values. Columns of Q beyond the n-th are any basis of what is left. (Roberts and Roberts 2020, "QR and LQ
     decomposition matrix backpropagation algorithms")
     """
     if mode not in ("reduced", "complete"):
@@ -404,7 +400,7 @@ def eigvalsh(x: Any, /) -> Any:
     The matrices are taken to be Hermitian, and so is the gradient. Where eigenvalues are
     equal, it is right of functions that are symmetric in them.
     """
-    return eigh(x).eigenvalues if _wants_gradient(x) else _eigvalsh(x)
+    return eigh(x).eigenvalues if is_recorded(x) else _eigvalsh(x)
 
 
 @op(materialize=False)
@@ -448,7 +444,7 @@ def eigvals(x: Any, /) -> Any:
 
     A matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
     """
-    return eig(x).eigenvalues if _wants_gradient(x) else _eigvals(x)
+    return eig(x).eigenvalues if is_recorded(x) else _eigvals(x)
 
 
 @op(materialize=False)
@@ -518,18 +514,10 @@ def svdvals(x: Any, /) -> Any:
     The gradient is that of distinct positive ones; where some are equal, it is right of
     functions that are symmetric in them, and at 0 it is one of many, as those of a norm are.
     """
-    return svd(x, full_matrices=False).S if _wants_gradient(x) else _svdvals(x)
+    return svd(x, full_matrices=False).S if is_recorded(x) else _svdvals(x)
 
 
 # Norms
-
-
-def _kept(shape, axis):
-    """The shape of a reduction that keeps its axes, as ones."""
-    if axis is None:
-        return (1,) * len(shape)
-    axes = [a % len(shape) for a in (axis if isinstance(axis, tuple) else (axis,))]
-    return tuple([1 if i in axes else n for i, n in enumerate(shape)])
 
 
 def _extreme(xp, x, axis, largest):
@@ -553,8 +541,8 @@ def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
 def _vector_norm_vjp(xp, g, x, out, axis, ord):
     if ord == 0:
         return xp.zeros_like(x)
-    kept = _kept(x.shape, axis)
-    g, out = xp.reshape(g, kept), xp.reshape(out, kept)
+    shape, _ = kept_shape(x.shape, axis)
+    g, out = xp.reshape(g, shape), xp.reshape(out, shape)
     if ord == 2:
         return g * _reciprocal(xp, out) * xp.conj(x)
     direction = g * xp.conj(xp.sign(x))

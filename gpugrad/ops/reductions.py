@@ -11,10 +11,10 @@ def _axes(axis, ndim):
     """The reduced axes, all non-negative."""
     if axis is None:
         return tuple(range(ndim))
-    return tuple(a % ndim for a in (axis if isinstance(axis, (tuple, list)) else (axis,)))
+    return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
-def _kept(shape, axis):
+def kept_shape(shape, axis):
     """The result's shape under ``keepdims``, and how many elements each result reduces."""
     axes = _axes(axis, len(shape))
     count = 1
@@ -25,7 +25,7 @@ def _kept(shape, axis):
 
 def _spread(xp, g, shape, axis):
     """``g`` broadcast back over the reduced axes."""
-    return xp.broadcast_to(xp.reshape(g, _kept(shape, axis)[0]), shape)
+    return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
 @op
@@ -44,7 +44,7 @@ def mean(xp, x, /, axis=None, *, keepdims=False):
 
 
 def _mean_vjp(xp, g, x_shape, axis):
-    _, count = _kept(x_shape, axis)
+    _, count = kept_shape(x_shape, axis)
     # Not g / count: float16 does not hold every count.
     return _spread(xp, g * (1 / count) if count else g, x_shape, axis)
 
@@ -66,7 +66,9 @@ def _prod_vjp(xp, g, x, axis):
     order = axes + tuple(i for i in range(len(shape)) if i not in axes)
     rest = tuple(shape[i] for i in order[len(axes) :])
     x = xp.permute_dims(xp.astype(x, g.dtype, copy=False), order)
-    c = _times_others(xp, xp.reshape(g, (1, *rest)), xp.reshape(x, (_kept(shape, axis)[1], *rest)))
+    c = _times_others(
+        xp, xp.reshape(g, (1, *rest)), xp.reshape(x, (kept_shape(shape, axis)[1], *rest))
+    )
     c = xp.reshape(c, tuple(shape[i] for i in order))
     return xp.permute_dims(c, tuple(order.index(i) for i in range(len(shape))))
 
@@ -101,7 +103,7 @@ def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
 
 
 def _var_vjp(xp, g, x, axis, correction):
-    kept, count = _kept(x.shape, axis)
+    kept, count = kept_shape(x.shape, axis)
     freedom = count - correction
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     return xp.conj(deviation) * (xp.reshape(g, kept) * (2 / freedom if freedom > 0 else math.inf))
@@ -141,7 +143,7 @@ def min(xp, x, /, axis=None, *, keepdims=False):
 
 
 def _extremum_vjp(xp, g, x, out, axis):
-    kept, _ = _kept(x.shape, axis)
+    kept, _ = kept_shape(x.shape, axis)
     hit = x == xp.reshape(out, kept)
     ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
     return xp.where(hit, xp.reshape(g, kept) / ties, 0.0)
@@ -165,13 +167,13 @@ def logsumexp(xp, x, /, axis=None, *, keepdims=False):
 
 
 def _result_shape(shape, axis, keepdims):
-    kept, _ = _kept(shape, axis)
+    kept, _ = kept_shape(shape, axis)
     axes = _axes(axis, len(shape))
     return kept if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
 def _logsumexp_vjp(xp, g, x, out, axis):
-    kept, _ = _kept(x.shape, axis)
+    kept, _ = kept_shape(x.shape, axis)
     # An infinite result as a large number: inf - inf would be nan.
     most = xp.finfo(x.dtype).max
     out = xp.clip(xp.reshape(out, kept), -most, most)

@@ -1,8 +1,8 @@
 """Searching, sorting and sets."""
 
-from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
+from ..tensor import is_recorded
 from .manipulation import reshape
 
 
@@ -65,10 +65,6 @@ def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.sort(x, axis=axis, descending=descending, stable=stable)
 
 
-def _is_recorded(x):
-    return getattr(x, "requires_grad", False) and is_grad_enabled()
-
-
 @composite
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     """``x`` in order along ``axis``.
@@ -77,7 +73,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     ones, if ``stable``, the first of them is the first in the result.
     """
     order = {"axis": axis, "descending": descending, "stable": stable}
-    if _is_recorded(x):
+    if is_recorded(x):
         # To sort values alone is several times faster, but backward would sort once more.
         return _take(x, argsort(x, **order).array, axis)
     return _sort(x, **order)
@@ -120,7 +116,7 @@ def unique_all(x, /):
     that ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
     """
     found = _unique_all(x)
-    if _is_recorded(x):
+    if is_recorded(x):
         return found._replace(values=_take(reshape(x, (-1,)), found.indices.array, 0))
     return found
 
@@ -132,7 +128,7 @@ def unique_counts(x, /):
     See `unique_all`.
     """
     found = _unique_counts(x)
-    return found._replace(values=unique_values(x)) if _is_recorded(x) else found
+    return found._replace(values=unique_values(x)) if is_recorded(x) else found
 
 
 @composite
@@ -142,13 +138,13 @@ def unique_inverse(x, /):
     See `unique_all`.
     """
     found = _unique_inverse(x)
-    return found._replace(values=unique_values(x)) if _is_recorded(x) else found
+    return found._replace(values=unique_values(x)) if is_recorded(x) else found
 
 
 @composite
 def unique_values(x, /):
     """The distinct elements, (n,), ascending; every nan is one. See `unique_all`."""
-    return unique_all(x).values if _is_recorded(x) else _unique_values(x)
+    return unique_all(x).values if is_recorded(x) else _unique_values(x)
 
 
 @op(differentiable=False)

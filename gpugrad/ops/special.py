@@ -16,7 +16,7 @@ import math
 
 from ..autograd.operation import composite, elementwise, op
 from . import neural, reductions
-from .elementwise import where
+from .elementwise import no_slope, where
 from .manipulation import squeeze
 
 SQRT_PI = math.sqrt(math.pi)
@@ -36,11 +36,6 @@ def _arrays(xp, *values):
     if xp.finfo(arrays[0].dtype).bits > 16:
         return arrays
     return [xp.astype(a, xp.float32) for a in arrays]
-
-
-def _flat(xp, g):
-    """The rule of an input that the result is piecewise constant in."""
-    return xp.zeros_like(g)
 
 
 def _polynomial(coefficients, x):
@@ -468,7 +463,7 @@ def gammasgn(xp, x):
     return xp.special.gammasgn(x)
 
 
-gammasgn.vjp(x=_flat)
+gammasgn.vjp(x=no_slope)
 
 
 @elementwise
@@ -943,9 +938,9 @@ def _binomial_density(xp, k, n, p):
     return _beta_density(xp, k + 1, n - k, p)
 
 
-bdtr.vjp(k=_flat, p=lambda xp, g, k, n, p: -g * _binomial_density(xp, k, n, p))
-bdtrc.vjp(k=_flat, p=lambda xp, g, k, n, p: g * _binomial_density(xp, k, n, p))
-bdtri.vjp(k=_flat, y=lambda xp, g, k, n, out: -g / _binomial_density(xp, k, n, out))
+bdtr.vjp(k=no_slope, p=lambda xp, g, k, n, p: -g * _binomial_density(xp, k, n, p))
+bdtrc.vjp(k=no_slope, p=lambda xp, g, k, n, p: g * _binomial_density(xp, k, n, p))
+bdtri.vjp(k=no_slope, y=lambda xp, g, k, n, out: -g / _binomial_density(xp, k, n, out))
 
 
 @elementwise
@@ -1006,8 +1001,8 @@ def _poisson_density(xp, k, m):
     return _gamma_density(xp, xp.floor(k) + 1, m)
 
 
-pdtr.vjp(k=_flat, m=lambda xp, g, k, m: -g * _poisson_density(xp, k, m))
-pdtrc.vjp(k=_flat, m=lambda xp, g, k, m: g * _poisson_density(xp, k, m))
+pdtr.vjp(k=no_slope, m=lambda xp, g, k, m: -g * _poisson_density(xp, k, m))
+pdtrc.vjp(k=no_slope, m=lambda xp, g, k, m: g * _poisson_density(xp, k, m))
 pdtri.vjp(y=lambda xp, g, k, out: -g / _poisson_density(xp, k, out))
 
 

@@ -1,7 +1,6 @@
-"""The table of ops: every op with samples, a reference in NumPy and PyTorch's equivalent.
+"""What the table of ops is made of: inputs, samples, cases, and samples of kinds of ops.
 
-Tests and benchmarks iterate `CASES`. A new op needs one `Case` here and no test
-of its own. Nothing here needs PyTorch to be installed: it is handed to `Case.torch`.
+Nothing here needs PyTorch to be installed: it is handed to `Case.torch`.
 """
 
 import zlib
