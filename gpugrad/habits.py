@@ -161,6 +161,14 @@ OF_THE_PACKAGE = {
     "vstack": "gpugrad.concat",
 }
 
+# Keywords.
+RENAMED = {
+    "ddof": "correction",
+    "dim": "axis",
+    "keepdim": "keepdims",
+    "unbiased": "correction",
+}
+
 OF_MODULES = {
     "cpu": 'model.to("cpu")',
     "cuda": 'model.to("cuda")',

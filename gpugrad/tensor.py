@@ -296,6 +296,11 @@ class Tensor:
         return f"tensor({text})"
 
     def __format__(self, spec: str) -> str:
+        if spec and self.size != 1:
+            raise ValueError(
+                f"format: {spec!r} is for one number, not a tensor of shape {self.shape}; "
+                f"format x.tolist()'s elements"
+            )
         return format(self.item(), spec) if spec else repr(self)
 
     def __dir__(self) -> list[str]:

@@ -69,3 +69,36 @@ def test_misspelt_names_are_left_to_pythons_own_suggestions():
 def test_the_transpose_of_a_vector():
     with pytest.raises(ValueError, match=r"needs 2 axes, not 1; use x\[:, None\] for a column"):
         _ = gg.ones(3).T
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: gg.sum(x, dim=0), r"sum: .*'dim'; dim is axis here; it takes x, axis"),
+        (lambda x: x.sum(axis=0, keepdim=True), "keepdim is keepdims here"),
+        (lambda x: gg.var(x, ddof=1), "ddof is correction here"),
+        (lambda x: gg.max(x, x), "max: axis must be an int .*; of two arrays use maximum"),
+        (lambda x: gg.concat(x, x), r"concat: give one sequence of arrays: concat\(\[x, y\]\)"),
+        (lambda x: gg.stack([]), "a Tensor or an array$"),
+    ],
+)
+def test_wrong_arguments_are_answered(call, message):
+    with pytest.raises(TypeError, match=message):
+        call(gg.ones(2))
+
+
+def test_a_missing_array_has_no_cause():
+    with pytest.raises(TypeError, match="given 2") as error:
+        gg.exp(2.0)
+    assert error.value.__cause__ is None
+    assert error.value.__suppress_context__
+
+
+def test_integer_results_have_no_gradient():
+    with pytest.raises(ValueError, match=r"int64 .*argmax's .* has no gradient"):
+        gg.argmax(gg.ones(2, requires_grad=True)).backward()
+
+
+def test_format_of_several_elements():
+    with pytest.raises(ValueError, match=r"format: '\.2f' is for one number"):
+        format(gg.ones(2), ".2f")

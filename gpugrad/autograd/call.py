@@ -9,6 +9,7 @@ from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.numpy import complex64, float32
+from ..habits import RENAMED
 from .graph import Node, next_order
 from .mode import mode, paused
 from .plan import OutputPlan
@@ -48,7 +49,7 @@ def unary(op):
         result = Tensor()
         result.array = out
         if parent is None or (paused.threads and not mode.enabled) or not differentiable:
-            if out.dtype is not float32:
+            if out.dtype is not array.dtype:
                 result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
@@ -115,7 +116,7 @@ def binary(op, reflected=None):
         result.array = out
         if n2 is None:
             if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
-                if out.dtype is not float32:
+                if out.dtype is not float32 and out.dtype is not getattr(a1, "dtype", None):
                     result.array = _of_integers(op, out, (a1, a2), {})
                 result.node = None
                 return result
@@ -211,6 +212,8 @@ def general(op):
         n = len(args)
         if n != n_inputs:
             if n > most:
+                if variadic:
+                    raise TypeError(f"{op.name}: give one sequence of arrays: {op.name}([x, y])")
                 raise TypeError(
                     f"{op.name}: takes at most {most} positional arguments, not {n}; "
                     f"pass others by name: {', '.join(op.static_names)}"
@@ -461,15 +464,21 @@ def _failure(op, error, arrays, static=()):
     devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
     if not kinds:
         error = TypeError("at least one input must be a Tensor or an array")
-    elif "axis" in static and isinstance(static["axis"], list):
+        raise op.failure(error, arrays) from None  # its cause is only that no namespace was found
+    if "axis" in static and isinstance(static["axis"], list):
         error = TypeError(f"axis must be an int or a tuple of ints, not the list {static['axis']}")
+    elif "axis" in static and isinstance(static["axis"], Tensor):
+        pair = {"max": "; of two arrays use maximum", "min": "; of two arrays use minimum"}
+        error = TypeError(f"axis must be an int or a tuple of ints{pair.get(op.name, '')}")
     elif len(devices) > 1 and (len(kinds) == 1 or {d.split(":")[0] for d in devices} == _PLACES):
         error = ValueError(
             f"inputs are on different devices, {' and '.join(sorted(devices))}; "
             f"move them to one with .to(device)"
         )
     elif "unexpected keyword" in str(error):
-        error = TypeError(f"{error}; it takes {', '.join((*op.inputs, *op.static_names))}")
+        here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
+        takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
+        error = TypeError("; ".join([str(error), *here, takes]))
     elif type(getattr(error, "obj", None)) in SCALARS:  # an AttributeError
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)

@@ -202,4 +202,4 @@ class Op:
             kind = RuntimeError
         if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
             kind = type(error)
-        return kind(f"{self.name}: {error}; given {given}")
+        return kind(f"{self.name}: {error}" + (f"; given {given}" if given else ""))

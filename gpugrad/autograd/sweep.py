@@ -119,6 +119,11 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
+        if isinstance(y, call.Tensor) and not backend_of[type(y.array)].is_floating(y.dtype):
+            raise ValueError(
+                f"{name}: a result of integers or bools ({describe(y)}), such as argmax's or "
+                f"a comparison's, has no gradient"
+            )
         if not isinstance(y, call.Tensor) or y.node is None:
             raise ValueError(
                 f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "

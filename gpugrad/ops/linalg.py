@@ -12,6 +12,9 @@ the terms divided by their difference are left out: the gradient is finite, and 
 function neither depends on the choice of vectors among them nor, by way of the vectors,
 on how the equal values part. A gradient through values that are equal up to rounding is as
 large as the reciprocal of their difference.
+
+Second derivatives of eigenvalues and singular values go through the vectors: where values are
+equal they lack the terms left out, and are finite but wrong.
 """
 
 import math
@@ -329,8 +332,8 @@ def qr(xp, x, /, *, mode="reduced"):
 
     The first k columns of ``x`` must be linearly independent: where they are not, there is no
     gradient, and backward raises or, where they are so only up to rounding, gives arbitrary
-    values. Columns of Q beyond the n-th are any basis of what is left. (Roberts and Roberts 2020, "QR and LQ
-    decomposition matrix backpropagation algorithms")
+    values. Columns of Q beyond the n-th are any basis of what is left.
+    (Roberts and Roberts 2020, "QR and LQ decomposition matrix backpropagation algorithms")
     """
     if mode not in ("reduced", "complete"):
         raise ValueError(f"mode must be 'reduced' or 'complete', not {mode!r}")
