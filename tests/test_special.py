@@ -222,3 +222,14 @@ def test_names_of_cupy():
     for name in lacking:
         with pytest.raises(RuntimeError, match=f"CuPy has no function {name}"):
             of_cupy(name)
+
+
+@pytest.mark.parametrize("name", ["psi", "gammaln", "expit", "ndtr"])
+def test_scipys_own_ufuncs_keep_the_graph(name):
+    """What they are where ``SCIPY_ARRAY_API`` is not set."""
+    from scipy.special import _ufuncs
+
+    x = gg.tensor([1.5], dtype=gg.float64, requires_grad=True)
+    y = getattr(_ufuncs, name)(x)
+    assert y.requires_grad
+    assert_close(y, getattr(gg.special, name)(x))

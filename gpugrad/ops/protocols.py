@@ -36,7 +36,6 @@ NAMES = {
     "power": "pow",
     "right_shift": "bitwise_right_shift",
     "rint": "round",
-    "special.psi": "special.digamma",
 }
 PARAMETERS = {
     "a_max": "max",
