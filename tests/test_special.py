@@ -229,7 +229,7 @@ def test_scipys_own_ufuncs_keep_the_graph(name):
     """What they are where ``SCIPY_ARRAY_API`` is not set."""
     from scipy.special import _ufuncs
 
-    x = gg.tensor([1.5], dtype=gg.float64, requires_grad=True)
+    x = gpugrad.tensor([1.5], dtype=gpugrad.float64, requires_grad=True)
     y = getattr(_ufuncs, name)(x)
     assert y.requires_grad
-    assert_close(y, getattr(gg.special, name)(x))
+    assert_close(y, getattr(special, name)(x))
