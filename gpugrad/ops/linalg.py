@@ -588,8 +588,7 @@ def _matrix_norm_vjp(xp, g, x, out, ord):
     if ord == "nuc":
         return g * _through_svd(xp, x, xp.sign)
     if abs(ord) == 2:
-        share = lambda s: xp.sign(s) * _extreme(xp, s, -1, ord > 0)  # noqa: E731
-        return g * _through_svd(xp, x, share)
+        return g * _through_svd(xp, x, lambda s: xp.sign(s) * _extreme(xp, s, -1, ord > 0))
     along, across = (-1, -2) if math.isinf(ord) else (-2, -1)
     sums = xp.sum(xp.abs(x), axis=along, keepdims=True)
     return g * _extreme(xp, sums, across, ord > 0) * xp.conj(xp.sign(x))
