@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .autograd import call, sweep
-from .autograd.graph import Leaf, Node
+from .autograd.graph import Leaf, Node, watched
 from .autograd.mode import is_grad_enabled
 from .backends import backend_of
 from .habits import OF_TENSORS, Elsewhere
@@ -53,6 +53,11 @@ class Tensor:
     def device(self) -> str:
         """``"cpu"`` or ``"cuda:N"``."""
         return backend_of[type(self.array)].device(self.array)
+
+    @property
+    def _like(self) -> Any:
+        """A raw array of this dtype, library and device, where the values do not matter."""
+        return self.array
 
     @property
     def ndim(self) -> int:
@@ -140,8 +145,8 @@ class Tensor:
         """Have backward keep ``.grad`` of this result too; a leaf's is kept anyway."""
         if self.node is None:
             raise ValueError("retain_grad: this tensor does not require grad")
-        if not self.is_leaf and self.node.watch is None:
-            self.node.watch = Leaf(self)
+        if not self.is_leaf and watched(self.node).leaf is None:
+            self.node.watch.leaf = Leaf(self)
 
     def backward(
         self,

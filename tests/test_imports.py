@@ -17,10 +17,12 @@ FLOORS = [
     {"backends", "habits"},
     {"autograd"},
     {"tensor"},
+    {"batched"},
     {"arguments", "dtypes"},
     {"ops"},
     {"creation", "info", "random", "cuda", "linalg", "special"},
     {"fft"},
+    {"transforms"},
     {"nn", "optim", "data", "io", "testing", "einops"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
 ]

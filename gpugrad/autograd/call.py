@@ -15,13 +15,16 @@ from .mode import mode, paused
 from .plan import OutputPlan
 
 Tensor: Any = None  # the Tensor class, once `install`ed
+BatchedTensor: Any = None  # what stands for all examples inside `vmap`
+call_batched: Any = None  # and the call of an op with some of these: ``(op, args, static)``
 namespace: Any = None  # gpugrad itself: the `xp` of rules under create_graph
 
 
-def install(tensor_class, tensor_namespace):
+def install(tensor_class, batched_class, batched_call, tensor_namespace):
     """Tell ops what to wrap results in. The package does this as it is imported."""
-    global Tensor, namespace
+    global Tensor, BatchedTensor, call_batched, namespace
     Tensor, namespace = tensor_class, tensor_namespace
+    BatchedTensor, call_batched = batched_class, batched_call
 
 
 def unary(op):
@@ -36,6 +39,8 @@ def unary(op):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
+        elif type(x) is BatchedTensor:
+            return call_batched(op, (x,), {})
         else:
             array, parent = _lift(op, x)
         kind = type(array)
@@ -66,6 +71,11 @@ def unary(op):
         node.watch = None
         return result
 
+    def run(function):
+        nonlocal forward
+        forward = function
+
+    op.seams.append(run)
     return call
 
 
@@ -93,6 +103,8 @@ def binary(op, reflected=None):
             n1 = x1.node
             n2 = None
             kind = type(a1)
+        elif type(x1) is BatchedTensor or type(x2) is BatchedTensor:
+            return call_batched(op, (x1, x2), {})
         else:
             a1, n1 = _lift(op, x1)
             a2, n2 = _lift(op, x2, reflected)
@@ -143,6 +155,11 @@ def binary(op, reflected=None):
         node.watch = None
         return result
 
+    def run(function):
+        nonlocal forward
+        forward = function
+
+    op.seams.append(run)
     return call
 
 
@@ -164,6 +181,8 @@ def unary_static(op):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
+        elif type(x) is BatchedTensor:
+            return call_batched(op, (x,), static)
         else:
             array, parent = _lift(op, x)
         kind = type(array)
@@ -199,6 +218,11 @@ def unary_static(op):
         node.watch = None
         return result
 
+    def run(function):
+        nonlocal forward
+        forward = function
+
+    op.seams.append(run)
     return call
 
 
@@ -236,6 +260,8 @@ def general(op):
                 parent = x.node
             elif x is None:
                 array = parent = None
+            elif type(x) is BatchedTensor:
+                return call_batched(op, args, static)
             else:
                 array, parent = _lift(op, x)
             arrays.append(array)
@@ -262,6 +288,11 @@ def general(op):
             raise _failure(op, error, arrays) from error
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
+    def run(function):
+        nonlocal forward
+        forward = function
+
+    op.seams.append(run)
     return call
 
 

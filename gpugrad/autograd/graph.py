@@ -23,7 +23,7 @@ class Node:
     saved: what the rules need, in the plan's order; None once freed.
     xp: namespace of the arrays.
     shape, dtype: the output's.
-    watch: the `Leaf` that collects the output's gradient if `retain_grad` was called.
+    watch: a `Watch`, where one was asked for.
     """
 
     __slots__ = ("order", "plan", "parents", "saved", "xp", "shape", "dtype", "watch")
@@ -45,13 +45,14 @@ class Leaf:
 
     owner: a weak reference to that tensor, which holds the gradient: a gradient
         recorded under create_graph leads back to this leaf, and must close no cycle.
+    watch: a `Watch`, where one was asked for.
     written: identity of each buffer of it that was overwritten in place -> the order of
         the last time. A buffer it no longer has may still be what an older node saved.
     """
 
-    __slots__ = ("order", "shape", "dtype", "owner", "written", "__weakref__")
+    __slots__ = ("order", "shape", "dtype", "owner", "written", "watch", "__weakref__")
     name = "leaf"
-    next_functions = ()
+    next_functions = parents = ()
 
     def __init__(self, tensor):
         self.order = next_order()
@@ -59,9 +60,33 @@ class Leaf:
         self.dtype = tensor.dtype
         self.owner = ref(tensor)
         self.written = {}
+        self.watch = None
 
     def __repr__(self):
         return f"<leaf, shape {self.shape}>"
+
+
+class Watch:
+    """What a user wants to know of a node, beside the gradient of a leaf.
+
+    leaf: the `Leaf` that collects a result's gradient if `retain_grad` was called, or None.
+    hooks: functions of the gradient, by a number each.
+    label: a name for people, or None.
+    """
+
+    __slots__ = ("leaf", "hooks", "label")
+
+    def __init__(self):
+        self.leaf = None
+        self.hooks = {}
+        self.label = None
+
+
+def watched(node):
+    """The node's `Watch`, made at the first asking."""
+    if node.watch is None:
+        node.watch = Watch()
+    return node.watch
 
 
 class _Writes:

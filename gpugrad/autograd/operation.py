@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 from ..backends import describe
 from . import call
@@ -50,6 +51,16 @@ def op(
 
     Of complex numbers a rule is the same formula as of real ones, with no conjugate
     in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
+
+    Nothing more is needed for forward mode and for `vmap`. Two further methods say how to
+    do these faster: ``jvp(**rules)`` takes for an input a function ``rule(xp, t, ...)`` that
+    returns the tangent of the result which comes of the input's tangent ``t``, by default
+    the transpose of the VJP, found by differentiating it; its further parameters must be
+    among those of the input's VJP. ``vmap(rule)`` takes a function
+    ``rule(call, batched, *inputs, **static)`` of the op's call, a bool for each input, and the
+    inputs, in which a leading axis counts the examples where the bool says so; it returns the
+    results with that axis. By default an elementwise op is called once for all examples, any
+    other once for each.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
@@ -103,6 +114,7 @@ class Op:
     """What is known of an operation: its signature, rules, and plans made from them."""
 
     registry: ClassVar[dict[str, "Op"]] = {}
+    known: ClassVar[WeakSet] = WeakSet()  # users' among them
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -133,6 +145,9 @@ class Op:
         self.static_defaults = {k: v for k, v in default_of.items() if k in self.static_names}
         self.rules = {}
         self.joint = None
+        self.tangents = {}
+        self.batching = None
+        self.seams = []  # for each form of the call a function that replaces its forward
         self.plans = {}
         self.hot_plans = [None] * 4
 
@@ -151,6 +166,9 @@ class Op:
         self.call.__signature__ = self.signature()
         self.call.op = self
         self.call.vjp = self.vjp
+        self.call.jvp = self.jvp
+        self.call.vmap = self.vmap
+        Op.known.add(self)
         if public:
             Op.registry[self.name] = self
 
@@ -178,9 +196,32 @@ class Op:
                 )
         self.rules |= rules
         self.joint = joint or self.joint
+        self._plan_anew()
+        return self.call
+
+    def jvp(self, **rules):
+        """Give rules for tangents; see `op`."""
+        for target, rule in rules.items():
+            vjp = self.joint or self.rules.get(target)
+            if vjp is None:
+                raise TypeError(f"{self.name}.jvp: {target!r} has no VJP; give that first")
+            if unknown := set(kept_names(rule)) - set(kept_names(vjp)):
+                raise TypeError(
+                    f"{self.name}.jvp: the rule for {target} asks for {sorted(unknown)}; it can "
+                    f"have what its VJP keeps, {sorted(kept_names(vjp))}"
+                )
+        self.tangents |= rules
+        self._plan_anew()
+        return self.call
+
+    def vmap(self, rule):
+        """Give the rule for a batch of examples; see `op`."""
+        self.batching = rule
+        return self.call
+
+    def _plan_anew(self):
         self.plans.clear()
         self.hot_plans[:] = [None] * 4
-        return self.call
 
     def plan(self, wanted, n_inputs, key):
         """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""

@@ -24,6 +24,8 @@ class Plan:
     rules: one function ``(xp, g, saved)`` per wanted input.
     joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
     guarded: these rules, made safe for cotangents of 0 beside infinite slopes.
+    tangents: for each wanted input a function ``(xp, t, saved)`` to the result's tangent, or
+        None where it is to be found by transposing the rule.
     special: whether there is a joint rule, more than one output, or elements discarded.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
@@ -35,6 +37,7 @@ class Plan:
         "wanted",
         "rules",
         "guarded",
+        "tangents",
         "joint",
         "special",
         "discards",
@@ -72,8 +75,15 @@ class Plan:
         else:
             self.joint = None
             self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
-        guard = op.elementwise and names and not whole
-        self.guarded = tuple(map(_guard, self.rules)) if guard else self.rules
+        diagonal = op.elementwise and not whole
+        self.guarded = tuple(map(_guard, self.rules)) if diagonal and names else self.rules
+        # A diagonal Jacobian is its own transpose.
+        own = self.guarded if diagonal else [None] * len(chosen)
+        given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
+        self.tangents = tuple(
+            _bind(rule, names) if rule else transpose
+            for rule, transpose in zip(given, own, strict=True)
+        )
 
 
 def _source(op, name):

@@ -17,7 +17,7 @@ from ..backends import backend_of, describe
 from ..backends.numpy import quiet
 from . import call
 from .graph import Leaf, Node, writes
-from .mode import enable_grad, no_grad
+from .mode import enable_grad, no_grad, set_grad_enabled
 
 _accumulating = threading.Lock()
 
@@ -37,11 +37,12 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    arrived = _sweep(roots, targets, retain_graph, create_graph, gradients is not None)
+    explicit = gradients is not None
+    arrived = sweep(roots, targets, retain_graph, create_graph, guard=explicit)
     del roots
     while arrived:
         leaf, g = arrived.popitem()
-        holder = [_conjugate(g, create_graph)]
+        holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
 
@@ -80,9 +81,9 @@ def grad(
     targets = [_target("grad", x) for x in inputs]
     retain_graph = create_graph if retain_graph is None else retain_graph
     explicit = grad_outputs is not None
-    arrived = _sweep(roots, set(targets), retain_graph, create_graph, explicit)
+    arrived = sweep(roots, set(targets), retain_graph, create_graph, guard=explicit)
     for target in arrived:
-        arrived[target] = _conjugate(arrived[target], create_graph)
+        arrived[target] = conjugate(arrived[target])
     results = []
     for i, (x, target) in enumerate(zip(inputs, targets, strict=True)):
         if target in arrived:
@@ -155,23 +156,23 @@ def _roots(name, outputs, gradients, create_graph):
             if gradient.dtype != y.dtype:
                 gradient = call.namespace.astype(gradient, y.dtype)
         g = gradient if create_graph else gradient.array
-        roots.append((y.node, _conjugate(g, create_graph)))
+        roots.append((y.node, conjugate(g)))
     return roots
 
 
-def _conjugate(g, create_graph):
-    """The complex conjugate; ``g`` itself if it is real."""
-    backend = backend_of[type(g.array if create_graph else g)]
-    if not backend.is_complex(g.dtype):
+def conjugate(g):
+    """The complex conjugate of a raw array or Tensor; ``g`` itself if it is real."""
+    xp = call.namespace if isinstance(g, call.Tensor) else backend_of[type(g)].xp
+    if not xp.isdtype(g.dtype, "complex floating"):
         return g
-    if create_graph:
-        with enable_grad():
-            return call.namespace.conj(g)
-    return backend.xp.conj(g)
+    with enable_grad():
+        return xp.conj(g)
 
 
-def _sweep(roots, targets, retain_graph, create_graph, guard):
+def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
+
+    They are raw arrays, or Tensors under ``create_graph`` and, not recorded, if ``tensors``.
 
     The newest node with a cotangent goes first; its consumers, being newer still,
     have all been through. One such node is `following`, outside the heap: a
@@ -181,7 +182,8 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
     were given (``guard``), elementwise ops run their guarded rules: a zero times an
     infinite slope is then 0 instead of nan, at the cost of looking for nan.
     """
-    needed = None if targets is None else _leading_to([node for node, _ in roots], targets)
+    needed = None if targets is None else leading_to([node for node, _ in roots], targets)[0]
+    tensors = tensors or create_graph
     waiting = {}  # node or leaf -> its cotangent so far
     heap = []  # those nodes, newest first
     owned = set()  # those whose cotangent is a sum made here, to be added to in place
@@ -190,7 +192,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
     last_write = writes.last
 
     def add(parent, held, c):
-        if create_graph or parent not in owned:
+        if tensors or parent not in owned:
             owned.add(parent)
             return held + c
         return iadd(held, c)
@@ -207,7 +209,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
             wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
     # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
-    with quiet(), enable_grad() if create_graph else nullcontext():
+    with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:
@@ -224,15 +226,18 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
                 g = following_g
                 following = None
 
+            watch = node.watch
+            if watch is not None and watch.hooks:
+                g = _hooked(node, g)
             if targets is None:
                 if type(node) is Leaf:
                     arrived[node] = g
                     continue
-                if node.watch is not None:
-                    arrived[node.watch] = g
+                if watch is not None and watch.leaf is not None:
+                    arrived[watch.leaf] = g
             elif node in targets:
                 arrived[node] = g
-                if type(node) is Leaf or needed.isdisjoint(node.parents):
+                if type(node) is Leaf or needed.keys().isdisjoint(node.parents):
                     continue
 
             plan = node.plan
@@ -248,7 +253,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
                     f"backward through {plan.op.name} a second time: what the graph kept for it is "
                     f"freed; pass retain_graph=True to the first backward"
                 )
-            if create_graph:
+            if tensors:
                 xp = call.namespace
                 saved = saved and call.rewrap(node, saved)
             parents = node.parents
@@ -261,7 +266,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
                         _gather(node, g, waiting, heap)
                         continue
                     if type(g) is list and plan.op.materialize:
-                        g = _materialize(node, g, create_graph)
+                        g = _materialize(node, g)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
                 for rule in plan.guarded if guard else plan.rules:
@@ -273,7 +278,7 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
                     if c is None:
                         continue
                     if c.shape != parent.shape or c.dtype is not parent.dtype:
-                        c = _fit(xp, c, parent, plan.op)
+                        c = fit(xp, c, parent.shape, parent.dtype, plan.op)
                     if parent is following:
                         following_g = add(parent, following_g, c)
                     elif following is None and parent not in waiting:
@@ -288,26 +293,51 @@ def _sweep(roots, targets, retain_graph, create_graph, guard):
             g = c = saved = None
 
 
-def _leading_to(roots, targets):
-    """The nodes on a path from the roots to the targets."""
+def leading_to(roots, targets):
+    """The nodes on a path from the roots to the targets, oldest first, as keys of a dict; and
+    whether the roots depend on anything besides the targets."""
     found = set()
     stack = list(roots)
+    more = False
     while stack:
         node = stack.pop()
         if node not in found:
             found.add(node)
-            if type(node) is Node:
-                stack.extend(node.parents)
-    needed = set()
-    for node in sorted(found, key=lambda node: -node.order):  # oldest first
-        if node in targets or (type(node) is Node and not needed.isdisjoint(node.parents)):
-            needed.add(node)
-    return needed
+            parents = node.parents
+            if parents:
+                stack.extend(parents)
+            elif node not in targets:
+                more = True
+    needed = {}
+    for node in sorted(found, key=_age):
+        if node in targets or not needed.keys().isdisjoint(node.parents):
+            needed[node] = None
+    return needed, more
 
 
-def _fit(xp, c, parent, op):
-    """Sum a cotangent back to its input's shape and cast it to its dtype."""
-    shape, dtype = parent.shape, parent.dtype
+def _age(node):
+    return -node.order
+
+
+def _hooked(node, g):
+    """The cotangent that a node's hooks make of ``g``; they see gradients."""
+    raw = not isinstance(g, call.Tensor)
+    gradient = call.wrap(conjugate(g), None) if raw else conjugate(g)
+    for hook in tuple(node.watch.hooks.values()):
+        replaced = hook(gradient)
+        if replaced is None:
+            continue
+        if not isinstance(replaced, call.Tensor) or replaced.shape != gradient.shape:
+            raise ValueError(
+                f"hook: it must return None or a Tensor of the gradient's shape "
+                f"{gradient.shape}, not {describe(replaced)}"
+            )
+        gradient = replaced.to(gradient.dtype)
+    return conjugate(gradient.array if raw else gradient)
+
+
+def fit(xp, c, shape, dtype, op):
+    """Sum a cotangent back to its input's ``shape`` and cast it to its ``dtype``."""
     given = tuple(c.shape)
     if given and given[1:] == shape:  # a bias of a batch
         c = xp.sum(c, axis=0, dtype=c.dtype)
@@ -323,8 +353,8 @@ def _fit(xp, c, parent, op):
         stretched = [lead + i for i, (n, m) in enumerate(zip(shape, trail, strict=True)) if n != m]
         c = xp.reshape(xp.sum(c, axis=(*range(lead), *stretched), dtype=c.dtype), shape)
     if c.dtype != dtype:
-        isdtype = backend_of[type(getattr(c, "array", c))].xp.isdtype
-        if isdtype(c.dtype, "complex floating") and not isdtype(dtype, "complex floating"):
+        kind = "complex floating"
+        if xp.isdtype(c.dtype, kind) and not xp.isdtype(dtype, kind):
             c = xp.real(c)
         c = xp.astype(c, dtype)
     return c
@@ -342,16 +372,20 @@ def _gather(node, g, waiting, heap):
     held[i] = g if held[i] is None else held[i] + g
 
 
-def _materialize(node, cotangents, create_graph):
+def _materialize(node, cotangents):
     """Zeros for the outputs that nothing depended on."""
-    given = next(g for g in cotangents if g is not None)
-    raw = given.array if create_graph else given
-    zeros = backend_of[type(raw)].zeros
-    wrap = (lambda a: call.wrap(a, None)) if create_graph else (lambda a: a)
+    like = next(g for g in cotangents if g is not None)
     return tuple(
-        wrap(zeros(shape, dtype, raw)) if g is None else g
+        zeros(shape, dtype, like) if g is None else g
         for g, shape, dtype in zip(cotangents, node.shape, node.dtype, strict=True)
     )
+
+
+def zeros(shape, dtype, like):
+    """Zeros of the library and on the device of ``like``: raw, or as it is a Tensor."""
+    if isinstance(like, call.Tensor):
+        return call.wrap(zeros(shape, dtype, like._like), None)
+    return backend_of[type(like)].zeros(shape, dtype, like)
 
 
 def _check_unchanged(node):

@@ -7,6 +7,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.numpy import int64
+from ..batched import BatchedTensor, become, call_batched
 from ..dtypes import isdtype
 from ..habits import OF_TENSORS, Elsewhere
 from ..tensor import Tensor, check_writable
@@ -94,6 +95,13 @@ def _kinds(x):
 
 def _replace(tensor, result, stays_leaf):
     """Give ``tensor`` the value of ``result``; other tensors that shared its memory keep theirs."""
+    if type(result) is BatchedTensor:
+        if stays_leaf:
+            raise ValueError(
+                "a value that differs between vmap's examples cannot be kept in a leaf"
+            )
+        become(tensor, result)
+        return tensor
     tensor.array = result.array
     if not stays_leaf:
         if type(tensor.node) is Node and result.node is not None:  # after retain_grad
@@ -107,6 +115,8 @@ def _key(key, array):
     if type(key) is tuple:
         return tuple([_key(k, array) for k in key])
     if type(key) in (int, slice, bool) or key is None or key is ...:
+        return key
+    if type(key) is BatchedTensor:
         return key
     if isinstance(key, Tensor):
         key = key.array
@@ -128,16 +138,26 @@ def _key(key, array):
 
 def _getitem(self, key):
     if type(key) is not int and type(key) is not slice:
-        key = _key(key, self.array)
+        key = _key(key, self._like)
+        if _is_batched(key):
+            return call_batched(getitem.op, (self,), {"key": key})
     return getitem(self, key)
+
+
+def _is_batched(key):
+    return any(type(k) is BatchedTensor for k in (key if type(key) is tuple else (key,)))
 
 
 def _setitem(self, key, value):
     stays_leaf = check_writable(self, "x[...] = value")
     if isinstance(value, (list, tuple)):
-        value = backend_of[type(self.array)].asarray(value, dtype=self.dtype)
-    result = setitem(self, value, _key(key, self.array))
-    floating = backend_of[type(self.array)].is_floating(self.dtype)
+        value = backend_of[type(self._like)].asarray(value, dtype=self.dtype)
+    key = _key(key, self._like)
+    if _is_batched(key):
+        result = call_batched(setitem.op, (self, value), {"key": key})
+    else:
+        result = setitem(self, value, key)
+    floating = backend_of[type(self._like)].is_floating(self.dtype)
     if not floating and getattr(value, "requires_grad", False) and is_grad_enabled():
         raise TypeError(
             f"x[...] = value: the value requires grad, but {self.dtype} holds no gradient"
@@ -163,9 +183,9 @@ def _to(self, *args, device=None, dtype=None):
     Differentiable; the tensor itself if there is nothing to change.
     """
     device, dtype = device_and_dtype(args, device, dtype)
-    if device is not None and not is_on(self.array, device):
+    if device is not None and not is_on(self._like, device):
         self = manipulation.to_device(self, device)
-    if dtype is not None and self.dtype != backend_of[type(self.array)].dtype(dtype):
+    if dtype is not None and self.dtype != backend_of[type(self._like)].dtype(dtype):
         self = manipulation.astype(self, dtype)
     return self
 

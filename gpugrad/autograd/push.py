@@ -1,0 +1,135 @@
+"""The forward sweep: tangents carried from inputs to outputs, oldest node first.
+
+Through the graph that the backward sweep goes through, with what that keeps. The
+tangent of an elementwise op's result comes of its VJP rules themselves, whose
+Jacobians are diagonal. Any other op's rule maps a cotangent ``g`` linearly to one
+of an input; its transpose is what the backward sweep makes of the rule recorded at
+``g`` = 0.
+"""
+
+from collections import Counter
+from contextlib import nullcontext
+
+from ..backends.numpy import quiet
+from . import call
+from .mode import enable_grad, set_grad_enabled
+from .sweep import fit, leading_to, sweep, zeros
+from .variables import variable
+
+
+def push(tangents, outputs, retain_graph, create_graph, tensors=False):
+    """Tangents of the output nodes, as a dict; without those that get none.
+
+    tangents: of the starting nodes, each of its shape and dtype: raw arrays, or Tensors
+        under ``create_graph`` and, not recorded, if ``tensors``.
+    """
+    tensors = tensors or create_graph
+    tangents = dict(tangents)
+    needed, _ = leading_to(outputs, tangents)
+    uses = Counter(outputs)
+    for node in needed:
+        if node not in tangents:
+            uses.update([p for p in node.parents if p in needed])
+    with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
+        for node in needed:
+            if node in tangents:
+                continue
+            given = [tangents.get(parent) for parent in node.parents]
+            for parent in node.parents:
+                uses[parent] -= 1
+                if not uses[parent]:
+                    tangents.pop(parent, None)
+            try:
+                t = _pushed(node, given, create_graph, tensors)
+            except Exception as error:
+                error.add_note(f"in forward mode through {node.plan.op.name}")
+                raise
+            if not retain_graph:
+                node.saved = node.saved and None
+            if t is not None:
+                tangents[node] = t
+            given = t = None
+    return {node: tangents[node] for node in outputs if node in tangents}
+
+
+def _pushed(node, given, create_graph, tensors):
+    """The tangent of a node's result, None for 0; a list of several outputs' tangents."""
+    plan = node.plan
+    if plan.output is not None:
+        return given[0][plan.output] if given[0] is not None else None
+    if all(t is None for t in given):
+        return None
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(f"what the graph kept for {plan.op.name} is freed")
+    xp = call.namespace if tensors else node.xp
+    several = isinstance(node.dtype, tuple)
+    total = None
+    if not several:
+        values = call.rewrap(node, saved) if tensors and saved else saved
+        for i, (rule, t) in enumerate(zip(plan.tangents, given, strict=True)):
+            if rule is None or t is None:
+                continue
+            given[i] = None
+            if plan.op.elementwise:
+                t = _spread(xp, t, node.shape, node.dtype)
+            t = rule(xp, t, values)
+            t = _spread(xp, t, node.shape, node.dtype, last=True)
+            total = t if total is None else total + t
+    if any(t is not None for t in given):
+        t = _transposed(node, given, create_graph, tensors)
+        if several:
+            return t
+        total = t if total is None else total + t
+    return total
+
+
+def _spread(xp, t, shape, dtype, last=False):
+    """``t`` broadcast to ``shape`` and cast to ``dtype``; complex to real not until ``last``."""
+    if t.dtype != dtype:
+        loses = xp.isdtype(t.dtype, "complex floating") and xp.isdtype(dtype, "real floating")
+        if loses and last:
+            t = xp.real(t)
+        if last or not loses:
+            t = xp.astype(t, dtype)
+    return t if t.shape == shape else xp.broadcast_to(t, shape)
+
+
+def _transposed(node, given, create_graph, tensors):
+    """The tangent that the inputs' tangents ``given`` (None for 0) bring, by transposing."""
+    plan = node.plan
+    like = next(t for t in given if t is not None)
+    several = isinstance(node.dtype, tuple)
+    shapes, dtypes = (node.shape, node.dtype) if several else ([node.shape], [node.dtype])
+    with enable_grad():
+        saved = call.rewrap(node, node.saved) if node.saved else ()
+        if not create_graph:
+            saved = [_detached(value) for value in saved]
+        cotangents = [_variable(zeros(*of, like)) for of in zip(shapes, dtypes, strict=True)]
+        g = tuple(cotangents) if several else cotangents[0]
+        xp = call.namespace
+        if plan.joint is not None:
+            g = plan.joint(xp, g, saved)
+        roots = []
+        for rule, parent, t in zip(plan.rules, node.parents, given, strict=True):
+            if t is None:
+                continue
+            c = rule(xp, g, saved)
+            if c is not None and c.node is not None:
+                c = fit(xp, c, parent.shape, parent.dtype, plan.op)
+                roots.append((c.node, t))
+    targets = [x.node for x in cotangents]
+    arrived = sweep(roots, set(targets), create_graph, create_graph, guard=True, tensors=tensors)
+    results = [arrived.get(target) for target in targets]
+    return results if several else results[0]
+
+
+def _variable(x):
+    """A tensor of the array of ``x``, raw or not, that a sweep can lead to."""
+    return variable(x if isinstance(x, call.Tensor) else call.wrap(x, None))
+
+
+def _detached(value):
+    if isinstance(value, tuple):
+        return tuple(map(_detached, value))
+    return value.detach() if isinstance(value, call.Tensor) else value

@@ -1,0 +1,278 @@
+"""`BatchedTensor`: inside `vmap`, what stands for one example, and holds them all.
+
+It has the shape of an example. Behind it is its payload, a tensor with one more axis in
+front, over the examples; the graph is the payload's. An op called with it is called, by the
+op's rule for a batch, with the payload. Where calls of `vmap` are nested, the payload may be
+another such tensor: the innermost call's axis is taken off first.
+"""
+
+import math
+import threading
+from typing import Any
+
+from .autograd import call
+from .backends import describe
+from .tensor import Tensor
+
+
+class Level:
+    """A call of `vmap` that is under way.
+
+    number: how deep it is nested, from 0.
+    size: how many examples there are.
+    """
+
+    __slots__ = ("number", "size", "open")
+
+    def __init__(self, number, size):
+        self.number = number
+        self.size = size
+        self.open = True
+
+
+class _Active(threading.local):
+    def __init__(self):
+        self.levels: list[Level] = []
+
+
+_active = _Active()
+
+
+class entered:
+    """A context manager: a new innermost level, over ``size`` examples."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __enter__(self):
+        level = Level(len(_active.levels), self.size)
+        _active.levels.append(level)
+        return level
+
+    def __exit__(self, *exc_info):
+        _active.levels.pop().open = False
+
+
+def active_levels():
+    """The levels of this thread, the innermost last."""
+    return tuple(_active.levels)
+
+
+# The payload and the level are in the slots that hold a Tensor's array and node, so that a
+# tensor can become a batched one in place, when a value that is one is assigned to a part of it.
+_payload, _level = Tensor.array, Tensor.node
+
+
+class BatchedTensor(Tensor):
+    """One example of each in a batch, as the function inside `vmap` sees it.
+
+    payload: the tensor of all examples, along its first axis.
+    level: the call of `vmap` that it belongs to.
+    """
+
+    __slots__ = ()
+
+    payload: Any = property(_payload.__get__)  # type: ignore[attr-defined]
+    level: Any = property(_level.__get__)  # type: ignore[attr-defined]
+
+    @property
+    def array(self) -> Any:  # type: ignore[override]
+        raise TypeError(
+            "vmap: inside it a tensor stands for all examples, and its values are not at hand: "
+            "they cannot be read, nor decide what the program does; choose with where, and "
+            "differentiate with gpugrad.grad"
+        )
+
+    @property
+    def node(self) -> Any:  # type: ignore[override]
+        return self.payload.node
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.payload.shape[1:]
+
+    @property
+    def dtype(self) -> Any:
+        return self.payload.dtype
+
+    @property
+    def device(self) -> str:
+        return self.payload.device
+
+    @property
+    def _like(self) -> Any:
+        return self.payload._like
+
+    @property
+    def ndim(self) -> int:
+        return self.payload.ndim - 1
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len: a 0-d tensor has no length")
+        return self.shape[0]
+
+    def of(self, payload: Tensor) -> "BatchedTensor":
+        """One of the same level with another payload."""
+        return batched(payload, self.level)
+
+    def detach(self) -> "BatchedTensor":
+        return self.of(self.payload.detach())
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        return self.array
+
+    def retain_grad(self) -> None:
+        return self.array
+
+    def backward(self, *args: Any, **keywords: Any) -> None:
+        return self.array
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).split(".")[-1]
+        n = self.level.size
+        return f"<one of {n} examples in vmap, shape {self.shape}, {dtype}>"
+
+
+def batched(payload, level):
+    """The BatchedTensor of ``level`` over the first axis of ``payload``."""
+    result = BatchedTensor()
+    _payload.__set__(result, payload)
+    _level.__set__(result, level)
+    return result
+
+
+def become(tensor, value):
+    """Make the object ``tensor`` what ``value`` is, where one of them is batched."""
+    payload, level = _payload.__get__(value), _level.__get__(value)
+    tensor.__class__ = type(value)
+    _payload.__set__(tensor, payload)
+    _level.__set__(tensor, level)
+
+
+def levels_of(x):
+    """The levels of a tensor, the outermost first."""
+    levels = []
+    while type(x) is BatchedTensor:
+        levels.append(x.level)
+        x = x.payload
+    return levels[::-1]
+
+
+def physical(x):
+    """The tensor behind all levels of ``x``: their axes first, the outermost's before others."""
+    while type(x) is BatchedTensor:
+        x = x.payload
+    return x
+
+
+def behind(x, levels):
+    """``x`` as a BatchedTensor of all of these levels, which begin with its own levels' outermost.
+
+    The result of `physical`, taken back: the first axes are those of the levels.
+    """
+    for level in levels:
+        x = batched(x, level)
+    return x
+
+
+def lifted(x, levels):
+    """``x`` with an axis of every level, the outermost first: repeated where it has none."""
+    if not levels:
+        return x
+    *outer, level = levels
+    if type(x) is BatchedTensor and x.level is level:
+        return batched(lifted(x.payload, outer), level)
+    xp = call.namespace
+    x = xp.broadcast_to(xp.expand_dims(x, axis=0), (level.size, *x.shape))
+    return batched(lifted(x, outer), level)
+
+
+def call_batched(op, args, static):
+    """Call an op some of whose inputs, or of the arrays in ``static``, are batched."""
+    found = [x for x in args if type(x) is BatchedTensor]
+    found += [x for value in static.values() for x in _batched_in(value)]
+    level = max([x.level for x in found], key=lambda level: level.number)
+    for x in found:
+        if not x.level.open:
+            raise RuntimeError(
+                f"{op.name}: a tensor of a vmap that has ended ({x!r}): return it from the "
+                f"function instead of keeping it"
+            )
+    mask = tuple([type(x) is BatchedTensor and x.level is level for x in args])
+    operands = [x.payload if b else x for x, b in zip(args, mask, strict=True)]
+    if op.batching is not None:
+        out = op.batching(op.call, mask, *operands, **static)
+    elif op.elementwise:
+        out = elementwise(op.call, mask, *operands, **static)
+    else:
+        out = one_by_one(op, mask, operands, static, level)
+    if isinstance(out, tuple):
+        named = getattr(type(out), "_make", tuple)
+        return named([batched(y, level) for y in out])
+    return batched(out, level)
+
+
+def _batched_in(value):
+    if type(value) is BatchedTensor:
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from _batched_in(part)
+
+
+def elementwise(call_op, mask, *operands, **static):
+    """The batching rule of ops whose operands broadcast."""
+    return call_op(*aligned(mask, operands), **static)
+
+
+def aligned(mask, operands):
+    """The operands, the batched ones with axes of length 1 put in so that examples broadcast."""
+    logical = [
+        len(x.shape) - b if hasattr(x, "shape") else 0 for x, b in zip(operands, mask, strict=True)
+    ]
+    ndim = max(logical)
+    reshape = call.namespace.reshape
+    return [
+        reshape(x, (x.shape[0],) + (1,) * (ndim - n) + x.shape[1:]) if b and n < ndim else x
+        for x, b, n in zip(operands, mask, logical, strict=True)
+    ]
+
+
+def one_by_one(op, mask, operands, static, level):
+    """The op called for each example, the results stacked."""
+    if not level.size:
+        raise ValueError(f"{op.name}: vmap over no examples cannot tell the result's shape")
+    results = []
+    for i in range(level.size):
+        inputs = [x[i] if b else x for x, b in zip(operands, mask, strict=True)]
+        chosen = {name: _example(value, level, i) for name, value in static.items()}
+        inputs = (inputs,) if op.variadic else inputs
+        results.append(op.call(*inputs, **chosen))
+    stack = call.namespace.stack
+    several = isinstance(results[0], tuple)
+    columns = zip(*results, strict=True) if several else [results]
+    stacked = []
+    for column in columns:
+        if len({y.shape for y in column}) > 1:
+            raise ValueError(
+                f"{op.name}: inside vmap every example must give the same shape, but they give "
+                f"{', '.join(sorted({str(y.shape) for y in column}))}; given "
+                f"{', '.join(describe(x) for x in operands if x is not None)}"
+            )
+        stacked.append(stack(column))
+    if several:
+        return getattr(type(results[0]), "_make", tuple)(stacked)
+    return stacked[0]
+
+
+def _example(value, level, i):
+    if type(value) is tuple:
+        return tuple([_example(part, level, i) for part in value])
+    if type(value) is BatchedTensor and value.level is level:
+        return value.payload[i]._like  # static arrays are raw
+    return value
