@@ -281,10 +281,10 @@ def _repeated(name, value, shape, dtype, device, requires_grad):
 
 
 def _like(name, x, *args, dtype, device, requires_grad):
-    array = x.array if isinstance(x, Tensor) else _array(f"{name}_like", x, None, None, None)
+    array = x._like if isinstance(x, Tensor) else _array(f"{name}_like", x, None, None, None)
     return _create(
         name,
-        tuple(array.shape),
+        tuple(x.shape if isinstance(x, Tensor) else array.shape),
         *args,
         dtype=array.dtype if dtype is None else dtype,
         device=device,
