@@ -212,7 +212,16 @@ def _sign_vjp(xp, g, x, out):
     return xp.where(size != 0, turning / size, 0.0)
 
 
+def _sign_jvp(xp, t, x, out):
+    if not xp.isdtype(out.dtype, "complex floating"):
+        return xp.zeros_like(t)
+    size = xp.abs(x)
+    turning = t - out * xp.real(xp.conj(out) * t)
+    return xp.where(size != 0, turning / size, 0.0)
+
+
 sign.vjp(x=_sign_vjp)
+sign.jvp(x=_sign_jvp)
 
 
 @elementwise

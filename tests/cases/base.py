@@ -117,9 +117,10 @@ class Sample:
     gradients: tuple | None = None
     unlike_torch: str | None = None
 
-    def arrays(self, dtype="float64"):
-        """The inputs as NumPy arrays and scalars, the same at every call."""
-        rng = np.random.default_rng(zlib.crc32(repr((self.shapes, self.static)).encode()))
+    def arrays(self, dtype="float64", example=0):
+        """The inputs as NumPy arrays and scalars, the same at every call; others per example."""
+        seed = zlib.crc32(repr((self.shapes, self.static)).encode())
+        rng = np.random.default_rng((seed, example) if example else seed)
         return [x.values(rng, dtype) if isinstance(x, Array) else x for x in self.inputs]
 
     @property

@@ -1,0 +1,274 @@
+"""Every op of the table for a batch of examples, against a loop; and forward against backward."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from test_ops import TOLERANCE, Call, check, each, quiet, samples
+
+import gpugrad
+from gpugrad.autograd import grad
+from gpugrad.autograd.operation import Op
+from gpugrad.autograd.push import push
+from gpugrad.backends import backend_of
+from gpugrad.batched import batched, entered, lifted, physical
+from gpugrad.testing import assert_close
+
+NOT_BATCHED = dict.fromkeys(
+    "nonzero unique_all unique_counts unique_inverse unique_values".split(),
+    "the shape of its result depends on values",
+)
+SHARED = {"repeat": {1}}  # inputs that differ between no examples: the shape depends on them
+
+MAPPED = [case for case in CASES if case.op not in NOT_BATCHED]
+
+
+def is_plain(case):
+    """Whether the op goes through the rule that all elementwise ones share."""
+    op = getattr(case.function, "op", None)
+    return op is not None and op.elementwise and op.batching is None
+
+
+class Batch:
+    """A sample's inputs, some of them different in each of the examples that ``sizes`` number.
+
+    over: for each input, whether it differs along each axis of ``sizes``.
+    leaves: for each input its tensor for each place along the axes that it differs along.
+    """
+
+    def __init__(self, case, sample, library, dtype, sizes, over):
+        self.case = case
+        self.library = library
+        self.sizes = sizes
+        self.over = over
+        self.static = {name: library.raw(value) for name, value in sample.static.items()}
+        self.values = []
+        self.layouts = [getattr(spec, "layout", None) for spec in sample.inputs]
+        draws = [sample.arrays(dtype, i) for i in range(int(np.prod(sizes)))]
+        for i, along in enumerate(over):
+            places = self._places(along)
+            self.values.append({place: draws[k][i] for k, place in enumerate(places)})
+
+    def _places(self, along):
+        return list(np.ndindex(*[n if b else 1 for n, b in zip(self.sizes, along, strict=True)]))
+
+    def _leaf(self, i, x):
+        if not isinstance(x, np.ndarray):
+            return x
+        floating = x.dtype.kind in "fc" and self.case.differentiable
+        return self.library.tensor(x, self.layouts[i], requires_grad=floating)
+
+    def by_loop(self, cotangents=None):
+        """The results, stacked, and the gradients by the inputs, stacked likewise."""
+        leaves = [
+            {place: self._leaf(i, x) for place, x in values.items()}
+            for i, values in enumerate(self.values)
+        ]
+        results = []
+        for index in np.ndindex(*self.sizes):
+            inputs = [
+                leaf[tuple([k if b else 0 for k, b in zip(index, along, strict=True)])]
+                for leaf, along in zip(leaves, self.over, strict=True)
+            ]
+            results.append(self._call(inputs))
+        columns = list(zip(*results, strict=True))
+        self.recorded = [any(y.requires_grad for y in column) for column in columns]
+        stacked = [self._stack([self.library.values(y) for y in column]) for column in columns]
+        flat = [x for leaf in leaves for x in leaf.values() if getattr(x, "requires_grad", False)]
+        if not any(self.recorded) or not flat:
+            return stacked, []
+        outputs, given = [], []
+        for column, g, recorded in zip(
+            columns, self.cotangents(stacked), self.recorded, strict=True
+        ):
+            for y, part in zip(column, g.reshape(len(column), *column[0].shape), strict=True):
+                if recorded and y.requires_grad:
+                    outputs.append(y)
+                    given.append(self.library.tensor(part))
+        found = iter(grad(outputs, flat, given, materialize_grads=True))
+        gradients = []
+        for leaf in leaves:
+            if getattr(next(iter(leaf.values())), "requires_grad", False):
+                parts = [self.library.values(next(found)) for _ in leaf]
+                gradients.append(np.stack(parts).reshape(len(leaf), *parts[0].shape))
+        return stacked, gradients
+
+    def by_levels(self):
+        """The same by one call with batched tensors."""
+        leaves = []
+        for i, (values, along) in enumerate(zip(self.values, self.over, strict=True)):
+            x = next(iter(values.values()))
+            if any(along):
+                lengths = [n for n, b in zip(self.sizes, along, strict=True) if b]
+                x = np.stack(list(values.values())).reshape(*lengths, *x.shape)
+            leaves.append(self._leaf(i, x))
+        outputs = self._levels(leaves, [], list(self.sizes))
+        recorded = [y.requires_grad for y in outputs]
+        assert recorded == self.recorded
+        results = [self.library.values(y) for y in outputs]
+        flat = [x for x in leaves if getattr(x, "requires_grad", False)]
+        if not any(recorded) or not flat:
+            return results, []
+        given = [self.library.tensor(g) for g in self.cotangents(results)]
+        pick = [i for i, r in enumerate(recorded) if r]
+        gradients = grad(
+            [outputs[i] for i in pick], flat, [given[i] for i in pick], materialize_grads=True
+        )
+        gradients = iter([self.library.values(g) for g in gradients])
+        shaped = []
+        for leaf, values in zip(leaves, self.values, strict=True):
+            if getattr(leaf, "requires_grad", False):
+                example = next(iter(values.values()))
+                shaped.append(next(gradients).reshape(len(values), *example.shape))
+        return results, shaped
+
+    def _levels(self, leaves, levels, sizes):
+        if sizes:
+            with entered(sizes[0]) as level:
+                return self._levels(leaves, [*levels, level], sizes[1:])
+        inputs = []
+        for x, along in zip(leaves, self.over, strict=True):
+            for level, b in zip(levels, along, strict=True):
+                x = batched(x, level) if b else x
+            inputs.append(x)
+        return [physical(lifted(y, levels)) for y in self._call(inputs)]
+
+    def _call(self, inputs):
+        with quiet():
+            outputs = self.case(inputs, self.static)
+        return list(outputs) if isinstance(outputs, tuple) else [outputs]
+
+    def _stack(self, parts):
+        return np.stack(parts).reshape(*self.sizes, *parts[0].shape)
+
+    def cotangents(self, results):
+        rng = np.random.default_rng(0)
+        cotangents = []
+        for y in results:
+            g = np.asarray(rng.standard_normal(y.shape))
+            if y.dtype.kind == "c":
+                g = g + 1j * rng.standard_normal(y.shape)
+            cotangents.append(g.astype(y.dtype))
+        return cotangents
+
+    def check(self):
+        with quiet():
+            expected, expected_gradients = self.by_loop()
+            results, gradients = self.by_levels()
+        assert len(results) == len(expected)
+        for y, e in zip(results, expected, strict=True):
+            assert y.dtype == e.dtype, f"{y.dtype}, by a loop {e.dtype}"
+            assert_close(y, e, **TOLERANCE.get(y.dtype.name, {"rtol": 0, "atol": 0}))
+        for g, e in zip(gradients, expected_gradients, strict=True):
+            tolerance = {name: 10 * t for name, t in TOLERANCE[g.dtype.name].items()}
+            assert_close(g, e, **tolerance)
+
+
+def choices(case, sample, depth):
+    """Ways to choose which inputs differ between examples: all, each alone; or, nested, one."""
+    shared = SHARED.get(case.op, set())
+    arrays = [i for i, x in enumerate(sample.inputs) if hasattr(x, "shape") and i not in shared]
+    n = len(sample.inputs)
+    if depth == 2:
+        kinds = (True, True), (False, True), (True, False)
+        nested = {i: kinds[k % 3] for k, i in enumerate(arrays)}
+        yield [nested.get(i, (False, False)) for i in range(n)]
+        return
+    if arrays:
+        yield [(i in arrays,) for i in range(n)]
+    if len(arrays) > 1:
+        for chosen in arrays:
+            yield [(i == chosen,) for i in range(n)]
+
+
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
+@pytest.mark.parametrize("sizes", [(3,), (2, 3)], ids=["flat", "nested"])
+def test_a_batch_is_the_loop(case, library, sizes):
+    for dtype in ("float64", "complex128"):
+        for sample in samples(case, library, dtype):
+            for over in choices(case, sample, len(sizes)):
+                check((sample, over), Batch(case, sample, library, dtype, sizes, over).check)
+
+
+def random_like(library, x, seed):
+    """A random tensor of the shape and dtype of ``x``."""
+    rng = np.random.default_rng((seed, 1))
+    t = np.asarray(rng.standard_normal(x.shape))
+    name = library.dtype(x.dtype)
+    if "complex" in name:
+        t = t + 1j * rng.standard_normal(x.shape)
+    return library.tensor(t.astype(name))
+
+
+def inner(library, xs, ys):
+    """The real inner product of tensors, and what rounding may make of it."""
+    products = [
+        np.real(np.conj(library.values(x)) * library.values(y)).ravel()
+        for x, y in zip(xs, ys, strict=True)
+        if y is not None
+    ]
+    products = np.concatenate([np.zeros(0), *products])
+    return products.sum(), np.abs(products).sum()
+
+
+def tangents_of(call, tangents, **options):
+    """The results' tangents as tensors, None for 0, of those of the leaves; None for 0."""
+    given = {x.node: t for x, t in zip(call.leaves, tangents, strict=True) if t is not None}
+    if not options.get("create_graph"):
+        given = {node: t.array for node, t in given.items()}
+    with quiet():
+        nodes = [y.node for y in call.recorded]
+        found = push(given, nodes, retain_graph=True, **{"create_graph": False} | options)
+    results = []
+    for y in call.recorded:
+        t = found.get(y.node)
+        if t is not None and not isinstance(t, gpugrad.Tensor):
+            t = gpugrad.asarray(backend_of[type(y.array)].asarray(t))  # NumPy's may be scalars
+        results.append(t)
+    return results
+
+
+@each(differentiable=True)
+def test_forward_and_backward_agree(case, library):
+    for dtype in ("float64", "complex128"):
+        for sample in samples(case, library, dtype):
+            call = Call(case, sample, library, dtype)
+            if call.recorded:
+                check(sample, check_dot_product, call, library)
+
+
+def check_dot_product(call, library):
+    tangents = [random_like(library, x, i) for i, x in enumerate(call.leaves)]
+    cotangents = call.cotangents()
+    gradients = call.gradients(cotangents, retain_graph=True, materialize_grads=True)
+    choices = [tangents]
+    if len(tangents) > 1:
+        choices += [
+            [t if k == i else None for k, t in enumerate(tangents)] for i in range(len(tangents))
+        ]
+    for chosen in choices:
+        out = tangents_of(call, chosen)
+        for y, t in zip(call.recorded, out, strict=True):
+            if t is not None:
+                assert (t.shape, t.dtype) == (y.shape, y.dtype)
+        forward, scale = inner(library, cotangents, out)
+        backward, scale_backward = inner(library, gradients, chosen)
+        if np.isfinite(backward):
+            names = [library.dtype(x.dtype) for x in [*call.leaves, *call.recorded]]
+            precision = max(TOLERANCE[name]["rtol"] for name in names)
+            assert_close(forward, backward, atol=10 * precision * max(scale, scale_backward, 1))
+        recorded = tangents_of(call, chosen, create_graph=True)
+        for a, b in zip(out, recorded, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert_close(library.values(a), library.values(b), rtol=1e-6)
+
+
+# Ops with no rule for a batch, which `one_by_one` calls for each example.
+WITHOUT_RULE: dict[str, str] = {}
+
+
+def test_every_differentiable_op_has_a_rule_for_a_batch():
+    for op in Op.known:
+        if (op.forward.__module__ or "").startswith("gpugrad."):
+            ruled = op.elementwise or op.batching is not None
+            assert ruled or not op.differentiable or op.name in WITHOUT_RULE, op.name
