@@ -129,6 +129,12 @@ class BatchedTensor(Tensor):
     def retain_grad(self) -> None:
         return self.array
 
+    def register_hook(self, hook: Any) -> Any:
+        return self.array
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        return self.array
+
     def backward(self, *args: Any, **keywords: Any) -> None:
         return self.array
 
@@ -136,6 +142,9 @@ class BatchedTensor(Tensor):
         dtype = str(self.dtype).split(".")[-1]
         n = self.level.size
         return f"<one of {n} examples in vmap, shape {self.shape}, {dtype}>"
+
+    def _repr_html_(self) -> None:
+        return None  # notebooks then show the repr
 
 
 def batched(payload, level):
@@ -185,11 +194,7 @@ def lifted(x, levels):
     if not levels:
         return x
     *outer, level = levels
-    if type(x) is BatchedTensor and x.level is level:
-        return batched(lifted(x.payload, outer), level)
-    xp = call.namespace
-    x = xp.broadcast_to(xp.expand_dims(x, axis=0), (level.size, *x.shape))
-    return batched(lifted(x, outer), level)
+    return batched(lifted(examples(x, level), outer), level)
 
 
 def call_batched(op, args, static):
@@ -248,8 +253,10 @@ def one_by_one(op, mask, operands, static, level):
     if not level.size:
         raise ValueError(f"{op.name}: vmap over no examples cannot tell the result's shape")
     results = []
+    unstack = call.namespace.unstack
+    examples = [unstack(x) if b else (x,) * level.size for x, b in zip(operands, mask, strict=True)]
     for i in range(level.size):
-        inputs = [x[i] if b else x for x, b in zip(operands, mask, strict=True)]
+        inputs = [x[i] for x in pieces]
         chosen = {name: _example(value, level, i) for name, value in static.items()}
         inputs = (inputs,) if op.variadic else inputs
         results.append(op.call(*inputs, **chosen))
@@ -274,5 +281,28 @@ def _example(value, level, i):
     if type(value) is tuple:
         return tuple([_example(part, level, i) for part in value])
     if type(value) is BatchedTensor and value.level is level:
-        return value.payload[i]._like  # static arrays are raw
+        return value.payload[i, ...]._like  # static arrays are raw
     return value
+
+
+def examples(x, level):
+    """The examples of ``x`` along a first axis: its payload, or itself repeated."""
+    if type(x) is BatchedTensor and x.level is level:
+        return x.payload
+    return call.namespace.broadcast_to(
+        call.namespace.expand_dims(x, axis=0), (level.size, *x.shape)
+    )
+
+
+def shifted(op, axis, ndim):
+    """Where an axis of an example of ``ndim`` axes is in the payload; or several, or None for all.
+
+    Raises IndexError for one that an example does not have.
+    """
+    if axis is None:
+        return tuple(range(1, ndim + 1))
+    if isinstance(axis, (tuple, list)):
+        return tuple([shifted(op, a, ndim) for a in axis])
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"{op.name}: axis {axis} is out of range for {ndim} axes")
+    return axis % ndim + 1

@@ -15,6 +15,7 @@ weight of the frequencies that stand for two.
 """
 
 from ..autograd.operation import op
+from ..batched import shifted
 
 
 def _restore(xp, g, shape):
@@ -43,6 +44,18 @@ def _axes(shape, s, axes):
     return tuple(axes)
 
 
+def _batch(call, batched, x, axis, **static):
+    """The rule in `vmap` of transforms along one axis."""
+    return call(x, axis=shifted(call.op, axis, x.ndim - 1), **static)
+
+
+def _batch_n(call, batched, x, s, axes, norm):
+    """The rule in `vmap` of transforms along several axes."""
+    ndim = x.ndim - 1
+    axes = _axes(x.shape[1:], s, axes)
+    return call(x, s=s, axes=shifted(call.op, axes, ndim), norm=norm)
+
+
 def _of_real(xp, out, x):
     """A real result in the dtype of ``x`` if that is real too: libraries make float16 float32."""
     return xp.astype(out, x.dtype, copy=False) if xp.isdtype(x.dtype, "real floating") else out
@@ -57,6 +70,7 @@ def fft(xp, x, /, *, n=None, axis=-1, norm="backward"):
 fft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _restore(xp, xp.fft.fft(g, axis=axis, norm=norm), x_shape)
 )
+fft.vmap(_batch)
 
 
 @op(discards=True)
@@ -68,6 +82,7 @@ def ifft(xp, x, /, *, n=None, axis=-1, norm="backward"):
 ifft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _restore(xp, xp.fft.ifft(g, axis=axis, norm=norm), x_shape)
 )
+ifft.vmap(_batch)
 
 
 @op(discards=True)
@@ -82,6 +97,7 @@ def _fftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 fftn.vjp(x=_fftn_vjp)
+fftn.vmap(_batch_n)
 
 
 @op(discards=True)
@@ -96,6 +112,7 @@ def _ifftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 ifftn.vjp(x=_ifftn_vjp)
+ifftn.vmap(_batch_n)
 
 
 def _check_real(xp, x, instead):
@@ -120,6 +137,7 @@ def _rfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 rfft.vjp(x=_rfft_vjp)
+rfft.vmap(_batch)
 
 
 @op(discards=True)
@@ -138,6 +156,7 @@ def _irfft_vjp(xp, g, x_shape, axis, norm):
 
 
 irfft.vjp(x=_irfft_vjp)
+irfft.vmap(_batch)
 
 
 @op(discards=True)
@@ -157,6 +176,7 @@ def _rfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 rfftn.vjp(x=_rfftn_vjp)
+rfftn.vmap(_batch_n)
 
 
 @op(discards=True)
@@ -175,6 +195,7 @@ def _irfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 irfftn.vjp(x=_irfftn_vjp)
+irfftn.vmap(_batch_n)
 
 
 @op(discards=True)
@@ -194,6 +215,7 @@ def _hfft_vjp(xp, g, x_shape, axis, norm):
 
 
 hfft.vjp(x=_hfft_vjp)
+hfft.vmap(_batch)
 
 
 @op(discards=True)
@@ -210,12 +232,17 @@ def _ihfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 ihfft.vjp(x=_ihfft_vjp)
+ihfft.vmap(_batch)
 
 
 def _shift(xp, x, axes, direction):
     if not isinstance(axes, (tuple, list)):
         axes = range(len(x.shape)) if axes is None else (axes,)
     return xp.roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
+
+
+def _batch_shift(call, batched, x, axes):
+    return call(x, axes=shifted(call.op, axes, x.ndim - 1))
 
 
 @op
@@ -225,6 +252,7 @@ def fftshift(xp, x, /, *, axes=None):
 
 
 fftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, -1))
+fftshift.vmap(_batch_shift)
 
 
 @op
@@ -234,3 +262,4 @@ def ifftshift(xp, x, /, *, axes=None):
 
 
 ifftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, 1))
+ifftshift.vmap(_batch_shift)

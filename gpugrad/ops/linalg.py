@@ -21,7 +21,10 @@ import math
 from typing import Any, NamedTuple
 
 from ..autograd.operation import composite, op
+from ..batched import aligned, shifted
 from ..tensor import is_recorded
+from .elementwise import multiply
+from .manipulation import expand_dims, moveaxis, squeeze
 from .reductions import kept_shape
 
 
@@ -84,6 +87,13 @@ def _diag(xp, x):
     return _on_diagonal(xp, x, (*x.shape, x.shape[-1]))
 
 
+def _of_matrices(call, batched, x, *args, **static):
+    """The rule in `vmap` of functions of matrices: examples are one more axis of the stack."""
+    if x.ndim < 3:
+        raise ValueError(f"{call.op.name}: needs matrices (..., m, n), not shape {x.shape[1:]}")
+    return call(x, *args, **static)
+
+
 def _hermitian_of_lower(xp, x):
     """The Hermitian matrices that agree with ``x`` below the diagonal, and its real part on it."""
     lower = xp.tril(x) + xp.tril(x, k=-1)
@@ -105,6 +115,7 @@ def _inv_vjp(xp, g, out):
 
 
 inv.vjp(x=_inv_vjp)
+inv.vmap(_of_matrices)
 
 
 @op
@@ -133,6 +144,20 @@ def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
 solve.vjp(joint=_solve_vjp)
 
 
+def _solve_batch(call, batched, x1, x2):
+    if len(x2.shape) - batched[1] > 1:
+        return call(*aligned(batched, (x1, x2)))
+    if not batched[1]:
+        return call(x1, x2)
+    if not batched[0] and len(x1.shape) == 2:  # one matrix, of which each example is a column
+        return moveaxis(call(x1, moveaxis(x2, 0, 1)), 1, 0)
+    x1, x2 = aligned((batched[0], True), (x1, expand_dims(x2, -1)))
+    return squeeze(call(x1, x2), -1)
+
+
+solve.vmap(_solve_batch)
+
+
 @op
 def det(xp, x, /):
     """Determinants of square matrices.
@@ -143,6 +168,7 @@ def det(xp, x, /):
 
 
 det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
+det.vmap(_of_matrices)
 
 
 @op
@@ -187,6 +213,7 @@ def _cofactor_vjp(xp, g, x):
 
 
 cofactor.vjp(x=_cofactor_vjp)
+cofactor.vmap(_of_matrices)
 
 
 @op
@@ -208,6 +235,7 @@ def _slogdet_vjp(xp, g, x, out):
 
 
 slogdet.vjp(x=_slogdet_vjp)
+slogdet.vmap(_of_matrices)
 
 
 def _raw(value):
@@ -238,6 +266,7 @@ def _pinv_vjp(xp, g, x, out):
 
 
 pinv.vjp(x=_pinv_vjp)
+pinv.vmap(_of_matrices)
 
 
 @op
@@ -273,6 +302,15 @@ def _matrix_power_vjp(xp, g, x, n):
 matrix_power.vjp(x=_matrix_power_vjp)
 
 
+def _matrix_power_batch(call, batched, x, n):
+    if batched[1]:
+        raise TypeError("matrix_power: inside vmap n must be an int, the same for all examples")
+    return _of_matrices(call, batched, x, n)
+
+
+matrix_power.vmap(_matrix_power_batch)
+
+
 @op(differentiable=False)
 def matrix_rank(xp, x, /, *, rtol=None):
     """How many singular values exceed ``rtol`` times the largest.
@@ -287,6 +325,16 @@ def matrix_rank(xp, x, /, *, rtol=None):
         rtol = rtol[..., None]
     largest = s[..., : min(s.shape[-1], 1)]
     return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
+
+
+def _matrix_rank_batch(call, batched, x, rtol):
+    missing = len(getattr(rtol, "shape", ())) - (x.ndim - 3)
+    if missing > 0:
+        x = expand_dims(x, tuple(range(1, 1 + missing)))
+    return _of_matrices(call, batched, x, rtol=rtol)
+
+
+matrix_rank.vmap(_matrix_rank_batch)
 
 
 # Decompositions
@@ -311,6 +359,7 @@ def _cholesky_vjp(xp, g, out, upper):
 
 
 cholesky.vjp(x=_cholesky_vjp)
+cholesky.vmap(_of_matrices)
 
 
 def _inside(xp, q, g, k):
@@ -359,6 +408,7 @@ def _qr_vjp(xp, g, out):
 
 
 qr.vjp(x=_qr_vjp)
+qr.vmap(_of_matrices)
 
 
 @op(materialize=False)
@@ -389,11 +439,15 @@ def _eigh_vjp(xp, g, out):
 
 
 eigh.vjp(x=_eigh_vjp)
+eigh.vmap(_of_matrices)
 
 
 @op(differentiable=False)
 def _eigvalsh(xp, x, /):
     return xp.linalg.eigvalsh(x)
+
+
+_eigvalsh.vmap(_of_matrices)
 
 
 @composite
@@ -434,11 +488,15 @@ def _eig_vjp(xp, g, out):
 
 
 eig.vjp(x=_eig_vjp)
+eig.vmap(_of_matrices)
 
 
 @op(differentiable=False)
 def _eigvals(xp, x, /):
     return xp.linalg.eigvals(x)
+
+
+_eigvals.vmap(_of_matrices)
 
 
 @composite
@@ -503,11 +561,15 @@ def _svd_vjp(xp, g, out):
 
 
 svd.vjp(x=_svd_vjp)
+svd.vmap(_of_matrices)
 
 
 @op(differentiable=False)
 def _svdvals(xp, x, /):
     return xp.linalg.svdvals(x)
+
+
+_svdvals.vmap(_of_matrices)
 
 
 @composite
@@ -562,6 +624,16 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 vector_norm.vjp(x=_vector_norm_vjp)
 
 
+def _vector_norm_batch(call, batched, x, axis, keepdims, ord):
+    ndim = x.ndim - 1
+    if not ndim:  # the norm of the only element along an axis is that element's
+        return call(expand_dims(x, 1), axis=1, ord=ord)
+    return call(x, axis=shifted(call.op, axis, ndim), keepdims=keepdims, ord=ord)
+
+
+vector_norm.vmap(_vector_norm_batch)
+
+
 @op(discards=True)
 def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
     """Norms of matrices (..., m, n).
@@ -595,6 +667,7 @@ def _matrix_norm_vjp(xp, g, x, out, ord):
 
 
 matrix_norm.vjp(x=_matrix_norm_vjp)
+matrix_norm.vmap(_of_matrices)
 
 
 # Products and diagonals
@@ -614,6 +687,18 @@ cross.vjp(
 )
 
 
+def _cross_batch(call, batched, x1, x2, axis):
+    ndims = [len(x.shape) - b for x, b in zip((x1, x2), batched, strict=True)]
+    places = [shifted(call.op, axis, ndim) - 1 - ndim for ndim in ndims]  # from the end
+    if places[0] != places[1]:
+        x1, x2 = [moveaxis(x, a, -1) for x, a in zip((x1, x2), places, strict=True)]
+        return moveaxis(call(*aligned(batched, (x1, x2))), -1, axis + 1)
+    return call(*aligned(batched, (x1, x2)), axis=places[0])
+
+
+cross.vmap(_cross_batch)
+
+
 @op
 def outer(xp, x1, x2, /):
     """Products of each element of one vector with each of another: ``(m,), (n,) -> (m, n)``."""
@@ -626,6 +711,16 @@ outer.vjp(
 )
 
 
+def _outer_batch(call, batched, x1, x2):
+    for x, b in zip((x1, x2), batched, strict=True):
+        if len(x.shape) - b != 1:
+            raise ValueError(f"outer: operands must have 1 axis, not shape {x.shape[int(b) :]}")
+    return multiply(expand_dims(x1, -1), expand_dims(x2, -2))
+
+
+outer.vmap(_outer_batch)
+
+
 @op(discards=True)
 def diagonal(xp, x, /, *, offset=0):
     """The elements of a diagonal of each matrix: ``offset`` of them right of the main one."""
@@ -633,6 +728,7 @@ def diagonal(xp, x, /, *, offset=0):
 
 
 diagonal.vjp(x=lambda xp, g, x_shape, offset: _on_diagonal(xp, g, x_shape, offset))
+diagonal.vmap(_of_matrices)
 
 
 @op(discards=True)
@@ -649,3 +745,4 @@ def _trace_vjp(xp, g, x_shape, offset):
 
 
 trace.vjp(x=_trace_vjp)
+trace.vmap(_of_matrices)

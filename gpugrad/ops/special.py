@@ -15,9 +15,10 @@ change of the parameter; each further order loses one or two digits. Where there
 import math
 
 from ..autograd.operation import composite, elementwise, op
+from ..batched import aligned, shifted
 from . import neural, reductions
 from .elementwise import no_slope, where
-from .manipulation import squeeze
+from .manipulation import expand_dims, squeeze
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_TAU = math.sqrt(2 * math.pi)
@@ -1375,6 +1376,21 @@ def _logsumexp_a(xp, g, a, b, out):
 
 
 _logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b)
+
+
+def _logsumexp_batch(call, batched, a, b, axis):
+    a, b = aligned(batched, (a, b))
+    ndim = max(x.ndim for x, is_batched in zip((a, b), batched, strict=True) if is_batched) - 1
+    if not ndim:  # as one of an axis of length 1
+        operands = [
+            expand_dims(x, 1) if is_batched else x
+            for x, is_batched in zip((a, b), batched, strict=True)
+        ]
+        return tuple([squeeze(y, 1) for y in call(*operands, 1)])
+    return call(a, b, shifted(call.op, axis, ndim))
+
+
+_logsumexp.vmap(_logsumexp_batch)
 
 
 @composite
