@@ -7,9 +7,11 @@ put on the class by `gpugrad.ops.operators`.
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from .autograd import call, sweep
 from .autograd.graph import Leaf, Node, watched
+from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
 from .backends import backend_of
 from .habits import OF_TENSORS, Elsewhere
@@ -147,6 +149,57 @@ class Tensor:
             raise ValueError("retain_grad: this tensor does not require grad")
         if not self.is_leaf and watched(self.node).leaf is None:
             self.node.watch.leaf = Leaf(self)
+
+    def register_hook(self, hook: Callable[["Tensor"], "Tensor | None"]) -> Handle:
+        """Have each backward pass call ``hook`` with the gradient of this tensor, once it is whole.
+
+        A Tensor that the hook returns, of the gradient's shape and device, replaces the gradient:
+        for what this tensor was computed from, and for ``.grad``. Hooks run in the order in which
+        they were registered, in `gpugrad.autograd.grad` too, and without recording unless
+        ``create_graph``. One that raises ends the pass, and no ``.grad`` has changed. Hooks are
+        of the value: after ``x += y`` they still see the gradient of what ``x`` was before.
+
+        Returns a handle whose ``remove()`` takes the hook away; as a context manager it does so
+        at the end. Raises ValueError for a tensor that does not require grad.
+
+        >>> import gpugrad
+        >>> w = gpugrad.tensor([1.0, 2.0], requires_grad=True)
+        >>> handle = w.register_hook(lambda gradient: gradient.clip(-1, 1))
+        >>> (w * w).sum().backward()
+        >>> w.grad
+        tensor([1., 1.])
+        """
+        if self.node is None:
+            raise ValueError(
+                "register_hook: this tensor does not require grad, so that no gradient reaches "
+                "it; call requires_grad_() first"
+            )
+        return Handle(attach(watched(self.node).hooks, hook, "register_hook"))
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> Handle:
+        """Have `backward` call ``hook`` with this leaf after it has set its and all others' ``.grad``.
+
+        Such as an optimizer's step for this one parameter. Nothing is recorded in it, unless
+        ``create_graph``. Returns a handle as `register_hook` does; ValueError for what is no
+        leaf that requires grad.
+        """
+        where = "register_post_accumulate_grad_hook"
+        if type(self.node) is not Leaf:
+            what = "does not require grad" if self.is_leaf else f"is a result of {self.node.name}"
+            raise ValueError(f"{where}: this tensor {what}; it is for leaves that require grad")
+        return Handle(attach(watched(self.node).accumulated, hook, where))
+
+    @property
+    def label(self) -> str | None:
+        """A name for people, which the repr and `gpugrad.draw` show; None at first.
+
+        It stays in the graph when this object is gone.
+        """
+        return labels.of(self)
+
+    @label.setter
+    def label(self, label: str | None) -> None:
+        labels.set(self, label)
 
     def backward(
         self,
@@ -298,7 +351,14 @@ class Tensor:
             text += f", grad_fn=<{self.grad_fn.name}>"
         elif self.requires_grad:
             text += ", requires_grad=True"
+        if self.label is not None:
+            text += f", label={self.label!r}"
         return f"tensor({text})"
+
+    def _repr_html_(self) -> str | None:
+        from .display import html  # which only notebooks need
+
+        return html(self)
 
     def __format__(self, spec: str) -> str:
         if spec and self.size != 1:
@@ -317,7 +377,7 @@ class Tensor:
             raise TypeError(
                 f"copy: this is a result of {self.grad_fn.name} and has a graph; detach() it first"
             )
-        return _rebuild, (type(self), self.array, self.requires_grad)
+        return _rebuild, (type(self), self.array, self.requires_grad, self.label)
 
     if TYPE_CHECKING:
         # Put here by gpugrad.ops.operators.
@@ -421,11 +481,50 @@ _REMEDY = (
 )
 
 
-def _rebuild(kind, array, requires_grad):
+def _rebuild(kind, array, requires_grad, label=None):
     tensor = kind.__new__(kind)
     tensor.array = array
     tensor.node = Leaf(tensor) if requires_grad else None
+    if label is not None:
+        tensor.label = label
     return tensor
+
+
+class _Labels:
+    """The labels of living tensors, by identity, since ``==`` of tensors is elementwise.
+
+    Those of recorded ones are in the graph too. In the tensors they would make all others bigger.
+    """
+
+    def __init__(self):
+        self.entries = {}  # id -> a weak reference to the tensor, and its label
+
+    def of(self, tensor):
+        if id(tensor) in self.entries:
+            return self.entries[id(tensor)][1]
+        watch = getattr(tensor.node, "watch", None)
+        return watch and watch.label
+
+    def set(self, tensor, label):
+        if not isinstance(label, str | None):
+            raise TypeError(f"label: must be a str or None, not a {type(label).__name__}")
+        key = id(tensor)
+        if label is None:
+            self.entries.pop(key, None)
+        else:
+            forget = self.entries.pop
+            self.entries[key] = ref(tensor, lambda _: forget(key, None)), label
+        node = tensor.node
+        if node is not None and (label is not None or node.watch is not None):
+            watched(node).label = label
+
+    def living(self):
+        """The labelled tensors that are still there, with their labels."""
+        entries = [(tensor(), label) for tensor, label in list(self.entries.values())]
+        return [(tensor, label) for tensor, label in entries if tensor is not None]
+
+
+labels = _Labels()
 
 
 def is_recorded(x):

@@ -15,7 +15,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # A module imports from its own room and from lower floors.
 FLOORS = [
     {"backends", "habits"},
-    {"autograd"},
+    {"autograd", "display"},
     {"tensor"},
     {"batched"},
     {"arguments", "dtypes"},

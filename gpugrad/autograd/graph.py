@@ -71,14 +71,16 @@ class Watch:
 
     leaf: the `Leaf` that collects a result's gradient if `retain_grad` was called, or None.
     hooks: functions of the gradient, by a number each.
+    accumulated: functions of a leaf's tensor to call when its ``.grad`` is set, by a number each.
     label: a name for people, or None.
     """
 
-    __slots__ = ("leaf", "hooks", "label")
+    __slots__ = ("leaf", "hooks", "accumulated", "label")
 
     def __init__(self):
         self.leaf = None
         self.hooks = {}
+        self.accumulated = {}
         self.label = None
 
 

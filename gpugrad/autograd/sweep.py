@@ -16,7 +16,7 @@ from typing import Any
 from ..backends import backend_of, describe
 from ..backends.numpy import quiet
 from . import call
-from .graph import Leaf, Node, writes
+from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
 
 _accumulating = threading.Lock()
@@ -40,11 +40,18 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
     explicit = gradients is not None
     arrived = sweep(roots, targets, retain_graph, create_graph, guard=explicit)
     del roots
+    awaited = [leaf for leaf in arrived if leaf.watch is not None and leaf.watch.accumulated]
     while arrived:
         leaf, g = arrived.popitem()
         holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
+    for leaf in awaited:
+        tensor = leaf.owner()
+        if tensor is not None:
+            with set_grad_enabled(create_graph):
+                for hook in tuple(leaf.watch.accumulated.values()):
+                    hook(tensor)
 
 
 def grad(
@@ -94,7 +101,7 @@ def grad(
                 # Asked for twice, an input gives two arrays.
                 last = target not in targets[i + 1 :]
                 holder = [arrived.pop(target) if last else arrived[target]]
-                results.append(call.wrap(_own(holder), None))
+                results.append(call.wrap(own(holder), None))
         elif materialize_grads:
             results.append(call.namespace.zeros_like(x.detach()))
         elif allow_unused:
@@ -306,8 +313,8 @@ def leading_to(roots, targets):
             parents = node.parents
             if parents:
                 stack.extend(parents)
-            elif node not in targets:
-                more = True
+            elif node not in targets and (type(node) is Leaf or node.xp is not None):
+                more = True  # a leaf, or a variable not closed
     needed = {}
     for node in sorted(found, key=_age):
         if node in targets or not needed.keys().isdisjoint(node.parents):
@@ -320,20 +327,47 @@ def _age(node):
 
 
 def _hooked(node, g):
-    """The cotangent that a node's hooks make of ``g``; they see gradients."""
-    raw = not isinstance(g, call.Tensor)
-    gradient = call.wrap(conjugate(g), None) if raw else conjugate(g)
-    for hook in tuple(node.watch.hooks.values()):
-        replaced = hook(gradient)
-        if replaced is None:
-            continue
-        if not isinstance(replaced, call.Tensor) or replaced.shape != gradient.shape:
-            raise ValueError(
-                f"hook: it must return None or a Tensor of the gradient's shape "
-                f"{gradient.shape}, not {describe(replaced)}"
-            )
-        gradient = replaced.to(gradient.dtype)
-    return conjugate(gradient.array if raw else gradient)
+    """The cotangent that a node's hooks make of ``g``; they see gradients.
+
+    Of a node of several outputs a list goes in and out, with None where nothing depends on one.
+    """
+    several = type(g) is list
+    parts = g if several else [g]
+    raw = not any(isinstance(c, call.Tensor) for c in parts)
+    gradients = [c if c is None else _gradient(c) for c in parts]
+    with no_grad() if raw else nullcontext():
+        for hook in tuple(node.watch.hooks.values()):
+            replaced = hook(gradients if several else gradients[0])
+            if replaced is not None:
+                replaced = replaced if several else [replaced]
+                gradients = list(map(_replacement, replaced, gradients))
+    parts = [c if c is None else conjugate(c.array if raw else c) for c in gradients]
+    return parts if several else parts[0]
+
+
+def _gradient(c):
+    c = conjugate(c)
+    if isinstance(c, call.Tensor):
+        return c
+    return call.wrap(backend_of[type(c)].asarray(c), None)  # NumPy's 0-d results are scalars
+
+
+def _replacement(new, old):
+    """The gradient ``new`` that a hook returned in place of ``old``, in its dtype."""
+    if new is None or old is None:
+        return old
+    if not isinstance(new, call.Tensor) or (new.shape, new.device) != (old.shape, old.device):
+        raise ValueError(
+            f"hook: it must return None or a Tensor of the gradient's shape and device "
+            f"({describe(old)}), not {describe(new)}"
+        )
+    isdtype = call.namespace.isdtype
+    kind = "complex floating"
+    if isdtype(new.dtype, kind) and not isdtype(old.dtype, kind):
+        raise ValueError(
+            f"hook: it must return a real gradient ({describe(old)}), not {describe(new)}"
+        )
+    return new.to(old.dtype)
 
 
 def fit(xp, c, shape, dtype, op):
@@ -414,14 +448,14 @@ def _accumulate(leaf, holder, create_graph):
                 g = holder[0]
                 tensor._grad = call.namespace.astype(g, g.dtype) if old is None else old + g
         elif old is None:
-            tensor._grad = call.wrap(_own(holder), None)
+            tensor._grad = call.wrap(own(holder), None)
         else:
             g = backend_of[type(holder[0])].asarray(holder[0])
             with no_grad():
                 tensor._grad = old + call.wrap(g, None)
 
 
-def _own(holder):
+def own(holder):
     """``holder[0]`` as an array of its own: copied unless the list alone refers to it."""
     backend = backend_of[type(holder[0])]
     if _references(holder) == _ALONE and backend.is_unshared(holder[0]):

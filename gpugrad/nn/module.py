@@ -192,8 +192,10 @@ class Module:
                 continue
             x.array = array
             if type(x.node) is Leaf:
+                watch = x.node.watch
                 x.node.owner = _moved
                 x.node = Leaf(x)
+                x.node.watch = watch
             if x.grad is not None:
                 x.grad = moved(x.grad, device, dtype)
         return self

@@ -2,7 +2,7 @@
 
 from ..arguments import device_and_dtype
 from ..autograd import call
-from ..autograd.graph import Node
+from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
@@ -104,8 +104,11 @@ def _replace(tensor, result, stays_leaf):
         return tensor
     tensor.array = result.array
     if not stays_leaf:
-        if type(tensor.node) is Node and result.node is not None:  # after retain_grad
-            result.node.watch, tensor.node.watch = tensor.node.watch, None
+        watch = tensor.node.watch if type(tensor.node) is Node else None
+        if watch is not None and result.node is not None:
+            # Its gradient is of the tensor's value when backward is called; hooks stay.
+            watched(result.node).leaf, watch.leaf = watch.leaf, None
+            result.node.watch.label = watch.label
         tensor.node = result.node
     return tensor
 
