@@ -80,7 +80,11 @@ def __array_namespace_info__():
 
 
 # Imported when first used: together they would add a tenth to the time of `import gpugrad`.
-_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing")
+_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing", "transforms")
+_FROM = dict.fromkeys(
+    "grad hessian hvp jacobian jvp linearize stop_gradient value_and_grad vjp vmap".split(),
+    "transforms",
+)
 
 if _TYPE_CHECKING:
     from . import data as data
@@ -90,6 +94,7 @@ if _TYPE_CHECKING:
     from . import optim as optim
     from . import special as special
     from . import testing as testing
+    from . import transforms as transforms
     from .ops.elementwise import *
     from .ops.indexing import *
     from .ops.manipulation import *
@@ -98,6 +103,7 @@ if _TYPE_CHECKING:
     from .ops.reductions import *
     from .ops.searching import *
     from .ops.transcendental import *
+    from .transforms import *
 else:
     # Every op is exported by being defined.
     globals().update(_exports())
@@ -105,11 +111,14 @@ else:
     def __getattr__(name):
         if name in _LAZY:
             return _import_module(f".{name}", __name__)
+        if name in _FROM:
+            value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
+            return value
         raise _missing("gpugrad", name, _OF_THE_PACKAGE)
 
     # The modules that these names come from are nothing to import from.
     _WITHIN = {"arguments", "backends", "creation", "dtypes", "habits", "info", "io", "ops"}
-    __all__ = sorted({name for name in globals() if name[0] != "_"} - _WITHIN | {*_LAZY})
+    __all__ = sorted({name for name in globals() if name[0] != "_"} - _WITHIN | {*_LAZY, *_FROM})
 
     def __dir__():
         return __all__

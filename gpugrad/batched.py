@@ -32,7 +32,7 @@ class Level:
 
 class _Active(threading.local):
     def __init__(self):
-        self.levels: list[Level] = []
+        self.levels = []
 
 
 _active = _Active()
@@ -60,7 +60,8 @@ def active_levels():
 
 # The payload and the level are in the slots that hold a Tensor's array and node, so that a
 # tensor can become a batched one in place, when a value that is one is assigned to a part of it.
-_payload, _level = Tensor.array, Tensor.node
+_payload: Any = vars(Tensor)["array"]
+_level: Any = vars(Tensor)["node"]
 
 
 class BatchedTensor(Tensor):
@@ -72,11 +73,11 @@ class BatchedTensor(Tensor):
 
     __slots__ = ()
 
-    payload: Any = property(_payload.__get__)  # type: ignore[attr-defined]
-    level: Any = property(_level.__get__)  # type: ignore[attr-defined]
+    payload: Any = property(_payload.__get__)
+    level: Any = property(_level.__get__)
 
     @property
-    def array(self) -> Any:  # type: ignore[override]
+    def array(self) -> Any:
         raise TypeError(
             "vmap: inside it a tensor stands for all examples, and its values are not at hand: "
             "they cannot be read, nor decide what the program does; choose with where, and "
@@ -84,7 +85,7 @@ class BatchedTensor(Tensor):
         )
 
     @property
-    def node(self) -> Any:  # type: ignore[override]
+    def node(self) -> Any:
         return self.payload.node
 
     @property

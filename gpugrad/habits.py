@@ -109,7 +109,6 @@ OF_THE_PACKAGE = {
     "gather": "gpugrad.take_along_axis",
     "ge": "x >= y",
     "ger": "gpugrad.linalg.outer",
-    "grad": "gpugrad.autograd.grad",
     "gradcheck": "gpugrad.testing.gradcheck",
     "gt": "x > y",
     "half": "gpugrad.float16",

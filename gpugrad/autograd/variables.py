@@ -32,3 +32,10 @@ def variable(x):
     node.dtype = x.array.dtype
     node.watch = None
     return call.wrap(x.array, node)
+
+
+def close(x):
+    """Say that nobody will ask for derivatives by the variable ``x`` any more."""
+    node = x.node
+    if not node.parents:
+        node.xp = None

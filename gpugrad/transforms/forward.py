@@ -1,0 +1,142 @@
+"""Forward mode: tangents of the arguments pushed through the graph of a function."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd import call
+from ..autograd.mode import is_grad_enabled
+from ..autograd.push import push
+from ..batched import BatchedTensor, active_levels, behind, levels_of
+from ..creation import zeros_like
+from .recording import (
+    Inputs,
+    Outputs,
+    apart,
+    call_recorded,
+    callable_or_error,
+    checked,
+    inward,
+    like,
+    outward,
+    same,
+)
+from .trees import flatten
+
+
+def jvp(
+    f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
+    """``f(*primals)`` and the derivative of ``f`` there in the direction of ``tangents``.
+
+    primals: a tuple or list of arrays or nested containers of them, all floating.
+    tangents: the same, of the primals' structures, shapes and dtypes.
+    has_aux: ``f`` returns ``(result, aux)``, and ``(result, tangent, aux)`` is returned.
+
+    The tangent has the structure, shapes and dtypes of the result; integers' are 0.
+    The function is run once and recorded, then tangents go through its graph in the order
+    in which it was recorded: elementwise ops cost about one more evaluation, others about
+    that of their VJP. The graph is kept until then, so memory is that of reverse mode.
+
+    >>> import gpugrad as gg
+    >>> gg.jvp(gg.sin, (gg.tensor(0.0),), (gg.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    callable_or_error("jvp", f)
+    enabled = is_grad_enabled()
+    ts, structures = _flat("jvp", primals, tangents)
+    xs, _ = _flat("jvp", primals, primals)
+    levels = sorted(
+        {level for x in (*xs, *ts) for level in levels_of(x)}, key=lambda level: level.number
+    )
+    inputs = Inputs("jvp", primals, _labels(primals), levels)
+    ts = _checked("jvp", inputs, ts, structures)
+    result, aux = call_recorded("jvp", f, inputs.trees(inputs.variables), {}, has_aux)
+    outputs = Outputs("jvp", result, inputs, enabled)
+    pushed = push_in(inputs, outputs, ts, retain=False)
+    leaves = []
+    for y, node in zip(outputs.leaves, outputs.nodes, strict=True):
+        t = pushed.get(node)
+        # The graph may have more levels than the arguments had.
+        leaves.append(zeros_like(y.detach()) if t is None else behind(t, levels_of(y)))
+    tangent = outputs.tree(leaves)
+    if has_aux:
+        return outputs.result(), tangent, apart(aux, inputs, enabled)
+    return outputs.result(), tangent
+
+
+def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """``f(*primals)`` and its derivative there, a linear function of tangents.
+
+    As `jvp`, for many tangents at one place: ``f`` is run once, and each call of the function
+    returned, with a tangent for each primal, pushes these through the graph kept. It can be
+    called inside `vmap`, which pushes many tangents at once.
+
+    >>> import gpugrad as gg
+    >>> y, derivative = gg.linearize(gg.sin, gg.tensor(0.0))
+    >>> derivative(gg.tensor(2.0))
+    tensor(2.)
+    """
+    callable_or_error("linearize", f)
+    enabled = is_grad_enabled()
+    inputs = Inputs("linearize", primals, _labels(primals), active_levels())
+    result, aux = call_recorded("linearize", f, inputs.trees(inputs.variables), {}, has_aux)
+    outputs = Outputs("linearize", result, inputs, enabled)
+    result = outputs.result()
+    values = [y.detach() for y in outputs.leaves]
+
+    def derivative(*tangents):
+        if len(tangents) != len(primals):
+            raise TypeError(f"linearize: {len(primals)} primals but {len(tangents)} tangents")
+        ts, structures = _flat("linearize", tangents, tangents)
+        ts = _checked("linearize", inputs, ts, structures)
+        pushed = push_in(inputs, outputs, ts, retain=True)
+        leaves = []
+        for y, node in zip(values, outputs.nodes, strict=True):
+            t = pushed.get(node)
+            leaves.append(zeros_like(y) if t is None else outward(t, inputs.levels))
+        return outputs.tree(leaves)
+
+    if has_aux:
+        return result, derivative, apart(aux, inputs, enabled)
+    return result, derivative
+
+
+def _labels(primals):
+    return [f"primals[{i}]" for i in range(len(primals))]
+
+
+def _flat(name, primals, trees):
+    for given in (primals, trees):
+        if not isinstance(given, (tuple, list)):
+            raise TypeError(
+                f"{name}: primals and tangents must be tuples with an element for each argument "
+                f"of f, such as (x,), not {type(given).__name__}"
+            )
+    if len(primals) != len(trees):
+        raise ValueError(f"{name}: {len(primals)} primals but {len(trees)} tangents")
+    flat = [flatten(tree) for tree in trees]
+    return [leaf for leaves, _ in flat for leaf in leaves], [s for _, s in flat]
+
+
+def _checked(name, inputs, tangents, structures):
+    """The tangents as Tensors, after a look at their structures, shapes and dtypes."""
+    for i, (given, own) in enumerate(zip(structures, inputs.structures, strict=True)):
+        if not same(given, own):
+            raise ValueError(
+                f"{name}: tangents[{i}] must have the structure of primals[{i}], {own}, not {given}"
+            )
+    expected = [like(x) for x in inputs.variables]
+    return checked(name, "tangent", tangents, None, expected, None, inputs.names)
+
+
+def push_in(inputs, outputs, tangents, *, retain):
+    """Tangents of the output nodes as Tensors, by node, as the graph has them."""
+    given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
+    connected = any(t.node is not None for t in given.values())
+    create_graph = is_grad_enabled() and (outputs.recorded or connected)
+    tensors = create_graph or any(type(t) is BatchedTensor for t in given.values())
+    if not tensors:
+        given = {node: t.array for node, t in given.items()}
+    nodes = [node for node in outputs.nodes if node is not None]
+    pushed = push(given, nodes, retain or create_graph, create_graph, tensors)
+    return pushed if tensors else {node: call.wrap(t, None) for node, t in pushed.items()}

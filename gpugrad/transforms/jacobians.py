@@ -1,0 +1,167 @@
+"""Jacobians and Hessians: a batch of unit vectors swept through a function's graph at once."""
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..autograd.call import wrap
+from ..autograd.mode import is_grad_enabled
+from ..backends import backend_of
+from ..batched import active_levels, batched, entered, examples
+from ..creation import zeros_like
+from ..ops.manipulation import moveaxis
+from .forward import push_in
+from .recording import (
+    Inputs,
+    Outputs,
+    apart,
+    arguments,
+    call_recorded,
+    callable_or_error,
+    is_complex,
+    is_floating,
+    outward,
+)
+from .reverse import grad, pull
+
+
+def jacobian(
+    f: Callable[..., Any],
+    argnums: int | str | tuple[int | str, ...] = 0,
+    has_aux: bool = False,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """The Jacobian of a function, as a function of the same arguments.
+
+    f: a function of arrays or nested containers of arrays, which returns the same.
+    argnums, has_aux: as of `grad`.
+    mode: ``"forward"`` costs a tangent for each element of the arguments, ``"reverse"`` a
+        cotangent for each element of the results; by default what there are fewer of.
+        All go through the graph together, as by `vmap`.
+
+    Of a result of shape ``(*m)`` and an argument of shape ``(*n)`` it is a tensor of shape
+    ``(*m, *n)``; of containers it has the structure of the result with that of the argument
+    (a tuple, if ``argnums`` is one) in the place of each leaf. The arguments must be real;
+    complex results need forward mode.
+
+    >>> import gpugrad as gg
+    >>> gg.jacobian(lambda x: x**2)(gg.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    return _jacobian("jacobian", f, argnums, has_aux, mode)
+
+
+def hessian(
+    f: Callable[..., Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
+
+    Of an argument of shape ``(*n)`` it has shape ``(*n, *n)``; of containers, or several
+    arguments, it is nested as their Jacobian is. Arguments and errors are those of `grad`.
+
+    >>> import gpugrad as gg
+    >>> gg.hessian(lambda x: x[0] ** 2 * x[1])(gg.tensor([1.0, 2.0]))
+    tensor([[4., 2.],
+            [2., 0.]])
+    """
+    return _jacobian("hessian", grad(f, argnums, has_aux), argnums, has_aux, "reverse")
+
+
+def _jacobian(name, f, argnums, has_aux, mode):
+    callable_or_error(name, f)
+    if mode not in (None, "forward", "reverse"):
+        raise ValueError(f"{name}: mode must be 'forward' or 'reverse', not {mode!r}")
+    choose, single = arguments(name, f, argnums)
+
+    @wraps(f)
+    def derivative(*args, **kwargs):
+        enabled = is_grad_enabled()
+        values, labels, put = choose(args, kwargs)
+        inputs = Inputs(name, values, labels, active_levels())
+        args, kwargs = put(inputs.trees(inputs.variables))
+        result, aux = call_recorded(name, f, args, kwargs, has_aux)
+        outputs = Outputs(name, result, inputs, enabled)
+        _check(name, inputs, outputs, mode)
+        xs, ys = inputs.variables, outputs.leaves
+        by_forward = mode == "forward" or (
+            mode is None and (_count(xs) < _count(ys) or any(map(is_complex, ys)))
+        )
+        table = (_columns if by_forward else _rows)(inputs, outputs)
+        trees = [inputs.trees(row) for row in table]
+        out = outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
+        return (out, apart(aux, inputs, enabled)) if has_aux else out
+
+    return derivative
+
+
+def _check(name, inputs, outputs, mode):
+    for x, label in zip(inputs.variables, inputs.names, strict=True):
+        if is_complex(x):
+            raise TypeError(
+                f"{name}: argument {label} is {x.dtype}; give its real and imaginary parts apart"
+            )
+    for y, label in zip(outputs.leaves, outputs.names, strict=True):
+        if not is_floating(y):
+            raise TypeError(f"{name}: {label} is {y.dtype}, which has no derivatives")
+        if is_complex(y) and mode == "reverse":
+            raise TypeError(f"{name}: {label} is {y.dtype}, which needs mode='forward'")
+
+
+def _rows(inputs, outputs):
+    """For each result a list with its Jacobian to each variable, in reverse mode."""
+    ys, xs = outputs.leaves, inputs.variables
+    with entered(_count(ys)) as level:
+        cotangents = [batched(unit, level) for unit in _units(ys)]
+        gradients = pull(inputs, outputs, cotangents, retain=False)
+        gradients = [examples(g, level) for g in gradients]
+    table, start = [], 0
+    for y in ys:
+        stop = start + y.size
+        table.append(
+            [g[start:stop].reshape(*y.shape, *x.shape) for g, x in zip(gradients, xs, strict=True)]
+        )
+        start = stop
+    return table
+
+
+def _columns(inputs, outputs):
+    """The same in forward mode."""
+    ys, xs = outputs.leaves, inputs.variables
+    with entered(_count(xs)) as level:
+        tangents = [batched(unit, level) for unit in _units(xs)]
+        pushed = push_in(inputs, outputs, tangents, retain=False)
+        columns = []
+        for y, node in zip(ys, outputs.nodes, strict=True):
+            t = (
+                zeros_like(y.detach())
+                if node not in pushed
+                else outward(pushed[node], inputs.levels)
+            )
+            columns.append(moveaxis(examples(t, level), 0, -1))
+    table = []
+    for y, t in zip(ys, columns, strict=True):
+        row, start = [], 0
+        for x in xs:
+            stop = start + x.size
+            row.append(t[..., start:stop].reshape(*y.shape, *x.shape))
+            start = stop
+        table.append(row)
+    return table
+
+
+def _count(tensors):
+    return sum(x.size for x in tensors)
+
+
+def _units(tensors):
+    """For each tensor an array of its shape with an axis in front: the parts of unit vectors."""
+    n, start, units = _count(tensors), 0, []
+    for x in tensors:
+        array = x._like
+        eye = wrap(backend_of[type(array)].create("eye", n, dtype=x.dtype, like=array), None)
+        stop = start + math.prod(x.shape)
+        units.append(eye[:, start:stop].reshape(n, *x.shape))
+        start = stop
+    return units

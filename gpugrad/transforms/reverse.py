@@ -1,0 +1,217 @@
+"""Reverse mode: the graph of a function swept from its results back to its arguments."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..autograd import call
+from ..autograd.mode import is_grad_enabled
+from ..autograd.sweep import conjugate, own, sweep
+from ..batched import BatchedTensor, active_levels
+from ..creation import ones_like, zeros_like
+from .recording import (
+    Inputs,
+    Outputs,
+    apart,
+    arguments,
+    call_recorded,
+    callable_or_error,
+    checked,
+    inward,
+    is_complex,
+    like,
+    outward,
+)
+from .trees import LEAF, flatten, map_tensors
+
+
+def value_and_grad(
+    f: Callable[..., Any],
+    argnums: int | str | tuple[int | str, ...] = 0,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns ``(f(...), grad(f)(...))`` with one evaluation of ``f``.
+
+    Arguments and errors are those of `grad`; with ``has_aux`` it returns
+    ``((value, aux), gradient)``.
+    """
+    return _value_and_grad("value_and_grad", f, argnums, has_aux)
+
+
+def grad(
+    f: Callable[..., Any],
+    argnums: int | str | tuple[int | str, ...] = 0,
+    has_aux: bool = False,
+) -> Callable[..., Any]:
+    """The gradient of a function with a scalar value, as a function of the same arguments.
+
+    f: a function of arrays and of nested dicts, lists, tuples and dataclasses of arrays, whose
+        result is a real floating tensor of shape (). Inside it the chosen arguments are Tensors.
+    argnums: by which arguments to differentiate: a position, a parameter's name, or a
+        tuple of these, for which the gradient is a tuple.
+    has_aux: ``f`` returns ``(value, aux)``, and the gradient comes as ``(gradient, aux)``.
+
+    The gradient has the structure of its argument, and each leaf's shape, dtype and device; of
+    a complex one it is dL/dx + i dL/dy, as PyTorch has it. It can be differentiated by whatever
+    else ``f`` depends on. No ``.grad`` changes.
+
+    Raises TypeError for an argument that is not floating or a result that is not a real
+    scalar, naming it.
+
+    >>> import gpugrad as gg
+    >>> gg.grad(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]))
+    tensor([ 3., 12.])
+    """
+    both = _value_and_grad("grad", f, argnums, has_aux)
+
+    @wraps(f)
+    def gradient(*args, **kwargs):
+        value, g = both(*args, **kwargs)
+        return (g, value[1]) if has_aux else g
+
+    return gradient
+
+
+def _value_and_grad(name, f, argnums, has_aux):
+    callable_or_error(name, f)
+    choose, single = arguments(name, f, argnums)
+
+    @wraps(f)
+    def both(*args, **kwargs):
+        enabled = is_grad_enabled()
+        values, labels, put = choose(args, kwargs)
+        inputs = Inputs(name, values, labels, active_levels())
+        args, kwargs = put(inputs.trees(inputs.variables))
+        result, aux = call_recorded(name, f, args, kwargs, has_aux)
+        outputs = Outputs(name, result, inputs, enabled)
+        if outputs.structure is not LEAF:
+            raise TypeError(
+                f"{name}: the result of f must be a scalar tensor, not a {type(result).__name__}; "
+                f"to return more, use has_aux=True"
+            )
+        (y,) = outputs.leaves
+        if y.shape or not _is_real_floating(y):
+            raise TypeError(
+                f"{name}: the result of f must be a real floating scalar, of shape (), not "
+                f"{y.dtype} of shape {y.shape}; take its sum or mean, or use jacobian or vjp"
+            )
+        gradients = pull(inputs, outputs, [ones_like(y)], retain=False, explicit=False)
+        trees = inputs.trees(gradients)
+        value = outputs.result()
+        if has_aux:
+            value = value, apart(aux, inputs, enabled)
+        return value, trees[0] if single else tuple(trees)
+
+    return both
+
+
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """``f(*primals)`` and its pullback, from cotangents of the result to those of the primals.
+
+    primals: arrays, or nested containers of them, all floating.
+    has_aux: ``f`` returns ``(result, aux)``, and ``(result, pullback, aux)`` is returned.
+
+    The pullback takes a cotangent of the structure, shapes and dtypes of the result (its
+    leaves for integer results are passed over) and returns a tuple, of one for each primal.
+    It can be called any number of times, and inside `vmap`; what the graph keeps lives as
+    long as it does. Complex cotangents follow PyTorch's convention: the pullback of f is the
+    adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
+
+    >>> import gpugrad as gg
+    >>> y, pullback = gg.vjp(gg.sin, gg.tensor(0.0))
+    >>> pullback(gg.tensor(2.0))
+    (tensor(2.),)
+    """
+    callable_or_error("vjp", f)
+    enabled = is_grad_enabled()
+    labels = [f"primals[{i}]" for i in range(len(primals))]
+    inputs = Inputs("vjp", primals, labels, active_levels())
+    result, aux = call_recorded("vjp", f, inputs.trees(inputs.variables), {}, has_aux)
+    outputs = Outputs("vjp", result, inputs, enabled)
+    result = outputs.result()
+    expected = [like(y) for y in outputs.leaves]
+    outputs.leaves = None  # the pullback needs the graph, not the values
+
+    def pullback(cotangent):
+        leaves, structure = flatten(cotangent)
+        cotangents = checked(
+            "vjp", "cotangent", leaves, structure, expected, outputs.structure, outputs.names
+        )
+        return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
+
+    if has_aux:
+        return result, pullback, apart(aux, inputs, enabled)
+    return result, pullback
+
+
+def pull(inputs, outputs, cotangents, *, retain, explicit=True):
+    """Cotangents of the variables, for those of the outputs (None for 0)."""
+    levels = inputs.levels
+    roots, connected = [], False
+    for node, g in zip(outputs.nodes, cotangents, strict=True):
+        if node is not None and g is not None:
+            g = inward(g, levels)
+            connected = connected or g.node is not None
+            roots.append((node, g))
+    create_graph = is_grad_enabled() and (outputs.recorded or connected)
+    tensors = create_graph or any(type(g) is BatchedTensor for _, g in roots)
+    roots = [(node, conjugate(g if tensors else g.array)) for node, g in roots]
+    arrived = sweep(
+        roots,
+        set(inputs.nodes),
+        retain or create_graph,
+        create_graph,
+        guard=explicit,
+        tensors=tensors,
+    )
+    del roots
+    results = []
+    for x in inputs.variables:
+        if x.node not in arrived:
+            results.append(zeros_like(x.detach()))
+        elif tensors:
+            results.append(outward(fresh(conjugate(arrived[x.node])), levels))
+        else:
+            holder = [conjugate(arrived.pop(x.node))]
+            results.append(outward(call.wrap(own(holder), None), levels))
+    return results
+
+
+def fresh(x):
+    """``x`` as an object of its own: two gradients may have come as one, whose ``+=`` both see."""
+    return x.of(x.payload) if type(x) is BatchedTensor else call.wrap(x.array, x.node)
+
+
+def _is_real_floating(y):
+    return call.namespace.isdtype(y.dtype, "real floating")
+
+
+def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """The product of a scalar function's Hessian with a vector, without forming the Hessian.
+
+    ``hvp(f)(x, v)``: x, an array or nested containers of arrays, all real; v of its structure
+    and shapes; so is the result. It costs a few evaluations of ``f``, however many elements
+    x has: the gradient is recorded, and swept back with cotangent v.
+
+    >>> import gpugrad as gg
+    >>> gg.hvp(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]), gg.tensor([1.0, 1.0]))
+    tensor([ 6., 12.])
+    """
+    callable_or_error("hvp", f)
+
+    @wraps(f)
+    def product(x, v):
+        if any(is_complex(leaf) for leaf in flatten(x)[0] if hasattr(leaf, "dtype")):
+            raise TypeError("hvp: complex arguments have no Hessian; use real and imaginary parts")
+        _, pullback = vjp(grad(f), x)
+        return pullback(v)[0]
+
+    return product
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same values, which derivatives do not go through: `Tensor.detach` of each Tensor in x.
+
+    x: a Tensor or nested containers of them; other leaves stay as they are.
+    """
+    return map_tensors(lambda t: t.detach(), x)

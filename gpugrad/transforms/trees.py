@@ -1,0 +1,133 @@
+"""Nested containers of arrays, by optree: dicts, lists, tuples, named tuples, dataclasses.
+
+An array by itself needs no optree.
+"""
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from ..backends import SCALARS, namespace_of
+from ..creation import asarray
+from ..tensor import Tensor
+
+_ROOM = "gpugrad"  # where dataclasses are registered, unseen by optree's other users
+
+
+class _Leaf:
+    """The structure of a single leaf."""
+
+    num_leaves = 1
+
+    def __eq__(self, other):
+        return type(other) is _Leaf or getattr(other, "is_leaf", bool)() is True
+
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        return "*"
+
+
+LEAF = _Leaf()
+
+
+def is_leaf(x):
+    return isinstance(x, Tensor) or type(x) in SCALARS or type(x) in namespace_of
+
+
+def flatten(tree, none_is_leaf=False):
+    """The leaves of a tree, and its structure."""
+    if is_leaf(tree) or (tree is None and none_is_leaf):
+        return [tree], LEAF
+    if tree is not None and not isinstance(tree, (dict, list, tuple)) and not _is_record(tree):
+        return [tree], LEAF
+    optree = _optree()
+    while True:
+        leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf, namespace=_ROOM)
+        records = {type(x) for x in leaves if _is_record(x)}
+        if not records:
+            return leaves, structure
+        for kind in records:
+            _register(optree, kind)
+
+
+def unflatten(structure, leaves):
+    """The tree of that structure with these leaves."""
+    if structure is LEAF:
+        (leaf,) = leaves
+        return leaf
+    return _optree().tree_unflatten(structure, leaves)
+
+
+def names(structure, root):
+    """What each leaf is called in an error, as it would be written: ``params['w'][0]``."""
+    if structure is LEAF:
+        return [root]
+    return [accessor.codify(root) for accessor in structure.accessors()]
+
+
+def spread(prefix, tree, describe):
+    """The leaves of ``prefix``, of which None is one, each repeated for all it stands above.
+
+    For the leaves of ``tree``, None among them, in order. Raises ValueError with what
+    ``describe`` says of them if ``prefix`` is no prefix of it.
+    """
+    leaves, structure = flatten(tree, none_is_leaf=True)
+    if prefix is None or type(prefix) is int:
+        return [prefix] * len(leaves)
+    try:
+        return _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_ROOM)
+    except ValueError as error:
+        raise ValueError(f"{describe}: {prefix!r} does not fit {structure}: {error}") from None
+
+
+def as_tensor(x, what):
+    """A leaf as a Tensor; TypeError if it is no array."""
+    if isinstance(x, Tensor):
+        return x
+    try:
+        return asarray(x)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} must be an array or a number, not {type(x).__name__}") from error
+
+
+def map_tensors(function, tree):
+    """The tree with ``function`` of each Tensor in it; other leaves stay."""
+    leaves, structure = flatten(tree)
+    return unflatten(structure, [function(x) if isinstance(x, Tensor) else x for x in leaves])
+
+
+def _is_record(x):
+    return is_dataclass(x) and not isinstance(x, (type, Tensor))
+
+
+def _register(optree, kind):
+    """Have optree see the fields of a dataclass, but those with ``metadata={"static": True}``."""
+    inner = [f.name for f in fields(kind) if not f.metadata.get("static")]
+    static = [f.name for f in fields(kind) if f.metadata.get("static")]
+
+    def take_apart(x):
+        children = [getattr(x, name) for name in inner]
+        return children, tuple([getattr(x, name) for name in static]), inner
+
+    def put_together(values, children):
+        x = object.__new__(kind)
+        pairs = [*zip(static, values, strict=True), *zip(inner, children, strict=True)]
+        for name, value in pairs:
+            object.__setattr__(x, name, value)  # frozen ones too
+        return x
+
+    entry = optree.DataclassEntry
+    optree.register_pytree_node(
+        kind, take_apart, put_together, path_entry_type=entry, namespace=_ROOM
+    )
+
+
+def _optree() -> Any:
+    try:
+        import optree
+    except ImportError:
+        raise ImportError(
+            "nested arguments and results are handled by optree, which is not installed: "
+            "pip install 'gpugrad[transforms]'; single tensors need nothing"
+        ) from None
+    return optree
