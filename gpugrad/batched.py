@@ -211,11 +211,12 @@ def call_batched(op, args, static):
             )
     mask = tuple([type(x) is BatchedTensor and x.level is level for x in args])
     operands = [x.payload if b else x for x, b in zip(args, mask, strict=True)]
+    out = NotImplemented
     if op.batching is not None:
         out = op.batching(op.call, mask, *operands, **static)
     elif op.elementwise:
         out = elementwise(op.call, mask, *operands, **static)
-    else:
+    if out is NotImplemented:
         out = one_by_one(op, mask, operands, static, level)
     if isinstance(out, tuple):
         named = getattr(type(out), "_make", tuple)
@@ -255,7 +256,7 @@ def one_by_one(op, mask, operands, static, level):
         raise ValueError(f"{op.name}: vmap over no examples cannot tell the result's shape")
     results = []
     unstack = call.namespace.unstack
-    examples = [unstack(x) if b else (x,) * level.size for x, b in zip(operands, mask, strict=True)]
+    pieces = [unstack(x) if b else (x,) * level.size for x, b in zip(operands, mask, strict=True)]
     for i in range(level.size):
         inputs = [x[i] for x in pieces]
         chosen = {name: _example(value, level, i) for name, value in static.items()}

@@ -59,8 +59,8 @@ def op(
     among those of the input's VJP. ``vmap(rule)`` takes a function
     ``rule(call, batched, *inputs, **static)`` of the op's call, a bool for each input, and the
     inputs, in which a leading axis counts the examples where the bool says so; it returns the
-    results with that axis. By default an elementwise op is called once for all examples, any
-    other once for each.
+    results with that axis, or NotImplemented. By default an elementwise op is called once for
+    all examples, any other once for each.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
@@ -115,6 +115,7 @@ class Op:
 
     registry: ClassVar[dict[str, "Op"]] = {}
     known: ClassVar[WeakSet] = WeakSet()  # users' among them
+    observer: ClassVar[Callable[..., Any] | None] = None  # called with each new op or plan
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -171,6 +172,8 @@ class Op:
         Op.known.add(self)
         if public:
             Op.registry[self.name] = self
+        if Op.observer is not None:
+            Op.observer(self)
 
     def signature(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
@@ -226,6 +229,8 @@ class Op:
     def plan(self, wanted, n_inputs, key):
         """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""
         plan = self.plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
+        if Op.observer is not None:
+            Op.observer(plan)
         return plan
 
     def hot_plan(self, wanted):
@@ -236,7 +241,7 @@ class Op:
     def failure(self, error, values):
         """The exception to raise when a call failed with ``error``."""
         given = ", ".join(map(describe, values))
-        for kind in (IndexError, ValueError, TypeError, ZeroDivisionError, MemoryError):
+        for kind in _KINDS:
             if isinstance(error, kind):
                 break
         else:
@@ -244,3 +249,7 @@ class Op:
         if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
             kind = type(error)
         return kind(f"{self.name}: {error}" + (f"; given {given}" if given else ""))
+
+
+# Of errors that come from forwards: calls that fail raise one of these, else a RuntimeError.
+_KINDS = IndexError, ValueError, TypeError, ZeroDivisionError, FloatingPointError, MemoryError
