@@ -384,14 +384,14 @@ def wrap_outputs(arrays, node):
     return tuple(results)
 
 
-def rewrap(node, saved):
-    """A node's saved raw values as the Tensors they were, joined to the graph."""
+def rewrap(node, saved, joined=True):
+    """A node's saved raw values as the Tensors they were, joined to the graph or not."""
     plan = node.plan
 
     def tensor(value, i):
         if type(value) not in namespace_of:
             return value
-        return wrap(value, node.parents[plan.position[i]] if plan.wanted[i] else None)
+        return wrap(value, node.parents[plan.position[i]] if joined and plan.wanted[i] else None)
 
     values = []
     for value, (kind, which) in zip(saved, plan.sources, strict=True):
@@ -401,9 +401,10 @@ def rewrap(node, saved):
             else:
                 value = tensor(value, which)
         elif kind == "out":
-            value = wrap_outputs(value, node) if type(value) is tuple else wrap(value, node)
+            out = node if joined else None
+            value = wrap_outputs(value, out) if type(value) is tuple else wrap(value, out)
         values.append(value)
-    return values
+    return values if type(saved) is tuple else saved.holding(values)  # what a tool noted stays
 
 
 def _lift(op, x, reflected=None):

@@ -102,9 +102,7 @@ def _transposed(node, given, create_graph, tensors):
     several = isinstance(node.dtype, tuple)
     shapes, dtypes = (node.shape, node.dtype) if several else ([node.shape], [node.dtype])
     with enable_grad():
-        saved = call.rewrap(node, node.saved) if node.saved else ()
-        if not create_graph:
-            saved = [_detached(value) for value in saved]
+        saved = node.saved and call.rewrap(node, node.saved, joined=create_graph)
         cotangents = [_variable(zeros(*of, like)) for of in zip(shapes, dtypes, strict=True)]
         g = tuple(cotangents) if several else cotangents[0]
         xp = call.namespace
@@ -127,9 +125,3 @@ def _transposed(node, given, create_graph, tensors):
 def _variable(x):
     """A tensor of the array of ``x``, raw or not, that a sweep can lead to."""
     return variable(x if isinstance(x, call.Tensor) else call.wrap(x, None))
-
-
-def _detached(value):
-    if isinstance(value, tuple):
-        return tuple(map(_detached, value))
-    return value.detach() if isinstance(value, call.Tensor) else value

@@ -94,6 +94,17 @@ class Backend:
         """The identity of the allocation that holds the array, shared by its views."""
         raise NotImplementedError
 
+    def buffer_size(self, array):
+        """Bytes of that allocation."""
+        raise NotImplementedError
+
+    def nbytes(self, array):
+        """Bytes of the array's elements."""
+        return array.nbytes
+
+    def synchronize(self, array):
+        """Wait until what was asked of the array's device is done."""
+
     def is_unshared(self, array):
         """Whether no other array can see the memory of ``array``, given no reference to it."""
         return False

@@ -107,6 +107,13 @@ class CuPy(Backend):
     def buffer(self, array):
         return array.data.mem.ptr
 
+    def buffer_size(self, array):
+        return array.data.mem.size
+
+    def synchronize(self, array):
+        with array.device:
+            cupy.cuda.get_current_stream().synchronize()
+
     def is_unshared(self, array):
         return array.base is None
 

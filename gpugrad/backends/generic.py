@@ -107,6 +107,14 @@ class GenericBackend(Backend):
             return array.untyped_storage().data_ptr()
         return host.buffer(self.to_numpy(array))
 
+    def buffer_size(self, array):
+        if hasattr(array, "untyped_storage"):
+            return array.untyped_storage().nbytes()
+        return host.buffer_size(self.to_numpy(array))
+
+    def nbytes(self, array):
+        return array.nbytes if hasattr(array, "nbytes") else self.to_numpy(array).nbytes
+
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
 

@@ -554,16 +554,24 @@ class NumPy(Backend):
         return of_scipy(name)
 
     def buffer(self, array):
-        while isinstance(array.base, np.ndarray):
-            array = array.base
         # Not id(array): other libraries' memory may have come as several arrays.
-        return array.__array_interface__["data"][0]
+        return _owner(array).__array_interface__["data"][0]
+
+    def buffer_size(self, array):
+        return _owner(array).nbytes
 
     def is_unshared(self, array):
         return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
 
     def generator(self, seed, device):
         return Random(seed)
+
+
+def _owner(array):
+    """The array that the views that ``array`` is of end at."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def number_dtype(dtype):
