@@ -177,11 +177,11 @@ class Tensor:
         return Handle(attach(watched(self.node).hooks, hook, "register_hook"))
 
     def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> Handle:
-        """Have `backward` call ``hook`` with this leaf after it has set its and all others' ``.grad``.
+        """Have `backward` call ``hook`` with this leaf once every leaf's ``.grad`` is set.
 
         Such as an optimizer's step for this one parameter. Nothing is recorded in it, unless
-        ``create_graph``. Returns a handle as `register_hook` does; ValueError for what is no
-        leaf that requires grad.
+        ``create_graph``. Returns a handle as `register_hook` does; raises ValueError for what
+        is no leaf that requires grad.
         """
         where = "register_post_accumulate_grad_hook"
         if type(self.node) is not Leaf:

@@ -28,10 +28,11 @@ class Handle:
         self.remove()
 
 
-def attach(hooks, hook, where, prepend=False):
+def attach(hooks, hook, where, *, prepend=False, entry=None):
     """Put a hook last in the dict ``hooks``, or first; returns a function that takes it out.
 
     where: the method that the user called, for an error.
+    entry: what to put there instead, with the hook in it.
     """
     if not callable(hook):
         raise TypeError(f"{where}: the hook must be a function, not a {type(hook).__name__}")
@@ -39,6 +40,6 @@ def attach(hooks, hook, where, prepend=False):
     before = {**hooks} if prepend else {}
     for other in before:
         del hooks[other]
-    hooks[number] = hook
+    hooks[number] = hook if entry is None else entry
     hooks.update(before)
     return lambda: hooks.pop(number, None)

@@ -5,11 +5,13 @@ from typing import Any, NamedTuple
 
 from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
+from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
 from ..habits import OF_MODULES, Elsewhere
 from ..tensor import Tensor
+from . import hooks
 
 
 class Parameter(Tensor):
@@ -252,6 +254,58 @@ class Module:
         for name, value in values.items():
             overwrite(targets[name], value)
         return IncompatibleKeys(missing, unexpected)
+
+    # Hooks
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Have ``hook(module, args)`` called before ``forward``; what it returns replaces ``args``.
+
+        It returns None to leave them, a tuple, or the only argument.
+
+        prepend: call it before the hooks that are there already.
+        with_kwargs: call ``hook(module, args, kwargs)``, which returns None or ``(args, kwargs)``.
+
+        Returns a handle whose ``remove()`` takes the hook away; as a context manager it does
+        so at the end. ``module.forward(x)`` calls no hooks, and copies of a module have none.
+        """
+        return hooks.register(
+            self, "before", hook, "register_forward_pre_hook", prepend, with_kwargs
+        )
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Have ``hook(module, args, output)`` called after ``forward``.
+
+        What it returns, unless None, replaces the output. With ``with_kwargs`` it is called as
+        ``hook(module, args, kwargs, output)``. Otherwise as `register_forward_pre_hook`.
+        """
+        return hooks.register(self, "after", hook, "register_forward_hook", prepend, with_kwargs)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> Handle:
+        """Have ``hook(module, grad_input, grad_output)`` called in backward.
+
+        grad_input: a tuple with the gradient of each positional argument, None for those
+            that get none. What the hook returns, unless None, replaces it.
+        grad_output: a tuple with the gradient of each output.
+
+        It is called when the gradients of the arguments are there or, if none of them requires
+        grad, those of the outputs. ``forward`` must return a Tensor or a sequence of them.
+        Otherwise as `register_forward_pre_hook`.
+
+        >>> from gpugrad import nn, ones
+        >>> layer = nn.Linear(3, 2)
+        >>> sizes = []
+        >>> with layer.register_full_backward_hook(lambda m, gx, gy: sizes.append(gy[0].shape)):
+        ...     layer(ones((5, 3))).sum().backward()
+        >>> sizes
+        [(5, 2)]
+        """
+        return hooks.register(self, "backward", hook, "register_full_backward_hook", prepend)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__()} - {*OF_MODULES})

@@ -1,0 +1,209 @@
+"""Hooks of modules.
+
+A call of a module is its ``forward`` itself. One with hooks gets another class instead: a
+subclass of its own, of the same name, whose ``__call__`` runs them. Without hooks they
+cost nothing.
+"""
+
+import operator
+from functools import wraps
+
+from ..autograd import call
+from ..autograd.graph import watched
+from ..autograd.hooks import Handle, attach
+from ..autograd.operation import op
+from ..tensor import Tensor, is_recorded
+
+
+class _Hooks:
+    """A module's hooks, by a number each; the first two with whether they get keywords."""
+
+    def __init__(self):
+        self.before = {}
+        self.after = {}
+        self.backward = {}
+
+
+def register(module, which, hook, where, prepend, with_kwargs=None):
+    """Put a hook among the module's; returns its handle."""
+    hooks = vars(module).get("_hooks") or _Hooks()
+    entry = hook if with_kwargs is None else (hook, with_kwargs)
+    take_out = attach(getattr(hooks, which), hook, where, prepend=prepend, entry=entry)
+    if "_hooks" not in vars(module):
+        vars(module)["_hooks"] = hooks
+        object.__setattr__(module, "__class__", _hooked_class(type(module)))
+
+    def undo():
+        take_out()
+        if not any(vars(hooks).values()) and vars(module).get("_hooks") is hooks:
+            object.__setattr__(module, "__class__", type(module).__base__)
+            del vars(module)["_hooks"]
+
+    return Handle(undo)
+
+
+def _hooked_class(kind):
+    """The subclass of ``kind`` for modules with hooks, made at the first asking."""
+    if "_with_hooks" in vars(kind):
+        return kind._with_hooks
+
+    @wraps(kind.__call__)
+    def __call__(self, *args, **kwargs):
+        hooks = vars(self).get("_hooks")
+        if hooks is None:  # taken out in another thread just now
+            return kind.__call__(self, *args, **kwargs)
+        return _call(kind, self, hooks, args, kwargs)
+
+    def __reduce_ex__(self, protocol):
+        # Copies have no hooks: they are of the class proper.
+        function, args, *rest = kind.__reduce_ex__(self, protocol)
+        proper = [kind if x is own else x for x in (function, *args)]
+        if rest:
+            state, *others = rest
+            if isinstance(state, tuple) and len(state) == 2:  # with slots
+                state = (_without_hooks(state[0]), state[1])
+            rest = [_without_hooks(state), *others]
+        return (operator.call, tuple(proper), *rest)
+
+    namespace = {
+        "__call__": __call__,
+        "__doc__": kind.__doc__,
+        "__module__": kind.__module__,
+        "__qualname__": kind.__qualname__,
+        "__reduce_ex__": __reduce_ex__,
+        "__slots__": (),
+    }
+    own = kind._with_hooks = type(kind)(kind.__name__, (kind,), namespace)
+    own._with_hooks = own
+    return own
+
+
+def _without_hooks(state):
+    if isinstance(state, dict):
+        return {name: value for name, value in state.items() if name != "_hooks"}
+    return state
+
+
+def _call(kind, module, hooks, args, kwargs):
+    for hook, with_kwargs in tuple(hooks.before.values()):
+        replaced = hook(module, args, kwargs) if with_kwargs else hook(module, args)
+        if replaced is None:
+            continue
+        if with_kwargs:
+            args, kwargs = _both(replaced)
+        else:
+            args = replaced if isinstance(replaced, tuple) else (replaced,)
+    backward = tuple(hooks.backward.values())
+    passage = _Passage(module, backward) if backward else None
+    if passage:
+        args = passage.enter(args)
+    output = kind.__call__(module, *args, **kwargs)
+    for hook, with_kwargs in tuple(hooks.after.values()):
+        given = (args, kwargs, output) if with_kwargs else (args, output)
+        replaced = hook(module, *given)
+        if replaced is not None:
+            output = replaced
+    return passage.leave(output) if passage else output
+
+
+def _both(replaced):
+    if not isinstance(replaced, tuple) or [*map(type, replaced)] != [tuple, dict]:
+        raise TypeError(
+            f"register_forward_pre_hook: a hook with_kwargs must return None or "
+            f"(args, kwargs), a tuple and a dict, not {replaced!r}"
+        )
+    return replaced
+
+
+@op(materialize=False)
+def _module(xp, *tensors):
+    """The tensors themselves: a node where all their gradients meet."""
+    return tensors
+
+
+_module.vjp(joint=lambda xp, g: g)
+
+
+@_module.vmap
+def _examples(call_op, batched, *tensors):
+    xp = call.namespace
+    n = next(x.shape[0] for x, b in zip(tensors, batched, strict=True) if b)
+    return call_op(
+        [
+            x if b else xp.broadcast_to(xp.expand_dims(x, axis=0), (n, *x.shape))
+            for x, b in zip(tensors, batched, strict=True)
+        ]
+    )
+
+
+class _Passage:
+    """One call of a module, whose backward hooks wait for the gradients of what went through."""
+
+    def __init__(self, module, hooks):
+        self.module = module
+        self.hooks = hooks
+        self.inputs = self.outputs = ()  # whether each requires grad
+        self.grad_output = None
+
+    def enter(self, args):
+        args, self.inputs = _passed(args, self._at_inputs)
+        return args
+
+    def leave(self, output):
+        several = isinstance(output, (tuple, list))
+        if not several and not isinstance(output, Tensor):
+            raise TypeError(
+                f"register_full_backward_hook: {type(self.module).__name__}.forward must return a "
+                f"Tensor or a sequence of them, not a {type(output).__name__}; register the hook "
+                f"with a module inside it"
+            )
+        passed, self.outputs = _passed(output if several else (output,), self._at_outputs)
+        if not several:
+            return passed[0]
+        named = getattr(type(output), "_make", type(output))
+        return named(passed)
+
+    def _at_outputs(self, gradients):
+        self.grad_output = _spread(gradients, self.outputs)
+        if not any(self.inputs):
+            self._run((None,) * len(self.inputs))
+
+    def _at_inputs(self, gradients):
+        grad_input = self._run(_spread(gradients, self.inputs))
+        return [
+            g for g, requires_grad in zip(grad_input, self.inputs, strict=True) if requires_grad
+        ]
+
+    def _run(self, grad_input):
+        grad_output = self.grad_output or (None,) * len(self.outputs)
+        self.grad_output = None
+        for hook in self.hooks:
+            replaced = hook(self.module, grad_input, grad_output)
+            if replaced is None:
+                continue
+            replaced = replaced if isinstance(replaced, (tuple, list)) else (replaced,)
+            if len(replaced) != len(grad_input):
+                raise ValueError(
+                    f"register_full_backward_hook: the hook must return None or "
+                    f"{len(grad_input)} gradients, one of each input, not {len(replaced)}"
+                )
+            grad_input = tuple(replaced)
+        return grad_input
+
+
+def _passed(values, hook):
+    """The values, recorded tensors through one node that has ``hook``; and which those are."""
+    recorded = [is_recorded(x) for x in values]
+    if not any(recorded):
+        return values, recorded
+    passed = iter(_module([x for x, there in zip(values, recorded, strict=True) if there]))
+    values = [next(passed) if there else x for x, there in zip(values, recorded, strict=True)]
+    (node,) = values[recorded.index(True)].node.parents
+    attach(watched(node).hooks, hook, "")
+    return tuple(values), recorded
+
+
+def _spread(gradients, requires_grad):
+    """A tuple of the gradients, with None where nothing requires one."""
+    gradients = iter(gradients)
+    return tuple([next(gradients) if there else None for there in requires_grad])

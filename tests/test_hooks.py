@@ -1,0 +1,500 @@
+"""Hooks of gradients, of leaves, and of modules."""
+
+import copy
+import gc
+import pickle
+import weakref
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn
+
+
+def leaf(*values, **keywords):
+    return gg.tensor(list(values), requires_grad=True, **keywords)
+
+
+class TestOfGradients:
+    def test_sees_the_whole_gradient_once(self):
+        x = leaf(1.0, 2.0)
+        y = x * x
+        seen = []
+        x.register_hook(lambda g: seen.append(("x", g.tolist())))
+        y.register_hook(lambda g: seen.append(("y", g.tolist())))
+        (y + 3 * y + y.exp() * 0).sum().backward()
+        assert seen == [("y", [4.0, 4.0]), ("x", [8.0, 16.0])]
+        assert x.grad.tolist() == [8.0, 16.0]
+
+    def test_replaces_it(self):
+        x = leaf(1.0, 2.0)
+        y = x * 1.0
+        x.register_hook(lambda g: g + 1)
+        x.register_hook(lambda g: g * 10)  # of what the first returned
+        y.register_hook(lambda g: g * 2)
+        y.retain_grad()
+        (y * y).sum().backward()
+        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, whenever it was asked for
+        assert x.grad.tolist() == [50.0, 90.0]
+
+    def test_of_accumulating_leaves(self):
+        x = leaf(1.0)
+        x.grad = gg.tensor([100.0])
+        seen = []
+        x.register_hook(lambda g: seen.append(g.tolist()))
+        (x * 2).sum().backward()
+        assert seen == [[2.0]]  # what is added, not the sum
+        assert x.grad.tolist() == [102.0]
+
+    def test_in_autograd_grad(self):
+        x = leaf(3.0)
+        y = x * x
+        x.register_hook(lambda g: -g)
+        y.register_hook(lambda g: g * 2)
+        assert gg.autograd.grad(y * 5, [x], retain_graph=True)[0].tolist() == [-60.0]
+        assert gg.autograd.grad(y * 5, [y], retain_graph=True)[0].tolist() == [10.0]
+        assert gg.autograd.grad(y, [y, x])[0].tolist() == [2.0]
+        assert x.grad is None
+
+    def test_under_create_graph(self):
+        x = leaf(3.0)
+        x.register_hook(lambda g: g * g)  # (3 x^2)^2
+        (g,) = gg.autograd.grad((x**3).sum(), [x], create_graph=True)
+        assert g.tolist() == [27.0**2]
+        x.node.watch.hooks.clear()
+        assert gg.autograd.grad(g, [x])[0].tolist() == [36 * 27.0]
+
+    def test_records_only_under_create_graph(self):
+        x, w = leaf(3.0), leaf(2.0)
+        seen = []
+        x.register_hook(lambda g: seen.append(g * w))
+        (x * x).sum().backward()
+        (x * x).sum().backward(create_graph=True)
+        assert [y.requires_grad for y in seen] == [False, True]
+        x.grad = None
+
+    def test_of_complex_numbers(self):
+        z = leaf(1 + 2j)
+        seen = []
+
+        def turn(g):
+            seen.append(g.tolist())
+            return g * 1j
+
+        z.register_hook(turn)
+        (z.abs() ** 2).sum().backward()
+        np.testing.assert_allclose(seen, [[2 + 4j]], rtol=1e-6)
+        np.testing.assert_allclose(z.grad.tolist(), [-4 + 2j], rtol=1e-6)
+
+    def test_removal(self):
+        x = leaf(1.0)
+        seen = []
+        first = x.register_hook(lambda g: seen.append(1))
+        with x.register_hook(lambda g: seen.append(2)) as second:
+            (x * 1).sum().backward()
+        (x * 1).sum().backward()
+        first.remove()
+        first.remove()
+        second.remove()
+        (x * 1).sum().backward()
+        assert seen == [1, 2, 1]
+
+    def test_may_remove_itself(self):
+        x = leaf(1.0)
+        seen = []
+
+        def once(g):
+            seen.append(g.item())
+            handle.remove()
+
+        handle = x.register_hook(once)
+        x.register_hook(lambda g: seen.append("other"))
+        for _ in range(2):
+            (x * 1).sum().backward()
+        assert seen == [1.0, "other", "other"]
+
+    def test_stays_with_a_value_that_is_changed_in_place(self):
+        x = leaf(2.0)
+        y = x * 1.0
+        seen = []
+        y.register_hook(lambda g: seen.append(("before", g.item())))
+        y.retain_grad()
+        y *= 10
+        y.register_hook(lambda g: seen.append(("after", g.item())))
+        y[0] = y[0] * 3
+        (y * 5).sum().backward()
+        assert seen == [("after", 15.0), ("before", 150.0)]
+        assert y.grad.tolist() == [5.0]
+        assert x.grad.tolist() == [150.0]
+
+    def test_of_one_of_several_outputs(self):
+        x = gg.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+        values, vectors = gg.linalg.eigh(x)
+        seen = []
+        values.register_hook(lambda g: seen.append(g.tolist()))
+        vectors.register_hook(lambda g: seen.append("unused"))
+        (values * values).sum().backward()
+        assert seen == [(2 * values).tolist()]
+        np.testing.assert_allclose(x.grad, 2 * x.detach().numpy(), rtol=1e-5)
+
+    def test_kept_gradients_are_not_written_to(self):
+        x = leaf(1.0, 2.0)
+        kept = []
+        x.register_hook(kept.append)
+        for _ in range(3):
+            (x + x).sum().backward()
+        assert [g.tolist() for g in kept] == [[2.0, 2.0]] * 3
+        assert x.grad.tolist() == [6.0, 6.0]
+
+    def test_that_raises_leaves_every_grad(self):
+        x, w = leaf(1.0), leaf(2.0)
+        x.register_hook(lambda g: 1 / 0)
+        for wanted in (None, [x, w]):
+            with pytest.raises(ZeroDivisionError):
+                (x * w).sum().backward(inputs=wanted)
+            assert x.grad is w.grad is None
+
+    @pytest.mark.parametrize(
+        "hook, message",
+        [
+            (
+                lambda g: g.sum(),
+                r"gradient's shape and device \(float32 \(2,\) on cpu\), not float32",
+            ),
+            (lambda g: 2.0, "not 2.0"),
+            (lambda g: g * 1j, "must return a real gradient"),
+        ],
+    )
+    def test_that_returns_something_else(self, hook, message):
+        x = leaf(1.0, 2.0)
+        x.register_hook(hook)
+        with pytest.raises(ValueError, match=message):
+            (x * x).sum().backward()
+
+    def test_in_another_width(self):
+        x = leaf(1.0, dtype=gg.float16)
+        x.register_hook(lambda g: g.to(gg.float64) / 3)
+        (x * 3).sum().backward()
+        assert x.grad.dtype == gg.float16
+        assert x.grad.tolist() == [1.0]
+
+    def test_of_what_has_no_gradient(self):
+        for x in (gg.ones(2), leaf(1.0).detach(), gg.arange(3)):
+            with pytest.raises(ValueError, match=r"register_hook: .*does not require grad"):
+                x.register_hook(print)
+        with pytest.raises(TypeError, match="must be a function, not a int"):
+            leaf(1.0).register_hook(3)
+
+    def test_is_freed_with_the_graph(self):
+        class Hook:
+            def __call__(self, g):
+                return None
+
+        gc.disable()
+        try:
+            hook = Hook()
+            alive = weakref.ref(hook)
+            x = leaf(1.0)
+            y = x * x
+            y.register_hook(hook)
+            del hook, y
+            assert alive() is None
+        finally:
+            gc.enable()
+
+    def test_as_in_pytorch(self):
+        torch = pytest.importorskip("torch")
+        results = []
+        for library in (gg, torch):
+            x = library.tensor([1.0, -2.0, 3.0], requires_grad=True)
+            log = []
+            y = x * x
+            y.register_hook(lambda g, log=log: log.append(g.tolist()))
+            y.register_hook(lambda g: g * 2)
+            y.retain_grad()
+            z = y.exp().sum() * 1e-3 + y.sum()
+            x.register_hook(lambda g, log=log: log.append(g.tolist()))
+            x.register_hook(lambda g: g / 2)
+            x.register_post_accumulate_grad_hook(lambda x, log=log: log.append(x.grad.tolist()))
+            z.backward()
+            results.append([*log, y.grad.tolist(), x.grad.tolist()])
+        for ours, theirs in zip(*results, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+class TestOfLeaves:
+    def test_after_accumulation(self):
+        x, w = leaf(1.0), leaf(2.0)
+        seen = []
+        handle = x.register_post_accumulate_grad_hook(
+            lambda x: seen.append((x.grad.item(), w.grad.item()))
+        )
+        (x * w).sum().backward()
+        (x * w).sum().backward()
+        gg.autograd.grad(x * w, [x])
+        handle.remove()
+        (x * w).sum().backward()
+        assert seen == [(2.0, 1.0), (4.0, 2.0)]
+
+    def test_an_optimizers_step_within_backward(self):
+        model = nn.Linear(2, 1)
+        before = [p.detach().tolist() for p in model.parameters()]
+
+        def step(p):
+            p -= 0.5 * p.grad
+            p.grad = None
+
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(step)
+        model(gg.ones((1, 2))).sum().backward()
+        after = [p.detach().tolist() for p in model.parameters()]
+        for old, new in zip(before, after, strict=True):
+            np.testing.assert_allclose(np.array(new), np.array(old) - 0.5, rtol=1e-5)
+        assert all(p.grad is None for p in model.parameters())
+
+    def test_of_results(self):
+        where = "register_post_accumulate_grad_hook"
+        with pytest.raises(ValueError, match=f"{where}: this tensor is a result of multiply"):
+            (leaf(1.0) * 2).register_post_accumulate_grad_hook(print)
+        with pytest.raises(ValueError, match=f"{where}: this tensor does not require grad"):
+            gg.ones(2).register_post_accumulate_grad_hook(print)
+
+    def test_move_with_the_parameter(self):
+        model = nn.Linear(2, 1)
+        seen = []
+        model.weight.register_hook(lambda g: seen.append(str(g.dtype)))
+        model.weight.register_post_accumulate_grad_hook(lambda p: seen.append(str(p.grad.dtype)))
+        model.to(gg.float64)
+        model(gg.ones((1, 2), dtype=gg.float64)).sum().backward()
+        assert seen == ["float64", "float64"]
+
+
+def model():
+    return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+
+
+class TestOfForward:
+    def test_see_the_call(self):
+        net = model()
+        seen = []
+        net[0].register_forward_pre_hook(lambda m, args: seen.append((m, args[0].shape)))
+        net[0].register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
+        net(gg.ones((5, 3)))
+        assert seen == [(net[0], (5, 3)), (net[0], (5, 4))]
+        net[0].forward(gg.ones((5, 3)))  # calls none
+        assert len(seen) == 2
+
+    def test_replace_inputs_and_outputs(self):
+        layer = nn.ReLU()
+        x = gg.tensor([-1.0, 2.0])
+        layer.register_forward_pre_hook(lambda m, args: -args[0])
+        layer.register_forward_pre_hook(lambda m, args: (args[0] * 3,))
+        layer.register_forward_hook(lambda m, args, out: out + 1)
+        layer.register_forward_hook(lambda m, args, out: out * 2)
+        assert layer(x).tolist() == [8.0, 2.0]
+
+    def test_keywords_and_order(self):
+        class Scale(nn.Module):
+            def forward(self, x, *, by=1.0):
+                return x * by
+
+        layer = Scale()
+        seen = []
+        layer.register_forward_pre_hook(lambda m, args: seen.append("second"))
+        layer.register_forward_pre_hook(
+            lambda m, args, kwargs: seen.append("first") or (args, {"by": 2 * kwargs["by"]}),
+            prepend=True,
+            with_kwargs=True,
+        )
+        layer.register_forward_hook(
+            lambda m, args, kwargs, out: out + kwargs["by"], with_kwargs=True
+        )
+        assert layer(gg.ones(1), by=5.0).tolist() == [20.0]
+        assert seen == ["first", "second"]
+        layer.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True)
+        with pytest.raises(TypeError, match=r"must return None or \(args, kwargs\)"):
+            layer(gg.ones(1), by=5.0)
+
+    def test_a_module_with_hooks_is_what_it_was(self):
+        net, x = model(), gg.ones((2, 3))
+        text, state, expected = repr(net), net.state_dict(), net(x).tolist()
+        with net.register_forward_hook(lambda *_: None), net[0].register_forward_hook(print):
+            assert isinstance(net, nn.Sequential)
+            assert repr(net) == text
+            assert net.state_dict().keys() == state.keys()
+            net.load_state_dict(state)
+            assert [name for name, _ in net.named_modules()] == ["", "0", "1", "2"]
+            net.eval()
+            assert (type(net).__name__, type(net).__module__) == (
+                "Sequential",
+                nn.Sequential.__module__,
+            )
+        assert type(net) is nn.Sequential
+        assert type(net[0]) is nn.Linear
+        assert "_hooks" not in vars(net)
+        assert net(x).tolist() == expected
+
+    def test_the_class_changes_once(self):
+        a, b = nn.ReLU(), nn.ReLU()
+        first, second = a.register_forward_hook(print), b.register_forward_hook(print)
+        assert type(a) is type(b)
+        assert type(a) is not nn.ReLU
+        other = a.register_forward_pre_hook(lambda m, args: None)
+        first.remove()
+        assert type(a) is type(b)
+        other.remove()
+        assert type(a) is nn.ReLU
+        third = type(b)().register_forward_hook(print)  # of an instance of the class with hooks
+        third.remove()
+        second.remove()
+        assert type(b) is nn.ReLU
+
+    @pytest.mark.parametrize(
+        "copied",
+        [
+            copy.copy,
+            copy.deepcopy,
+            *[
+                lambda m, protocol=protocol: pickle.loads(pickle.dumps(m, protocol))
+                for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)
+            ],
+        ],
+    )
+    def test_copies_have_none(self, copied):
+        layer = nn.Linear(2, 2)
+        seen = []
+        layer.register_forward_hook(lambda m, args, out: seen.append(m))
+        layer.weight.register_hook(lambda g: seen.append(g))
+        other = copied(layer)
+        assert type(other) is nn.Linear
+        assert vars(other).keys() == vars(layer).keys() - {"_hooks"}
+        assert other.weight.tolist() == layer.weight.tolist()
+        other(gg.ones((1, 2)))
+        assert not seen
+        layer(gg.ones((1, 2)))
+        assert seen == [layer]
+
+    def test_may_remove_itself(self):
+        layer, seen = nn.ReLU(), []
+
+        def once(module, args, out):
+            seen.append(out.tolist())
+            handle.remove()
+
+        handle = layer.register_forward_hook(once)
+        for _ in range(2):
+            layer(gg.ones(1))
+        assert seen == [[1.0]]
+
+    def test_classes_with_a_call_of_their_own(self):
+        class Twice(nn.ReLU):
+            def __call__(self, x):
+                return 2 * super().__call__(x)
+
+        layer, seen = Twice(), []
+        layer.register_forward_hook(lambda m, args, out: seen.append(out.tolist()))
+        assert layer(gg.ones(1)).tolist() == [2.0]
+        assert seen == [[2.0]]
+
+
+class TestOfBackward:
+    def test_sees_gradients_of_inputs_and_outputs(self):
+        layer = nn.Linear(2, 1, bias=False)
+        x = gg.ones((3, 2), requires_grad=True)
+        seen = []
+        layer.register_full_backward_hook(lambda *given: seen.append(given))
+        (layer(x) * 5).sum().backward()
+        ((module, (grad_input,), (grad_output,)),) = seen
+        assert module is layer
+        assert grad_output.tolist() == [[5.0]] * 3
+        assert grad_input.tolist() == x.grad.tolist() == (5 * layer.weight.detach()).tolist() * 3
+        assert layer.weight.grad.tolist() == [[15.0, 15.0]]
+
+    def test_replaces_gradients_of_inputs(self):
+        layer = nn.Linear(2, 1)
+        x = gg.ones((3, 2), requires_grad=True)
+        layer.register_full_backward_hook(lambda m, gx, gy: gg.zeros((3, 2)))
+        layer.register_full_backward_hook(lambda m, gx, gy: (gx[0] + 7,))
+        layer(x).sum().backward()
+        assert x.grad.tolist() == [[7.0, 7.0]] * 3
+        assert layer.weight.grad.tolist() == [[3.0, 3.0]]
+        layer.register_full_backward_hook(lambda m, gx, gy: (gx[0], None))
+        with pytest.raises(ValueError, match=r"must return None or 1 gradients.* not 2"):
+            layer(x).sum().backward()
+
+    def test_inputs_without_gradient(self):
+        layer = nn.Linear(2, 1)
+        seen = []
+        layer.register_full_backward_hook(lambda m, gx, gy: seen.append((gx, gy[0].tolist())))
+        layer(gg.ones((1, 2))).sum().backward()
+        assert seen == [((None,), [[1.0]])]
+        with gg.no_grad():
+            layer(gg.ones((1, 2), requires_grad=True))
+
+    def test_several_inputs_and_outputs(self):
+        Pair = namedtuple("Pair", "total difference")
+
+        class Both(nn.Module):
+            def forward(self, x, y, n):
+                return Pair(x + y, (x - y).detach())
+
+        both, seen = Both(), []
+        both.register_full_backward_hook(lambda m, gx, gy: seen.append((gx, gy)))
+        x, y = leaf(1.0), leaf(2.0, dtype=gg.float64)
+        out = both(x, y, 3)
+        assert isinstance(out, Pair)
+        out.total.sum().backward()
+        (((gx, gy, gn), (gt, gd)),) = seen
+        assert (gx.tolist(), gy.tolist(), gn) == ([1.0], [1.0], None)
+        assert (gx.dtype, gy.dtype) == (gg.float32, gg.float64)
+        assert (gt.tolist(), gd) == ([1.0], None)
+
+    def test_other_outputs_are_refused(self):
+        class Named(nn.Module):
+            def forward(self, x):
+                return {"x": x}
+
+        layer = Named()
+        layer.register_full_backward_hook(print)
+        with pytest.raises(TypeError, match=r"Named\.forward must return a Tensor or a sequence"):
+            layer(leaf(1.0))
+
+    def test_under_create_graph(self):
+        layer = nn.ReLU()
+        layer.register_full_backward_hook(lambda m, gx, gy: gx[0] * gx[0])
+        x = leaf(3.0)
+        (g,) = gg.autograd.grad((layer(x) ** 2).sum(), [x], create_graph=True)
+        assert g.tolist() == [36.0]
+        (g,) = gg.autograd.grad(g, [x])  # of (2 x)^2, once more through the hook
+        assert g.tolist() == [24.0**2]
+
+    def test_as_in_pytorch(self):
+        torch = pytest.importorskip("torch")
+        ours, theirs = model(), torch.nn.Sequential()
+        for i, layer in enumerate(ours):
+            twin = torch.nn.ReLU()
+            if i != 1:
+                twin = torch.nn.Linear(layer.in_features, layer.out_features)
+                state = {k: torch.tensor(v.tolist()) for k, v in layer.state_dict().items()}
+                twin.load_state_dict(state)
+            theirs.append(twin)
+        results = []
+        for library, net in ((gg, ours), (torch, theirs)):
+            log = []
+
+            def halve(m, gx, gy, log=log):
+                log.extend([None if g is None else g.tolist() for g in (*gx, *gy)])
+                return tuple([None if g is None else g / 2 for g in gx])
+
+            for layer in net:
+                layer.register_full_backward_hook(halve)
+            x = library.tensor([[1.0, -2.0, 0.5]], requires_grad=True)
+            net(x).sum().backward()
+            log.append(x.grad.tolist())
+            log += [p.grad.tolist() for p in net.parameters()]
+            results.append(log)
+        assert len(results[0]) == len(results[1])
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
