@@ -302,13 +302,20 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
 
 def leading_to(roots, targets):
     """The nodes on a path from the roots to the targets, oldest first, as keys of a dict; and
-    whether the roots depend on anything besides the targets."""
+    whether the roots depend on anything besides the targets.
+
+    What is older than all targets is not looked at: a program that differentiates at each of
+    many steps would go through all steps before.
+    """
     found = set()
     stack = list(roots)
+    oldest = max([target.order for target in targets], default=-math.inf)
     more = False
     while stack:
         node = stack.pop()
-        if node not in found:
+        if node.order > oldest:
+            more = True
+        elif node not in found:
             found.add(node)
             parents = node.parents
             if parents:
