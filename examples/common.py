@@ -14,12 +14,19 @@ except ImportError as error:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line with ``--device`` and ``--seed``, and errors of one line."""
+    """A command line with ``--device``, and errors of one line.
 
-    def __init__(self, description):
+    seed: whether it has ``--seed``.
+    plot: where the picture goes unless ``--plot`` tells; None for no such option.
+    """
+
+    def __init__(self, description, *, seed=True, plot=None):
         super().__init__(description=description.split("\n\n")[0], allow_abbrev=False)
         self.add_argument("--device", default="auto", help="auto (default), cpu, cuda or cuda:N")
-        self.add_argument("--seed", type=whole, default=0, help="default 0")
+        if seed:
+            self.add_argument("--seed", type=whole, default=0, help="default 0")
+        if plot:
+            self.add_argument("--plot", type=picture, default=plot, help=f"default {plot}")
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}\n")
@@ -55,6 +62,13 @@ def positive(text):
     if value == 0:
         raise argparse.ArgumentTypeError("0 is not enough")
     return value
+
+
+def picture(text):
+    """The path of a picture to draw, from the command line."""
+    if Path(text).suffix not in (".pdf", ".png", ".svg"):
+        raise argparse.ArgumentTypeError(f"{text} must end in .pdf, .png or .svg")
+    return Path(text)
 
 
 def progress_bar(steps):
