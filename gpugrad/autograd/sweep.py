@@ -176,7 +176,7 @@ def conjugate(g):
         return xp.conj(g)
 
 
-def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
+def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False, needed=None):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
     They are raw arrays, or Tensors under ``create_graph`` and, not recorded, if ``tensors``.
@@ -188,8 +188,13 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
     Once an op that discards elements is passed, or if cotangents that may hold zeros
     were given (``guard``), elementwise ops run their guarded rules: a zero times an
     infinite slope is then 0 instead of nan, at the cost of looking for nan.
+
+    needed: of a piece of the graph that ends at the targets its nodes, as keys of a dict. What
+        is before the targets, and their hooks, are for the sweep of the whole.
     """
-    needed = None if targets is None else leading_to([node for node, _ in roots], targets)[0]
+    piece = needed is not None
+    if targets is not None and not piece:
+        needed = leading_to([node for node, _ in roots], targets)[0]
     tensors = tensors or create_graph
     waiting = {}  # node or leaf -> its cotangent so far
     heap = []  # those nodes, newest first
@@ -234,7 +239,7 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
                 following = None
 
             watch = node.watch
-            if watch is not None and watch.hooks:
+            if watch is not None and watch.hooks and not (piece and node in targets):
                 g = _hooked(node, g)
             if targets is None:
                 if type(node) is Leaf:
@@ -244,7 +249,7 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False):
                     arrived[watch.leaf] = g
             elif node in targets:
                 arrived[node] = g
-                if type(node) is Leaf or needed.keys().isdisjoint(node.parents):
+                if piece or type(node) is Leaf or needed.keys().isdisjoint(node.parents):
                     continue
 
             plan = node.plan
