@@ -204,11 +204,7 @@ def call_batched(op, args, static):
     found += [x for value in static.values() for x in _batched_in(value)]
     level = max([x.level for x in found], key=lambda level: level.number)
     for x in found:
-        if not x.level.open:
-            raise RuntimeError(
-                f"{op.name}: a tensor of a vmap that has ended ({x!r}): return it from the "
-                f"function instead of keeping it"
-            )
+        check_open(op.name, x.level)
     mask = tuple([type(x) is BatchedTensor and x.level is level for x in args])
     operands = [x.payload if b else x for x, b in zip(args, mask, strict=True)]
     out = NotImplemented
@@ -222,6 +218,15 @@ def call_batched(op, args, static):
         named = getattr(type(out), "_make", tuple)
         return named([batched(y, level) for y in out])
     return batched(out, level)
+
+
+def check_open(where, *levels):
+    """Raise RuntimeError if one of these levels has ended."""
+    if not all(level.open for level in levels):
+        raise RuntimeError(
+            f"{where}: a tensor of a vmap that has ended: return it from the function that is "
+            f"mapped instead of keeping it"
+        )
 
 
 def _batched_in(value):
@@ -239,14 +244,27 @@ def elementwise(call_op, mask, *operands, **static):
 
 def aligned(mask, operands):
     """The operands, the batched ones with axes of length 1 put in so that examples broadcast."""
-    logical = [
-        len(x.shape) - b if hasattr(x, "shape") else 0 for x, b in zip(operands, mask, strict=True)
-    ]
+    logical = [len(shape) for shape in shapes_of_examples(mask, operands)]
     ndim = max(logical)
     reshape = call.namespace.reshape
     return [
         reshape(x, (x.shape[0],) + (1,) * (ndim - n) + x.shape[1:]) if b and n < ndim else x
         for x, b, n in zip(operands, mask, logical, strict=True)
+    ]
+
+
+def shapes_of_examples(mask, operands):
+    """The shapes that each example has of the operands."""
+    return [getattr(x, "shape", ())[b:] for x, b in zip(operands, mask, strict=True)]
+
+
+def equally(mask, operands):
+    """The operands, each with an axis over the examples: repeated where it had none."""
+    size = next(x.shape[0] for x, b in zip(operands, mask, strict=True) if b)
+    xp = call.namespace
+    return [
+        x if b or x is None else xp.broadcast_to(xp.expand_dims(x, axis=0), (size, *x.shape))
+        for x, b in zip(operands, mask, strict=True)
     ]
 
 

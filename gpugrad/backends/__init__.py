@@ -7,7 +7,7 @@ library that speaks the array API standard is admitted when its first array come
 """
 
 from . import numpy as _numpy  # noqa: F401  registers the CPU
-from .einsum import diagonal_step
+from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
 from .registry import (
     SCALARS,
@@ -47,4 +47,5 @@ __all__ = [
     "parse_device",
     "parse_einsum",
     "transfer",
+    "unused_letters",
 ]

@@ -33,7 +33,7 @@ def parse(subscripts, shapes):
         if count < 0 or (count and "..." not in term):
             raise ValueError(f"{subscripts!r}: {term!r} does not fit the shape {shape}")
     most = max([0, *counts])
-    dots = "".join(_unused(letters, most))
+    dots = "".join(unused_letters(letters, most))
     terms = [
         term.replace("...", dots[most - count :], 1)
         for term, count in zip(terms, counts, strict=True)
@@ -64,7 +64,8 @@ def parse(subscripts, shapes):
     return tuple(terms), out, sizes
 
 
-def _unused(letters, count):
+def unused_letters(letters, count):
+    """So many letters that are not among ``letters``."""
     code = ord("A")
     while count:
         if chr(code).isalpha() and chr(code) not in letters:

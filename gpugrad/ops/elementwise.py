@@ -9,6 +9,8 @@ import cmath
 import math
 
 from ..autograd.operation import elementwise, op
+from ..batched import aligned, equally
+from ..batched import elementwise as aligned_examples
 
 
 def no_slope(xp, g):
@@ -339,6 +341,14 @@ unpoison.vjp(
 )
 
 
+def _unpoison_of_batch(call, batched, c, g):
+    # The result may be c itself.
+    return call(*aligned((True, True), equally(batched, (c, g))))
+
+
+unpoison.vmap(_unpoison_of_batch)
+
+
 # Choices. Their rules only select, so they need none of the care that `elementwise` asks for.
 
 
@@ -366,6 +376,8 @@ minimum.vjp(
     x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 > x2),
     x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 > x1),
 )
+maximum.vmap(aligned_examples)
+minimum.vmap(aligned_examples)
 
 
 @op(discards=True)
@@ -395,6 +407,7 @@ def _clip_max(xp, g, x, min, max):
 
 
 clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
+clip.vmap(aligned_examples)
 
 
 @op(integer=("condition",), discards=True)
@@ -417,6 +430,7 @@ where.vjp(
     x1=lambda xp, g, condition: xp.where(condition, g, 0.0),
     x2=lambda xp, g, condition: xp.where(condition, 0.0, g),
 )
+where.vmap(aligned_examples)
 
 
 # Comparisons: bools, which carry no gradient

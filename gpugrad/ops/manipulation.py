@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd.operation import composite, op
 from ..backends import as_shape, backend_of, is_on, transfer
+from ..batched import equally, shifted
 from ..tensor import Tensor
 
 
@@ -21,6 +22,23 @@ def _axes(axis, ndim):
     return positions
 
 
+def over_axis(call, batched, x, axis, **static):
+    """The batching rule of what goes over an axis, several, or all of them (None)."""
+    return call(x, axis=shifted(call.op, axis, len(x.shape) - 1), **static)
+
+
+def as_they_are(call, batched, x, **static):
+    """The batching rule of what minds neither shape nor axes."""
+    return call(x, **static)
+
+
+def examples_of_matrices(call, batched, x, **static):
+    """The batching rule of what goes over the last two axes."""
+    if len(x.shape) < 3:
+        raise ValueError(f"{call.op.name}: x needs 2 axes, but its shape is {x.shape[1:]}")
+    return call(x, **static)
+
+
 @op
 def reshape(xp, x, /, shape, *, copy=None):
     """The elements in row-major order in another ``shape``; one -1 in it is inferred."""
@@ -28,6 +46,18 @@ def reshape(xp, x, /, shape, *, copy=None):
 
 
 reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+
+
+def _reshape_of_batch(call, batched, x, shape, copy):
+    shape = as_shape(shape)
+    rest = math.prod(shape)
+    if -1 in shape and rest:
+        known = math.prod(x.shape[1:]) // -rest
+        shape = tuple([known if n == -1 else n for n in shape])
+    return call(x, (x.shape[0], *shape), copy=copy)
+
+
+reshape.vmap(_reshape_of_batch)
 
 
 @op
@@ -44,6 +74,9 @@ def _permute_dims_vjp(xp, g, axes):
 
 
 permute_dims.vjp(x=_permute_dims_vjp)
+permute_dims.vmap(
+    lambda call, batched, x, axes: call(x, (0, *shifted(call.op, tuple(axes), len(x.shape) - 1)))
+)
 
 
 @op
@@ -69,6 +102,14 @@ moveaxis.vjp(
 )
 
 
+def _moveaxis_of_batch(call, batched, x, source, destination):
+    ndim = len(x.shape) - 1
+    return call(x, shifted(call.op, source, ndim), shifted(call.op, destination, ndim))
+
+
+moveaxis.vmap(_moveaxis_of_batch)
+
+
 @op
 def flip(xp, x, /, *, axis=None):
     """In reverse order along an axis, several (a tuple), or all (None)."""
@@ -76,6 +117,7 @@ def flip(xp, x, /, *, axis=None):
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
+flip.vmap(over_axis)
 
 
 @op
@@ -96,6 +138,16 @@ def _roll_vjp(xp, g, shift, axis):
 roll.vjp(x=_roll_vjp)
 
 
+def _roll_of_batch(call, batched, x, shift, axis):
+    if axis is None:
+        flat = reshape(x, (x.shape[0], math.prod(x.shape[1:])))
+        return reshape(call(flat, shift, axis=1), x.shape)
+    return call(x, shift, axis=shifted(call.op, axis, len(x.shape) - 1))
+
+
+roll.vmap(_roll_of_batch)
+
+
 @op
 def broadcast_to(xp, x, /, shape):
     """``x`` repeated along new leading axes and along axes of length 1."""
@@ -103,6 +155,15 @@ def broadcast_to(xp, x, /, shape):
 
 
 broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
+
+
+def _broadcast_to_of_batch(call, batched, x, shape):
+    size, *own = x.shape
+    shape = as_shape(shape)
+    return call(reshape(x, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))
+
+
+broadcast_to.vmap(_broadcast_to_of_batch)
 
 
 def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -163,6 +224,16 @@ def _along_axis_vjp(xp, g, x_shape, axis):
 _along_axis.vjp(x=_along_axis_vjp)
 
 
+def _along_axis_of_batch(call, batched, x, shape, axis):
+    size = x.shape[0]
+    line = [1] * len(shape)
+    line[axis] = math.prod(x.shape[1:])
+    return broadcast_to(reshape(x, (size, *line)), (size, *shape))
+
+
+_along_axis.vmap(_along_axis_of_batch)
+
+
 @op
 def squeeze(xp, x, /, axis):
     """Without the axes named, which must have length 1."""
@@ -170,6 +241,7 @@ def squeeze(xp, x, /, axis):
 
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+squeeze.vmap(over_axis)
 
 
 @op
@@ -182,6 +254,14 @@ def expand_dims(xp, x, /, axis):
 
 
 expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+
+
+def _expand_dims_of_batch(call, batched, x, axis):
+    more = len(axis) if isinstance(axis, tuple) else 1
+    return call(x, shifted(call.op, axis, len(x.shape) - 1 + more))
+
+
+expand_dims.vmap(_expand_dims_of_batch)
 
 
 @op
@@ -208,6 +288,16 @@ def _concat_vjp(xp, g, arrays_shape, axis):
 concat.vjp(arrays=_concat_vjp)
 
 
+def _concat_of_batch(call, batched, *arrays, axis):
+    arrays = equally(batched, arrays)
+    if axis is None:
+        arrays, axis = [reshape(x, (x.shape[0], math.prod(x.shape[1:]))) for x in arrays], 0
+    return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape) - 1))
+
+
+concat.vmap(_concat_of_batch)
+
+
 @op
 def stack(xp, *arrays, axis=0):
     """The arrays of a sequence, of one shape, joined along a new axis."""
@@ -227,6 +317,14 @@ def _stack_vjp(xp, g, arrays_shape, axis):
 stack.vjp(arrays=_stack_vjp)
 
 
+def _stack_of_batch(call, batched, *arrays, axis):
+    arrays = equally(batched, arrays)
+    return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape)))
+
+
+stack.vmap(_stack_of_batch)
+
+
 @op(discards=True)
 def unstack(xp, x, /, *, axis=0):
     """The slices along an axis as a tuple of arrays."""
@@ -234,6 +332,7 @@ def unstack(xp, x, /, *, axis=0):
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
+unstack.vmap(over_axis)
 
 
 @op(integer=("repeats",), discards=True)
@@ -262,6 +361,17 @@ def _repeat_vjp(xp, g, x_shape, repeats, axis):
 repeat.vjp(x=_repeat_vjp)
 
 
+def _repeat_of_batch(call, batched, x, repeats, axis):
+    if batched[1]:
+        return NotImplemented
+    if axis is None:
+        x, axis = reshape(x, (x.shape[0], math.prod(x.shape[1:]))), 0
+    return call(x, repeats, axis=shifted(call.op, axis, len(x.shape) - 1))
+
+
+repeat.vmap(_repeat_of_batch)
+
+
 @op
 def tile(xp, x, /, repetitions):
     """The whole array ``repetitions[i]`` times along axis i; the shorter of shape and
@@ -281,6 +391,17 @@ def _tile_vjp(xp, g, x_shape, repetitions):
 tile.vjp(x=_tile_vjp)
 
 
+def _tile_of_batch(call, batched, x, repetitions):
+    size, *shape = x.shape
+    repetitions = as_shape(repetitions)
+    more = len(repetitions) - len(shape)
+    x = reshape(x, (size, *[1] * more, *shape))
+    return call(x, (1, *[1] * -more, *repetitions))
+
+
+tile.vmap(_tile_of_batch)
+
+
 @op(discards=True)
 def tril(xp, x, /, *, k=0):
     """Matrices (..., m, n) with zeros above diagonal ``k``, counted upwards from the main one."""
@@ -288,6 +409,7 @@ def tril(xp, x, /, *, k=0):
 
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
+tril.vmap(examples_of_matrices)
 
 
 @op(discards=True)
@@ -297,6 +419,7 @@ def triu(xp, x, /, *, k=0):
 
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
+triu.vmap(examples_of_matrices)
 
 
 @composite
@@ -309,10 +432,10 @@ def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = Non
     copy: False to get ``x`` itself where it is of that dtype and there already.
     """
     if device is not None:
-        moved = x if is_on(getattr(x, "array", x), device) else to_device(x, device)
+        moved = x if is_on(getattr(x, "_like", x), device) else to_device(x, device)
         copy = copy and moved is x
         x = moved
-    if not copy and isinstance(x, Tensor) and x.dtype == backend_of[type(x.array)].dtype(dtype):
+    if not copy and isinstance(x, Tensor) and x.dtype == backend_of[type(x._like)].dtype(dtype):
         return x
     return _astype(x, dtype, copy=copy)
 
@@ -336,6 +459,7 @@ def _astype(xp, x, /, dtype, *, copy):
 
 
 _astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
+_astype.vmap(as_they_are)
 
 
 @op
@@ -345,3 +469,4 @@ def to_device(xp, x, /, device):
 
 
 to_device.vjp(x=lambda xp, g, x_device: xp.to_device(g, x_device))
+to_device.vmap(as_they_are)

@@ -2,7 +2,13 @@
 
 import math
 
+from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
+from ..batched import aligned, equally, shapes_of_examples
+from ..batched import elementwise as aligned_examples
+from .elementwise import add
+from .manipulation import as_they_are, over_axis, reshape
+from .products import matmul, matmul_of_batch, matrix_transpose
 
 
 @op(discards=True)  # not `elementwise`: the rule only selects
@@ -12,6 +18,7 @@ def relu(xp, x):
 
 
 relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
+relu.vmap(aligned_examples)
 
 
 @elementwise
@@ -49,6 +56,7 @@ def _softmax_vjp(xp, g, out, axis):
 
 
 softmax.vjp(x=_softmax_vjp)
+softmax.vmap(over_axis)
 
 
 @op
@@ -59,16 +67,14 @@ def log_softmax(xp, x, /, axis=-1):
 
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
+log_softmax.vmap(over_axis)
 
 
 @op
 def linear(xp, x, weight, bias=None):
     """Affine map ``x @ weight.T + bias``: ``(..., in), (out, in), (out,) -> (..., out)``."""
     if len(weight.shape) != 2 or len(x.shape) == 0 or x.shape[-1] != weight.shape[1]:
-        raise ValueError(
-            f"the last axis of x {tuple(x.shape)} must be the in_features of "
-            f"weight (out, in) = {tuple(weight.shape)}"
-        )
+        raise ValueError(_misfit(x.shape, weight.shape))
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"bias must have shape {tuple(weight.shape[:1])}, not {tuple(bias.shape)}")
     out = xp.matmul(x, weight.T)
@@ -78,6 +84,13 @@ def linear(xp, x, weight, bias=None):
         out += bias
         return out
     return out + bias
+
+
+def _misfit(x_shape, weight_shape):
+    return (
+        f"the last axis of x {tuple(x_shape)} must be the in_features of "
+        f"weight (out, in) = {tuple(weight_shape)}"
+    )
 
 
 def _linear_weight(xp, g, x, weight_shape):
@@ -93,14 +106,45 @@ linear.vjp(
 )
 
 
-def _reduce(xp, losses, reduction):
+def _linear_of_batch(call, batched, x, weight, bias):
+    x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
+    if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
+        raise ValueError(f"linear: {_misfit(x_shape, weight_shape)}")
+    if bias is not None and bias_shape != weight_shape[:1]:
+        raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
+    if batched[1]:
+        weight = matrix_transpose(weight)
+        out = matmul_of_batch(matmul, (batched[0], True), x, weight)
+    else:  # one product of all rows
+        rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
+        out = call(rows, weight, None if batched[2] else bias)
+        out = reshape(out, (*x.shape[:-1], weight.shape[0]))
+        if bias is None or not batched[2]:
+            return out
+    if bias is None:
+        return out
+    return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
+
+
+linear.vmap(_linear_of_batch)
+
+
+def _reduce(xp, losses, reduction, axis=None):
     if reduction == "mean":
-        return xp.mean(losses)
+        return xp.mean(losses, axis=axis)
     if reduction == "sum":
-        return xp.sum(losses)
+        return xp.sum(losses, axis=axis)
     if reduction == "none":
         return losses
     raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
+
+
+def _reduce_examples(losses, reduction):
+    """The same for each example."""
+    axes = tuple(range(1, len(losses.shape)))
+    if reduction in ("mean", "sum") and not axes:
+        return losses
+    return _reduce(calls.namespace, losses, reduction, axes)
 
 
 @op(integer=("target",))
@@ -112,15 +156,19 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
     reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
-        raise ValueError(
-            f"labels of logits (n, classes) have shape (n,), but logits are {tuple(logits.shape)} "
-            f"and target {tuple(target.shape)}"
-        )
+        raise ValueError(_no_labels(logits.shape, target.shape))
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     losses = xp.log(xp.sum(xp.exp(shifted), axis=-1)) - xp.pick(shifted, target)
     return _reduce(xp, losses, reduction)
+
+
+def _no_labels(logits_shape, target_shape):
+    return (
+        f"labels of logits (n, classes) have shape (n,), but logits are {tuple(logits_shape)} "
+        f"and target {tuple(target_shape)}"
+    )
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction):
@@ -134,6 +182,22 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
 
 
 cross_entropy.vjp(logits=_cross_entropy_vjp)
+
+
+def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
+    logits, target = equally(batched, (logits, target))
+    if len(logits.shape) == 3 and target.shape == logits.shape[:2]:
+        rows = math.prod(target.shape)
+        flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
+        losses = reshape(call(*flat, reduction="none"), target.shape)
+    elif len(logits.shape) == 2:
+        losses = call(logits, target, reduction="none")
+    else:
+        raise ValueError(f"cross_entropy: {_no_labels(logits.shape[1:], target.shape[1:])}")
+    return _reduce_examples(losses, reduction)
+
+
+cross_entropy.vmap(_cross_entropy_of_batch)
 
 
 @op
@@ -164,6 +228,13 @@ mse.vjp(
 )
 
 
+def _mse_of_batch(call, batched, x, target, *, reduction):
+    return _reduce_examples(call(*equally(batched, (x, target)), reduction="none"), reduction)
+
+
+mse.vmap(_mse_of_batch)
+
+
 @op(differentiable=False)
 def one_hot(xp, labels, /, n):
     """Bools ``(..., n)``: whether the last axis's position is the label of ``(...)``.
@@ -174,3 +245,6 @@ def one_hot(xp, labels, /, n):
     if not xp.isdtype(labels.dtype, "integral"):
         raise TypeError("labels must be integers")
     return xp.one_hot(labels, n)
+
+
+one_hot.vmap(as_they_are)

@@ -5,7 +5,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..autograd.operation import composite, op
-from ..backends import diagonal_step, parse_einsum
+from ..backends import diagonal_step, parse_einsum, unused_letters
+from ..batched import aligned, shapes_of_examples, shifted
+from .manipulation import examples_of_matrices, moveaxis, permute_dims, reshape
 
 
 @op
@@ -44,6 +46,37 @@ def _matmul_x2(xp, g, x1, x2_shape):
 matmul.vjp(x1=_matmul_x1, x2=_matmul_x2)
 
 
+def matmul_of_batch(call, batched, x1, x2):
+    """One product of all rows of a batched matrix with one that is not, or columns."""
+    shape1, shape2 = shapes_of_examples(batched, (x1, x2))
+    if not (shape1 and shape2) or shape1[-1] != shape2[-2:][0]:
+        raise ValueError(f"matmul: x1 {shape1} and x2 {shape2} do not align")
+    if not batched[1] and len(shape2) <= 2:  # (n, ..., k) @ (k, m)
+        rows = reshape(x1, (math.prod(x1.shape[:-1]), x1.shape[-1]))
+        return reshape(call(rows, x2), (*x1.shape[:-1], *shape2[1:]))
+    if not batched[0] and len(shape1) <= 2 and len(shape2) <= 2:
+        if len(shape2) == 1:  # (m, k) @ (n, k)
+            return call(x2, matrix_transpose(x1) if len(shape1) == 2 else x1)
+        size, k, m = x2.shape  # (l, k) @ (n, k, m)
+        columns = reshape(permute_dims(x2, (1, 0, 2)), (k, size * m))
+        out = reshape(call(x1, columns), (*shape1[:-1], size, m))
+        return moveaxis(out, -2, 0)
+    if len(shape1) == 1:
+        x1 = reshape(x1, (*x1.shape[:-1], 1, shape1[0]))
+    if len(shape2) == 1:
+        x2 = reshape(x2, (*x2.shape, 1))
+    out = call(*aligned(batched, (x1, x2)))
+    shape = out.shape
+    if len(shape1) == 1:
+        shape = shape[:-2] + shape[-1:]
+    if len(shape2) == 1:
+        shape = shape[:-1]
+    return out if shape == out.shape else reshape(out, shape)
+
+
+matmul.vmap(matmul_of_batch)
+
+
 @op
 def matrix_transpose(xp, x, /):
     """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
@@ -51,6 +84,7 @@ def matrix_transpose(xp, x, /):
 
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
+matrix_transpose.vmap(examples_of_matrices)
 
 
 @op
@@ -68,6 +102,18 @@ vecdot.vjp(
     x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
     x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
 )
+
+
+def _vecdot_of_batch(call, batched, x1, x2, *, axis):
+    ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
+    if axis >= 0 and ndim1 == ndim2:
+        axis -= ndim1
+    if not -min(ndim1, ndim2) <= axis < 0:
+        raise IndexError(f"vecdot: axis {axis} is out of range for {ndim1} and {ndim2} axes")
+    return call(*aligned(batched, (x1, x2)), axis=axis)
+
+
+vecdot.vmap(_vecdot_of_batch)
 
 
 @op
@@ -109,6 +155,28 @@ def _tensordot_x2(xp, g, x1, x2_shape, axes):
 
 
 tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2)
+
+
+def _tensordot_of_batch(call, batched, x1, x2, *, axes):
+    ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
+    summed1, left1, summed2, left2 = _axes_of(axes, ndim1, ndim2)
+    if not all(batched):
+        axes = (
+            shifted(call.op, summed1, ndim1) if batched[0] else summed1,
+            shifted(call.op, summed2, ndim2) if batched[1] else summed2,
+        )
+        out = call(x1, x2, axes=axes)
+        return out if batched[0] else moveaxis(out, len(left1), 0)
+    letters = list(unused_letters("", 1 + ndim1 + ndim2))
+    term1, term2 = letters[1 : 1 + ndim1], list(letters[1 + ndim1 :])
+    for a, b in zip(summed1, summed2, strict=True):
+        term2[b] = term1[a]
+    terms = [letters[0], *term1], [letters[0], *term2]
+    out = [letters[0], *(term1[a] for a in left1), *(term2[a] for a in left2)]
+    return einsum(f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(out)}", x1, x2)
+
+
+tensordot.vmap(_tensordot_of_batch)
 
 
 @op
@@ -173,6 +241,16 @@ def _einsum_of_cotangent(subscripts, shapes, i):
 
 
 _einsum.vjp(joint=_einsum_vjp)
+
+
+def _einsum_of_batch(call, batched, *operands, subscripts):
+    terms, out, _ = parse_einsum(subscripts, tuple(shapes_of_examples(batched, operands)))
+    (examples,) = unused_letters("".join(terms), 1)
+    terms = [examples + term if b else term for term, b in zip(terms, batched, strict=True)]
+    return call(operands, subscripts=f"{','.join(terms)}->{examples}{out}")
+
+
+_einsum.vmap(_einsum_of_batch)
 
 
 @composite

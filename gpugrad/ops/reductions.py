@@ -5,6 +5,8 @@ And what goes along one axis: cumulative sums and products, differences.
 import math
 
 from ..autograd.operation import op
+from ..batched import equally, shifted
+from .manipulation import over_axis, reshape
 
 
 def _axes(axis, ndim):
@@ -28,6 +30,16 @@ def _spread(xp, g, shape, axis):
     return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
+def _over_axes(call, batched, x, *, axis, **static):
+    """The batching rule of what goes over one axis, several, or all of them (None)."""
+    if len(x.shape) == 1:  # numbers, which have no axis, as arrays of one
+        shifted(call.op, () if axis is None else axis, 0)
+        if "keepdims" in static:
+            static["keepdims"] = False
+        return call(reshape(x, (x.shape[0], 1)), axis=1, **static)
+    return over_axis(call, batched, x, axis=axis, **static)
+
+
 @op
 def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
@@ -35,6 +47,7 @@ def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _spread(xp, g, x_shape, axis))
+sum.vmap(_over_axes)
 
 
 @op
@@ -50,6 +63,7 @@ def _mean_vjp(xp, g, x_shape, axis):
 
 
 mean.vjp(x=_mean_vjp)
+mean.vmap(_over_axes)
 
 
 @op
@@ -90,6 +104,7 @@ def _times_others(xp, g, x):
 
 
 prod.vjp(x=_prod_vjp)
+prod.vmap(_over_axes)
 
 
 @op
@@ -110,6 +125,7 @@ def _var_vjp(xp, g, x, axis, correction):
 
 
 var.vjp(x=_var_vjp)
+var.vmap(_over_axes)
 
 
 @op
@@ -128,6 +144,7 @@ def _std_vjp(xp, g, x, out, axis, correction):
 
 
 std.vjp(x=_std_vjp)
+std.vmap(_over_axes)
 
 
 @op(discards=True)
@@ -151,6 +168,8 @@ def _extremum_vjp(xp, g, x, out, axis):
 
 max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
+max.vmap(_over_axes)
+min.vmap(_over_axes)
 
 
 @op
@@ -181,6 +200,7 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 
 logsumexp.vjp(x=_logsumexp_vjp)
+logsumexp.vmap(_over_axes)
 
 
 @op(differentiable=False)
@@ -201,6 +221,11 @@ def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
     return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
+all.vmap(_over_axes)
+any.vmap(_over_axes)
+count_nonzero.vmap(_over_axes)
+
+
 def _only_axis(axis, shape):
     """The axis to go along, which may be None if there is but one."""
     if axis is not None:
@@ -215,6 +240,11 @@ def _part(x, axis, start=None, stop=None, step=None):
     # The standard leaves slices that reach beyond the ends open.
     part = slice(*slice(start, stop, step).indices(x.shape[axis]))
     return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
+
+
+def _along_axis(call, batched, x, *, axis, **static):
+    """The batching rule of what goes along one axis."""
+    return over_axis(call, batched, x, axis=_only_axis(axis, x.shape[1:]), **static)
 
 
 @op
@@ -235,6 +265,7 @@ def _cumulative_sum_vjp(xp, g, axis, include_initial):
 
 
 cumulative_sum.vjp(x=_cumulative_sum_vjp)
+cumulative_sum.vmap(_along_axis)
 
 
 @op
@@ -289,6 +320,7 @@ def _recurrence(xp, g, a):
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
+cumulative_prod.vmap(_along_axis)
 
 
 @op
@@ -323,4 +355,10 @@ def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
     return pieces[1], pieces[0], pieces[2]
 
 
+def _diff_of_batch(call, batched, *pieces, axis, n):
+    x, prepend, append = equally(batched, pieces)
+    return call(x, prepend, append, axis=shifted(call.op, axis, len(x.shape) - 1), n=n)
+
+
 diff.vjp(joint=_diff_vjp)
+diff.vmap(_diff_of_batch)

@@ -1,9 +1,21 @@
 """Searching, sorting and sets."""
 
+import math
+
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
+from ..batched import equally, shifted
 from ..tensor import is_recorded
-from .manipulation import reshape
+from .manipulation import over_axis, reshape
+
+
+def _over_axis_or_all(call, batched, x, *, axis, keepdims):
+    if axis is not None and len(x.shape) > 1:
+        return over_axis(call, batched, x, axis=axis, keepdims=keepdims)
+    shifted(call.op, axis, len(x.shape) - 1)
+    size, *shape = x.shape
+    out = call(reshape(x, (size, math.prod(shape))), axis=1)
+    return reshape(out, (size, *[1] * len(shape))) if keepdims else out
 
 
 @op(differentiable=False)
@@ -16,6 +28,10 @@ def argmax(xp, x, /, axis=None, *, keepdims=False):
 def argmin(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first minimum, into the flattened array where ``axis`` is None."""
     return xp.argmin(x, axis=axis, keepdims=keepdims)
+
+
+argmax.vmap(_over_axis_or_all)
+argmin.vmap(_over_axis_or_all)
 
 
 @op(differentiable=False)
@@ -51,6 +67,13 @@ def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
     return xp.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
+def _searchsorted_of_batch(call, batched, x1, x2, sorter, *, side):
+    return NotImplemented if batched[0] or batched[2] else call(x1, x2, sorter, side=side)
+
+
+searchsorted.vmap(_searchsorted_of_batch)
+
+
 @op(differentiable=False)
 def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
     """Indices that put ``x`` in order along ``axis``.
@@ -60,9 +83,15 @@ def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.argsort(x, axis=axis, descending=descending, stable=stable)
 
 
+argsort.vmap(over_axis)
+
+
 @op(differentiable=False)
 def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.sort(x, axis=axis, descending=descending, stable=stable)
+
+
+_sort.vmap(over_axis)
 
 
 @composite
@@ -75,16 +104,24 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     order = {"axis": axis, "descending": descending, "stable": stable}
     if is_recorded(x):
         # To sort values alone is several times faster, but backward would sort once more.
-        return _take(x, argsort(x, **order).array, axis)
+        return _take(x, argsort(x, **order), axis)
     return _sort(x, **order)
 
 
-@op
-def _take(xp, x, /, order, axis):
+@op(integer=("order",))
+def _take(xp, x, order, /, axis):
     return xp.take_along_axis(x, order, axis=axis)
 
 
 _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
+
+
+def _take_of_batch(call, batched, x, order, axis):
+    x, order = equally(batched, (x, order))
+    return call(x, order, shifted(call.op, axis, len(x.shape) - 1))
+
+
+_take.vmap(_take_of_batch)
 
 
 @op(differentiable=False)
@@ -117,7 +154,7 @@ def unique_all(x, /):
     """
     found = _unique_all(x)
     if is_recorded(x):
-        return found._replace(values=_take(reshape(x, (-1,)), found.indices.array, 0))
+        return found._replace(values=_take(reshape(x, (-1,)), found.indices, 0))
     return found
 
 
@@ -151,3 +188,10 @@ def unique_values(x, /):
 def isin(xp, x1, x2, *, invert=False):
     """Whether each element of ``x1`` is equal to one of ``x2``, or to none if ``invert``."""
     return xp.isin(x1, x2, invert=invert)
+
+
+def _isin_of_batch(call, batched, x1, x2, *, invert):
+    return NotImplemented if batched[1] else call(x1, x2, invert=invert)
+
+
+isin.vmap(_isin_of_batch)
