@@ -80,11 +80,12 @@ def __array_namespace_info__():
 
 
 # Imported when first used: together they would add a tenth to the time of `import gpugrad`.
-_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing", "transforms")
+_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing", "tools", "transforms")
 _FROM = dict.fromkeys(
     "grad hessian hvp jacobian jvp linearize stop_gradient value_and_grad vjp vmap".split(),
     "transforms",
 )
+_FROM |= dict.fromkeys("detect_anomaly memory_report profile".split(), "tools")
 
 if _TYPE_CHECKING:
     from . import data as data
@@ -94,6 +95,7 @@ if _TYPE_CHECKING:
     from . import optim as optim
     from . import special as special
     from . import testing as testing
+    from . import tools as tools
     from . import transforms as transforms
     from .ops.elementwise import *
     from .ops.indexing import *
@@ -103,6 +105,7 @@ if _TYPE_CHECKING:
     from .ops.reductions import *
     from .ops.searching import *
     from .ops.transcendental import *
+    from .tools import *
     from .transforms import *
 else:
     # Every op is exported by being defined.

@@ -22,7 +22,7 @@ FLOORS = [
     {"ops"},
     {"creation", "info", "random", "cuda", "linalg", "special"},
     {"fft"},
-    {"transforms"},
+    {"tools", "transforms"},
     {"nn", "optim", "data", "io", "testing", "einops"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
 ]

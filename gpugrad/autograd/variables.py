@@ -34,6 +34,12 @@ def variable(x):
     return call.wrap(x.array, node)
 
 
+def is_variable(x):
+    """Whether ``x`` is a variable that leads nowhere."""
+    node = getattr(x, "node", None)
+    return type(node) is Node and node.plan.op is _variable.op and not node.parents
+
+
 def close(x):
     """Say that nobody will ask for derivatives by the variable ``x`` any more."""
     node = x.node

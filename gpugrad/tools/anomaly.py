@@ -1,0 +1,197 @@
+"""`detect_anomaly`: which op first made a nan or an infinity, and in which line."""
+
+import cmath
+import math
+import zlib
+from weakref import ref
+
+from ..autograd.variables import is_variable
+from ..backends import SCALARS, backend_of, describe
+from .observing import Tool, arrays_in, described, in_line, user_line
+
+
+class detect_anomaly(Tool):
+    """Find the op that first makes a nan or an infinity, forward or backward.
+
+    ``with detect_anomaly():`` goes around a program, or what of it is suspected. Inside,
+
+    - a call whose result has a nan or an infinity that no input has raises FloatingPointError.
+      It names the op, the program's line, the inputs' shapes and dtypes, and where in the
+      result it is; of an input that has the other of the two, where that came from. What
+      the program asks for, as ``where(mask, x, -inf)`` does, or has in its data, is no anomaly.
+    - a derivative that makes one of a finite cotangent (or tangent) raises FloatingPointError.
+      It names the op, the input, and the line of its *forward* call. An infinite slope that
+      the program does not choose, as in ``where(x > 0, sqrt(x), 0)``, is none.
+    - a value kept for backward that has changed when it is used, because the program wrote to
+      ``x.array`` or to an array that shares its memory, raises RuntimeError, which names the op,
+      the value, and the line of the call that kept it.
+
+    check_inf: False looks for nan only.
+
+    Every result is read, what is kept is read twice, and a GPU is waited for: it is for
+    debugging. All threads are watched. Of a graph recorded before the block neither lines nor
+    changes are known.
+    """
+
+    def __init__(self, check_inf: bool = True) -> None:
+        self.kinds = ("nan", "inf") if check_inf else ("nan",)
+        # Results with what is no anomaly, by identity: weakly the result, and for each kind in
+        # it where that came from.
+        self._tainted: dict[int, tuple[ref, dict[str, str]]] = {}
+
+    def before(self, event):
+        if event.record is not None and self in event.record.notes:
+            _compare(event, event.record.notes[self])
+
+    def after(self, event):
+        if event.out is None:
+            return
+        if event.phase != "forward":
+            self._check_rule(event)
+        elif event.parent is None:  # of what a rule calls only the rule's result counts
+            for out in arrays_in(event.out):
+                kinds = _kinds(out)
+                if kinds:
+                    self._check_forward(event, out, kinds)
+
+    def recorded(self, record, saved):
+        record.notes[self] = tuple(map(_checksum, arrays_in(saved)))
+
+    def _check_forward(self, event, out, kinds):
+        line = in_line(user_line())
+        sources = {}
+        for kind in kinds:
+            fresh = _fresh(kind, out, event)
+            if fresh is None:
+                sources[kind] = self._source(kind, event) or f"put in by {event.op.name}{line}"
+            elif kind in self.kinds:
+                held = [self._held(x) for x in arrays_in(event.inputs)]
+                raise FloatingPointError(
+                    f"its result has {_places(kind, fresh)}, which no input has{line}"
+                    + "".join([f"; an input has {text}" for text in held if text])
+                )
+            else:
+                sources[kind] = f"made by {event.op.name}{line}"
+        key = id(out)
+        self._tainted[key] = ref(out, lambda _: self._tainted.pop(key, None)), sources
+
+    def _source(self, kind, event):
+        """Where the nan or infinity that an input has came from; None if none of them has it."""
+        for x in arrays_in(event.inputs):
+            if kind in _kinds(x):
+                known = self._tainted[id(x)][1] if id(x) in self._tainted else {}
+                return known.get(
+                    kind, f"first seen as {event.op.name} got it{in_line(user_line())}"
+                )
+        return None
+
+    def _held(self, x):
+        known = self._tainted[id(x)][1] if id(x) in self._tainted else {}
+        return " and ".join([f"{k}, {known[k]}" if k in known else k for k in _kinds(x)])
+
+    def _check_rule(self, event):
+        cotangents = [g for g in _flat(event.inputs) if g is not None]
+        if all(map(is_variable, cotangents)) and not any(map(_any, arrays_in(cotangents))):
+            return  # run to be transposed, on zeros: nobody sees the values
+        out = event.out if event.target is None else {event.target: event.out}
+        for target, c in out.items() if isinstance(out, dict) else enumerate(out):
+            for array in arrays_in(c):
+                kinds = _kinds(array)
+                if kinds:
+                    given = {k for g in arrays_in(cotangents) for k in _kinds(g)}
+                    for kind in kinds:
+                        if kind in self.kinds and kind not in given:
+                            raise FloatingPointError(_of_rule(event, target, kind, array, given))
+
+
+def _of_rule(event, target, kind, array, given):
+    """What an error says of a derivative."""
+    op = event.op
+    name = f"{op.inputs[0]}[{target}]" if op.variadic else op.inputs[target]
+    of = "that has inf" if given else "that is finite"
+    found = _places(kind, _mask(kind, array))
+    if event.phase == "backward":
+        text = f"its gradient by {name} has {found}, made of a gradient of its result {of}"
+    else:
+        text = f"the tangent of its result has {found}, made of a tangent of its {name} {of}"
+    for value, (source, which) in zip(event.saved, event.plan.sources, strict=True):
+        if source in ("input", "out"):
+            kinds = {k for x in arrays_in(value) for k in _kinds(x)}
+            if kinds:
+                held = "result" if source == "out" else op.inputs[which]
+                text += f"; its {held} has {' and '.join(sorted(kinds))}"
+    return f"{op.name}: {text}; {described(event.record)}"
+
+
+def _compare(event, sums):
+    """Raise if an array that a node keeps has another checksum than when it was kept."""
+    op, sums = event.op, iter(sums)
+    for value, (source, which) in zip(event.saved, event.plan.sources, strict=True):
+        for array in arrays_in(value):
+            if _checksum(array) != next(sums):
+                name = op.inputs[which] if source == "input" else which or "result"
+                raise RuntimeError(
+                    f"{op.name}: its {name}, {describe(array)}, was kept for backward and has "
+                    f"changed since, by a write to x.array or to an array that shares its memory; "
+                    f"write to a copy instead; {described(event.record)}"
+                )
+
+
+def _checksum(array):
+    host = backend_of[type(array)].to_numpy(array)
+    return zlib.crc32(host if host.flags.c_contiguous else host.tobytes())
+
+
+def _flat(values):
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _any(array):
+    return bool(backend_of[type(array)].xp.any(array != 0))
+
+
+def _mask(kind, array):
+    xp = backend_of[type(array)].xp
+    return xp.isnan(array) if kind == "nan" else xp.isinf(array)
+
+
+def _kinds(array):
+    """Which of "nan" and "inf" a raw array has."""
+    backend = backend_of[type(array)]
+    xp = backend.xp
+    if not backend.is_floating(array.dtype) or bool(xp.all(xp.isfinite(array))):
+        return ()
+    return tuple([kind for kind in ("nan", "inf") if bool(xp.any(_mask(kind, array)))])
+
+
+def _fresh(kind, out, event):
+    """A mask of the places of a result that have a nan or infinity and no input has; or None."""
+    is_kind = cmath.isnan if kind == "nan" else cmath.isinf
+    mask = _mask(kind, out)
+    for x in _flat((*event.inputs, *event.static.values())):
+        if type(x) in SCALARS and is_kind(x):
+            return None
+        for array in arrays_in(x):
+            if kind in _kinds(array):
+                if not event.op.elementwise:
+                    return None
+                mask = mask & ~_mask(kind, array)
+    return mask if bool(backend_of[type(out)].xp.any(mask)) else None
+
+
+def _places(kind, mask):
+    """How many elements a mask chooses, and the first's index, as text."""
+    xp = backend_of[type(mask)].xp
+    flat = xp.reshape(xp.astype(mask, xp.int64), (-1,))
+    first, index = int(xp.argmax(flat)), []
+    for n in tuple(mask.shape)[::-1]:
+        first, i = divmod(first, n)
+        index.append(i)
+    count, size = int(xp.sum(flat)), math.prod(mask.shape)
+    if not mask.shape:
+        return kind
+    return f"{kind} in {count} of {size} elements, the first at {tuple(index[::-1])}"

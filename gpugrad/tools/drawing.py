@@ -1,0 +1,382 @@
+"""`draw`: a picture of the graph that led to a tensor."""
+
+import math
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from weakref import ref
+
+from ..autograd.graph import Leaf
+from ..backends import backend_of, namespace_of
+from ..batched import physical
+from ..tensor import Tensor, labels
+
+DIRECTIONS = ("TB", "BT", "LR", "RL")
+
+
+def draw(
+    outputs: Any,
+    *,
+    names: Any = None,
+    direction: str = "TB",
+    max_nodes: int = 100,
+    max_values: int = 6,
+) -> "Drawing":
+    """A picture of the graph from leaves to ``outputs``: a Tensor, or a sequence of them.
+
+    A box is the result of an op, or a leaf (round): its name, the op's parameters where they
+    were kept for backward, the shape, the dtype if not float32, and the values and gradient of
+    a small tensor where they are still known: of leaves, the outputs, tensors with a label or
+    `Tensor.retain_grad`, and all that the graph keeps for backward. Tensors that no gradient
+    reaches are not in the graph.
+
+    names: names of tensors: a dict of tensors by name, or a module, of its parameters.
+        Other names are the tensors' labels, `Tensor.label`.
+    direction: from inputs to outputs: "TB" (top to bottom), "BT", "LR" or "RL".
+    max_nodes: the most boxes drawn, those nearest to the outputs; the rest are counted.
+    max_values: the most elements of a tensor whose values are shown.
+
+    Returns a `Drawing`: its text for GitHub is ``.mermaid``, for Graphviz ``.dot``; a notebook
+    shows it as it is, and ``save("graph.svg")`` writes it to a file.
+
+    Raises ValueError for a tensor without a graph.
+
+    >>> import gpugrad
+    >>> x = gpugrad.tensor(3.0, requires_grad=True)
+    >>> x.label = "x"
+    >>> print(gpugrad.draw(x * x + 1).mermaid)
+    flowchart TB
+        n0["add<br>()<br>10"]:::output
+        n1["multiply<br>()"]
+        n2(["x<br>()<br>3"]):::leaf
+        n1 --> n0
+        n2 -->|"x1"| n1
+        n2 -->|"x2"| n1
+        classDef default fill:#f5f5f5,stroke:#888888,color:#111111
+        classDef leaf fill:#e3f2e6,stroke:#4c9a5f,color:#111111
+        classDef output fill:#e2ecf9,stroke:#4a7ebb,color:#111111
+    """
+    if direction not in DIRECTIONS:
+        raise ValueError(f"draw: direction must be one of {DIRECTIONS}, not {direction!r}")
+    if max_nodes < 1:
+        raise ValueError(f"draw: max_nodes must be at least 1, not {max_nodes}")
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    roots = []
+    for i, x in enumerate(outputs):
+        x = physical(x)
+        if not isinstance(x, Tensor) or x.node is None:
+            what = f"is a {type(x).__name__}" if not isinstance(x, Tensor) else "has no graph"
+            raise ValueError(
+                f"draw: output {i} {what}; it takes tensors computed from what requires grad"
+            )
+        roots.append(x)
+    if not roots:
+        raise ValueError("draw: no tensor given")
+
+    nodes, total = _nearest([x.node for x in roots], max_nodes)
+    known = _Known(nodes, roots, max_values)
+    names = _names(names, known)
+    number = {node: i for i, node in enumerate(nodes)}
+    boxes, arrows, cut = [], [], Counter()
+    starts = {x.node for x in roots}
+    for node, i in number.items():
+        kind = "leaf" if not node.parents else "output" if node in starts else "op"
+        boxes.append((kind, _text(node, names.get(node), known)))
+        inputs = _input_names(node)
+        for parent, name in zip(node.parents, inputs, strict=True):
+            if parent in number:
+                arrows.append((number[parent], i, name))
+            else:
+                cut[i] += 1
+    if total > len(nodes):
+        for i in cut:
+            arrows.append((len(boxes), i, ""))
+        boxes.append(("more", [f"... {total - len(nodes)} more"]))
+    return Drawing(boxes, arrows, direction)
+
+
+def _nearest(roots, most):
+    """The ``most`` nodes that are the fewest steps from the roots, and how many there are."""
+    found = dict.fromkeys(roots)
+    level = list(found)
+    while level:
+        following = []
+        for node in level:
+            for parent in node.parents:
+                if parent not in found:
+                    found[parent] = None
+                    following.append(parent)
+        level = following
+    return list(found)[:most], len(found)
+
+
+class _Known:
+    """Values, gradients and labels of nodes, as far as anything still has them."""
+
+    def __init__(self, nodes, roots, most):
+        self.most = most
+        self.values = {}  # node -> raw array
+        self.grads = {}
+        self.labels = {}
+        drawn = set(nodes)
+        for node in nodes:
+            for value, kind, which in _saved(node):
+                if kind == "out":
+                    self.values[node] = value
+                elif kind == "input":
+                    plan = node.plan
+                    for i, x in enumerate(value) if plan.op.variadic else [(which, value)]:
+                        if plan.wanted[i]:
+                            self.values[node.parents[plan.position[i]]] = x
+            watch = node.watch
+            holder = node if type(node) is Leaf else watch.leaf if watch is not None else None
+            if holder is not None and isinstance(holder.owner, ref):
+                self.tensor(node, holder.owner())
+            if watch is not None and watch.label is not None:
+                self.labels[node] = watch.label
+        for x, label in labels.living():
+            node = physical(x).node
+            if node in drawn:
+                self.labels[node] = label
+                self.tensor(node, physical(x))
+        for x in roots:
+            self.tensor(x.node, x)
+
+    def tensor(self, node, x):
+        if x is not None:
+            self.values[node] = x.array
+            if x.grad is not None:
+                self.grads[node] = x.grad.array
+
+    def shown(self, array):
+        """The values of a small array as lines of text, none of another."""
+        if type(array) not in namespace_of or not 0 < math.prod(array.shape) <= self.most:
+            return []
+        values = backend_of[type(array)].to_list(array)
+        if len(array.shape) < 2:
+            return [_brief(values)]
+        return f"[{',|'.join(map(_brief, values))}]".split("|")
+
+
+def _saved(node):
+    """What a node keeps for backward, as ``(value, kind, which)`` of its plan's sources."""
+    if type(node) is Leaf or not node.saved:
+        return []
+    sources = node.plan.sources
+    return [(value, *source) for value, source in zip(node.saved, sources, strict=True)]
+
+
+def _brief(values):
+    """Python numbers as text, in nested lists as they are."""
+    if isinstance(values, list):
+        return f"[{', '.join(map(_brief, values))}]"
+    return f"{values:.4g}" if isinstance(values, float | complex) else str(values)
+
+
+def _names(names, known):
+    """The name of each node that has one."""
+    found = dict(known.labels)
+    if names is not None:
+        named = names.named_parameters() if hasattr(names, "named_parameters") else names.items()
+        for name, x in named:
+            if not isinstance(x, Tensor):
+                raise TypeError(
+                    f"draw: names must be a module or a dict of tensors by name, but {name!r} "
+                    f"is a {type(x).__name__}"
+                )
+            if x.node is not None:
+                found[x.node] = str(name)
+    return found
+
+
+def _input_names(node):
+    """A name for each arrow into a node, "" where there is one only."""
+    if len(node.parents) < 2:
+        return [""] * len(node.parents)
+    op, wanted = node.plan.op, node.plan.wanted
+    chosen = [i for i, want in enumerate(wanted) if want]
+    return [str(i) if op.variadic else op.inputs[i] for i in chosen]
+
+
+def _text(node, name, known):
+    """The lines in a node's box."""
+    if type(node) is Leaf:
+        lines = [name or "leaf"]
+    else:
+        plan = node.plan
+        what = plan.op.name if plan.output is None else f"{plan.op.name}[{plan.output}]"
+        lines = [f"{name} = {what}" if name else what]
+        lines += _constants(node, known)
+    several = isinstance(node.dtype, tuple)
+    for shape, dtype in (
+        zip(node.shape, node.dtype, strict=True) if several else [(node.shape, node.dtype)]
+    ):
+        dtype = str(dtype).split(".")[-1]
+        lines.append(f"{tuple(shape)}" + (f" {dtype}" if dtype != "float32" else ""))
+    lines += known.shown(known.values.get(node))
+    grad = known.shown(known.grads.get(node))
+    return [*lines, *(("grad " + grad[0], *grad[1:]) if grad else ())]
+
+
+def _constants(node, known):
+    """What the graph keeps of an op's call beside the tensors in it: parameters, numbers."""
+    plan = node.plan
+    lines = []
+    for value, kind, which in _saved(node):
+        if kind == "static" and _is_plain(value) and value != plan.op.static_defaults.get(which):
+            lines.append(f"{which}={value!r}")
+        elif kind == "input" and not plan.op.variadic and not plan.wanted[which]:
+            text = [str(value)] if _is_plain(value) else known.shown(value)
+            if text and value is not None:
+                lines += [f"{plan.op.inputs[which]}={text[0]}", *text[1:]]
+    return lines
+
+
+def _is_plain(value):
+    if isinstance(value, tuple):
+        return len(value) < 8 and all(map(_is_plain, value))
+    return isinstance(value, int | float | complex | str | slice | None)
+
+
+_COLORS = {  # fill and stroke
+    "op": ("#f5f5f5", "#888888"),
+    "leaf": ("#e3f2e6", "#4c9a5f"),
+    "output": ("#e2ecf9", "#4a7ebb"),
+    "more": ("#ffffff", "#888888"),
+}
+
+
+class Drawing:
+    """A graph as text and as a picture; see `draw`.
+
+    dot: its text in Graphviz's language, DOT.
+    mermaid: its text in Mermaid's language. GitHub renders it in a Markdown file or comment,
+        between the lines "```mermaid" and "```", of up to 500 arrows and 50,000 characters.
+    """
+
+    def __init__(self, boxes: list, arrows: list, direction: str) -> None:
+        self._boxes = boxes  # each a kind, of _COLORS, and lines of text
+        self._arrows = arrows  # each two boxes' numbers and a text
+        self._direction = direction
+
+    def __repr__(self) -> str:
+        return (
+            f"<drawing of {len(self._boxes)} nodes and {len(self._arrows)} arrows: "
+            f".mermaid, .dot, .svg(), .save(path)>"
+        )
+
+    @property
+    def dot(self) -> str:
+        lines = [
+            "digraph {",
+            f"    rankdir={self._direction}",
+            '    node [shape=box, style=filled, fontname="Helvetica", fontsize=11]',
+            '    edge [fontname="Helvetica", fontsize=9, color="#888888"]',
+        ]
+        for i, (kind, text) in enumerate(self._boxes):
+            fill, stroke = _COLORS[kind]
+            style = {"leaf": ', style="rounded,filled"', "more": ', style="dashed"'}.get(kind, "")
+            label = "\\n".join(map(_dot_text, text))
+            lines.append(f'    n{i} [label="{label}", fillcolor="{fill}", color="{stroke}"{style}]')
+        for start, end, text in self._arrows:
+            label = f' [label="{_dot_text(text)}"]' if text else ""
+            lines.append(f"    n{start} -> n{end}{label}")
+        return "\n".join([*lines, "}"])
+
+    @property
+    def mermaid(self) -> str:
+        lines = [f"flowchart {self._direction}"]
+        for i, (kind, text) in enumerate(self._boxes):
+            label = "<br>".join(map(_mermaid_text, text))
+            box = f'(["{label}"])' if kind == "leaf" else f'["{label}"]'
+            lines.append(f"    n{i}{box}" + (f":::{kind}" if kind != "op" else ""))
+        for start, end, text in self._arrows:
+            label = f'|"{_mermaid_text(text)}"|' if text else ""
+            lines.append(f"    n{start} -->{label} n{end}")
+        kinds = {kind for kind, _ in self._boxes}
+        for kind, (fill, stroke) in _COLORS.items():
+            if kind in kinds:
+                name = "default" if kind == "op" else kind
+                lines.append(
+                    f"    classDef {name} fill:{fill},stroke:{stroke},color:#111111"
+                    + (",stroke-dasharray:4" if kind == "more" else "")
+                )
+        return "\n".join(lines)
+
+    def svg(self) -> str:
+        """The picture as SVG, laid out by Graphviz.
+
+        Raises ImportError without the Python package graphviz, RuntimeError without
+        Graphviz's program ``dot``.
+        """
+        return self._rendered("svg").decode()
+
+    def save(self, path: Any) -> None:
+        """Write it to a file, in the format that its suffix says.
+
+        .dot and .gv: text for Graphviz; .mmd: text for Mermaid; .md: the same in a Markdown
+        code block, as GitHub renders it; .svg, .png and .pdf: a picture, see `svg`.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix in (".dot", ".gv"):
+            data = f"{self.dot}\n".encode()
+        elif suffix in (".mmd", ".md"):
+            text = self.mermaid if suffix == ".mmd" else f"```mermaid\n{self.mermaid}\n```"
+            data = f"{text}\n".encode()
+        elif suffix in (".svg", ".png", ".pdf"):
+            data = self._rendered(suffix[1:])
+        else:
+            raise ValueError(
+                f"save: the suffix must be .dot, .gv, .mmd, .md, .svg, .png or .pdf, "
+                f"not {suffix!r}, of {path.name}"
+            )
+        path.write_bytes(data)
+
+    def _rendered(self, form):
+        try:
+            import graphviz
+        except ModuleNotFoundError:
+            raise ImportError(
+                "draw: a picture needs the package graphviz: pip install gpugrad[draw]; "
+                "the text in .mermaid and .dot does not"
+            ) from None
+        try:
+            return graphviz.Source(self.dot).pipe(format=form)
+        except graphviz.ExecutableNotFound:
+            raise RuntimeError(
+                "draw: a picture needs Graphviz's program dot, which is not on the PATH: install "
+                "it with apt, dnf, brew or conda (install graphviz); the text in .mermaid and "
+                ".dot does without"
+            ) from None
+
+    # Notebooks
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            return self.svg()
+        except (ImportError, RuntimeError):
+            return None
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        svg = self._repr_svg_()
+        if svg is not None:
+            return {"image/svg+xml": svg, "text/plain": repr(self)}
+        return {"text/vnd.mermaid": self.mermaid, "text/plain": self.mermaid}
+
+
+def _dot_text(text):
+    text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return text.replace("\n", "\\n").replace("\r", "")
+
+
+# What Mermaid would read as markup, Markdown or a directive; all else it shows as it is.
+_MARKUP = re.compile(
+    r"""[^\w\s,.()\[\]=+/-]|(?<![^\W_])_|_(?![^\W_])|^[-+](?=\s)|(?<=^\d)\.(?=\s)"""
+)
+
+
+def _mermaid_text(text):
+    lines = [_MARKUP.sub(lambda m: f"#{ord(m[0])};", line) for line in text.splitlines()]
+    return "<br>".join(lines)

@@ -1,0 +1,173 @@
+"""`memory_report`: the bytes that graphs keep for backward, by op and line."""
+
+import gc
+import threading
+from collections import Counter, deque
+from typing import Any, NamedTuple
+from weakref import ref
+
+from ..autograd.graph import Leaf
+from ..backends import backend_of, describe
+from ..tensor import Tensor
+from .observing import Line, Tool, arrays_in
+from .tables import table
+
+
+class Row(NamedTuple):
+    """What the calls of an op from one line keep.
+
+    op: its name.
+    line: of the program; None if it is not known.
+    nbytes: of the buffers, each counted in one row only.
+    of_leaves: how many of these bytes are leaves'.
+    buffers: how many there are.
+    largest: the array with the largest of them, as text.
+    """
+
+    op: str
+    line: Line | None
+    nbytes: int
+    of_leaves: int
+    buffers: int
+    largest: str
+
+
+class _Buffer(NamedTuple):
+    identity: Any
+    nbytes: int
+    text: str
+
+
+class memory_report(Tool):
+    """Report the memory that graphs keep for backward, by op and line of the program.
+
+    ``with memory_report() as report:`` notes which arrays the calls in the block keep, in all
+    threads. In the block and after it ``print(report)`` shows those still kept at that time, and
+
+    - ``report.rows`` are the table's rows, the largest first,
+    - ``report.total`` is their bytes,
+    - ``report.of_leaves`` is how many of these bytes belong to leaves: parameters, and
+      inputs that require grad, which are there without the graph too,
+    - ``report.peak`` is the most bytes that were kept at once within the block.
+
+    A buffer that several calls keep, or views of it, counts once, whole, for the call that
+    kept it first. The report itself keeps nothing alive: after a backward, which frees what it
+    used, nothing is left, unless under ``retain_graph``. It does not see graphs recorded before
+    the block, gradients, or results that no derivative needs.
+    """
+
+    def __init__(self) -> None:
+        self._peak = self._total = 0
+        self._lock = threading.Lock()
+        self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by their records
+        self._uses: Counter[Any] = Counter()  # of buffers
+        # Records may die anywhere, also within what the lock guards: here they wait.
+        self._dead: deque[ref] = deque()
+
+    def recorded(self, record, saved):
+        buffers = {}
+        for array in arrays_in(saved):
+            backend = backend_of[type(array)]
+            identity = backend.name, backend.buffer(array)
+            if identity not in buffers:
+                size = backend.buffer_size(array)
+                buffers[identity] = _Buffer(identity, size, describe(array))
+        if not buffers:
+            return
+        with self._lock:
+            self._bury()
+            gone = ref(record, self._dead.append)
+            self._kept[gone] = record.op.name, record.line, list(buffers.values())
+            for buffer in buffers.values():
+                self._uses[buffer.identity] += 1
+                if self._uses[buffer.identity] == 1:
+                    self._total += buffer.nbytes
+            self._peak = max(self._peak, self._total)
+
+    def _bury(self):
+        while self._dead:
+            _, _, buffers = self._kept.pop(self._dead.popleft())
+            for buffer in buffers:
+                self._uses[buffer.identity] -= 1
+                if not self._uses[buffer.identity]:
+                    del self._uses[buffer.identity]
+                    self._total -= buffer.nbytes
+
+    @property
+    def total(self) -> int:
+        with self._lock:
+            self._bury()
+            return self._total
+
+    @property
+    def peak(self) -> int:
+        return self._peak
+
+    @property
+    def of_leaves(self) -> int:
+        return sum(row.of_leaves for row in self.rows)
+
+    @property
+    def rows(self) -> list[Row]:
+        with self._lock:
+            self._bury()
+            kept = list(self._kept.values())
+        leaves = _buffers_of_leaves()
+        counted = set()
+        groups: dict[Any, list[_Buffer]] = {}
+        for op, line, buffers in kept:
+            group = groups.setdefault((op, line), [])
+            group += [b for b in buffers if b.identity not in counted]
+            counted.update([b.identity for b in buffers])
+        rows = [
+            Row(
+                op,
+                line,
+                sum(b.nbytes for b in group),
+                sum(b.nbytes for b in group if b.identity in leaves),
+                len(group),
+                max(group, key=lambda b: b.nbytes).text,
+            )
+            for (op, line), group in groups.items()
+            if group
+        ]
+        return sorted(rows, key=lambda row: -row.nbytes)
+
+    def __str__(self) -> str:
+        rows = self.rows
+        total, of_leaves = sum(row.nbytes for row in rows), sum(row.of_leaves for row in rows)
+        said = (
+            f"kept for backward: {_mb(total)}, of which leaves' {_mb(of_leaves)}; "
+            f"at most {_mb(self.peak)}"
+        )
+        if not rows:
+            return said
+        columns = {"MB": ",.3f", "leaves' MB": ",.3f", "buffers": ",d"}
+        columns |= dict.fromkeys(("op", "largest", "line"))
+        cells = [
+            (
+                row.nbytes / 1e6,
+                row.of_leaves / 1e6,
+                row.buffers,
+                row.op,
+                row.largest,
+                "?" if row.line is None else row.line.text,
+            )
+            for row in rows
+        ]
+        return f"{said}\n\n{table(columns, cells)}"
+
+
+def _mb(size):
+    return f"{size / 1e6:,.3f} MB"
+
+
+def _buffers_of_leaves():
+    """Identities of the buffers of all leaves alive."""
+    found = set()
+    for x in gc.get_objects():
+        if issubclass(type(x), Tensor) and type(getattr(x, "node", None)) is Leaf:
+            for array in arrays_in(x):
+                backend = backend_of[type(array)]
+                found.add((backend.name, backend.buffer(array)))
+    return found

@@ -1,0 +1,328 @@
+"""How tools see ops: while one is on, each op's forward and rules run inside a wrapper.
+
+Nothing asks whether a tool is on. When the first is entered, every op's forward, and what its
+plans hold, is replaced; when the last is left, it is put back. A node recorded meanwhile
+keeps, with its saved values, a `Record` of the call that made it. All threads are seen.
+"""
+
+import linecache
+import os
+import sys
+import threading
+from typing import Any, NamedTuple
+
+from ..autograd.operation import Op
+from ..backends import backend_of, namespace_of
+from ..batched import physical
+from ..tensor import Tensor
+
+
+class Tool:
+    """A context manager that sees all that ops do while it is on.
+
+    Of several that are on the ones with the higher ``rank`` are called last before a function
+    runs, and first after it.
+    """
+
+    rank = 0
+
+    def __enter__(self) -> Any:
+        with _active.lock:
+            if self in _active.tools:
+                raise RuntimeError(f"{type(self).__name__}: this one is on already; make another")
+            _switch((*_active.tools, self))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with _active.lock:
+            _switch([tool for tool in _active.tools if tool is not self])
+
+    def before(self, event):
+        """A forward or a rule is about to run."""
+
+    def after(self, event):
+        """It has run; ``event.out`` is None if it raised."""
+
+    def recorded(self, record, saved):
+        """A node is made that keeps the values ``saved``."""
+
+
+class Event:
+    """One run of a forward or a rule.
+
+    phase: "forward", "backward", or "tangent" in forward mode.
+    inputs: of a forward the arrays and numbers, of a rule the cotangent or tangent.
+    static: a forward's static parameters, by name.
+    target: which of the op's inputs a rule is for; None for all.
+    saved: what the node kept for a rule.
+    record: of a rule, the `Record` of its node's call; None if no tool was on then.
+    parent: the event that this one is part of, in this thread; None for the outermost.
+    notes: of tools, each under itself.
+    """
+
+    __slots__ = (
+        "op",
+        "phase",
+        "inputs",
+        "static",
+        "target",
+        "plan",
+        "saved",
+        "record",
+        "parent",
+        "notes",
+        "out",
+    )
+
+    def __init__(self, op, phase, inputs, static, target=None, plan=None, saved=()):
+        self.op = op
+        self.phase = phase
+        self.inputs = inputs
+        self.static = static
+        self.target = target
+        self.plan = plan
+        self.saved = saved
+        self.record = getattr(saved, "record", None)
+        self.parent = None
+        self.notes = {}
+        self.out = None
+
+    def run(self, function, *args, **static):
+        self.parent, _running.event = _running.event, self
+        tools = _active.tools
+        try:
+            for tool in tools:
+                tool.before(self)
+            try:
+                self.out = function(*args, **static)
+            finally:
+                for tool in reversed(tools):
+                    tool.after(self)
+        finally:
+            _running.event = self.parent
+        return self.out
+
+
+class Line(NamedTuple):
+    """A line of a program, as text ``fit.py:12``."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        inside = self.file.startswith(os.getcwd() + os.sep)
+        return f"{os.path.relpath(self.file) if inside else self.file}:{self.number}"
+
+    @property
+    def text(self) -> str:
+        """Where it is and what stands there."""
+        return f"{self}: {self.source}" if self.source else str(self)
+
+    @property
+    def source(self) -> str:
+        """What stands there; empty if that cannot be read."""
+        return linecache.getline(self.file, self.number).strip()
+
+
+class Record:
+    """A call that was recorded: which op, from which line, with which inputs.
+
+    inputs: shape and dtype of each array, the number itself of others.
+    within: where a rule made the call, under create_graph, the record of the rule's node.
+    notes: of tools, each under itself.
+    """
+
+    __slots__ = ("op", "line", "inputs", "within", "notes", "__weakref__")
+
+    def __init__(self, op, line, inputs, within):
+        self.op = op
+        self.line = line
+        self.inputs = inputs
+        self.within = within
+        self.notes = {}
+
+
+class Saved(tuple):
+    """A node's saved values, with the `Record` of its call."""
+
+    record: Record
+
+    def holding(self, values):
+        """The same record with other ``values``."""
+        saved = Saved(values)
+        saved.record = self.record
+        return saved
+
+
+class _Active:
+    """The tools that are on, and what was replaced for them."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.tools: tuple[Tool, ...] = ()
+        self.ops = {}
+        self.plans = {}  # by identity: the plan and what it held
+
+
+class _Running(threading.local):
+    event: Event | None = None
+
+
+_active = _Active()
+_running = _Running()
+_HELD = "pick", "rules", "guarded", "tangents", "joint"
+
+
+def _switch(tools):
+    _active.tools = tuple(sorted(tools, key=lambda tool: tool.rank))
+    if tools and Op.observer is None:
+        Op.observer = _observe
+        for op in list(Op.known):
+            _observe(op)
+    elif not tools and Op.observer is not None:
+        Op.observer = None
+        for op in _active.ops.values():
+            for replace in op.seams:
+                replace(op.forward)
+        for plan, held in _active.plans.values():
+            for name, value in zip(_HELD, held, strict=True):
+                setattr(plan, name, value)
+        _active.ops.clear()
+        _active.plans.clear()
+
+
+def _observe(new):
+    """Wrap what an op or a plan runs."""
+    with _active.lock:
+        if Op.observer is None:  # another thread left the last tool meanwhile
+            return
+        if not isinstance(new, Op):
+            _observe_plan(new)
+        elif id(new) not in _active.ops:
+            _active.ops[id(new)] = new
+            for replace in new.seams:
+                replace(_forward(new))
+            for plan in list(new.plans.values()):
+                _observe_plan(plan)
+
+
+def _observe_plan(plan):
+    if id(plan) in _active.plans:
+        return
+    _active.plans[id(plan)] = plan, tuple([getattr(plan, name) for name in _HELD])
+    targets = [i for i, want in enumerate(plan.wanted) if want]
+    if plan.joint is None:
+
+        def observed(rules, phase):
+            return tuple(
+                [
+                    rule and _rule(plan, phase, i, rule)
+                    for i, rule in zip(targets, rules, strict=True)
+                ]
+            )
+
+        same = plan.guarded is plan.rules
+        plan.rules = observed(plan.rules, "backward")
+        plan.guarded = plan.rules if same else observed(plan.guarded, "backward")
+        plan.tangents = observed(plan.tangents, "tangent")
+    else:  # the rules pick from what this returns
+        plan.joint = _rule(plan, "backward", None, plan.joint)
+    plan.pick = _picker(plan, plan.pick)
+
+
+def _forward(op):
+    def forward(xp, *arrays, **static):
+        out = op.forward(xp, *arrays, **static)
+        if type(out) in backend_of and type(out) not in namespace_of:
+            out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
+        return out
+
+    def observed(xp, *arrays, **static):
+        return Event(op, "forward", arrays, static).run(forward, xp, *arrays, **static)
+
+    return observed
+
+
+def _rule(plan, phase, target, rule):
+    def observed(xp, g, saved):
+        event = Event(plan.op, phase, (g,), {}, target, plan, saved)
+        return event.run(rule, xp, g, saved)
+
+    return observed
+
+
+def _picker(plan, pick):
+    n = len(plan.wanted)
+
+    def observed(call):
+        saved = Saved(() if pick is None else pick(call))
+        event = _running.event
+        saved.record = record = Record(
+            plan.op, user_line(), tuple(map(like, call[:n])), event and event.record
+        )
+        for tool in _active.tools:
+            tool.recorded(record, saved)
+        return saved
+
+    return observed
+
+
+def like(x):
+    """What tools remember of an input: an array's shape and dtype, a number as it is."""
+    if isinstance(x, (tuple, list)):
+        return list(map(like, x))
+    return (tuple(x.shape), x.dtype) if hasattr(x, "shape") else x
+
+
+def like_text(like):
+    """That as text."""
+    if isinstance(like, list):
+        return ", ".join(map(like_text, like))
+    if isinstance(like, tuple):
+        return f"{str(like[1]).split('.')[-1]} {like[0]}"
+    return repr(like)
+
+
+# Libraries that call ops for a program, beside Python's own.
+_BETWEEN = {"gpugrad", "array_api_compat", "einops", "numpy", "opt_einsum", "optree"}
+_BETWEEN |= sys.stdlib_module_names
+
+
+def user_line():
+    """The line of the program from which an op is being called, as a `Line`."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__") or ""
+        if module.partition(".")[0] not in _BETWEEN:
+            return Line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def arrays_in(value):
+    """The raw arrays in a value that ops take, keep or return; of `vmap`'s examples all at once."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from arrays_in(part)
+    elif isinstance(value, Tensor):
+        yield physical(value).array
+    elif type(value) in backend_of:
+        yield value
+
+
+def in_line(line):
+    """A `Line` as a clause of an error."""
+    return (
+        "" if line is None else f", in {line}: `{line.source}`" if line.source else f", in {line}"
+    )
+
+
+def described(record):
+    """The call of a `Record` as a clause of an error."""
+    if record is None:
+        return "it was called before the tool was on, in a line not known"
+    given = ", ".join([like_text(x) for x in record.inputs if x is not None])
+    text = f"it was called with {given}{in_line(record.line)}"
+    if record.within is not None:
+        text += f", by the derivative of {record.within.op.name}; {described(record.within)}"
+    return text
