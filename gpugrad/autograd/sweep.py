@@ -189,8 +189,8 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False, n
     were given (``guard``), elementwise ops run their guarded rules: a zero times an
     infinite slope is then 0 instead of nan, at the cost of looking for nan.
 
-    needed: of a piece of the graph that ends at the targets its nodes, as keys of a dict. What
-        is before the targets, and their hooks, are for the sweep of the whole.
+    needed: of a piece of the graph that ends at the targets its nodes, each with whether it is
+        another sweep's too: that one, of the whole graph, calls its hooks.
     """
     piece = needed is not None
     if targets is not None and not piece:
@@ -239,7 +239,7 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False, n
                 following = None
 
             watch = node.watch
-            if watch is not None and watch.hooks and not (piece and node in targets):
+            if watch is not None and watch.hooks and not (piece and needed[node]):
                 g = _hooked(node, g)
             if targets is None:
                 if type(node) is Leaf:
