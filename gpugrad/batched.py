@@ -53,6 +53,26 @@ class entered:
         _active.levels.pop().open = False
 
 
+class reentered:
+    """A context manager: these levels, of calls that may have ended, under way once more.
+
+    For what goes through a graph that was recorded inside them; the innermost is the last.
+    """
+
+    def __init__(self, levels):
+        self.levels = [level for level in levels if not level.open]
+
+    def __enter__(self):
+        for level in self.levels:
+            level.number = len(_active.levels)
+            level.open = True
+            _active.levels.append(level)
+
+    def __exit__(self, *exc_info):
+        for _ in self.levels:
+            _active.levels.pop().open = False
+
+
 def active_levels():
     """The levels of this thread, the innermost last."""
     return tuple(_active.levels)

@@ -6,6 +6,7 @@ from typing import Any
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
 from ..autograd.push import push
+from ..backends import backend_of
 from ..batched import BatchedTensor, active_levels, behind, levels_of
 from ..creation import zeros_like
 from .recording import (
@@ -14,13 +15,16 @@ from .recording import (
     apart,
     call_recorded,
     callable_or_error,
+    check_levels,
     checked,
+    counted,
     inward,
+    labels_of,
     like,
     outward,
     same,
 )
-from .trees import flatten
+from .trees import flatten, shown
 
 
 def jvp(
@@ -48,7 +52,7 @@ def jvp(
     levels = sorted(
         {level for x in (*xs, *ts) for level in levels_of(x)}, key=lambda level: level.number
     )
-    inputs = Inputs("jvp", primals, _labels(primals), levels)
+    inputs = Inputs("jvp", primals, labels_of(primals), levels)
     ts = _checked("jvp", inputs, ts, structures)
     result, aux = call_recorded("jvp", f, inputs.trees(inputs.variables), {}, has_aux)
     outputs = Outputs("jvp", result, inputs, enabled)
@@ -78,15 +82,20 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     """
     callable_or_error("linearize", f)
     enabled = is_grad_enabled()
-    inputs = Inputs("linearize", primals, _labels(primals), active_levels())
+    inputs = Inputs("linearize", primals, labels_of(primals), active_levels())
     result, aux = call_recorded("linearize", f, inputs.trees(inputs.variables), {}, has_aux)
     outputs = Outputs("linearize", result, inputs, enabled)
     result = outputs.result()
     values = [y.detach() for y in outputs.leaves]
 
+    n = len(primals)
+
     def derivative(*tangents):
-        if len(tangents) != len(primals):
-            raise TypeError(f"linearize: {len(primals)} primals but {len(tangents)} tangents")
+        check_levels("linearize", inputs)
+        if len(tangents) != n:
+            raise TypeError(
+                f"linearize: {counted(n, 'primal')} but {counted(len(tangents), 'tangent')}"
+            )
         ts, structures = _flat("linearize", tangents, tangents)
         ts = _checked("linearize", inputs, ts, structures)
         pushed = push_in(inputs, outputs, ts, retain=True)
@@ -101,10 +110,6 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     return result, derivative
 
 
-def _labels(primals):
-    return [f"primals[{i}]" for i in range(len(primals))]
-
-
 def _flat(name, primals, trees):
     for given in (primals, trees):
         if not isinstance(given, (tuple, list)):
@@ -113,7 +118,9 @@ def _flat(name, primals, trees):
                 f"of f, such as (x,), not {type(given).__name__}"
             )
     if len(primals) != len(trees):
-        raise ValueError(f"{name}: {len(primals)} primals but {len(trees)} tangents")
+        raise ValueError(
+            f"{name}: {counted(len(primals), 'primal')} but {counted(len(trees), 'tangent')}"
+        )
     flat = [flatten(tree) for tree in trees]
     return [leaf for leaves, _ in flat for leaf in leaves], [s for _, s in flat]
 
@@ -123,10 +130,11 @@ def _checked(name, inputs, tangents, structures):
     for i, (given, own) in enumerate(zip(structures, inputs.structures, strict=True)):
         if not same(given, own):
             raise ValueError(
-                f"{name}: tangents[{i}] must have the structure of primals[{i}], {own}, not {given}"
+                f"{name}: tangents[{i}] must have the structure of primals[{i}], {shown(own)}, "
+                f"not {shown(given)}"
             )
     expected = [like(x) for x in inputs.variables]
-    return checked(name, "tangent", tangents, None, expected, None, inputs.names)
+    return checked(name, "tangent of", tangents, None, expected, None, inputs.names)
 
 
 def push_in(inputs, outputs, tangents, *, retain):
@@ -139,4 +147,7 @@ def push_in(inputs, outputs, tangents, *, retain):
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
     pushed = push(given, nodes, retain or create_graph, create_graph, tensors)
-    return pushed if tensors else {node: call.wrap(t, None) for node, t in pushed.items()}
+    if tensors:
+        return pushed
+    # NumPy's 0-d results are scalars.
+    return {node: call.wrap(backend_of[type(t)].asarray(t), None) for node, t in pushed.items()}

@@ -19,11 +19,12 @@ from .recording import (
     arguments,
     call_recorded,
     callable_or_error,
+    check_real,
     is_complex,
     is_floating,
     outward,
 )
-from .reverse import grad, pull
+from .reverse import gradient_of, pull
 
 
 def jacobian(
@@ -66,7 +67,8 @@ def hessian(
     tensor([[4., 2.],
             [2., 0.]])
     """
-    return _jacobian("hessian", grad(f, argnums, has_aux), argnums, has_aux, "reverse")
+    gradient = gradient_of("hessian", f, argnums, has_aux)
+    return _jacobian("hessian", gradient, argnums, has_aux, "reverse")
 
 
 def _jacobian(name, f, argnums, has_aux, mode):
@@ -75,7 +77,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
         raise ValueError(f"{name}: mode must be 'forward' or 'reverse', not {mode!r}")
     choose, single = arguments(name, f, argnums)
 
-    @wraps(f)
+    @wraps(f, updated=())
     def derivative(*args, **kwargs):
         enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
@@ -88,7 +90,10 @@ def _jacobian(name, f, argnums, has_aux, mode):
         by_forward = mode == "forward" or (
             mode is None and (_count(xs) < _count(ys) or any(map(is_complex, ys)))
         )
-        table = (_columns if by_forward else _rows)(inputs, outputs)
+        if not _count(xs if by_forward else ys):
+            table = [[_zeros((*y.shape, *x.shape), y) for x in xs] for y in ys]
+        else:
+            table = (_columns if by_forward else _rows)(inputs, outputs)
         trees = [inputs.trees(row) for row in table]
         out = outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
         return (out, apart(aux, inputs, enabled)) if has_aux else out
@@ -97,11 +102,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
 
 
 def _check(name, inputs, outputs, mode):
-    for x, label in zip(inputs.variables, inputs.names, strict=True):
-        if is_complex(x):
-            raise TypeError(
-                f"{name}: argument {label} is {x.dtype}; give its real and imaginary parts apart"
-            )
+    check_real(name, inputs)
     for y, label in zip(outputs.leaves, outputs.names, strict=True):
         if not is_floating(y):
             raise TypeError(f"{name}: {label} is {y.dtype}, which has no derivatives")
@@ -149,6 +150,11 @@ def _columns(inputs, outputs):
             start = stop
         table.append(row)
     return table
+
+
+def _zeros(shape, y):
+    array = y._like
+    return wrap(backend_of[type(array)].zeros(shape, y.dtype, array), None)
 
 
 def _count(tensors):

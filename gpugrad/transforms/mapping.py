@@ -6,8 +6,8 @@ from typing import Any
 
 from ..batched import batched, entered, examples
 from ..ops.manipulation import moveaxis
-from .recording import callable_or_error
-from .trees import as_tensor, flatten, names, spread, unflatten
+from .recording import callable_or_error, counted, parameters
+from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -32,91 +32,117 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     tensor([ 5., 25.])
     """
     callable_or_error("vmap", f)
+    label, _ = parameters(f)
 
-    @wraps(f)
+    @wraps(f, updated=())
     def mapped(*args, **kwargs):
-        leaves, structure = flatten(args, none_is_leaf=True)
-        more, more_structure = flatten(kwargs, none_is_leaf=True)
-        axes = spread(_for_each(in_axes, args), args, "vmap: in_axes")
-        labels = names(structure, "args") + names(more_structure, "kwargs")
-        axes = [*axes, *(None if x is None else 0 for x in more)]
-        leaves, labels = _moved_to_front([*leaves, *more], axes, labels)
-        size = _size(leaves, axes, labels)
-        with entered(size) as level:
-            inner = [
-                x if axis is None else batched(x, level)
-                for x, axis in zip(leaves, axes, strict=True)
-            ]
-            n = structure.num_leaves
-            inner_args = unflatten(structure, inner[:n])
-            result = f(*inner_args, **unflatten(more_structure, inner[n:]))
-            results, out_structure = flatten(result, none_is_leaf=True)
-            out = spread(out_axes, result, "vmap: out_axes")
-            labels = names(out_structure, "the result")
+        inputs = _Mapped()
+        for i, (x, axes) in enumerate(zip(args, _for_each(in_axes, args), strict=True)):
+            inputs.add(x, axes, label(i))
+        for name, x in kwargs.items():
+            inputs.add(x, 0, name, _BY_NAME)
+        with entered(inputs.size()) as level:
+            values = inputs.examples(level)
+            n = len(args)
+            result = f(*values[:n], **dict(zip(kwargs, values[n:], strict=True)))
+            leaves, structure = flatten(result, none_is_leaf=True)
+            axes = spread(out_axes, result, ("vmap: out_axes", "the result"))
             outer = [
-                _out(y, axis, level, label)
-                for y, axis, label in zip(results, out, labels, strict=True)
+                _out(y, axis, level, name)
+                for y, axis, name in zip(leaves, axes, names(structure, "the result"), strict=True)
             ]
-        return unflatten(out_structure, outer)
+        return unflatten(structure, outer)
 
     return mapped
 
 
+_BY_NAME = (
+    "arguments given by name have their examples along axis 0; bind what all share beforehand, "
+    "by functools.partial"
+)
+
+
 def _for_each(in_axes, args):
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+    """The elements of ``in_axes``, one for each positional argument."""
+    if in_axes is None or isinstance(in_axes, int):
+        return (in_axes,) * len(args)
+    if not isinstance(in_axes, (tuple, list)):
+        raise TypeError(
+            f"vmap: in_axes must be an int, None, or a tuple with an element for each positional "
+            f"argument, not {in_axes!r}"
+        )
+    if len(in_axes) != len(args):
         raise ValueError(
-            f"vmap: in_axes {in_axes!r} has {len(in_axes)} elements for {len(args)} positional "
-            f"arguments"
+            f"vmap: in_axes {in_axes!r} has {counted(len(in_axes), 'element')}, but the call has "
+            f"{counted(len(args), 'positional argument')}"
         )
     return in_axes
 
 
-def _moved_to_front(leaves, axes, labels):
-    """The mapped leaves as Tensors, the examples along their first axis; and all labels."""
-    moved = []
-    for x, axis, label in zip(leaves, axes, labels, strict=True):
-        if axis is None:
-            moved.append(x)
-            continue
+class _Mapped:
+    """The leaves of the arguments, the examples of those that are mapped along their first axis.
+
+    lengths: how many examples there are, by the name of a leaf that has as many.
+    """
+
+    def __init__(self):
+        self.leaves, self.mapped, self.structures, self.lengths = [], [], [], {}
+
+    def add(self, tree, axes, label, hint="give None in in_axes for what all examples share"):
+        leaves, structure = flatten(tree, none_is_leaf=True)
+        self.structures.append(structure)
+        axes = spread(axes, tree, ("vmap: in_axes", f"argument {label}"))
+        for x, axis, name in zip(leaves, axes, names(structure, label), strict=True):
+            if x is None:
+                axis = None
+            if axis is not None:
+                x = self._front(x, axis, name, hint)
+            self.leaves.append(x)
+            self.mapped.append(axis is not None)
+
+    def _front(self, x, axis, name, hint):
         if type(axis) is not int:
-            raise TypeError(f"vmap: the axis of {label} must be an int or None, not {axis!r}")
-        x = as_tensor(x, f"vmap: {label}, which in_axes maps along axis {axis},")
+            raise TypeError(f"vmap: the axis of {name} must be an int or None, not {axis!r}")
+        x = as_tensor(x, f"vmap: argument {name} ({hint})")
         if not -x.ndim <= axis < x.ndim:
             raise ValueError(
-                f"vmap: {label} has shape {x.shape} and no axis {axis}, which in_axes names; "
-                f"use None for what all examples share"
+                f"vmap: argument {name} has shape {x.shape} and no axis {axis}; {hint}"
             )
-        moved.append(moveaxis(x, axis, 0) if axis else x)
-    return moved, labels
+        self.lengths.setdefault(x.shape[axis], name)
+        return moveaxis(x, axis, 0) if axis else x
+
+    def size(self):
+        if not self.lengths:
+            raise ValueError("vmap: in_axes maps no argument; at least one must have an axis")
+        if len(self.lengths) > 1:
+            listed = ", ".join(f"{n} in {name}" for n, name in self.lengths.items())
+            raise ValueError(f"vmap: the axes that in_axes names have different lengths: {listed}")
+        return next(iter(self.lengths))
+
+    def examples(self, level):
+        """The arguments as one example sees them."""
+        leaves = [
+            batched(x, level) if b else x for x, b in zip(self.leaves, self.mapped, strict=True)
+        ]
+        return grouped(self.structures, leaves)
 
 
-def _size(leaves, axes, labels):
-    sizes = {
-        label: x.shape[0]
-        for x, axis, label in zip(leaves, axes, labels, strict=True)
-        if axis is not None
-    }
-    if not sizes:
-        raise ValueError("vmap: in_axes maps no argument; at least one must have an axis")
-    if len({*sizes.values()}) > 1:
-        listed = ", ".join(f"{n} along that of {label}" for label, n in sizes.items())
-        raise ValueError(f"vmap: the axes that in_axes names have different lengths: {listed}")
-    return next(iter(sizes.values()))
-
-
-def _out(y, axis, level, label):
+def _out(y, axis, level, name):
     if y is None:
         return None
-    y = as_tensor(y, f"vmap: {label}")
+    y = as_tensor(y, f"vmap: {name}")
     if axis is None:
         if getattr(y, "level", None) is level:
             raise ValueError(
-                f"vmap: out_axes is None for {label}, but it differs between examples; give an axis"
+                f"vmap: out_axes is None for {name}, but it differs between examples; give an axis"
             )
         return y
+    if type(axis) is not int:
+        raise TypeError(f"vmap: out_axes for {name} must be an int or None, not {axis!r}")
     y = examples(y, level)
     if not -y.ndim <= axis < y.ndim:
-        raise ValueError(f"vmap: out_axes {axis} is no axis of {label}, of shape {y.shape}")
+        raise ValueError(
+            f"vmap: out_axes is {axis} for {name}, which with the axis of examples has {y.ndim} "
+            f"axes"
+        )
     return moveaxis(y, 0, axis) if axis else y

@@ -1,18 +1,19 @@
 """A function run once with variables for inputs, its graph kept to be swept."""
 
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
+from ..autograd.call import wrap
 from ..autograd.graph import Node
 from ..autograd.mode import enable_grad
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, variable
-from ..backends import describe
+from ..backends import SCALARS, backend_of, describe
 from ..batched import behind, levels_of, lifted, physical
 from ..dtypes import isdtype
 from ..ops.manipulation import moveaxis
 from ..tensor import Tensor
-from .trees import as_tensor, flatten, names, unflatten
+from .trees import as_tensor, flatten, grouped, names, shown, unflatten
 
 
 class Like(NamedTuple):
@@ -21,10 +22,11 @@ class Like(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     device: str
+    backend: Any
 
 
 def like(x):
-    return Like(x.shape, x.dtype, x.device)
+    return Like(x.shape, x.dtype, x.device, backend_of[type(x._like)])
 
 
 class Inputs:
@@ -60,12 +62,7 @@ class Inputs:
 
     def trees(self, leaves):
         """The trees of the inputs' structures with these leaves."""
-        trees, start = [], 0
-        for structure in self.structures:
-            stop = start + structure.num_leaves
-            trees.append(unflatten(structure, leaves[start:stop]))
-            start = stop
-        return trees
+        return grouped(self.structures, leaves)
 
 
 class Outputs:
@@ -104,9 +101,10 @@ def call_recorded(transform, f, args, kwargs, has_aux):
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
+        length = f" of {len(result)}" if isinstance(result, tuple) else ""
         raise TypeError(
             f"{transform}: with has_aux f must return a pair (result, aux), not a "
-            f"{type(result).__name__}"
+            f"{type(result).__name__}{length}"
         )
     return result
 
@@ -124,6 +122,15 @@ def apart(tree, inputs, enabled):
         return x.detach()
 
     return unflatten(structure, [released(x) for x in leaves])
+
+
+def check_real(transform, inputs):
+    for x, name in zip(inputs.variables, inputs.names, strict=True):
+        if is_complex(x):
+            raise TypeError(
+                f"{transform}: argument {name} is {x.dtype}; give its real and imaginary parts "
+                f"apart"
+            )
 
 
 def is_floating(x):
@@ -161,70 +168,85 @@ def outward(t, levels):
 def checked(transform, what, leaves, structure, expected, expected_structure, labels):
     """Leaves of tangents or cotangents as Tensors, each like what is expected; None for integers'.
 
+    what: what they are called, before the label of what they belong to: ``"cotangent of"``.
     expected: `Like`s.
     """
     if not same(structure, expected_structure):
         raise ValueError(
-            f"{transform}: the {what} must have the structure {expected_structure}, not {structure}"
+            f"{transform}: the {what.split()[0]} must have the structure "
+            f"{shown(expected_structure)}, not {shown(structure)}"
         )
-    result = []
-    for t, x, label in zip(leaves, expected, labels, strict=True):
-        if not is_floating(x):
-            result.append(None)
-            continue
-        t = as_tensor(t, f"{transform}: the {what} of {label}")
-        if t.shape != x.shape:
-            raise ValueError(
-                f"{transform}: the {what} of {label} must have its shape {x.shape}, not {t.shape}"
-            )
-        if is_complex(t) and not is_complex(x):
-            raise TypeError(
-                f"{transform}: the {what} of {label} must be real as that is, not {t.dtype}"
-            )
-        result.append(t.to(x.device).to(x.dtype) if t.dtype != x.dtype else t)
-    return result
+    return [
+        _fitted(t, x, f"{transform}: the {what} {label}") if is_floating(x) else None
+        for t, x, label in zip(leaves, expected, labels, strict=True)
+    ]
+
+
+def _fitted(t, x, name):
+    """A tangent or cotangent as a Tensor of the shape and dtype of `Like` x, if it fits."""
+    if type(t) in SCALARS and not (type(t) is complex and not is_complex(x)):
+        t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
+    t = as_tensor(t, name)
+    if t.shape != x.shape:
+        raise ValueError(f"{name} must have its shape {x.shape}, not {t.shape}")
+    if is_complex(t) and not is_complex(x):
+        raise TypeError(f"{name} must be real as that is, not {t.dtype}")
+    backend = backend_of[type(t._like)]
+    if backend is not x.backend or t.device != x.device:
+        raise ValueError(
+            f"{name} must be an array of {x.backend.name} on {x.device} as that is, not of "
+            f"{backend.name} on {t.device}"
+        )
+    return t.to(x.dtype)
 
 
 def same(structure1, structure2):
     return structure1 == structure2 or structure2 == structure1
 
 
+def check_levels(transform, inputs):
+    """Raise RuntimeError if the graph is of a `vmap` that has ended."""
+    if not all(level.open for level in inputs.levels):
+        raise RuntimeError(
+            f"{transform}: its derivative was made inside a vmap that has ended, and can be "
+            f"called only there"
+        )
+
+
 def arguments(transform, f, argnums):
     """A function from positional and keyword arguments to those that ``argnums`` chooses.
 
-    It returns their values, their labels, and a function that puts other values in their place.
+    It returns their values, their labels, and a function that puts other values in their place;
+    and whether a single one is chosen.
     """
-    single = isinstance(argnums, (int, str))
+    single = not isinstance(argnums, (tuple, list))
     chosen = (argnums,) if single else tuple(argnums)
-    try:
-        parameters = list(signature(f).parameters)
-    except (TypeError, ValueError):
-        parameters = []
-    if not chosen or not all(isinstance(a, (int, str)) for a in chosen):
+    if not chosen or not all(type(a) in (int, str) for a in chosen):
         raise TypeError(
             f"{transform}: argnums must be an int or a parameter's name, or a tuple of these, "
             f"not {argnums!r}"
         )
+    label, place_of = parameters(f)
 
     def places(args, kwargs):
         for a in chosen:
-            if isinstance(a, str):
-                if a in kwargs:
-                    yield a, a
-                    continue
-                if a not in parameters or parameters.index(a) >= len(args):
+            if type(a) is str:
+                place = a if a in kwargs else place_of.get(a, len(args))
+                if type(place) is int and place >= len(args):
+                    given = ", ".join([*map(label, range(len(args))), *kwargs]) or "none"
                     raise TypeError(
-                        f"{transform}: argnums names {a!r}, but no such argument is given"
+                        f"{transform}: argnums names {a!r}, but the arguments given are: {given}"
                     )
-                yield parameters.index(a), a
+                yield place, a
             else:
                 i = a + len(args) if a < 0 else a
                 if not 0 <= i < len(args):
                     raise TypeError(
-                        f"{transform}: argnums is {a}, but {len(args)} positional arguments are "
-                        f"given; arguments passed by name are chosen by name"
+                        f"{transform}: argnums is {a}, but the call has "
+                        f"{counted(len(args), 'positional argument')}; arguments passed by name "
+                        f"are chosen by name"
                     )
-                yield i, parameters[i] if i < len(parameters) else f"args[{i}]"
+                yield i, label(i)
 
     def choose(args, kwargs):
         found = list(places(args, kwargs))
@@ -247,6 +269,34 @@ def arguments(transform, f, argnums):
     return choose, single
 
 
+def parameters(f):
+    """A function from the places of positional arguments of ``f`` to their names; and the
+    places by name."""
+    try:
+        known = signature(f).parameters.values()
+    except (TypeError, ValueError):  # of a builtin
+        known = ()
+    kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
+    positional = [p.name for p in known if p.kind in kinds]
+    rest = next((p.name for p in known if p.kind is Parameter.VAR_POSITIONAL), "args")
+
+    def label(i):
+        n = len(positional)
+        return positional[i] if i < n else f"{rest}[{i - n}]"
+
+    return label, {name: i for i, name in enumerate(positional)}
+
+
+def labels_of(primals):
+    return [f"primals[{i}]" for i in range(len(primals))]
+
+
+def counted(n, noun):
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def callable_or_error(transform, f):
     if not callable(f):
-        raise TypeError(f"{transform}: f must be a function, not {describe(f)}")
+        raise TypeError(
+            f"{transform}: f must be a function, not {describe(f)}; pass f itself, not f(x)"
+        )

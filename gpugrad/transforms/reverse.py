@@ -16,11 +16,14 @@ from .recording import (
     arguments,
     call_recorded,
     callable_or_error,
+    check_levels,
+    check_real,
     checked,
     inward,
-    is_complex,
+    labels_of,
     like,
     outward,
+    parameters,
 )
 from .trees import LEAF, flatten, map_tensors
 
@@ -62,9 +65,14 @@ def grad(
     >>> gg.grad(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]))
     tensor([ 3., 12.])
     """
-    both = _value_and_grad("grad", f, argnums, has_aux)
+    return gradient_of("grad", f, argnums, has_aux)
 
-    @wraps(f)
+
+def gradient_of(name, f, argnums=0, has_aux=False):
+    """`grad`, by the name that errors are to have."""
+    both = _value_and_grad(name, f, argnums, has_aux)
+
+    @wraps(f, updated=())
     def gradient(*args, **kwargs):
         value, g = both(*args, **kwargs)
         return (g, value[1]) if has_aux else g
@@ -76,7 +84,7 @@ def _value_and_grad(name, f, argnums, has_aux):
     callable_or_error(name, f)
     choose, single = arguments(name, f, argnums)
 
-    @wraps(f)
+    @wraps(f, updated=())
     def both(*args, **kwargs):
         enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
@@ -86,8 +94,7 @@ def _value_and_grad(name, f, argnums, has_aux):
         outputs = Outputs(name, result, inputs, enabled)
         if outputs.structure is not LEAF:
             raise TypeError(
-                f"{name}: the result of f must be a scalar tensor, not a {type(result).__name__}; "
-                f"to return more, use has_aux=True"
+                f"{name}: the result of f must be a scalar tensor, not {_named(result)}"
             )
         (y,) = outputs.leaves
         if y.shape or not _is_real_floating(y):
@@ -124,21 +131,22 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """
     callable_or_error("vjp", f)
     enabled = is_grad_enabled()
-    labels = [f"primals[{i}]" for i in range(len(primals))]
-    inputs = Inputs("vjp", primals, labels, active_levels())
+    inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
     result, aux = call_recorded("vjp", f, inputs.trees(inputs.variables), {}, has_aux)
     outputs = Outputs("vjp", result, inputs, enabled)
     result = outputs.result()
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
 
-    def pullback(cotangent):
+    def pullback(cotangent, /):
+        check_levels("vjp", inputs)
         leaves, structure = flatten(cotangent)
         cotangents = checked(
-            "vjp", "cotangent", leaves, structure, expected, outputs.structure, outputs.names
+            "vjp", "cotangent of", leaves, structure, expected, outputs.structure, outputs.names
         )
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
 
+    pullback.__qualname__ = "pullback"
     if has_aux:
         return result, pullback, apart(aux, inputs, enabled)
     return result, pullback
@@ -182,6 +190,13 @@ def fresh(x):
     return x.of(x.payload) if type(x) is BatchedTensor else call.wrap(x.array, x.node)
 
 
+def _named(result):
+    """What was returned that is no single array, with what to do about it."""
+    if result is None:
+        return "None; is a return missing?"
+    return f"a {type(result).__name__}; to return more, use has_aux=True"
+
+
 def _is_real_floating(y):
     return call.namespace.isdtype(y.dtype, "real floating")
 
@@ -191,20 +206,28 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
     ``hvp(f)(x, v)``: x, an array or nested containers of arrays, all real; v of its structure
     and shapes; so is the result. It costs a few evaluations of ``f``, however many elements
-    x has: the gradient is recorded, and swept back with cotangent v.
+    x has: the gradient is recorded, and swept back with cotangent v. Errors are those of `grad`.
 
     >>> import gpugrad as gg
     >>> gg.hvp(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]), gg.tensor([1.0, 1.0]))
     tensor([ 6., 12.])
     """
-    callable_or_error("hvp", f)
+    gradient = gradient_of("hvp", f)
+    label, _ = parameters(f)
 
-    @wraps(f)
+    @wraps(f, updated=())
     def product(x, v):
-        if any(is_complex(leaf) for leaf in flatten(x)[0] if hasattr(leaf, "dtype")):
-            raise TypeError("hvp: complex arguments have no Hessian; use real and imaginary parts")
-        _, pullback = vjp(grad(f), x)
-        return pullback(v)[0]
+        inputs = Inputs("hvp", [x], [label(0)], active_levels())
+        check_real("hvp", inputs)
+        enabled = is_grad_enabled()
+        g, _ = call_recorded("hvp", gradient, inputs.trees(inputs.variables), {}, False)
+        outputs = Outputs("hvp", g, inputs, enabled)
+        leaves, structure = flatten(v)
+        expected = [like(x) for x in inputs.variables]
+        vectors = checked(
+            "hvp", "vector at", leaves, structure, expected, outputs.structure, inputs.names
+        )
+        return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
     return product
 

@@ -3,14 +3,19 @@
 An array by itself needs no optree.
 """
 
+import re
+import threading
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ..backends import SCALARS, namespace_of
+from ..batched import check_open, levels_of
 from ..creation import asarray
 from ..tensor import Tensor
 
 _ROOM = "gpugrad"  # where dataclasses are registered, unseen by optree's other users
+_registering = threading.Lock()
+_registered: set[type] = set()
 
 
 class _Leaf:
@@ -58,6 +63,16 @@ def unflatten(structure, leaves):
     return _optree().tree_unflatten(structure, leaves)
 
 
+def grouped(structures, leaves):
+    """The trees of these structures with these leaves, one tree's after another's."""
+    trees, start = [], 0
+    for structure in structures:
+        stop = start + structure.num_leaves
+        trees.append(unflatten(structure, leaves[start:stop]))
+        start = stop
+    return trees
+
+
 def names(structure, root):
     """What each leaf is called in an error, as it would be written: ``params['w'][0]``."""
     if structure is LEAF:
@@ -65,24 +80,36 @@ def names(structure, root):
     return [accessor.codify(root) for accessor in structure.accessors()]
 
 
-def spread(prefix, tree, describe):
+def shown(structure):
+    """A structure as errors show it, a ``*`` for each leaf: ``{'w': *, 'b': [*, *]}``."""
+    return re.sub(r"^PyTreeSpec\((.*?)(, NoneIsLeaf)?(, namespace=.*)?\)$", r"\1", str(structure))
+
+
+def spread(prefix, tree, names):
     """The leaves of ``prefix``, of which None is one, each repeated for all it stands above.
 
-    For the leaves of ``tree``, None among them, in order. Raises ValueError with what
-    ``describe`` says of them if ``prefix`` is no prefix of it.
+    For the leaves of ``tree``, None among them, in order. Raises ValueError if ``prefix`` is
+    no prefix of it, with ``names`` of both.
     """
     leaves, structure = flatten(tree, none_is_leaf=True)
-    if prefix is None or type(prefix) is int:
+    if not isinstance(prefix, (dict, list, tuple)) and not _is_record(prefix):
         return [prefix] * len(leaves)
-    try:
-        return _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_ROOM)
-    except ValueError as error:
-        raise ValueError(f"{describe}: {prefix!r} does not fit {structure}: {error}") from None
+    if structure is not LEAF:
+        try:
+            return _optree().broadcast_prefix(prefix, tree, none_is_leaf=True, namespace=_ROOM)
+        except ValueError:
+            pass
+    one, other = names
+    raise ValueError(
+        f"{one} {prefix!r} does not fit {other}, of structure {shown(structure)}; it must be nested "
+        f"as that is, or stop above several leaves"
+    )
 
 
 def as_tensor(x, what):
     """A leaf as a Tensor; TypeError if it is no array."""
     if isinstance(x, Tensor):
+        check_open(what, *levels_of(x))
         return x
     try:
         return asarray(x)
@@ -102,6 +129,13 @@ def _is_record(x):
 
 def _register(optree, kind):
     """Have optree see the fields of a dataclass, but those with ``metadata={"static": True}``."""
+    with _registering:
+        if kind not in _registered:
+            _register_once(optree, kind)
+            _registered.add(kind)
+
+
+def _register_once(optree, kind):
     inner = [f.name for f in fields(kind) if not f.metadata.get("static")]
     static = [f.name for f in fields(kind) if f.metadata.get("static")]
 
