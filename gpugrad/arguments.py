@@ -19,7 +19,7 @@ def whole(name, value, least):
 
 def is_floating(x):
     """Whether a tensor can have a gradient."""
-    return backend_of[type(x.array)].is_floating(x.dtype)
+    return backend_of[type(x._like)].is_floating(x.dtype)
 
 
 # By name, as NumPy takes them.

@@ -23,6 +23,7 @@ from .backends import (
 from .backends import from_dlpack as import_dlpack
 from .backends.numpy import backend as host
 from .backends.numpy import complex64, float32, number_dtype
+from .batched import BatchedTensor
 from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype
 from .tensor import Tensor
@@ -50,6 +51,10 @@ def tensor(
     >>> tensor([1, 2.5])
     tensor([1. , 2.5])
     """
+    if type(data) is BatchedTensor:
+        return asarray(
+            data.detach(), dtype=dtype, device=device, copy=True, requires_grad=requires_grad
+        )
     if isinstance(data, Tensor):
         data = data.array
     elif _holds_tensor(data):
@@ -59,6 +64,8 @@ def tensor(
                 "tensor: an element requires grad, which a new tensor would not pass on; "
                 "use asarray, which does, or call detach() first"
             )
+        if type(stacked) is BatchedTensor:
+            return stacked.requires_grad_() if requires_grad else stacked
         return _finish(stacked.array, requires_grad)
     return _finish(_array("tensor", data, dtype, device, True), requires_grad)
 
@@ -142,7 +149,7 @@ def _stacked(name, data, dtype, device):
                 return stack([joined(element) for element in x])
             x = x if isinstance(x, Tensor) else adopt(x)
             if type(x) in SCALARS:
-                return _create("full", (), x, dtype=dtype, like=like.array)
+                return _create("full", (), x, dtype=dtype, like=like._like)
             return asarray(x, dtype=dtype)
 
         return joined(data).to(device=device)

@@ -103,11 +103,11 @@ def _overrides(kind, base, method):
 
 def describe(x):
     """A value as errors show it: ``float32 (2, 3) on cpu``."""
-    x = getattr(x, "array", x)
-    backend = backend_of.get(type(x))
+    array = getattr(x, "_like", x)
+    backend = backend_of.get(type(array))
     if backend is None:
         return repr(x) if type(x) in SCALARS else type(x).__name__
-    return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(x)}"
+    return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(array)}"
 
 
 def as_shape(shape):

@@ -95,14 +95,13 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
 
     Raises ValueError where the shapes do not fit, IndexError for a label that is no class.
     """
-    array = getattr(target, "array", target)
-    backend = backend_of.get(type(array))
-    if backend is None or not backend.is_floating(array.dtype):
+    backend = backend_of.get(type(getattr(target, "_like", target)))
+    if backend is None or not backend.is_floating(target.dtype):
         return _cross_entropy(input, target, reduction=reduction)
-    if array.shape != input.array.shape or not 1 <= input.ndim <= 2:
+    if tuple(target.shape) != input.shape or not 1 <= input.ndim <= 2:
         raise ValueError(
             f"cross_entropy: probabilities must have the shape of logits (n, classes), but logits "
-            f"are {input.shape} and target {tuple(array.shape)}; labels are integers"
+            f"are {input.shape} and target {tuple(target.shape)}; labels are integers"
         )
     losses = -_sum(target * log_softmax(input), axis=-1)
     if reduction == "none":

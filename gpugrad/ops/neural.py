@@ -37,6 +37,12 @@ def logistic(xp, x):
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
 
 
+def _along_axis(call, batched, x, axis):
+    if len(x.shape) == 1:  # numbers, which are taken as arrays of one
+        return reshape(call(reshape(x, (*x.shape, 1)), axis=-1), x.shape)
+    return over_axis(call, batched, x, axis=axis)
+
+
 @op
 def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
@@ -56,7 +62,7 @@ def _softmax_vjp(xp, g, out, axis):
 
 
 softmax.vjp(x=_softmax_vjp)
-softmax.vmap(over_axis)
+softmax.vmap(_along_axis)
 
 
 @op
@@ -67,7 +73,7 @@ def log_softmax(xp, x, /, axis=-1):
 
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
-log_softmax.vmap(over_axis)
+log_softmax.vmap(_along_axis)
 
 
 @op
