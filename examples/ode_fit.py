@@ -1,0 +1,284 @@
+"""Hares and lynxes: the parameters of a differential equation, fitted through its solver.
+
+The Hudson's Bay Company counted the pelts that trappers sold: 21 years of snowshoe hares u and
+Canadian lynxes v, in thousands, which rise and fall as in the model of Lotka and Volterra,
+
+    u' = u (a - b v),    v' = v (-c + d u).
+
+Sought are a, b, c, d and the numbers in 1900 for which the logarithms of the model's are
+closest to those of the counts. The solver is Dormand and Prince's of order 5, adaptive, written
+in a page of plain operations: its steps' lengths are numbers, all else is in the graph. So the
+loss has a gradient, for BFGS, and a Hessian, for the parameters' standard errors. The same
+gradient in four ways:
+
+    through the solver      exact for the numbers that it computes; keeps all steps
+    with checkpoints        keeps a state for each year, and computes the steps between again
+    by the adjoint          the equation λ' = -(∂f/∂z)ᵀ λ solved from the last year to the
+                            first, with a jump where there is a count; keeps no graph
+    by differences          of SciPy's solver, to judge the others
+
+The counts are from C. G. Hewitt, "The Conservation of the Wild Life of Canada" (1921), as
+compiled by P. Howard (2009); the model of errors is B. Carpenter's, "Predator-Prey Population
+Dynamics: the Lotka-Volterra model in Stan" (2018). Solver: E. Hairer, S. Nørsett and G. Wanner,
+"Solving Ordinary Differential Equations I" (1993), II.4 and II.5. Adjoint: R. T. Q. Chen et
+al., "Neural Ordinary Differential Equations" (2018).
+"""
+
+import time
+import tracemalloc
+
+import numpy as np
+from common import Parser, progress_bar, save_figure, two_panels
+from scipy import integrate, optimize
+
+import gpugrad as gg
+
+YEARS = np.arange(1900, 1921)
+HARES = """30 47.2 70.2 77.4 36.3 20.6 18.1 21.4 22 25.4 27.1 40.3 57 76.6 52.3 19.5 11.2 7.6 14.6
+    16.2 24.7"""
+LYNXES = """4 6.1 9.8 35.2 59.4 41.7 19 13 8.3 9.1 7.4 8 12.3 19.5 45.7 51.1 29.7 15.8 9.7 10.1
+    8.6"""
+
+NAMES = ["a", "c", "b", "d", "u in 1900", "v in 1900"]
+START = [[0.5, 1.0], [0.03, 0.03], [30.0, 4.0]]
+SIGNS = [[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]
+
+# Dormand and Prince's coefficients: of the stages, of which the last is the result, and of the
+# estimate of its error.
+STAGES = [
+    [1 / 5],
+    [3 / 40, 9 / 40],
+    [44 / 45, -56 / 15, 32 / 9],
+    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729],
+    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656],
+    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
+]
+ERROR = [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40]
+
+
+def solve(f, z, duration, rtol):
+    """The solution of ``z' = f(z)`` after a time, negative for one before, from ``z (n,)``.
+
+    rtol: what the error of a step may be, relative to the elements of z that are above 1.
+    """
+    like = {"dtype": z.dtype, "device": z.device}
+    stages = [gg.asarray(row, **like) for row in STAGES]
+    error = gg.asarray(ERROR, **like)
+    rest, length, slope = duration, duration, f(z)
+    while rest:
+        if abs(length) > 0.99 * abs(rest):
+            length = rest
+        slopes = [slope]
+        for row in stages:
+            new = z + length * (row @ gg.stack(slopes))
+            slopes.append(f(new))
+        # Numbers from here: how long the steps are is no part of the derivative.
+        off = length * (error @ gg.stack(slopes)).detach()
+        scale = 1 + gg.maximum(gg.abs(z.detach()), gg.abs(new.detach()))
+        size = gg.max(gg.abs(off) / scale).item() / rtol
+        if size <= 1:
+            rest, z, slope = rest - length, new, slopes[-1]
+        length *= min(5.0, max(0.2, 0.9 * max(size, 1e-10) ** -0.2))
+        if abs(length) < 1e-12 * abs(duration):
+            raise ArithmeticError("solve: no step is short enough for this tolerance")
+    return z
+
+
+def lotka_volterra(rates):
+    """The equation's right-hand side, with ``rates`` ((a, -c), (-b, d))."""
+    return lambda z: z * (rates[0] + rates[1] * gg.flip(z))
+
+
+def trajectory(theta, n=len(YEARS), *, spacing=1.0, rtol=1e-8, checkpoint=False):
+    """Hares and lynxes ``(n, 2)`` at times that far apart, in years from 1900.
+
+    theta ``(3, 2)``: the logarithms of (a, c), (b, d) and the numbers in 1900.
+    """
+    values = gg.exp(theta) * gg.asarray(SIGNS, dtype=theta.dtype, device=theta.device)
+    states = [values[2]]
+
+    def next_state(z, rates):
+        return solve(lotka_volterra(rates), z, spacing, rtol)
+
+    for _ in range(n - 1):
+        if checkpoint:
+            states.append(gg.checkpoint(next_state, states[-1], values[:2]))
+        else:
+            states.append(next_state(states[-1], values[:2]))
+    return gg.stack(states)
+
+
+def loss(theta, counts, **options):
+    """Half the sum of the squared errors of the logarithms."""
+    return gg.sum((gg.log(trajectory(theta, **options)) - gg.log(counts)) ** 2) / 2
+
+
+def by_adjoint(theta, counts, *, rtol=1e-8):
+    """The loss's gradient by the equation for that of the state, from the last year back."""
+    with gg.no_grad():
+        states = trajectory(theta, rtol=rtol)
+        values = gg.exp(theta) * gg.asarray(SIGNS, dtype=theta.dtype, device=theta.device)
+        rates = values[:2]
+        jumps = (gg.log(states) - gg.log(counts)) / states
+
+        def backward(joint):  # of the state, its adjoint, and the gradient of the rates so far
+            z, adjoint = joint[:2], joint[2:4]
+            slope, pullback = gg.vjp(lambda z, rates: lotka_volterra(rates)(z), z, rates)
+            of_z, of_rates = pullback(adjoint)
+            return gg.concat([slope, -of_z, -of_rates.reshape(4)])
+
+        adjoint, of_rates = jumps[-1], gg.zeros_like(rates)
+        for i in range(len(states) - 1, 0, -1):
+            joint = gg.concat([states[i], adjoint, of_rates.reshape(4)])
+            joint = solve(backward, joint, -1.0, rtol)
+            adjoint, of_rates = joint[2:4] + jumps[i - 1], joint[4:].reshape(2, 2)
+        return gg.concat([of_rates, adjoint[None]]) * values
+
+
+def by_scipy(theta, counts, step=1e-4):
+    """The gradient by differences of order 4 of the loss, with SciPy's solver."""
+
+    def value(theta):
+        (a, c), (b, d), start = np.exp(theta)
+        solution = integrate.solve_ivp(
+            lambda t, z: [z[0] * (a - b * z[1]), z[1] * (-c + d * z[0])],
+            (0, len(counts) - 1),
+            start,
+            "DOP853",
+            range(len(counts)),
+            rtol=1e-13,
+            atol=1e-12,
+        )
+        return np.sum((np.log(solution.y.T) - np.log(counts)) ** 2) / 2
+
+    gradient = np.empty(theta.shape)
+    for place in np.ndindex(theta.shape):
+        unit = np.zeros(theta.shape)
+        unit[place] = step
+        near, far = (value(theta + k * unit) - value(theta - k * unit) for k in (1, 2))
+        gradient[place] = (8 * near - far) / (12 * step)
+    return gradient
+
+
+def fit(start, counts, rtol):
+    """The parameters of least loss, by BFGS, and the losses on the way."""
+    value_and_grad = gg.value_and_grad(loss)
+    losses = []
+
+    def numbers(theta):
+        theta = gg.asarray(theta.reshape(3, 2), device=start.device)
+        value, gradient = value_and_grad(theta, counts, rtol=rtol)
+        return value.item(), gradient.cpu().numpy().ravel()
+
+    with progress_bar(None) as progress:
+
+        def note(intermediate_result):
+            losses.append(intermediate_result.fun)
+            progress.set_postfix(loss=f"{losses[-1]:.4f}")
+            progress.update()
+
+        x = start.cpu().numpy().ravel()
+        done = optimize.minimize(
+            numbers, x, jac=True, method="BFGS", callback=note, options={"gtol": 1e-6}
+        )
+    return gg.asarray(done.x.reshape(3, 2), device=start.device), losses
+
+
+def gradients(theta, counts, rtol):
+    """Ways to the loss's gradient at ``theta``, by name."""
+    ways = {
+        "through the solver": lambda: gg.grad(loss)(theta, counts, rtol=rtol),
+        "with checkpoints": lambda: gg.grad(loss)(theta, counts, rtol=rtol, checkpoint=True),
+        "by the adjoint": lambda: by_adjoint(theta, counts, rtol=rtol),
+    }
+    return ways if hasattr(gg, "checkpoint") else {k: ways[k] for k in ways if "check" not in k}
+
+
+def measured(f):
+    """The result of a call, its seconds, and the memory at its peak in bytes, on the host."""
+    began = time.perf_counter()
+    f()
+    seconds = time.perf_counter() - began
+    tracemalloc.start()
+    result = f()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return result, seconds, peak
+
+
+def compare(theta, counts, tolerances):
+    """Print and return how far the gradients are from SciPy's, for each way and tolerance."""
+    truth = by_scipy(theta.cpu().numpy(), counts.cpu().numpy())
+
+    def off(gradient):
+        return np.linalg.norm(gradient.cpu().numpy() - truth) / np.linalg.norm(truth)
+
+    print(f"\n{'gradient, rtol 1e-8':20} {'off SciPy':>10} {'time':>9} {'memory':>10}")
+    for name, way in gradients(theta, counts, 1e-8).items():
+        gradient, seconds, peak = measured(way)
+        print(f"{name:20} {off(gradient):10.1e} {seconds:7.3f} s {peak / 1e6:7.2f} MB")
+    errors = {}
+    for rtol in tolerances:
+        for name, way in gradients(theta, counts, rtol).items():
+            errors.setdefault(name, []).append(off(way()))
+    return errors
+
+
+def draw(path, theta, covariance, counts, tolerances, errors):
+    figure, (left, right) = two_panels()
+    spacing = 0.1
+
+    def curves(theta):
+        return gg.log(trajectory(theta, 201, spacing=spacing, rtol=1e-6))
+
+    slopes = gg.jacobian(curves)(theta).reshape(201, 2, 6)
+    spread = gg.sqrt(gg.sum((slopes @ covariance) * slopes, axis=2)).cpu().numpy()
+    middle = curves(theta).cpu().numpy()
+    times = YEARS[0] + spacing * np.arange(201)
+    for i, name in enumerate(["hares", "lynxes"]):
+        left.plot(YEARS, counts.cpu().numpy()[:, i], f"C{i}o", markersize=4)
+        left.plot(times, np.exp(middle[:, i]), f"C{i}", label=name)
+        low, high = (np.exp(middle[:, i] + k * spread[:, i]) for k in (-2, 2))
+        left.fill_between(times, low, high, color=f"C{i}", alpha=0.2)
+    left.set(ylabel="pelts, thousands", ylim=(0, None))
+    left.xaxis.get_major_locator().set_params(integer=True)
+    left.legend(frameon=False, title="± 2 standard errors")
+    for (name, values), style in zip(errors.items(), ["o-", "x--", "s-"], strict=False):
+        right.loglog(tolerances, values, style, label=name)
+    right.set(xlabel="tolerance of the solver", ylabel="relative error of the gradient")
+    right.legend(frameon=False)
+    save_figure(figure, path)
+
+
+def main():
+    parser = Parser(__doc__, seed=False, plot="runs/ode_fit.png")
+    parser.add_argument("--rtol", type=float, default=1e-6, help="of the fit, default 1e-6")
+    options = parser.parse_args()
+    counts, start = (
+        gg.tensor(numbers, dtype=gg.float64, device=options.device)
+        for numbers in (
+            [*zip(map(float, HARES.split()), map(float, LYNXES.split()), strict=True)],
+            START,
+        )
+    )
+    start = gg.log(start)
+    began = time.perf_counter()
+    theta, losses = fit(start, counts, options.rtol)
+    seconds = time.perf_counter() - began
+    print(f"{len(losses)} steps of BFGS in {seconds:.1f} s, loss {losses[-1]:.6f}")
+
+    hessian = gg.hessian(loss)(theta, counts, rtol=options.rtol).reshape(6, 6)
+    covariance = 2 * losses[-1] / (counts.size - 6) * gg.linalg.inv(hessian)
+    spread = gg.sqrt(gg.linalg.diagonal(covariance))
+    for name, log, error in zip(NAMES, theta.reshape(6), spread, strict=True):
+        value = gg.exp(log).item()
+        print(f"{name:10} {value:9.5f} ± {value * error.item():.5f}")
+
+    # Not at the minimum, where there is no gradient to compare.
+    tolerances = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9]
+    errors = compare(start, counts, tolerances)
+    draw(options.plot, theta, covariance, counts, tolerances, errors)
+
+
+if __name__ == "__main__":
+    main()
