@@ -85,7 +85,7 @@ _FROM = dict.fromkeys(
     "grad hessian hvp jacobian jvp linearize stop_gradient value_and_grad vjp vmap".split(),
     "transforms",
 )
-_FROM |= dict.fromkeys("detect_anomaly memory_report profile".split(), "tools")
+_FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 
 if _TYPE_CHECKING:
     from . import data as data

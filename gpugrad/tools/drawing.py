@@ -49,7 +49,7 @@ def draw(
     flowchart TB
         n0["add<br>()<br>10"]:::output
         n1["multiply<br>()"]
-        n2(["x<br>()<br>3"]):::leaf
+        n2("x<br>()<br>3"):::leaf
         n1 --> n0
         n2 -->|"x1"| n1
         n2 -->|"x2"| n1
@@ -289,7 +289,7 @@ class Drawing:
         lines = [f"flowchart {self._direction}"]
         for i, (kind, text) in enumerate(self._boxes):
             label = "<br>".join(map(_mermaid_text, text))
-            box = f'(["{label}"])' if kind == "leaf" else f'["{label}"]'
+            box = f'("{label}")' if kind == "leaf" else f'["{label}"]'
             lines.append(f"    n{i}{box}" + (f":::{kind}" if kind != "op" else ""))
         for start, end, text in self._arrows:
             label = f'|"{_mermaid_text(text)}"|' if text else ""
@@ -371,12 +371,18 @@ def _dot_text(text):
     return text.replace("\n", "\\n").replace("\r", "")
 
 
-# What Mermaid would read as markup, Markdown or a directive; all else it shows as it is.
+# What Mermaid could read as markup, Markdown or a directive, is given as a character's number.
 _MARKUP = re.compile(
     r"""[^\w\s,.()\[\]=+/-]|(?<![^\W_])_|_(?![^\W_])|^[-+](?=\s)|(?<=^\d)\.(?=\s)"""
 )
 
 
 def _mermaid_text(text):
-    lines = [_MARKUP.sub(lambda m: f"#{ord(m[0])};", line) for line in text.splitlines()]
-    return "<br>".join(lines)
+    return "<br>".join([_MARKUP.sub(_entity, line) for line in text.splitlines()])
+
+
+def _entity(match):
+    # Numbers are resolved before \n, $$...$$ and fa:fa-... are looked for: a space of no width
+    # keeps these apart.
+    character = match[0]
+    return f"#{ord(character)};" + ("#8203;" if character in "\\$:" else "")
