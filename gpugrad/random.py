@@ -4,6 +4,9 @@
 numbers on one are not those on another.
 """
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -82,9 +85,19 @@ class Generator:
             raise TypeError(f"permutation: n must be an int, not {n!r}") from None
         if n < 0:
             raise ValueError(f"permutation: n must be at least 0, not {n}")
+        _note(self)
         return wrap(self.source.permutation(n), None)
 
+    def get_state(self) -> Any:
+        """Where in its stream the generator is, for `set_state`."""
+        return self.source.get_state()
+
+    def set_state(self, state: Any) -> None:
+        """Go on from where `get_state` of this generator, or one like it, was called."""
+        self.source.set_state(state)
+
     def _draw(self, name, shape, dtype, *bounds):
+        _note(self)
         try:
             return getattr(self.source, name)(*bounds, as_shape(shape), dtype)
         except (TypeError, ValueError) as error:
@@ -95,6 +108,52 @@ class Generator:
         if dtype.kind != "f":
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
         return dtype
+
+
+class _Noting(threading.local):
+    draws = ()  # the `Draws` being noted in this thread
+
+
+_noting = _Noting()
+
+
+def _note(generator):
+    for draws in _noting.draws:
+        if generator not in draws.states:
+            draws.states[generator] = generator.get_state()
+
+
+class Draws:
+    """Which generators a piece of a program draws from, so that it can draw the same again.
+
+    ``with draws.noted():`` around it keeps the states that it finds generators in, of any it
+    uses; ``with draws.repeated():`` puts these back, and at the end those that there were.
+    """
+
+    __slots__ = ("states",)
+
+    def __init__(self) -> None:
+        self.states: dict[Generator, Any] = {}
+
+    @contextmanager
+    def noted(self) -> Iterator[None]:
+        outer = _noting.draws
+        _noting.draws = (*outer, self)
+        try:
+            yield
+        finally:
+            _noting.draws = outer
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        present = [(generator, generator.get_state()) for generator in self.states]
+        for generator, state in self.states.items():
+            generator.set_state(state)
+        try:
+            yield
+        finally:
+            for generator, state in present:
+                generator.set_state(state)
 
 
 def _finish(array, requires_grad):
@@ -112,7 +171,8 @@ def manual_seed(seed: SupportsIndex) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
     _seed = _checked(seed)
-    _generators.clear()
+    for device, generator in list(_generators.items()):
+        generator.source = generator.backend.generator(_seed, device)
 
 
 def default_generator(device: str | None = None) -> Generator:
