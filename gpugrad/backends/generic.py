@@ -308,6 +308,9 @@ class HostRandom:
         self.backend = backend
         self.device = device
 
+        self.get_state = self.host.get_state
+        self.set_state = self.host.set_state
+
     def __getattr__(self, name):
         draw = getattr(self.host, name)
         return lambda *args: self.backend.asarray(draw(*args), device=self.device)

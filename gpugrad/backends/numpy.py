@@ -634,6 +634,13 @@ class Random:
         """The integers from 0 to n - 1 in random order."""
         return self.rng.permutation(n)
 
+    def get_state(self):
+        """What `set_state` makes the numbers go on from."""
+        return self.rng.bit_generator.state
+
+    def set_state(self, state):
+        self.rng.bit_generator.state = state
+
 
 backend = NumPy()
 register(backend)
