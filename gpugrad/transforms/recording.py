@@ -177,12 +177,12 @@ def checked(transform, what, leaves, structure, expected, expected_structure, la
             f"{shown(expected_structure)}, not {shown(structure)}"
         )
     return [
-        _fitted(t, x, f"{transform}: the {what} {label}") if is_floating(x) else None
+        fitted(t, x, f"{transform}: the {what} {label}") if is_floating(x) else None
         for t, x, label in zip(leaves, expected, labels, strict=True)
     ]
 
 
-def _fitted(t, x, name):
+def fitted(t, x, name):
     """A tangent or cotangent as a Tensor of the shape and dtype of `Like` x, if it fits."""
     if type(t) in SCALARS and not (type(t) is complex and not is_complex(x)):
         t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
