@@ -7,12 +7,12 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.numpy import int64
-from ..batched import BatchedTensor, become, call_batched
+from ..batched import BatchedTensor, become
 from ..dtypes import isdtype
 from ..habits import OF_TENSORS, Elsewhere
 from ..tensor import Tensor, check_writable
 from . import manipulation, products, protocols
-from .indexing import getitem, setitem
+from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
     "add": ("+", "add"),
@@ -143,7 +143,7 @@ def _getitem(self, key):
     if type(key) is not int and type(key) is not slice:
         key = _key(key, self._like)
         if _is_batched(key):
-            return call_batched(getitem.op, (self,), {"key": key})
+            return getitem_batched(self, key)
     return getitem(self, key)
 
 
@@ -157,7 +157,7 @@ def _setitem(self, key, value):
         value = backend_of[type(self._like)].asarray(value, dtype=self.dtype)
     key = _key(key, self._like)
     if _is_batched(key):
-        result = call_batched(setitem.op, (self, value), {"key": key})
+        result = setitem_batched(self, value, key)
     else:
         result = setitem(self, value, key)
     floating = backend_of[type(self._like)].is_floating(self.dtype)
