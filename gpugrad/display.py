@@ -34,7 +34,7 @@ def _table(array, first):
     backend = backend_of[type(array)]
     xp = backend.xp
     if first:
-        array = array[(0,) * first]
+        array = array[(0,) * first + (...,)]
     shown = [_shown(n) for n in array.shape]
     for axis, places in enumerate(shown):
         if None in places:

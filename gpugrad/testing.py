@@ -7,6 +7,8 @@ from typing import Any
 
 from .autograd import grad
 from .autograd.call import wrap
+from .autograd.push import push
+from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
 from .backends.numpy import complex128, float64
 from .creation import asarray
@@ -20,6 +22,7 @@ def gradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-4,
+    check_forward: bool = False,
 ) -> None:
     """Compare the gradients that backward gives for ``f(*inputs)`` with central differences.
 
@@ -34,8 +37,10 @@ def gradcheck(
         dL/dx + i dL/dy, as in PyTorch.
     eps: half the step of the differences.
     atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
+    check_forward: compare forward mode with differences too: the tangent of every output, along
+        one random direction of each input.
 
-    Raises AssertionError that shows the entry that is furthest off, or if ``f`` changes
+    Raises AssertionError that shows the entries that are furthest off, or if ``f`` changes
     its inputs, TypeError for an input in a lower precision, ValueError if no input or no
     output requires grad.
 
@@ -54,7 +59,11 @@ def gradcheck(
         outputs = _outputs(f, inputs)
         return [outputs[i] for i in chosen]
 
-    _compare(f"gradcheck of {_name(f)}", differentiable, inputs, _labels(inputs), eps, atol, rtol)
+    check = f"gradcheck of {_name(f)}"
+    labels = _labels(inputs)
+    _compare(check, differentiable, inputs, labels, eps, atol, rtol)
+    if check_forward:
+        _compare_forward(check, differentiable, inputs, labels, eps, atol, rtol)
 
 
 def _values(inputs):
@@ -68,12 +77,13 @@ def gradgradcheck(
     eps: float = 1e-6,
     atol: float = 1e-5,
     rtol: float = 1e-4,
+    check_forward: bool = False,
 ) -> None:
     """Compare second derivatives of ``f(*inputs)`` with central differences of its gradients.
 
     The check of `gradcheck`, applied to the function from inputs and cotangents to
     the gradients, computed with ``create_graph=True``. Arguments and errors are those
-    of `gradcheck`.
+    of `gradcheck`; ``check_forward`` is of forward over reverse mode.
 
     >>> from gpugrad import tensor, float64, tanh
     >>> gradgradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
@@ -102,7 +112,10 @@ def gradgradcheck(
 
     labels = [*_labels(inputs), *(f"the cotangent of output {i}" for i in chosen)]
     arguments = (*inputs, *cotangents)
-    _compare(f"gradgradcheck of {_name(f)}", gradients, arguments, labels, eps, atol, rtol)
+    check = f"gradgradcheck of {_name(f)}"
+    _compare(check, gradients, arguments, labels, eps, atol, rtol)
+    if check_forward:
+        _compare_forward(check, gradients, arguments, labels, eps, atol, rtol)
 
 
 def assert_close(
@@ -183,10 +196,11 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
             [_from_list(weights[k], outputs[k].detach(), False) for k in recorded],
             allow_unused=True,
         )
-    worst, message = -1.0, ""
+    found = _Wrong(eps, atol, rtol)
     for i, gradient in zip(wanted, gradients, strict=True):
         values, shape = _flat(inputs[i])
         backward = [0.0] * len(values) if gradient is None else _flat(gradient)[0]
+        what = f"the gradient to {labels[i]}"
         for j, value in enumerate(values):
             difference = 0
             for way in (1, 1j) if isinstance(value, complex) else (1,):
@@ -197,19 +211,77 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
                     sides.append(weighted([*inputs[:i], moved, *inputs[i + 1 :]]))
                 difference += way * (sides[0] - sides[1]) / (2 * eps)
             values[j] = value
-            error = abs(backward[j] - difference)
-            if error <= atol + rtol * abs(difference):
-                continue
+            found.see(what, shape, j, f"input {value!r}", backward[j], difference)
+    found.report(check, "backward")
+
+
+def _compare_forward(check, f, inputs, labels, eps, atol, rtol):
+    """Compare tangents of ``f`` along a direction of each input with central differences."""
+    found = _Wrong(eps, atol, rtol)
+    draw = random.Random(2)
+    for i, x in enumerate(inputs):
+        if not _wants_grad(x):
+            continue
+        direction = _draw(draw, x)
+        moving = variable(x.detach())
+        outputs = _outputs(f, [*inputs[:i], moving, *inputs[i + 1 :]])
+        start = {moving.node: _from_list(direction, x, False).array}
+        nodes = [y.node for y in outputs if y.node is not None]
+        tangents = push(start, nodes, retain_graph=False, create_graph=False)
+        values, _ = _flat(x)
+        sides = []
+        for step in (eps, -eps):
+            moved = [v + step * t for v, t in zip(values, direction, strict=True)]
+            moved = _from_list(moved, x, True)
+            sides.append([_flat(y)[0] for y in _outputs(f, [*inputs[:i], moved, *inputs[i + 1 :]])])
+        for k, (y, plus, minus) in enumerate(zip(outputs, *sides, strict=True)):
+            t = tangents.get(y.node)
+            forward = [0.0] * y.size if t is None else _flat(t)[0]
+            what = f"the tangent of output {k} along a direction of {labels[i]}"
+            output = _flat(y)[0]
+            for j, (a, b) in enumerate(zip(plus, minus, strict=True)):
+                there = f"output {output[j]!r}"
+                found.see(what, y.shape, j, there, forward[j], (a - b) / (2 * eps))
+    found.report(check, "forward mode")
+
+
+class _Wrong:
+    """Entries whose derivative and central difference disagree."""
+
+    def __init__(self, eps, atol, rtol):
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.seen = 0
+        self.entries = []
+
+    def see(self, what, shape, at, there, derivative, difference):
+        """Compare an entry: of which array and its shape, where, the value there, and the two."""
+        self.seen += 1
+        error = abs(derivative - difference)
+        if not error <= self.atol + self.rtol * abs(difference):
             error = math.inf if math.isnan(error) else error
-            if error > worst:
-                worst = error
-                message = (
-                    f"{check}: the gradient to {labels[i]}, of shape {shape}, is wrong at "
-                    f"{_position(j, shape)} (input {value!r} there): backward gives "
-                    f"{backward[j]!r}, central differences {difference!r} "
-                    f"(eps {eps:g}, atol {atol:g}, rtol {rtol:g})"
+            entry = error, what, shape, _position(at, shape), there, derivative, difference
+            self.entries.append(entry)
+
+    def report(self, check, mode, most=3):
+        """Raise AssertionError if there are any, of the worst of them."""
+        if not self.entries:
+            return
+        worst = sorted(self.entries, key=lambda entry: -entry[0])[:most]
+        _, what, shape, at, there, derivative, difference = worst[0]
+        message = (
+            f"{check}: {what}, of shape {shape}, is wrong at {at} ({there} there): {mode} gives "
+            f"{derivative!r}, central differences {difference!r} "
+            f"(eps {self.eps:g}, atol {self.atol:g}, rtol {self.rtol:g})"
+        )
+        if len(self.entries) > 1:
+            message += f"\n{len(self.entries)} of {self.seen} entries are wrong; the worst:"
+            for error, what, _, at, there, derivative, difference in worst:
+                message += (
+                    f"\n  {what} at {at} ({there}): {derivative:.6g}, "
+                    f"differences {difference:.6g}, error {error:.2g}"
                 )
-    if message:
         raise AssertionError(message)
 
 

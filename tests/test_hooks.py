@@ -470,6 +470,25 @@ class TestOfBackward:
         (g,) = gg.autograd.grad(g, [x])  # of (2 x)^2, once more through the hook
         assert g.tolist() == [24.0**2]
 
+    def test_inside_transforms(self):
+        layer, seen = nn.ReLU(), []
+        layer.register_full_backward_hook(lambda m, gx, gy: seen.append(gx[0].shape))
+        layer.register_forward_hook(lambda m, args, out: seen.append(out.shape))
+        x = gg.tensor([[1.0, -2.0], [3.0, 4.0]])
+
+        def f(x):
+            return (layer(x) * x).sum()
+
+        assert gg.jvp(f, (x,), (gg.ones((2, 2)),))[1].tolist() == 16.0
+        assert seen == [(2, 2)]  # forward mode has no gradients
+        seen.clear()
+        assert gg.vmap(gg.grad(f))(x).tolist() == [[2.0, 0.0], [6.0, 8.0]]
+        assert seen == [(2,), (2, 2)]  # of all examples at once
+        assert gg.hessian(f)(x[1]).tolist() == [[2.0, 0.0], [0.0, 2.0]]
+        w = leaf(1.0, 2.0)  # not an example of each
+        gg.vmap(lambda y: layer(w * y[0]) + y)(x).sum().backward()
+        assert w.grad.tolist() == [4.0, 4.0]
+
     def test_as_in_pytorch(self):
         torch = pytest.importorskip("torch")
         ours, theirs = model(), torch.nn.Sequential()

@@ -5,6 +5,7 @@ import enum
 import fractions
 import operator
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -636,6 +637,41 @@ class TestState:
         assert repr(x) == "tensor([], shape=(2, 0), dtype=float16, requires_grad=True)"
         assert f"{gg.tensor(1.25):.1f}" == "1.2"
         assert f"{gg.tensor([1.0])}" == "tensor([1.])"
+
+    def test_html(self):
+        x = gg.tensor([[1.0, -0.123456], [float("nan"), 1e10]], requires_grad=True)
+        x.label = "<w>"
+        assert x._repr_html_() == (
+            "<div><div><b>&lt;w&gt;</b> &middot; Tensor (2, 2) &middot; float32 &middot; cpu "
+            "&middot; requires_grad</div><table><tr><th></th><th>0</th><th>1</th></tr>"
+            "<tr><th>0</th><td>1</td><td>-0.12346</td></tr>"
+            "<tr><th>1</th><td>nan</td><td>1e+10</td></tr></table></div>"
+        )
+        assert "grad_fn=multiply" in (x * 2)._repr_html_()
+        (x * 2).sum().backward()
+        assert "has grad" in x._repr_html_()
+        assert "Parameter (2,)" in gg.nn.Parameter([1, 2.0])._repr_html_()
+        assert gg.vmap(lambda y: [gg.ones(2), y._repr_html_() or y][1])(x.detach()).shape == (2, 2)
+
+    def test_html_of_any_shape(self, library):
+        def cells(a):
+            text = library.tensor(a)._repr_html_()
+            assert text.count("<td>") == text.count("</td>")
+            rows = re.findall("<tr>(.*?)</tr>", text)
+            return [re.findall("<td>(.*?)</td>", row) for row in rows if "<td>" in row]
+
+        assert cells(np.array(2)) == [["2"]]
+        assert cells(np.array([True, False])) == [["True", "False"]]
+        assert cells(np.array([1 + 2j])) == [["1+2j"]]
+        assert cells(np.zeros((0, 3))) == cells(np.zeros(0)) == []
+        assert cells(np.arange(9.0)) == [list("012345678")]
+        assert cells(np.arange(100)) == [["0", "1", "2", "3", "&hellip;", "96", "97", "98", "99"]]
+        corner = cells(np.arange(10_000).reshape(100, 100))
+        assert [row[-1] for row in corner] == [
+            *("99", "199", "299", "399", "&hellip;", "9699", "9799", "9899", "9999")
+        ]
+        assert cells(np.arange(12).reshape(3, 2, 2)) == [["0", "1"], ["2", "3"]]
+        assert "shown is [0]" in library.tensor(np.ones((3, 2, 2)))._repr_html_()
 
     def test_no_attributes_of_ones_own(self):
         with pytest.raises(AttributeError):

@@ -1,5 +1,7 @@
 """The checkers themselves: a wrong rule must fail them, a right one pass, and messages help."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -167,6 +169,40 @@ def test_the_message_shows_the_worst_entry(x):
         for word in ("backward gives ", "central differences ")
     )
     assert by_backward - by_difference == pytest.approx(7.0, abs=1e-6)
+    assert "\n2 of 6 entries are wrong; the worst:\n" in message
+    *_, first, second = message.splitlines()
+    assert first.startswith("  the gradient to input 0 at (1, 1) (input 0.25): ")
+    assert re.search(r"error \d\S*$", first)
+    assert second.startswith("  the gradient to input 0 at (0, 2) ")
+
+
+def test_of_many_wrong_entries_three_are_shown(x):
+    with pytest.raises(AssertionError) as error:
+        gradcheck(squared(lambda xp, g: g), x)
+    assert len(str(error.value).splitlines()) == 5
+
+
+def test_forward_mode(x, library):
+    def f(x, y):
+        return x * gpugrad.sin(y), gpugrad.cumulative_sum(x, axis=1)
+
+    y = gpugrad.asarray(x.detach() + 1, copy=True).requires_grad_()
+    z = library.tensor(np.array(X) + 0.5j, requires_grad=True)
+    for check in (gradcheck, gradgradcheck):
+        check(f, (x, y), check_forward=True)
+        check(lambda z: (z * z, gpugrad.abs(z), z.conj()), z, check_forward=True)
+
+
+def test_a_wrong_jvp_is_found(x):
+    twice = squared(lambda xp, g, x: 2 * x * g)
+    twice.jvp(x=lambda xp, t, x: 3 * x * t)
+    gradcheck(twice, x)
+    message = (
+        r"gradcheck of .*: the tangent of output 0 along a direction of input 0, of shape "
+        r"\(2, 3\), is wrong at .* \(output .* there\): forward mode gives"
+    )
+    with pytest.raises(AssertionError, match=message):
+        gradcheck(twice, x, check_forward=True)
 
 
 def test_zero_dimensional_and_empty(library):

@@ -295,6 +295,7 @@ class Module:
 
         It is called when the gradients of the arguments are there or, if none of them requires
         grad, those of the outputs. ``forward`` must return a Tensor or a sequence of them.
+        Inside `vmap` they may be of all examples at once, along a first axis.
         Otherwise as `register_forward_pre_hook`.
 
         >>> from gpugrad import nn, ones
