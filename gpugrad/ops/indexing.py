@@ -59,6 +59,10 @@ def _taken(x, parts, n, sizes, levels=(), index=getitem):
     """What is at a key in each example, of ``x`` with ``n`` axes over these in front."""
     if any(k != WHOLE for k in parts.before):
         x = getitem(x, (*[WHOLE] * n, *parts.before))
+    if len(parts.axes) == 1 and index is getitem and not levels:  # up to ten times faster
+        (indices,), axis = parts.indices, n + parts.axes[0]
+        taken = take(x, reshape(indices, (-1,)), axis=axis)
+        return reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
     x = index(_indexed_first(x, parts, n), parts.key(sizes, levels))
     n = len(sizes)
     return _move(x, range(n, n + parts.ndim), range(n + parts.at, n + parts.at + parts.ndim))
