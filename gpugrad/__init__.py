@@ -82,7 +82,10 @@ def __array_namespace_info__():
 # Imported when first used: together they would add a tenth to the time of `import gpugrad`.
 _LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing", "tools", "transforms")
 _FROM = dict.fromkeys(
-    "grad hessian hvp jacobian jvp linearize stop_gradient value_and_grad vjp vmap".split(),
+    (
+        "checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient "
+        "value_and_grad vjp vmap"
+    ).split(),
     "transforms",
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")

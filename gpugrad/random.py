@@ -147,11 +147,13 @@ class Draws:
     @contextmanager
     def repeated(self) -> Iterator[None]:
         present = [(generator, generator.get_state()) for generator in self.states]
-        for generator, state in self.states.items():
-            generator.set_state(state)
+        outer, _noting.draws = _noting.draws, ()
         try:
+            for generator, state in self.states.items():
+                generator.set_state(state)
             yield
         finally:
+            _noting.draws = outer
             for generator, state in present:
                 generator.set_state(state)
 

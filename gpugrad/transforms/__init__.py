@@ -1,11 +1,15 @@
 """Functions that make derivatives, batches and cheaper graphs of functions."""
 
+from .custom import custom_vjp
 from .forward import jvp, linearize
 from .jacobians import hessian, jacobian
 from .mapping import vmap
+from .recomputing import checkpoint
 from .reverse import grad, hvp, stop_gradient, value_and_grad, vjp
 
 __all__ = [
+    "checkpoint",
+    "custom_vjp",
     "grad",
     "hessian",
     "hvp",

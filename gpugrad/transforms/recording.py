@@ -295,8 +295,9 @@ def counted(n, noun):
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def callable_or_error(transform, f):
+def callable_or_error(transform, f, name="f"):
     if not callable(f):
         raise TypeError(
-            f"{transform}: f must be a function, not {describe(f)}; pass f itself, not f(x)"
+            f"{transform}: {name} must be a function, not {describe(f)}; pass {name} itself, "
+            f"not {name}(x)"
         )

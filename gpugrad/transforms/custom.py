@@ -1,0 +1,287 @@
+"""`custom_vjp`: a function with a VJP of the user's."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import update_wrapper
+from inspect import signature
+from typing import Any, NamedTuple
+
+from ..autograd.call import wrap
+from ..autograd.graph import Leaf, next_order
+from ..autograd.mode import is_grad_enabled, no_grad
+from ..autograd.operation import op
+from ..autograd.sweep import conjugate
+from ..batched import active_levels, behind, reentered
+from ..random import Draws
+from ..tensor import Tensor
+from .pieces import (
+    Arguments,
+    Output,
+    arranged,
+    is_recordable,
+    joined,
+    output,
+    settled,
+    several,
+)
+from .recording import callable_or_error, fitted, like, parameters, same
+from .trees import flatten, grouped, names, shown, unflatten
+
+
+class custom_vjp:
+    """A function whose VJP is given rather than found.
+
+    f: the function, of arrays and nested containers of them.
+    nondiff_argnums: the positions of arguments that are no arrays, or have no derivatives.
+
+    ``f.defvjp(fwd, bwd)`` gives two functions. ``fwd`` takes the arguments of ``f`` and returns
+    its result and residuals, whatever ``bwd`` will need. ``bwd`` takes the arguments at
+    ``nondiff_argnums``, the residuals and a cotangent of the result, of its structure (None for
+    leaves that are not floating), and returns a tuple of a cotangent for each other argument:
+    of the argument's structure, shapes and dtypes, or None for 0, as for integers. Cotangents
+    of complex numbers are as those of `vjp`.
+
+    ``fwd`` is called in place of ``f`` where the call is recorded, and nothing in it is: its
+    derivative is ``bwd`` wherever it is differentiated, in forward mode by transposing. Higher
+    derivatives are those of ``bwd`` and of the residuals that ``fwd`` makes, run once more.
+    The arguments are kept for that.
+
+    Raises TypeError or ValueError that names the argument for cotangents that do not fit; and
+    for tensors which ``fwd`` uses from outside, whose derivatives would be lost.
+
+    >>> import gpugrad as gg
+    >>> @gg.custom_vjp
+    ... def clip_gradient(x, most):
+    ...     return x
+    >>> clip_gradient.defvjp(
+    ...     lambda x, most: (x, most), lambda most, g: (gg.clip(g, -most, most), None)
+    ... )
+    >>> gg.grad(lambda x: (clip_gradient(x, 1.0) ** 2).sum())(gg.tensor([0.25, 3.0]))
+    tensor([0.5, 1. ])
+    """
+
+    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+        callable_or_error("custom_vjp", f)
+        self.f = f
+        update_wrapper(self, f)
+        self._name = getattr(f, "__name__", type(f).__name__)
+        single = isinstance(nondiff_argnums, int)
+        chosen = (nondiff_argnums,) if single else tuple(nondiff_argnums)
+        if not all(type(i) is int and i >= 0 for i in chosen):
+            raise TypeError(
+                f"custom_vjp: nondiff_argnums must be positions of arguments, from 0, not "
+                f"{nondiff_argnums!r}"
+            )
+        self._nondiff = tuple(sorted({*chosen}))
+        self._fwd: Callable[..., Any] | None = None
+        self._bwd: Callable[..., Any] | None = None
+        self._op: Any = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Give the functions; see `custom_vjp`."""
+        for name, function in (("fwd", fwd), ("bwd", bwd)):
+            callable_or_error(f"{self._name}.defvjp", function, name)
+        self._fwd, self._bwd = fwd, bwd
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._fwd is None:
+            raise TypeError(
+                f"{self._name}: it has no VJP yet; give one with {self._name}.defvjp(fwd, bwd)"
+            )
+        if kwargs:
+            args = self._positional(args, kwargs)
+        if not is_grad_enabled():
+            return self.f(*args)
+        if self._nondiff and self._nondiff[-1] >= len(args):
+            raise TypeError(
+                f"{self._name}: nondiff_argnums names argument {self._nondiff[-1]}, but "
+                f"{len(args)} are given"
+            )
+        fixed = tuple([args[i] for i in self._nondiff])
+        for i, value in zip(self._nondiff, fixed, strict=True):
+            self._check_fixed(i, value)
+        arguments = Arguments([x for i, x in enumerate(args) if i not in self._nondiff], {})
+        if not arguments.places:
+            return self.f(*args)
+        return self._record(fixed, arguments)
+
+    def _positional(self, args, kwargs):
+        try:
+            bound = signature(self.f).bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}: {error}") from None
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise TypeError(
+                f"{self._name}: arguments that have no position, {', '.join(bound.kwargs)}, cannot "
+                f"be given to bwd; define {self._name} without * in its parameters"
+            )
+        return bound.args
+
+    def _check_fixed(self, i, value):
+        if any(isinstance(x, Tensor) and x.node is not None for x in flatten(value)[0]):
+            raise TypeError(
+                f"{self._name}: argument {parameters(self.f)[0](i)} requires grad, but "
+                f"nondiff_argnums names it, and its gradient would be lost; detach() it"
+            )
+
+    def _forward(self, fixed, values):
+        """What ``fwd`` returns of these arguments."""
+        values = list(values)
+        for i, value in zip(self._nondiff, fixed, strict=True):
+            values.insert(i, value)
+        result = self._fwd(*values)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"{self._name}: fwd must return a pair (result, residuals), not {_a(result)}"
+            )
+        return result
+
+    def _record(self, fixed, arguments):
+        draws, start = Draws(), next_order()
+        # Of detached arguments recording costs nothing, and tells what comes from outside.
+        values, _ = arguments.detached()
+        with draws.noted():
+            result, residuals = self._forward(fixed, values)
+        leaves, structure = flatten(result, none_is_leaf=True)
+        for tree, what in ((leaves, "result"), (residuals, "residuals")):
+            for x in flatten(tree)[0]:
+                if isinstance(x, Tensor) and x.node is not None and _is_from(x.node, start):
+                    raise ValueError(
+                        f"{self._name}: the {what} of fwd depends on a tensor from outside that "
+                        f"requires grad, whose gradient would be lost; make it an argument of "
+                        f"{self._name}, or detach() it"
+                    )
+        places = [i for i, y in enumerate(leaves) if is_recordable(y)]
+        if not places:
+            return result
+        if self._op is None:
+            self._op = _make_op(self._name)
+        arrays = [x.array for x in arguments.inputs]
+        parents = [x.node for x in arguments.inputs]
+        arguments.let_go()
+        outputs = [leaves[i] for i in places]
+        call = _Call(
+            self,
+            fixed,
+            arguments,
+            draws,
+            active_levels(),
+            residuals,
+            structure,
+            [output(i, y) for i, y in zip(places, outputs, strict=True)],
+        )
+        fresh = joined(self._op, arrays, parents, outputs, call)
+        for i, y in zip(places, fresh, strict=True):
+            leaves[i] = y
+        return unflatten(structure, leaves)
+
+    def __repr__(self) -> str:
+        return f"<custom_vjp {self._name}>"
+
+
+class _Call(NamedTuple):
+    """A recorded call, and its VJP."""
+
+    function: custom_vjp
+    fixed: tuple[Any, ...]
+    arguments: Arguments
+    draws: Draws
+    levels: tuple[Any, ...]
+    residuals: Any
+    structure: Any
+    outputs: list[Output]
+
+    def pull(self, g, inputs):
+        """Cotangents of the inputs, for those of the outputs."""
+        cotangents = several(g)
+        tensors = isinstance(cotangents[0], Tensor)
+        leaves = [None] * self.structure.num_leaves
+        with reentered(self.levels), nullcontext() if tensors else no_grad():
+            for first, c in zip(self.outputs, cotangents, strict=True):
+                c = conjugate(c if tensors else wrap(c, None))
+                leaves[first.leaf] = arranged(c, first.levels)
+            residuals = self.residuals
+            if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
+                values, _ = self.arguments.of(inputs)
+                with self.draws.repeated():
+                    _, residuals = self.function._forward(self.fixed, values)
+            returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
+            found = self._checked(returned, inputs)
+            results = [
+                c if c is None else settled(conjugate(c), levels, self.levels)
+                for c, levels in zip(found, self.arguments.levels, strict=True)
+            ]
+        return results if tensors else [c if c is None else c.array for c in results]
+
+    def _checked(self, returned, inputs):
+        """The cotangents of the inputs that ``bwd`` returned, as Tensors or None."""
+        name = self.function._name
+        structures = self.arguments.structures
+        if not isinstance(returned, (tuple, list)):
+            raise TypeError(
+                f"{name}: bwd must return a tuple with a cotangent for each argument, "
+                f"({', '.join(self._labels())},), not {_a(returned)}"
+            )
+        if len(returned) != len(structures):
+            raise ValueError(
+                f"{name}: bwd must return {len(structures)} cotangents, for "
+                f"{', '.join(self._labels())}, not {len(returned)}"
+            )
+        found = []
+        for i, (tree, structure) in enumerate(zip(returned, structures, strict=True)):
+            if tree is None:
+                found += [None] * structure.num_leaves
+                continue
+            leaves, own = flatten(tree, none_is_leaf=True)
+            if not same(own, structure):
+                raise ValueError(
+                    f"{name}: the cotangent of {self._labels()[i]} that bwd returned must have "
+                    f"its structure {shown(structure)}, not {shown(own)}"
+                )
+            found += leaves
+        arguments = self.arguments
+        results = []
+        for k, (place, levels) in enumerate(zip(arguments.places, arguments.levels, strict=True)):
+            c, x = found[place], inputs[k]
+            if c is not None:
+                x = behind(x if isinstance(x, Tensor) else wrap(x, None), levels)
+                label = arguments.names(self._labels())[place]
+                c = fitted(c, like(x), f"{name}: the cotangent of {label} that bwd returned")
+            results.append(c)
+        return results
+
+    def _labels(self):
+        """The names of the arguments that have cotangents."""
+        label, _ = parameters(self.function.f)
+        n = len(self.arguments.structures) + len(self.fixed)
+        return [label(i) for i in range(n) if i not in self.function._nondiff]
+
+
+def _is_from(node, start):
+    """Whether a node leads to one that was there before ``start``."""
+    found, stack = set(), [node]
+    while stack:
+        node = stack.pop()
+        if node.order > start:
+            return True
+        if node not in found:
+            found.add(node)
+            stack.extend(node.parents)
+    return False
+
+
+def _a(x):
+    return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
+
+
+def _make_op(name):
+    """An op for the nodes of a function's calls, of its name."""
+
+    def forward(xp, *inputs, record):
+        raise NotImplementedError
+
+    forward.__name__ = name
+    # What bwd returns may hold zeros that mean to discard an element.
+    made = op(forward, discards=True)
+    return made.vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op

@@ -1,0 +1,159 @@
+"""A piece of a program as one node of the graph, whose VJP is a function of ours."""
+
+from typing import NamedTuple
+
+from ..autograd.call import wrap, wrap_outputs
+from ..autograd.graph import Node, next_order
+from ..autograd.mode import is_grad_enabled
+from ..backends import backend_of, namespace_of
+from ..batched import behind, levels_of, physical
+from ..ops.manipulation import broadcast_to, permute_dims
+from ..ops.reductions import sum as sum_
+from ..tensor import Tensor
+from .trees import flatten, grouped, names
+
+
+class Arguments:
+    """The arguments of a call, taken apart into leaves.
+
+    leaves: whatever the function was given, the Tensors among them without their graph.
+    places: where in them those are that were recorded, and so are the node's inputs.
+    inputs: these, with their graph.
+    levels: of each input, those of `vmap`.
+
+    `let_go` of the inputs when the node has their arrays; `of` has them in their places again.
+    """
+
+    __slots__ = ("leaves", "structures", "keywords", "places", "inputs", "levels")
+
+    def __init__(self, args, kwargs):
+        self.leaves, self.structures = [], []
+        for value in (*args, *kwargs.values()):
+            found, structure = flatten(value, none_is_leaf=True)
+            self.leaves += found
+            self.structures.append(structure)
+        self.keywords = tuple(kwargs)
+        self.places, self.inputs, self.levels = [], [], []
+        enabled = is_grad_enabled()
+        for i, x in enumerate(self.leaves):
+            if isinstance(x, Tensor):
+                if enabled and x.node is not None:
+                    self.places.append(i)
+                    self.inputs.append(physical(x))
+                    self.levels.append(levels_of(x))
+                # An assignment gives the Tensor itself another array.
+                self.leaves[i] = x.detach()
+
+    def let_go(self):
+        self.inputs = None
+        for i in self.places:
+            self.leaves[i] = None
+
+    def of(self, inputs):
+        """Positional and named arguments with these, without the axes of levels, for inputs."""
+        leaves = list(self.leaves)
+        for i, x, levels in zip(self.places, inputs, self.levels, strict=True):
+            leaves[i] = behind(x, levels)
+        return self._given(leaves)
+
+    def detached(self):
+        """The same with no input's graph; before `let_go`."""
+        return self._given(self.leaves)
+
+    def _given(self, leaves):
+        values = grouped(self.structures, leaves)
+        n = len(values) - len(self.keywords)
+        return values[:n], dict(zip(self.keywords, values[n:], strict=True))
+
+    def names(self, roots):
+        """What each leaf is called, where the arguments are called as in ``roots``."""
+        pairs = zip(self.structures, roots, strict=True)
+        return [name for structure, root in pairs for name in names(structure, root)]
+
+
+class Output(NamedTuple):
+    """One of a node's outputs: which leaf of the result it is, and what it is like."""
+
+    leaf: int
+    shape: tuple[int, ...]
+    dtype: object
+    levels: list
+
+
+def output(i, y):
+    return Output(i, y.shape, y.dtype, levels_of(y))
+
+
+def joined(op, arrays, parents, outputs, record):
+    """Tensors with the values of ``outputs``, as results of one new node of ``op``.
+
+    arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
+    parents: the node of each input.
+    outputs: Tensors, batched or not.
+    record: what else the VJP gets.
+    """
+    n = len(parents)
+    key = (1 << n) - 1, n
+    raw = tuple([physical(y).array for y in outputs])
+    node = Node()
+    node.order = next_order()
+    node.plan = plan = op.plans.get(key) or op.plan(*key, key)
+    node.parents = tuple(parents)
+    node.saved = plan.pick((*arrays, None, {"record": record}))
+    node.xp = namespace_of[type(raw[0])]
+    node.watch = None
+    if len(raw) == 1:
+        node.shape, node.dtype = raw[0].shape, raw[0].dtype
+        tensors = [wrap(raw[0], node)]
+    else:
+        node.shape = tuple([a.shape for a in raw])
+        node.dtype = tuple([a.dtype for a in raw])
+        tensors = wrap_outputs(raw, node)
+    return [behind(x, levels_of(y)) for x, y in zip(tensors, outputs, strict=True)]
+
+
+def several(g):
+    """The cotangents of a node's outputs as a sequence, None where nothing depends on one."""
+    return g if isinstance(g, (list, tuple)) else [g]
+
+
+def is_recordable(x):
+    """Whether a leaf of a result can have a cotangent."""
+    return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
+
+
+# In the graph the axes of the levels that it was recorded in come behind those of levels
+# entered since: a batch of cotangents. A function meets them in the order of the levels.
+
+
+def arranged(g, levels):
+    """A cotangent as a function meets it; ``levels`` are those whose axes its node has."""
+    every = [*levels_of(g), *levels]
+    g = physical(g)
+    order = sorted(range(len(every)), key=lambda i: every[i].number)
+    if order != list(range(len(every))):
+        g = permute_dims(g, (*order, *range(len(every), g.ndim)))
+    return behind(g, [every[i] for i in order])
+
+
+def settled(c, levels, known):
+    """A cotangent that a function returned as a node has it that has axes of ``levels``.
+
+    known: the levels that the graph was recorded in. Over the examples of one that the node has
+        no axis of, which share its value, the cotangents are summed.
+    """
+    every = levels_of(c)
+    c = physical(c)
+    shared = [i for i, level in enumerate(every) if level in known and level not in levels]
+    if shared:
+        c = sum_(c, axis=tuple(shared), dtype=c.dtype)
+        every = [level for i, level in enumerate(every) if i not in shared]
+    for level in levels:
+        if level not in every:
+            c = broadcast_to(c, (level.size, *c.shape))
+            every.insert(0, level)
+    newer = [level for level in every if level not in levels]
+    order = [every.index(level) for level in (*newer, *levels)]
+    if order != list(range(len(every))):
+        c = permute_dims(c, (*order, *range(len(every), c.ndim)))
+    return behind(c, newer)

@@ -1,0 +1,222 @@
+"""`checkpoint`: what a function computed is forgotten, and computed again in backward."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..autograd.call import wrap
+from ..autograd.graph import Leaf, next_order, writes
+from ..autograd.mode import enable_grad, is_grad_enabled
+from ..autograd.operation import op
+from ..autograd.sweep import sweep
+from ..autograd.variables import close, variable
+from ..backends import backend_of
+from ..batched import active_levels, physical, reentered
+from ..random import Draws
+from ..tensor import Tensor
+from .pieces import Arguments, Output, is_recordable, joined, output, several
+from .recording import callable_or_error, same
+from .trees import flatten, names, shown, unflatten
+
+
+def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``f(*args, **kwargs)``, of which the graph keeps the arguments only.
+
+    What ``f`` computes on the way is dropped, and computed again when a backward pass comes
+    there: for one more evaluation of ``f``, a network of n layers that are checkpointed in
+    pieces of sqrt(n) needs memory for about 2 sqrt(n) of them.
+
+    args, kwargs: arrays, nested containers of them, and anything else.
+
+    ``f`` may return several results and containers of them. Gradients reach the recorded
+    tensors among the arguments and those that ``f`` uses from outside, such as a module's
+    parameters. Random numbers come out the same the second time. Calls nest, and derivatives
+    are those of any order and mode that ``f`` has by itself.
+
+    ``f`` must do the same each time: what else it uses must not have changed until backward.
+    Raises RuntimeError then if it depends on other recorded tensors or these were overwritten,
+    or if its results differ in structure, shape or dtype.
+
+    >>> import gpugrad as gg
+    >>> x = gg.tensor([1.0, 2.0], requires_grad=True)
+    >>> gg.checkpoint(lambda x: gg.exp(gg.sin(x)).sum(), x).backward()
+    >>> x.grad
+    tensor([ 1.25338, -1.03312])
+    """
+    callable_or_error("checkpoint", f)
+    if not is_grad_enabled():
+        return f(*args, **kwargs)
+    arguments = Arguments(args, kwargs)
+    draws = Draws()
+    start = next_order()
+    variables = [variable(x) for x in arguments.inputs]
+    args, kwargs = arguments.of(variables)
+    with draws.noted():
+        result = f(*args, **kwargs)
+    leaves, structure = flatten(result, none_is_leaf=True)
+    places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
+    if not places:
+        return result
+    piece = _Piece([leaves[i].node for i in places], {x.node for x in variables}, start)
+    arrays = [x.array for x in arguments.inputs] + [None] * len(piece.outside)
+    parents = [x.node for x in arguments.inputs] + piece.outside
+    arguments.let_go()
+    outputs = [output(i, leaves[i]) for i in places]
+    recomputed = _Recomputed(
+        f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
+    )
+    node_op = (_discarding if piece.discards else _checkpoint).op
+    fresh = joined(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
+    for i, y in zip(places, fresh, strict=True):
+        leaves[i] = y
+    return unflatten(structure, leaves)
+
+
+class _Piece:
+    """The graph between some results and what was there before ``start``.
+
+    nodes: of the piece, each with whether it was there before.
+    outside: the recorded tensors from before, besides the variables.
+    discards: whether some ops discard elements; see `op`.
+    """
+
+    def __init__(self, roots, variables, start):
+        self.nodes, self.outside, self.discards = {}, [], False
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node in self.nodes:
+                continue
+            if node in variables:
+                self.nodes[node] = False
+            elif node.order > start:
+                self.nodes[node] = True
+                self.outside.append(node)
+            elif type(node) is not Leaf:  # one that was made inside leads nowhere
+                self.nodes[node] = False
+                stack.extend(node.parents)
+                self.discards = self.discards or node.plan.discards
+
+    def check_unchanged(self, start):
+        """Raise if what the piece was computed from was overwritten in place after ``start``."""
+        overwritten = writes.after(start)
+        found, stack = set(), list(self.nodes)
+        while stack:  # a tensor from outside may be a view of a leaf that it was computed from
+            node = stack.pop()
+            if node in found:
+                continue
+            found.add(node)
+            stack.extend(node.parents)
+            if type(node) is Leaf:
+                changed = any(last < start for last in list(node.written.values()))
+            else:
+                changed = self.nodes.get(node) is False and any(
+                    backend.buffer(array) in overwritten
+                    for value in node.saved or ()
+                    for array in (value if isinstance(value, tuple) else (value,))
+                    if (backend := backend_of.get(type(array))) is not None
+                )
+            if changed:
+                raise RuntimeError(
+                    "checkpoint: a value that it uses was overwritten in place since it was "
+                    "first computed, by an optimizer step or load_state_dict; call backward "
+                    "before it, or compute the forward pass again"
+                )
+
+
+class _Recomputed(NamedTuple):
+    """What is needed to compute a piece of the graph once more, for its VJP."""
+
+    f: Callable[..., Any]
+    arguments: Arguments
+    draws: Draws
+    levels: tuple[Any, ...]
+    start: int
+    outside: list[Any]
+    structure: Any
+    outputs: list[Output]
+
+    def pull(self, g, inputs):
+        """Cotangents of the inputs and of what is outside, for those of the outputs."""
+        cotangents = several(g)
+        tensors = any(isinstance(c, Tensor) for c in cotangents)
+        create_graph = tensors and is_grad_enabled()
+        inputs = inputs[: len(self.arguments.places)]
+        variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
+        start = next_order()
+        outputs = self._again(variables)
+        targets = {x.node for x in variables}
+        piece = _Piece([y.node for y in outputs], targets, start)
+        if set(piece.outside) != set(self.outside):
+            raise RuntimeError(
+                f"checkpoint: computed again for backward, {_name(self.f)} depends on other "
+                f"recorded tensors than at first; it must do the same each time, with what it "
+                f"uses from outside unchanged: a function made in a loop sees the last value of "
+                f"a variable, unless that is an argument"
+            )
+        if writes.last < self.start:
+            piece.check_unchanged(self.start)
+        roots = [(y.node, c) for y, c in zip(outputs, cotangents, strict=True) if c is not None]
+        targets.update(self.outside)
+        arrived = sweep(
+            roots,
+            targets,
+            create_graph,
+            create_graph,
+            guard=True,
+            tensors=tensors,
+            needed=piece.nodes,
+        )
+        for x in variables:
+            close(x)
+        return [arrived.get(node) for node in (*[x.node for x in variables], *self.outside)]
+
+    def _again(self, variables):
+        args, kwargs = self.arguments.of(variables)
+        try:
+            with reentered(self.levels), enable_grad(), self.draws.repeated():
+                result = self.f(*args, **kwargs)
+        except Exception as error:
+            error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
+            raise
+        leaves, structure = flatten(result, none_is_leaf=True)
+        if not same(structure, self.structure):
+            raise self._differs(shown(structure), shown(self.structure))
+        for first in self.outputs:
+            y = leaves[first.leaf]
+            if not is_recordable(y) or y.node is None or output(first.leaf, y) != first:
+                raise self._differs(_described(y), _described(first), first.leaf)
+        return [physical(leaves[first.leaf]) for first in self.outputs]
+
+    def _differs(self, now, before, leaf=None):
+        what = ""
+        if leaf is not None:
+            what = f" for {names(self.structure, 'the result')[leaf]}"
+        return RuntimeError(
+            f"checkpoint: computed again for backward, {_name(self.f)} returned {now}{what}, but "
+            f"{before} at first; it must do the same each time"
+        )
+
+
+def _described(y):
+    if not hasattr(y, "dtype"):
+        return f"a {type(y).__name__}"
+    recorded = "" if getattr(y, "node", True) is not None else " that does not require grad"
+    return f"{y.dtype} of shape {tuple(y.shape)}{recorded}"
+
+
+def _name(f):
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _pulled(xp, g, inputs, record):
+    return record.pull(g, inputs)
+
+
+def _node(xp, *inputs, record):
+    """A call of `checkpoint`; its outputs are there already."""
+    raise NotImplementedError
+
+
+_node.__name__ = "checkpoint"
+_checkpoint = op(_node, materialize=False).vjp(joint=_pulled)
+_discarding = op(_node, discards=True, materialize=False).vjp(joint=_pulled)
