@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -78,7 +77,8 @@ def draw(
     known = _Known(nodes, roots, max_values)
     names = _names(names, known)
     number = {node: i for i, node in enumerate(nodes)}
-    boxes, arrows, cut = [], [], Counter()
+    boxes, arrows = [], []
+    cut: list[int] = []  # boxes some of whose inputs are not drawn
     starts = {x.node for x in roots}
     for node, i in number.items():
         kind = "leaf" if not node.parents else "output" if node in starts else "op"
@@ -87,8 +87,8 @@ def draw(
         for parent, name in zip(node.parents, inputs, strict=True):
             if parent in number:
                 arrows.append((number[parent], i, name))
-            else:
-                cut[i] += 1
+            elif i not in cut[-1:]:
+                cut.append(i)
     if total > len(nodes):
         for i in cut:
             arrows.append((len(boxes), i, ""))
