@@ -4,6 +4,7 @@ from . import functional, init
 from .container import MLP, Sequential
 from .layers import CrossEntropyLoss, Dropout, Flatten, Linear, MSELoss, ReLU, Sigmoid, Tanh
 from .module import Module, Parameter
+from .stateless import functional_call
 
 __all__ = [
     "MLP",
@@ -19,5 +20,6 @@ __all__ = [
     "Sigmoid",
     "Tanh",
     "functional",
+    "functional_call",
     "init",
 ]

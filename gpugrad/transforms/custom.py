@@ -7,7 +7,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, next_order
+from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.operation import op
 from ..autograd.sweep import conjugate
@@ -25,7 +25,7 @@ from .pieces import (
     several,
 )
 from .recording import callable_or_error, fitted, like, parameters, same
-from .trees import flatten, grouped, names, shown, unflatten
+from .trees import flatten, shown, unflatten
 
 
 class custom_vjp:

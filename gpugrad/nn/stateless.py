@@ -1,0 +1,113 @@
+"""A module called with other parameters than its own."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..backends import describe
+from ..tensor import Tensor
+from .module import Module
+
+
+def functional_call(
+    module: Module,
+    params_and_buffers: Mapping[str, Tensor] | tuple[Mapping[str, Tensor], ...],
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+) -> Any:
+    """``module(*args, **kwargs)`` with these tensors in place of its parameters and buffers.
+
+    params_and_buffers: tensors by the names of `Module.named_parameters` and
+        `Module.named_buffers`, or a tuple of such dicts. The module's own are used where there
+        is none. A tensor with several names is replaced under all of them by giving one.
+    args: a tuple; anything else is the only argument.
+
+    The module does not change: its copies are called, which share what is not replaced. So
+    threads may do this at once, and attributes that ``forward`` sets are gone afterwards.
+
+    Raises ValueError for a name that the module does not have, and for several values of one
+    tensor; TypeError for a value that is no Tensor.
+
+    >>> import gpugrad as gg
+    >>> net = gg.nn.Linear(2, 1, bias=False)
+    >>> gg.nn.functional_call(net, {"weight": gg.ones((1, 2))}, gg.tensor([1.0, 2.0]))
+    tensor([3.])
+    """
+    if not isinstance(module, Module):
+        raise TypeError(f"functional_call: the first argument must be a Module, not {module!r}")
+    new = _merged(params_and_buffers)
+    own = dict(_named(module, "", set()))
+    replacements: dict[int, Any] = {}
+    for name, tensor in new.items():
+        if name not in own:
+            raise ValueError(
+                f"functional_call: {type(module).__name__} has no parameter or buffer {name!r}; "
+                f"it has {', '.join(own) or 'none'}"
+            )
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"functional_call: {name} must be a Tensor, not {describe(tensor)}")
+        key = id(own[name])
+        if replacements.setdefault(key, tensor) is not tensor:
+            names = ", ".join(n for n, x in own.items() if x is own[name])
+            raise ValueError(
+                f"functional_call: {names} are names of one tensor, and got different values"
+            )
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    return _copied(module, replacements)(*args, **(kwargs or {}))
+
+
+def _merged(given):
+    dicts = given if isinstance(given, tuple) else (given,)
+    merged: dict[str, Any] = {}
+    for part in dicts:
+        if not isinstance(part, Mapping):
+            raise TypeError(
+                f"functional_call: params_and_buffers must be a dict of tensors by name, or a "
+                f"tuple of such, not {describe(part)}"
+            )
+        if twice := merged.keys() & part.keys():
+            raise ValueError(f"functional_call: {sorted(twice)[0]!r} is in two of the dicts")
+        merged.update(part)
+    return merged
+
+
+def _named(module, path, within):
+    """Parameters and buffers under all their names."""
+    prefix = f"{path}." if path else ""
+    for name, x in module._own_parameters():
+        yield prefix + name, x
+    for name, x in module._own_buffers():
+        yield prefix + name, x
+    within = {*within, id(module)}
+    for name, child in module.named_children():
+        if id(child) not in within:  # a module may have the one that it is in as an attribute
+            yield from _named(child, prefix + name, within)
+
+
+def _copied(x, replacements):
+    """A copy of a module with what has an entry in ``replacements``, by identity, replaced.
+
+    So are the modules in it, and the lists, tuples and dicts that hold some. All copies are in
+    ``replacements`` too: a module that is in two places stays one.
+    """
+    found = replacements.get(id(x))
+    if found is not None:
+        return found
+    if isinstance(x, Module):
+        copy = replacements[id(x)] = object.__new__(type(x))
+        values = vars(copy)
+        for name, value in vars(x).items():
+            values[name] = _copied(value, replacements)
+        return copy
+    kind = type(x)
+    if kind is list or kind is tuple:
+        items = [_copied(item, replacements) for item in x]
+        if any(new is not old for new, old in zip(items, x, strict=True)):
+            return kind(items)
+    elif kind is dict:
+        items = [_copied(item, replacements) for item in x.values()]
+        if any(new is not old for new, old in zip(items, x.values(), strict=True)):
+            return dict(zip(x, items, strict=True))
+    return x
