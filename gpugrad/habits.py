@@ -174,6 +174,7 @@ OF_MODULES = {
     "double": "model.to(gpugrad.float64)",
     "float": "model.to(gpugrad.float32)",
     "half": "model.to(gpugrad.float16)",
+    "register_backward_hook": "model.register_full_backward_hook(hook)",
 }
 
 OF_LINALG = {
