@@ -1,7 +1,7 @@
 """Seeded random tensors, made on the device they are asked for.
 
 `manual_seed` makes a program repeat. Each device has a generator of its own; the
-numbers on one are not those on another.
+numbers on one are not those on another. Inside `vmap` each example has numbers of its own.
 """
 
 import threading
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
-from .backends.numpy import float32, int64
+from .backends.numpy import float32, float64, int64
+from .batched import active_levels, behind
 from .habits import OF_RANDOM, answer
 from .tensor import Tensor
 
@@ -75,7 +76,7 @@ class Generator:
         if low >= high:
             raise ValueError(f"integers: there is none in [{low}, {high}); high must be above low")
         dtype = self.backend.dtype(int64 if dtype is None else dtype)
-        return wrap(self._draw("integers", shape, dtype, low, high), None)
+        return _finish(self._draw("integers", shape, dtype, low, high), False)
 
     def permutation(self, n: SupportsIndex) -> Tensor:
         """The integers from 0 to ``n - 1`` in random order, int64."""
@@ -86,7 +87,12 @@ class Generator:
         if n < 0:
             raise ValueError(f"permutation: n must be at least 0, not {n}")
         _note(self)
-        return wrap(self.source.permutation(n), None)
+        sizes = [level.size for level in active_levels()]
+        if not sizes:
+            return wrap(self.source.permutation(n), None)
+        # Those of all examples at once: what puts random numbers in order.
+        numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
+        return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
     def get_state(self) -> Any:
         """Where in its stream the generator is, for `set_state`."""
@@ -99,7 +105,8 @@ class Generator:
     def _draw(self, name, shape, dtype, *bounds):
         _note(self)
         try:
-            return getattr(self.source, name)(*bounds, as_shape(shape), dtype)
+            shape = (*[level.size for level in active_levels()], *as_shape(shape))
+            return getattr(self.source, name)(*bounds, shape, dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error
 
@@ -159,7 +166,7 @@ class Draws:
 
 
 def _finish(array, requires_grad):
-    result = wrap(array, None)
+    result = behind(wrap(array, None), active_levels())
     return result.requires_grad_() if requires_grad else result
 
 

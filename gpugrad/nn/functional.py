@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ..arguments import is_floating
 from ..autograd.call import wrap
 from ..backends import backend_of, namespace_of
+from ..batched import behind, levels_of, physical
 from ..habits import OF_FUNCTIONAL, answer
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
@@ -62,11 +63,11 @@ def dropout(
         raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    array = input.array
-    kept = draw(input, generator, "uniform") >= p
-    scale = namespace_of[type(array)].astype(kept, array.dtype)
+    numbers = draw(input, generator, "uniform")
+    array = physical(numbers).array
+    scale = namespace_of[type(array)].astype(array >= p, array.dtype)
     scale *= 1 / (1 - p) if p < 1 else 0.0
-    return input * wrap(scale, None)
+    return input * behind(wrap(scale, None), levels_of(numbers))
 
 
 def check_probability(name, p):

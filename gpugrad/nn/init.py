@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..arguments import is_floating
+from ..autograd.call import wrap
 from ..backends.numpy import float32, float64
 from ..backends.placement import placed_like
+from ..batched import behind, levels_of, physical
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .module import overwrite
@@ -91,7 +93,7 @@ def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Uniform in ``[a, b)``."""
-    overwrite(tensor, draw(tensor, generator, "uniform", low=a, high=b))
+    overwrite(tensor, draw(tensor, generator, "uniform", low=a, high=b).array)
     return tensor
 
 
@@ -100,7 +102,7 @@ def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
     """Normal."""
-    overwrite(tensor, draw(tensor, generator, "normal", mean=mean, std=std))
+    overwrite(tensor, draw(tensor, generator, "normal", mean=mean, std=std).array)
     return tensor
 
 
@@ -168,10 +170,11 @@ def _fans(name, tensor):
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) -> Any:
-    """A raw array of random numbers of the shape and dtype and on the device of ``like``."""
+def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) -> Tensor:
+    """Random numbers of the shape and dtype and on the device of ``like``."""
     if generator is None:
         generator = default_generator(like.device if like.device.startswith("cuda") else "cpu")
     dtype = float64 if str(like.dtype).endswith("float64") else float32
-    numbers = getattr(generator, kind)(like.shape, dtype=dtype, **keywords).array
-    return placed_like(numbers, like.array)
+    numbers = getattr(generator, kind)(like.shape, dtype=dtype, **keywords)
+    array = placed_like(physical(numbers).array, like._like)
+    return behind(wrap(array, None), levels_of(numbers))

@@ -79,6 +79,10 @@ QUESTIONS = {
     "size",
 }
 
+QUESTIONS_OF_SHAPE = {
+    *("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"),
+}
+
 # What to write for what is refused.
 INSTEAD = {
     "numpy.append": "gpugrad.concat",
@@ -145,7 +149,8 @@ def array_function(self, function, types, args, keywords):
     shown = f"{function.__module__}.{function.__name__}"
     name = shown.removeprefix("numpy.")
     if name in QUESTIONS:
-        answer = function(*map(_raw, args), **{k: _raw(v) for k, v in keywords.items()})
+        raw = _of_shape if name in QUESTIONS_OF_SHAPE else _raw
+        answer = function(*map(raw, args), **{k: raw(v) for k, v in keywords.items()})
         return call.namespace.asarray(answer) if type(answer) in namespace_of else answer
     if name in ANSWERS:
         return _call(shown, ANSWERS[name], args, keywords)
@@ -157,6 +162,13 @@ def array_function(self, function, types, args, keywords):
 
 def _raw(x):
     return x.array if isinstance(x, Tensor) else x
+
+
+def _of_shape(x):
+    """An array of the shape and dtype of a tensor, or other arguments as they are."""
+    if type(x) is call.BatchedTensor:
+        x = call.namespace.empty_like(x)
+    return _raw(x)
 
 
 @cache
