@@ -7,6 +7,7 @@ of an input; its transpose is what the backward sweep makes of the rule recorded
 ``g`` = 0.
 """
 
+import math
 from collections import Counter
 from contextlib import nullcontext
 
@@ -17,7 +18,7 @@ from .sweep import fit, leading_to, sweep, zeros
 from .variables import variable
 
 
-def push(tangents, outputs, retain_graph, create_graph, tensors=False):
+def push(tangents, outputs, retain_graph, create_graph, tensors=False, needed=None):
     """Tangents of the output nodes, as a dict; without those that get none.
 
     tangents: of the starting nodes, each of its shape and dtype: raw arrays, or Tensors
@@ -25,7 +26,8 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False):
     """
     tensors = tensors or create_graph
     tangents = dict(tangents)
-    needed, _ = leading_to(outputs, tangents)
+    if needed is None:
+        needed, _ = leading_to(outputs, tangents)
     uses = Counter(outputs)
     for node in needed:
         if node not in tangents:
@@ -71,8 +73,7 @@ def _pushed(node, given, create_graph, tensors):
             if rule is None or t is None:
                 continue
             given[i] = None
-            if plan.op.elementwise:
-                t = _spread(xp, t, node.shape, node.dtype)
+            t = _spread(xp, t, node.shape if plan.op.elementwise else t.shape, node.dtype)
             t = rule(xp, t, values)
             t = _spread(xp, t, node.shape, node.dtype, last=True)
             total = t if total is None else total + t
@@ -85,14 +86,17 @@ def _pushed(node, given, create_graph, tensors):
 
 
 def _spread(xp, t, shape, dtype, last=False):
-    """``t`` broadcast to ``shape`` and cast to ``dtype``; complex to real not until ``last``."""
+    """``t`` reshaped or broadcast to ``shape`` and cast to ``dtype``, complex to real if ``last``."""
     if t.dtype != dtype:
         loses = xp.isdtype(t.dtype, "complex floating") and xp.isdtype(dtype, "real floating")
         if loses and last:
             t = xp.real(t)
         if last or not loses:
             t = xp.astype(t, dtype)
-    return t if t.shape == shape else xp.broadcast_to(t, shape)
+    if t.shape == shape:
+        return t
+    same = math.prod(t.shape) == math.prod(shape)
+    return xp.reshape(t, shape) if same else xp.broadcast_to(t, shape)
 
 
 def _transposed(node, given, create_graph, tensors):

@@ -176,7 +176,9 @@ def conjugate(g):
         return xp.conj(g)
 
 
-def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False, needed=None):
+def sweep(
+    roots, targets, retain_graph, create_graph, *, guard, tensors=False, needed=None, piece=False
+):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
     They are raw arrays, or Tensors under ``create_graph`` and, not recorded, if ``tensors``.
@@ -189,12 +191,12 @@ def sweep(roots, targets, retain_graph, create_graph, *, guard, tensors=False, n
     were given (``guard``), elementwise ops run their guarded rules: a zero times an
     infinite slope is then 0 instead of nan, at the cost of looking for nan.
 
-    needed: of a piece of the graph that ends at the targets its nodes, each with whether it is
+    needed: what `leading_to` gives, where that is known.
+    piece: the graph ends at the targets, and ``needed`` says of each node whether it is
         another sweep's too: that one, of the whole graph, calls its hooks.
     """
-    piece = needed is not None
-    if targets is not None and not piece:
-        needed = leading_to([node for node, _ in roots], targets)[0]
+    if targets is not None and needed is None:
+        needed, _ = leading_to([node for node, _ in roots], targets)
     tensors = tensors or create_graph
     waiting = {}  # node or leaf -> its cotangent so far
     heap = []  # those nodes, newest first

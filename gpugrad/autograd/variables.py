@@ -24,8 +24,9 @@ def variable(x):
         return x.of(variable(x.payload))
     node = Node()
     node.order = next_order()
-    node.plan = _variable.op.hot_plan(int(x.node is not None))
-    node.parents = () if x.node is None else (x.node,)
+    joined = x.node is not None
+    node.plan = _variable.op.hot_plans[joined] or _variable.op.hot_plan(joined)
+    node.parents = (x.node,) if joined else ()
     node.saved = ()
     node.xp = namespace_of[type(x.array)]
     node.shape = x.array.shape

@@ -165,6 +165,7 @@ class _Recomputed(NamedTuple):
             guard=True,
             tensors=tensors,
             needed=piece.nodes,
+            piece=True,
         )
         for x in variables:
             close(x)

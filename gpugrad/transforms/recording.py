@@ -79,9 +79,9 @@ class Outputs:
             as_tensor(x, f"{transform}: {name}") for x, name in zip(leaves, self.names, strict=True)
         ]
         nodes = [y.node for y in self.leaves if type(y.node) is Node]
-        needed, more = leading_to(nodes, set(inputs.nodes))
+        self.needed, more = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
-        self.nodes = [y.node if y.node in needed else None for y in self.leaves]
+        self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
         self.recorded = enabled and more
 
     def tree(self, leaves):

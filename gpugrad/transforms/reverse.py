@@ -171,6 +171,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         create_graph,
         guard=explicit,
         tensors=tensors,
+        needed=outputs.needed,
     )
     del roots
     results = []
