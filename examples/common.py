@@ -76,10 +76,10 @@ def progress_bar(steps):
     return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
 
 
-def two_panels():
-    """A figure and its two axes, drawn without a screen."""
-    figure = Figure(figsize=(10.4, 3.8), dpi=120, layout="constrained")
-    axes = figure.subplots(1, 2)
+def panels(count=2):
+    """A figure and its axes side by side, drawn without a screen."""
+    figure = Figure(figsize=(5.2 * count, 3.8), dpi=120, layout="constrained")
+    axes = figure.subplots(1, count)
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.25)

@@ -12,7 +12,7 @@ import os
 os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is first imported: it then takes Tensors
 
 import numpy as np
-from common import Parser, save_figure, two_panels
+from common import Parser, panels, save_figure
 from scipy.spatial.transform import RigidTransform, Rotation
 
 import gpugrad
@@ -83,7 +83,7 @@ def compare(found, truth, hessian):
 
 
 def draw(marks, houses, losses):
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     for (name, pixels), style in zip(houses.items(), ("C7:", "C0-"), strict=True):
         x, y = pixels.mT.cpu().numpy()
         for edge in EDGES.split():

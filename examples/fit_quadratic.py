@@ -1,6 +1,6 @@
 """A small network learns y = 0.5 x² + 0.3 x + 0.1 from 50 points, five at a time."""
 
-from common import Parser, positive, save_figure, two_panels
+from common import Parser, panels, positive, save_figure
 
 import gpugrad
 from gpugrad import nn, optim
@@ -34,7 +34,7 @@ def main():
     model, x, y, losses = train(options.epochs, seed=options.seed, device=options.device)
     print(f"loss {losses[-1]:.2g} after {len(losses)} epochs")
 
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     left.semilogy(range(1, len(losses) + 1), losses)
     left.set(xlabel="epoch", ylabel="mean squared error")
     points = x.cpu().numpy()

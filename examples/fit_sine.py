@@ -2,7 +2,7 @@
 
 import math
 
-from common import Parser, positive, save_figure, two_panels
+from common import Parser, panels, positive, save_figure
 
 import gpugrad
 from gpugrad import nn, optim
@@ -49,7 +49,7 @@ def main():
         f"largest error of its slope  {gpugrad.max(gpugrad.abs(dy_dx - gpugrad.cos(x))).item():.2g}"
     )
 
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     left.semilogy(range(1, len(losses) + 1), losses)
     left.set(xlabel="epoch", ylabel="mean squared error")
     points = x.cpu().numpy()

@@ -27,7 +27,7 @@ import math
 import time
 
 import numpy as np
-from common import Parser, save_figure, two_panels
+from common import Parser, panels, save_figure
 from scipy import optimize
 
 import gpugrad as gg
@@ -187,7 +187,7 @@ def by_scipy(residuals, start, device):
 
 
 def draw(path, x, y, b, covariance, histories):
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     left.plot(x.cpu().numpy(), y.cpu().numpy(), "C1o", markersize=4, label="measured")
     dense = gg.linspace(-3.2, 2.35, 300, dtype=x.dtype, device=x.device)
     slopes = gg.jacobian(mobility)(b, dense)

@@ -28,7 +28,7 @@ import time
 import tracemalloc
 
 import numpy as np
-from common import Parser, progress_bar, save_figure, two_panels
+from common import Parser, panels, progress_bar, save_figure
 from scipy import integrate, optimize
 
 import gpugrad as gg
@@ -89,7 +89,7 @@ def lotka_volterra(rates):
     return lambda z: z * (rates[0] + rates[1] * gg.flip(z))
 
 
-def trajectory(theta, n=len(YEARS), *, spacing=1.0, rtol=1e-8, checkpoint=False):
+def trajectory(theta, n=21, *, spacing=1.0, rtol=1e-8, checkpoint=False):
     """Hares and lynxes ``(n, 2)`` at times that far apart, in years from 1900.
 
     theta ``(3, 2)``: the logarithms of (a, c), (b, d) and the numbers in 1900.
@@ -101,10 +101,9 @@ def trajectory(theta, n=len(YEARS), *, spacing=1.0, rtol=1e-8, checkpoint=False)
         return solve(lotka_volterra(rates), z, spacing, rtol)
 
     for _ in range(n - 1):
-        if checkpoint:
-            states.append(gg.checkpoint(next_state, states[-1], values[:2]))
-        else:
-            states.append(next_state(states[-1], values[:2]))
+        arguments = states[-1], values[:2]
+        z = gg.checkpoint(next_state, *arguments) if checkpoint else next_state(*arguments)
+        states.append(z)
     return gg.stack(states)
 
 
@@ -186,12 +185,11 @@ def fit(start, counts, rtol):
 
 def gradients(theta, counts, rtol):
     """Ways to the loss's gradient at ``theta``, by name."""
-    ways = {
+    return {
         "through the solver": lambda: gg.grad(loss)(theta, counts, rtol=rtol),
         "with checkpoints": lambda: gg.grad(loss)(theta, counts, rtol=rtol, checkpoint=True),
         "by the adjoint": lambda: by_adjoint(theta, counts, rtol=rtol),
     }
-    return ways if hasattr(gg, "checkpoint") else {k: ways[k] for k in ways if "check" not in k}
 
 
 def measured(f):
@@ -225,7 +223,7 @@ def compare(theta, counts, tolerances):
 
 
 def draw(path, theta, covariance, counts, tolerances, errors):
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     spacing = 0.1
 
     def curves(theta):

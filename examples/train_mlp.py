@@ -15,7 +15,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from common import Parser, positive, progress_bar, save_figure, two_panels
+from common import Parser, panels, positive, progress_bar, save_figure
 
 import gpugrad
 from gpugrad import data, nn, optim
@@ -199,7 +199,7 @@ def load_momentum(model, optimizer, momentum, options):
 
 def draw(history, options):
     """Loss and accuracy of both sets over the epochs."""
-    figure, axes = two_panels()
+    figure, axes = panels()
     epochs = range(1, len(history) + 1)
     columns = list(zip(*history, strict=True))
     for ax, quantity, train, test in (

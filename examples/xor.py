@@ -1,6 +1,6 @@
 """Exclusive or: the smallest problem that needs a hidden layer."""
 
-from common import Parser, positive, save_figure, two_panels
+from common import Parser, panels, positive, save_figure
 
 import gpugrad
 from gpugrad import nn, optim
@@ -42,7 +42,7 @@ def main():
 
 def draw(model, losses, device):
     """The loss, and what the model answers between the corners."""
-    figure, (left, right) = two_panels()
+    figure, (left, right) = panels()
     left.semilogy(range(1, len(losses) + 1), losses)
     left.set(xlabel="epoch", ylabel="mean squared error")
 
