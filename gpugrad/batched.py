@@ -84,6 +84,11 @@ _payload: Any = vars(Tensor)["array"]
 _level: Any = vars(Tensor)["node"]
 
 
+_NOT_AT_HAND = "inside vmap a tensor stands for all examples, and its values are not at hand"
+_COMPUTE = "compute with gpugrad's functions, and read what vmap returns"
+_DIFFERENTIATE = "differentiate by a function, such as gpugrad.grad"
+
+
 class BatchedTensor(Tensor):
     """One example of each in a batch, as the function inside `vmap` sees it.
 
@@ -98,11 +103,7 @@ class BatchedTensor(Tensor):
 
     @property
     def array(self) -> Any:
-        raise TypeError(
-            "vmap: inside it a tensor stands for all examples, and its values are not at hand: "
-            "they cannot be read, nor decide what the program does; choose with where, and "
-            "differentiate with gpugrad.grad"
-        )
+        raise TypeError(f"array: {_NOT_AT_HAND}; {_COMPUTE}")
 
     @property
     def node(self) -> Any:
@@ -144,21 +145,6 @@ class BatchedTensor(Tensor):
     def detach(self) -> "BatchedTensor":
         return self.of(self.payload.detach())
 
-    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        return self.array
-
-    def retain_grad(self) -> None:
-        return self.array
-
-    def register_hook(self, hook: Any) -> Any:
-        return self.array
-
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        return self.array
-
-    def backward(self, *args: Any, **keywords: Any) -> None:
-        return self.array
-
     def __repr__(self) -> str:
         dtype = str(self.dtype).split(".")[-1]
         n = self.level.size
@@ -166,6 +152,43 @@ class BatchedTensor(Tensor):
 
     def _repr_html_(self) -> None:
         return None  # notebooks then show the repr
+
+
+def _refusal(how, instead):
+    def refuse(self, *args, **keywords):
+        raise TypeError(f"{how}: {_NOT_AT_HAND}; {instead}")
+
+    return refuse
+
+
+for _name, _how, _instead in (
+    ("__bool__", "bool", "instead of a branch (if, and, or, not, in) choose with where, &, | or ~"),
+    (
+        "__index__",
+        "int",
+        "it can be an index, x[i], but no length, bound of a slice, or axis: examples share these",
+    ),
+    *(
+        (f"__{_kind}__", _kind, "a 0-d tensor does for a number in gpugrad's functions")
+        for _kind in ("int", "float", "complex")
+    ),
+    *((_kind, _kind, _COMPUTE) for _kind in ("item", "tolist", "numpy")),
+    ("__array__", "numpy.asarray", _COMPUTE),
+    ("__dlpack__", "__dlpack__", _COMPUTE),
+    ("__dlpack_device__", "__dlpack_device__", _COMPUTE),
+    ("__reduce__", "copy", "use asarray(x, copy=True), or copy what vmap returns"),
+    *(
+        (_kind, _kind, _DIFFERENTIATE)
+        for _kind in (
+            "backward",
+            "register_hook",
+            "register_post_accumulate_grad_hook",
+            "requires_grad_",
+            "retain_grad",
+        )
+    ),
+):
+    setattr(BatchedTensor, _name, _refusal(_how, _instead))
 
 
 def batched(payload, level):

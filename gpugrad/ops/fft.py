@@ -16,6 +16,7 @@ weight of the frequencies that stand for two.
 
 from ..autograd.operation import op
 from ..batched import shifted
+from .manipulation import over_axis
 
 
 def _restore(xp, g, shape):
@@ -44,12 +45,7 @@ def _axes(shape, s, axes):
     return tuple(axes)
 
 
-def _batch(call, batched, x, axis, **static):
-    """The rule in `vmap` of transforms along one axis."""
-    return call(x, axis=shifted(call.op, axis, x.ndim - 1), **static)
-
-
-def _batch_n(call, batched, x, s, axes, norm):
+def _along_axes_of_batch(call, batched, x, s, axes, norm):
     """The rule in `vmap` of transforms along several axes."""
     ndim = x.ndim - 1
     axes = _axes(x.shape[1:], s, axes)
@@ -70,7 +66,7 @@ def fft(xp, x, /, *, n=None, axis=-1, norm="backward"):
 fft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _restore(xp, xp.fft.fft(g, axis=axis, norm=norm), x_shape)
 )
-fft.vmap(_batch)
+fft.vmap(over_axis)
 
 
 @op(discards=True)
@@ -82,7 +78,7 @@ def ifft(xp, x, /, *, n=None, axis=-1, norm="backward"):
 ifft.vjp(
     x=lambda xp, g, x_shape, axis, norm: _restore(xp, xp.fft.ifft(g, axis=axis, norm=norm), x_shape)
 )
-ifft.vmap(_batch)
+ifft.vmap(over_axis)
 
 
 @op(discards=True)
@@ -97,7 +93,7 @@ def _fftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 fftn.vjp(x=_fftn_vjp)
-fftn.vmap(_batch_n)
+fftn.vmap(_along_axes_of_batch)
 
 
 @op(discards=True)
@@ -112,7 +108,7 @@ def _ifftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 ifftn.vjp(x=_ifftn_vjp)
-ifftn.vmap(_batch_n)
+ifftn.vmap(_along_axes_of_batch)
 
 
 def _check_real(xp, x, instead):
@@ -137,7 +133,7 @@ def _rfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 rfft.vjp(x=_rfft_vjp)
-rfft.vmap(_batch)
+rfft.vmap(over_axis)
 
 
 @op(discards=True)
@@ -156,7 +152,7 @@ def _irfft_vjp(xp, g, x_shape, axis, norm):
 
 
 irfft.vjp(x=_irfft_vjp)
-irfft.vmap(_batch)
+irfft.vmap(over_axis)
 
 
 @op(discards=True)
@@ -176,7 +172,7 @@ def _rfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 rfftn.vjp(x=_rfftn_vjp)
-rfftn.vmap(_batch_n)
+rfftn.vmap(_along_axes_of_batch)
 
 
 @op(discards=True)
@@ -195,7 +191,7 @@ def _irfftn_vjp(xp, g, x_shape, s, axes, norm):
 
 
 irfftn.vjp(x=_irfftn_vjp)
-irfftn.vmap(_batch_n)
+irfftn.vmap(_along_axes_of_batch)
 
 
 @op(discards=True)
@@ -215,7 +211,7 @@ def _hfft_vjp(xp, g, x_shape, axis, norm):
 
 
 hfft.vjp(x=_hfft_vjp)
-hfft.vmap(_batch)
+hfft.vmap(over_axis)
 
 
 @op(discards=True)
@@ -232,7 +228,7 @@ def _ihfft_vjp(xp, g, x_shape, n, axis, norm):
 
 
 ihfft.vjp(x=_ihfft_vjp)
-ihfft.vmap(_batch)
+ihfft.vmap(over_axis)
 
 
 def _shift(xp, x, axes, direction):
@@ -241,7 +237,7 @@ def _shift(xp, x, axes, direction):
     return xp.roll(x, tuple([direction * (x.shape[a] // 2) for a in axes]), axis=tuple(axes))
 
 
-def _batch_shift(call, batched, x, axes):
+def _shift_of_batch(call, batched, x, axes):
     return call(x, axes=shifted(call.op, axes, x.ndim - 1))
 
 
@@ -252,7 +248,7 @@ def fftshift(xp, x, /, *, axes=None):
 
 
 fftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, -1))
-fftshift.vmap(_batch_shift)
+fftshift.vmap(_shift_of_batch)
 
 
 @op
@@ -262,4 +258,4 @@ def ifftshift(xp, x, /, *, axes=None):
 
 
 ifftshift.vjp(x=lambda xp, g, axes: _shift(xp, g, axes, 1))
-ifftshift.vmap(_batch_shift)
+ifftshift.vmap(_shift_of_batch)

@@ -158,7 +158,7 @@ def _take_of_batch(call, batched, x, indices, axis):
     if axis is None and ndim == 1:
         axis = 0
     if axis is None or len(indices.shape) - batched[1] != 1:
-        return NotImplemented  # of one example it is an error
+        return NotImplemented  # which of one example is an error
     axis = shifted(call.op, axis, ndim)
     if not batched[1]:
         return call(x, indices, axis=axis)
