@@ -87,11 +87,10 @@ class Parts:
                 for n, places in zip(found, self.backend.xp.nonzero(k.value), strict=True):
                     self._index(n, places)
         self.ndim = max(len(getattr(i, "shape", ())) for i in self.indices)
-        arrays = [i for i, k in enumerate(parts) if type(k) is _Array]
-        with_ints = [i for i, k in enumerate(parts) if type(k) in (_Array, int)]
-        self.at = _place(arrays, starts)
-        if self.at != _place(with_ints, starts) and _counts_ints(self.backend):
-            self.at = _place(with_ints, starts)
+        self.at = _place(parts, starts, rest, True)
+        unlike = _place(parts, starts, rest, False)
+        if self.at != unlike and not _places_as_numpy(self.backend):
+            self.at = unlike
 
     def _take(self, item, length):
         self.before.append(item)
@@ -161,15 +160,24 @@ def _consumed(k):
     return len(k.shape) if type(k) is _Array and k.is_mask else 1
 
 
-def _place(positions, starts):
-    """Where arrays' axes go: to the first array if all stand in a row, else to the front."""
-    in_a_row = positions[-1] - positions[0] == len(positions) - 1
-    return starts[positions[0]] if in_a_row else 0
+def _place(parts, starts, rest, as_numpy):
+    """Where arrays' axes go: to the first array if all stand in a row, else to the front.
+
+    In NumPy an int counts as an array, and ``...`` parts them even where it is for no axes.
+    """
+    where = []
+    position = 0
+    for k, start in zip(parts, starts, strict=True):
+        if type(k) is _Array or (type(k) is int and as_numpy):
+            where.append((position, start))
+        position += as_numpy or k is not ... or rest > 0
+    in_a_row = where[-1][0] - where[0][0] == len(where) - 1
+    return where[0][1] if in_a_row else 0
 
 
 @lru_cache
-def _counts_ints(backend):
-    """Whether ints between arrays and slices are arrays for this, as in NumPy, not in PyTorch."""
+def _places_as_numpy(backend):
+    """Whether the library does that as NumPy; PyTorch does not."""
     zeros = backend.create("zeros", (1, 2, 3), dtype=backend.dtype(int64))
     index = backend.create("zeros", (4,), dtype=backend.dtype(int64))
     return tuple(zeros[0, :, index].shape) == (4, 2)
