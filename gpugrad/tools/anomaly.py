@@ -5,8 +5,10 @@ import math
 import zlib
 from weakref import ref
 
+from ..autograd.sweep import fit
 from ..autograd.variables import is_variable
 from ..backends import SCALARS, backend_of, describe
+from ..batched import BatchedTensor
 from .observing import Tool, arrays_in, described, in_line, user_line
 
 
@@ -95,13 +97,22 @@ class detect_anomaly(Tool):
             return  # run to be transposed, on zeros: nobody sees the values
         out = event.out if event.target is None else {event.target: event.out}
         for target, c in out.items() if isinstance(out, dict) else enumerate(out):
-            for array in arrays_in(c):
+            for array in _fitted(event, target, c):
                 kinds = _kinds(array)
                 if kinds:
                     given = {k for g in arrays_in(cotangents) for k in _kinds(g)}
                     for kind in kinds:
                         if kind in self.kinds and kind not in given:
                             raise FloatingPointError(_of_rule(event, target, kind, array, given))
+
+
+def _fitted(event, target, c):
+    """What the sweep makes of a rule's result: a sum over broadcast axes can overflow."""
+    for array in arrays_in(c):
+        if event.phase == "backward" and event.record and type(c) is not BatchedTensor:
+            shape, dtype = event.record.inputs[target]
+            array = fit(backend_of[type(array)].xp, array, shape, dtype, event.op)
+        yield array
 
 
 def _of_rule(event, target, kind, array, given):

@@ -142,7 +142,7 @@ class memory_report(Tool):
         )
         if not rows:
             return said
-        columns = {"MB": ",.3f", "leaves' MB": ",.3f", "buffers": ",d"}
+        columns: dict[str, str | None] = {"MB": ",.3f", "leaves' MB": ",.3f", "buffers": ",d"}
         columns |= dict.fromkeys(("op", "largest", "line"))
         cells = [
             (

@@ -140,7 +140,7 @@ class profile(Tool):
 
     @property
     def rows(self) -> list[Row]:
-        groups: dict[Any, list[_Run]] = {}
+        groups: dict[tuple[str, str], list[_Run]] = {}
         for run in list(self._runs):
             groups.setdefault((run.op, run.phase), []).append(run)
         rows = [

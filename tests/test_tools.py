@@ -1,0 +1,716 @@
+"""detect_anomaly, memory_report and profile: what they find, and that they leave no trace."""
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import tracemalloc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import CASES
+from libraries import libraries
+from numpy.testing import assert_array_equal
+from test_ops import Call, check, quiet, samples
+
+import gpugrad as gg
+from gpugrad.autograd import grad
+from gpugrad.autograd.operation import Op
+from gpugrad.transforms import hessian, jvp, vmap
+
+TOOLS = gg.detect_anomaly, gg.memory_report, gg.profile
+HERE = Path(__file__).name
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def line(text, nth=0):
+    """The number of the line of this file that ends with the comment ``text``."""
+    lines = Path(__file__).read_text().splitlines()
+    return [i for i, s in enumerate(lines, 1) if s.endswith(f"# {text}")][nth]
+
+
+def wrapped():
+    """What ops and plans hold now that is a wrapper of the tools'."""
+    found = []
+    for op in list(Op.known):
+        found += [replace.__closure__[0].cell_contents for replace in op.seams]
+        for plan in op.plans.values():
+            found += [plan.pick, plan.joint, *plan.rules, *plan.guarded, *plan.tangents]
+    return [f for f in found if getattr(f, "__module__", "") == "gpugrad.tools.observing"]
+
+
+def all_on():
+    stack = ExitStack()
+    for tool in TOOLS:
+        stack.enter_context(tool())
+    return stack
+
+
+def loss_of(x, w):
+    y = gg.tanh(x @ w)
+    first, second = gg.unstack(y)[:2]
+    z = gg.concat([first * second, gg.stack([first, second])[0]])
+    q, _ = gg.linalg.qr(w)
+    return (gg.softmax(z) * z).sum() + gg.where(w > 0, w, 0).sum() + q.sum()
+
+
+def weights():
+    rng = np.random.default_rng(0)
+    return gg.asarray(rng.normal(size=(3, 3))), gg.asarray(rng.normal(size=(3, 3))).requires_grad_()
+
+
+class TestObserving:
+    @pytest.mark.parametrize("tool", TOOLS)
+    def test_everything_is_put_back(self, tool):
+        x, w = weights()
+        loss_of(x, w).backward()
+        assert not wrapped()
+        with tool():
+            assert len(wrapped()) > len(Op.known)
+            loss_of(x, w).backward()
+        assert not wrapped()
+        assert Op.observer is None
+        with pytest.raises(KeyError), tool():
+            raise KeyError
+        assert not wrapped()
+
+    def test_graphs_across_the_border(self):
+        x, w = weights()
+        (expected,) = grad(loss_of(x, w), w)
+        before = loss_of(x, w)
+        with all_on():
+            assert_array_equal(grad(before, w, retain_graph=True)[0], expected)
+            inside = loss_of(x, w)
+            assert_array_equal(grad(inside, w, retain_graph=True)[0], expected)
+        assert_array_equal(grad(before, w)[0], expected)
+        assert_array_equal(grad(inside, w, create_graph=True)[0].detach(), expected)
+        with all_on():
+            assert_array_equal(grad(inside, w)[0], expected)
+
+    def test_left_in_another_order(self):
+        x, w = weights()
+        first, second = gg.profile(), gg.memory_report()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        loss = loss_of(x, w)
+        assert second.total > 0
+        assert first.rows == []
+        second.__exit__(None, None, None)
+        del loss
+        assert not wrapped()
+
+    def test_on_already(self):
+        tool = gg.profile()
+        with tool, pytest.raises(RuntimeError, match="profile: this one is on already"):
+            tool.__enter__()
+
+    def test_ops_made_meanwhile(self):
+        x = gg.tensor([1.0, 2.0], requires_grad=True)
+        with gg.profile() as report:
+
+            @gg.op
+            def twice(xp, x):
+                return x * 2
+
+            twice.vjp(x=lambda xp, g: g * 2)
+            twice(x).sum().backward()
+            twice.vjp(x=lambda xp, g: g * 3)  # makes its plans anew
+            twice(x).sum().backward()
+        calls = {(row.op, row.phase): row.calls for row in report.rows}
+        assert calls["twice", "forward"] == calls["twice", "backward"] == 2
+        assert x.grad.tolist() == [5, 5]
+        twice(x).sum().backward()
+        assert x.grad.tolist() == [8, 8]
+        assert all(not key[0].startswith("twice") or n == 2 for key, n in calls.items())
+
+    def test_threads(self):
+        """Tools go on and off while other threads compute."""
+        x, w = weights()
+        (expected,) = grad(loss_of(x, w), w)
+        stop = threading.Event()
+
+        def compute(_):
+            while not stop.is_set():
+                assert_array_equal(grad(loss_of(x, w), w)[0], expected)
+            return True
+
+        with ThreadPoolExecutor(5) as pool:
+            results = [pool.submit(compute, i) for i in range(4)]
+            for _ in range(5):
+                with all_on():
+                    grad(loss_of(x, w), w)
+            stop.set()
+            assert all(result.result() for result in results)
+        assert not wrapped()
+
+    def test_all_threads_are_seen(self):
+        x, w = weights()
+        with gg.profile() as report, ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda _: loss_of(x, w).backward(), range(3)))
+        assert {row.calls for row in report.rows if row.op == "tanh"} == {3}
+
+    def test_transforms(self):
+        def f(x):
+            return (gg.sin(x) * gg.cumulative_sum(x) ** 2).sum()
+
+        x = gg.tensor([0.5, 1.0, 2.0], dtype=gg.float64)
+        batch = gg.stack([x, x + 1])
+
+        def results():
+            yield hessian(f)(x)
+            yield from jvp(f, (x,), (gg.ones_like(x),))
+            yield vmap(gg.grad(f))(batch)
+
+        expected = [y.tolist() for y in results()]
+        with all_on():
+            assert [y.tolist() for y in results()] == expected
+
+    def test_not_imported_unasked(self):
+        code = "import sys, gpugrad; print('gpugrad.tools' in sys.modules, gpugrad.profile)"
+        output = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        assert output.startswith("False <class")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+def test_every_op_under_all_tools(case):
+    """The same gradients, an anomaly only where not finite, and nothing kept at the end."""
+    library = libraries()[0]
+    for sample in list(samples(case, library))[:2]:
+        check(sample, under_all_tools, case, sample, library)
+
+
+def under_all_tools(case, sample, library):
+    def gradients():
+        call = Call(case, sample, library)
+        del call.function  # which refers to the call: a cycle
+        if not (call.recorded and call.leaves):
+            return call.outputs
+        first = call.gradients(call.cotangents(), create_graph=True, allow_unused=True)
+        again = [g for g in first if g is not None and g.requires_grad]
+        second = []
+        if again:
+            with quiet():
+                second = grad(again, call.leaves, list(map(gg.ones_like, again)), allow_unused=True)
+        return [*call.outputs, *first, *second]
+
+    def values():
+        return [library.values(y) for y in gradients() if y is not None]
+
+    expected = values()
+    finite = all(np.isfinite(y).all() for y in expected if y.dtype.kind in "fc")
+    with gg.memory_report() as kept, gg.profile(), gg.detect_anomaly():
+        try:
+            found = values()
+        except FloatingPointError:
+            assert not finite
+            return
+    for y, z in zip(found, expected, strict=True):
+        assert_array_equal(y, z)
+    assert kept.total == 0
+
+
+class TestAnomaly:
+    def test_forward(self, library):
+        x = library.tensor(np.asarray([[1.0, 2.0, 0.0], [3.0, 0.0, 4.0]], "float32"))
+        with gg.detect_anomaly():
+            y = x + 1
+            with pytest.raises(FloatingPointError) as caught:
+                gg.log(x) + y  # made here
+        text = str(caught.value)
+        assert text.startswith("log: its result has inf in 2 of 6 elements, the first at (0, 2), ")
+        assert f"{HERE}:{line('made here')}: `gg.log(x) + y  # made here`" in text
+        assert text.endswith(f"given float32 (2, 3) on {x.device}")
+
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    def test_of_one_element(self, requires_grad):
+        x = gg.tensor(0.0, requires_grad=requires_grad)
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"divide: .* has inf, "):
+            1 / x
+
+    def test_complex_and_integers(self):
+        z = gg.tensor([1j, 0])
+        n = gg.tensor([1, 0])
+        with gg.detect_anomaly():
+            with pytest.raises(FloatingPointError, match="divide"):
+                1 / z
+            with pytest.raises(FloatingPointError, match="divide"):
+                1 / n
+            assert (n + 1).tolist() == [2, 1]
+
+    def test_asked_for(self, library):
+        x = library.tensor(np.asarray([1.0, -1.0, 2.0]), requires_grad=True)
+        data = library.tensor(np.asarray([np.nan, np.inf, 1.0]))
+        with gg.detect_anomaly():
+            masked = gg.where(x > 0, x, -gg.inf)
+            assert gg.max(masked).item() == 2
+            gg.softmax(masked)[1:].sum().backward()
+            assert (masked * 2).tolist() == [2, -gg.inf, 4]
+            assert gg.clip(x, -gg.inf, gg.inf).tolist() == [1, -1, 2]
+            assert np.isnan(gg.sum(data).item())
+            gg.where(gg.isfinite(data), data * x, 0).sum().backward()
+
+    def test_where_what_an_input_has_came_from(self):
+        x = gg.tensor([1.0, -1.0])
+        with gg.detect_anomaly():
+            masked = gg.where(x > 0, x, -gg.inf)  # put in here
+            shifted = masked + 1
+            with pytest.raises(FloatingPointError) as caught:
+                shifted * 0.0
+        text = str(caught.value)
+        assert text.startswith("multiply: its result has nan in 1 of 2 elements, the first at (1,)")
+        assert f"an input has inf, put in by where, in {_shown()}:{line('put in here')}" in text
+
+    def test_in_the_data(self):
+        x = gg.tensor([gg.inf, 0.0])
+        with gg.detect_anomaly():
+            y = x - 1  # seen here
+            with pytest.raises(FloatingPointError) as caught:
+                y - y
+        assert f"first seen as subtract got it, in {_shown()}:{line('seen here')}" in str(
+            caught.value
+        )
+
+    def test_elsewhere_than_in_the_input(self):
+        """An infinity in the data does not hide one that is made beside it."""
+        x = gg.tensor([gg.inf, 0.0])
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"first at \(1,\)"):
+            1 / x
+
+    def test_nan_only(self):
+        x = gg.tensor([0.0, 1.0], requires_grad=True)
+        with gg.detect_anomaly(check_inf=False):
+            y = gg.log(x)  # infinite here
+            with pytest.raises(FloatingPointError) as caught:
+                y * x
+        text = str(caught.value)
+        assert "multiply: its result has nan" in text
+        assert f"an input has inf, made by log, in {_shown()}:{line('infinite here')}" in text
+
+    def test_backward(self, library):
+        x = library.tensor(np.asarray([4.0, 0.0, 1.0]), requires_grad=True)
+        with gg.detect_anomaly():
+            y = gg.sqrt(x)  # forward here
+            z = (3 * y).sum()
+            with pytest.raises(FloatingPointError) as caught:
+                z.backward()
+        text = str(caught.value)
+        assert text.startswith("sqrt: its gradient by x has inf in 1 of 3 elements, the first at ")
+        assert text.endswith(
+            f"called with float64 (3,), in {_shown()}:{line('forward here')}: "
+            "`y = gg.sqrt(x)  # forward here`"
+        )
+        assert caught.value.__notes__ == ["in backward through sqrt"]
+
+    def test_backward_of_an_earlier_graph(self):
+        x = gg.tensor([0.0, 1.0], requires_grad=True)
+        y = gg.sqrt(x).sum()
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError, match="before the tool was on"):
+            y.backward()
+
+    def test_one_of_two_inputs(self):
+        x = gg.tensor([2.0, 2.0], requires_grad=True)
+        y = gg.tensor([1e-30, 1.0], requires_grad=True)
+        with gg.detect_anomaly():
+            z = x / y
+            with pytest.raises(FloatingPointError, match="divide: its gradient by x2 has inf"):
+                z.sum().backward()
+
+    def test_joint_rules_and_several_outputs(self):
+        @gg.op
+        def both(xp, x1, x2):
+            return x1 + x2, x1 / (x2 + 1)
+
+        def rule(xp, cotangents, x1, x2, wanted):
+            assert wanted == [True, True]
+            return cotangents[0], cotangents[0] + cotangents[1] / x2
+
+        both.vjp(joint=rule)
+        x, y = gg.ones(2, requires_grad=True), gg.tensor([1.0, 0.0], requires_grad=True)
+        with gg.detect_anomaly():
+            _, second = both(x, y)
+            with pytest.raises(FloatingPointError, match=r"both: its gradient by x2 .* at \(1,\)"):
+                second.sum().backward()
+
+    def test_of_many_inputs(self):
+        @gg.op
+        def total(xp, *arrays):
+            return sum(arrays)
+
+        total.vjp(joint=lambda xp, g, arrays: [g / x for x in arrays])
+        x, y = gg.ones(2, requires_grad=True), gg.zeros(2, requires_grad=True)
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"by arrays\[1\] has"):
+            total([x, y]).sum().backward()
+
+    def test_a_sum_over_broadcast_axes(self):
+        x = gg.ones(1000, dtype=gg.float16)
+        bias = gg.zeros((), dtype=gg.float16, requires_grad=True)
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError, match="by x2 has inf"):
+            ((x + bias) * 100).backward(gg.ones_like(x))
+
+    def test_not_chosen(self):
+        """The infinite slope of what `where` leaves out is no anomaly, of either order."""
+        x = gg.tensor([0.0, 4.0], requires_grad=True)
+        with gg.detect_anomaly():
+            y = gg.where(x > 0, gg.sqrt(x), 0)
+            (g,) = grad(y.sum(), x, create_graph=True)
+            assert g.tolist() == [0, 0.25]
+            (h,) = grad(g.sum(), x)
+            assert h.tolist() == [0, -0.03125]
+
+    def test_what_was_given_is_no_anomaly(self):
+        x = gg.tensor([1.0, 2.0], requires_grad=True)
+        with gg.detect_anomaly():
+            (x * 2).backward(gg.tensor([gg.nan, 1.0]))
+        assert np.isnan(x.grad[0].item())
+
+    def test_second_derivatives(self):
+        x = gg.tensor([0.0, 1.0], requires_grad=True)
+        with gg.detect_anomaly():
+            y = x**1.5  # power here
+            (g,) = grad(y.sum(), x, create_graph=True)  # derived here
+            with pytest.raises(FloatingPointError) as caught:
+                g.sum().backward()
+        text = str(caught.value)
+        assert f":{line('derived here')}: " in text
+        assert "by the derivative of pow; it was called with float32 (2,), 1.5" in text
+        assert text.endswith(f":{line('power here')}: `y = x**1.5  # power here`")
+
+    def test_forward_mode(self):
+        x = gg.tensor([0.0, 1.0])
+        with gg.detect_anomaly():
+            assert jvp(gg.sum, (x,), (gg.ones(2),))[1].item() == 2
+            with pytest.raises(FloatingPointError, match="sqrt: the tangent of its result has inf"):
+                jvp(gg.sqrt, (x,), (gg.ones(2),))
+
+    def test_transposed(self):
+        """The rule of an op is run on zeros to be transposed: 0 times an infinite slope is not
+        in the result, unless it is."""
+
+        @gg.op
+        def last_root(xp, x):
+            return xp.sqrt(x[-1:])
+
+        last_root.vjp(x=lambda xp, g, x: xp.concat([0 * x[:-1], 0.5 * g / xp.sqrt(x[-1:])]))
+        zero = gg.zeros(2)
+        with gg.detect_anomaly():
+            assert jvp(last_root, (gg.ones(2),), (gg.ones(2),))[1].tolist() == [0.5]
+            with pytest.raises(FloatingPointError, match="last_root") as caught:
+                jvp(last_root, (zero,), (gg.ones(2),))  # called here
+        assert f":{line('called here')}: " in str(caught.value)
+
+    def test_vmap(self):
+        x = gg.tensor([[1.0, 2.0], [0.0, 3.0]])
+        with gg.detect_anomaly():
+            assert vmap(gg.sum)(x).tolist() == [3, 3]
+            with pytest.raises(FloatingPointError, match=r"log: .* first at \(1, 0\)"):
+                vmap(lambda x: gg.log(x).sum())(x)
+            with pytest.raises(FloatingPointError, match="sqrt: its gradient"):
+                vmap(gg.grad(lambda x: gg.sqrt(x).sum()))(x)
+
+    def test_the_line_in_a_module(self):
+        class Model(gg.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layers = gg.nn.Sequential(gg.nn.Linear(2, 2), gg.nn.ReLU())
+
+            def forward(self, x):
+                return self.layers(x)  # of the module
+
+        model = Model()
+        model.layers[0].weight.array[...] = 1e30
+        with gg.detect_anomaly(), pytest.raises(FloatingPointError) as caught:
+            model(gg.tensor([[1e30, 1.0]]))
+        assert f":{line('of the module')}: " in str(caught.value)
+
+
+def _shown():
+    path = Path(__file__)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+class TestChanged:
+    def test_a_shared_array(self):
+        array = np.ones(3, "float32")
+        x = gg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        with gg.detect_anomaly():
+            y = x * gg.asarray(array)  # kept here
+            array[0] = 5
+            with pytest.raises(RuntimeError) as caught:
+                y.sum().backward()
+        text = str(caught.value)
+        assert text.startswith("multiply: its x2, float32 (3,) on cpu, was kept for backward")
+        assert f":{line('kept here')}: " in text
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_a_result(self, library, create_graph):
+        x = library.tensor(np.asarray([1.0, 2.0]), requires_grad=True)
+        with gg.detect_anomaly():
+            y = gg.exp(x)
+            y.array[...] = y.array * 2
+            with pytest.raises(RuntimeError, match="exp: its result, float64"):
+                y.sum().backward(create_graph=create_graph)
+
+    def test_one_of_many(self):
+        matrices = [gg.asarray(np.eye(2) * (i + 1)).requires_grad_() for i in range(3)]
+        with gg.detect_anomaly():
+            y = gg.einsum("ij,jk,kl", *matrices)
+            matrices[1].array[0, 0] = 7
+            with pytest.raises(RuntimeError, match=r"its .*float64"):
+                y.sum().backward()
+
+    def test_an_index(self):
+        x = gg.tensor([1.0, 2.0], requires_grad=True)
+        index = gg.tensor([0, 1])
+        with gg.detect_anomaly():
+            y = gg.take(x, index)
+            index.array[0] = 1
+            with pytest.raises(RuntimeError, match="take: its indices"):
+                y.sum().backward()
+
+    def test_layouts(self):
+        a = np.arange(6.0).reshape(2, 3)
+        x = gg.tensor(1.0, dtype=gg.float64, requires_grad=True)
+        with gg.detect_anomaly():
+            y = x * gg.asarray(a.T[::-1])
+            grad(y.sum(), x, retain_graph=True)
+            a[0, 0] = -1
+            with pytest.raises(RuntimeError, match="multiply: its x2"):
+                y.sum().backward()
+
+    def test_optimizers_are_no_anomaly(self):
+        w = gg.ones((3, 3), requires_grad=True)
+        optimizer = gg.optim.SGD([w], lr=0.1)
+        with gg.detect_anomaly():
+            for _ in range(3):
+                optimizer.zero_grad()
+                gg.tanh(gg.ones((2, 3)) @ w).sum().backward()
+                optimizer.step()
+
+
+class TestMemory:
+    def test_known_sizes(self, library):
+        x = library.tensor(np.ones((10, 100), "float32"), requires_grad=True)
+        with gg.memory_report() as report:
+            assert report.total == 0
+            y = gg.exp(x)  # exp here
+            z = gg.sin(y) * x  # product here
+            rows = {row.op: row for row in report.rows}
+        # exp's result, which sin keeps too; sin's; and x.
+        assert report.total == report.peak == 3 * 4000
+        assert report.of_leaves == 4000
+        assert {op: row.nbytes for op, row in rows.items()} == {"exp": 4000, "multiply": 8000}
+        assert rows["multiply"].of_leaves == 4000
+        assert rows["multiply"].buffers == 2
+        assert rows["exp"].line.number == line("exp here")
+        assert rows["multiply"].line.number == line("product here")
+        text = str(report)
+        assert text.startswith("kept for backward: 0.012 MB, of which leaves' 0.004 MB; at most ")
+        assert text.index("multiply") < text.index("exp")
+        assert "float32 (10, 100)" in text
+        z.sum().backward()
+        del y, z
+        assert report.total == 0
+        assert report.rows == []
+        assert report.peak == 3 * 4000
+        assert "\n" not in str(report)
+
+    def test_tracemalloc(self):
+        """What is reported is what a graph holds alive."""
+        x = gg.ones(100_000, dtype=gg.float64, requires_grad=True)
+        tracemalloc.start()
+        with gg.memory_report() as report:
+            y = x
+            for _ in range(10):
+                y = gg.tanh(gg.sin(y * 1.5) + 0.5)
+            loss = gg.sum(y)
+            del y
+        size = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        assert report.of_leaves == 0
+        assert report.total == 20 * 800_000  # tanh's results and sin's inputs
+        assert abs(size - report.total) < 0.01 * report.total
+        assert loss.requires_grad
+
+    def test_views_count_whole_and_once(self):
+        x = gg.ones((1000, 10), requires_grad=True)
+        y = x + 1
+        with gg.memory_report() as report:
+            z = gg.sin(y[:1]) + gg.cos(y[1:2])
+            assert report.total == 40_000
+        assert z.shape == (1, 10)
+
+    def test_keeps_nothing_alive(self):
+        x = gg.ones(10, requires_grad=True)
+        gc.collect()
+        gc.disable()
+        try:
+            with gg.memory_report() as report:
+                y = gg.exp(x)
+                array = weakref.ref(y.array)
+                z = gg.exp(y)
+                del y
+                assert array() is not None
+                assert report.total == 80
+                del z
+                assert array() is None
+                assert report.total == 0
+        finally:
+            gc.enable()
+
+    def test_retained(self):
+        x = gg.ones(10, requires_grad=True)
+        with gg.memory_report() as report:
+            y = gg.exp(x).sum()
+            y.backward(retain_graph=True)
+            assert report.total == 40
+            y.backward()
+            assert report.total == 0
+
+    def test_second_derivatives(self):
+        x = gg.ones(10, requires_grad=True)
+        with gg.memory_report() as report:
+            (g,) = grad(gg.exp(x).sum(), x, create_graph=True)  # both kept here
+            assert {row.line.number for row in report.rows} == {line("both kept here")}
+            assert report.total >= 40
+        del g
+        assert report.total == 0
+
+    def test_long_tables(self):
+        x = gg.ones(10, requires_grad=True)
+        with gg.memory_report() as report:
+            kept = []
+            for i in range(40):
+                exec(
+                    compile("kept.append(exp(x))", f"line{i}.py", "exec"),
+                    {"exp": gg.exp, "x": x, "kept": kept},
+                )
+        assert len(report.rows) == 40
+        assert str(report).endswith("\n... 10 more")
+
+    def test_threads(self):
+        x = gg.ones(1000, requires_grad=True)
+
+        def run(i):
+            for _ in range(100):
+                kept = gg.exp(gg.exp(x))
+                assert report.total > 0
+                kept.sum().backward()
+            return gg.exp(x)
+
+        with gg.memory_report() as report, ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(run, range(8)))
+        assert report.total == 8 * 4000
+        assert report.peak >= report.total
+        del results
+        assert report.total == 0
+
+
+class TestProfile:
+    def test_rows(self, library):
+        x = library.tensor(np.ones((10, 100), "float32"), requires_grad=True)
+        with gg.profile(sync=True) as report:
+            for _ in range(3):
+                grad((gg.exp(x) * x).sum(), x)
+        rows = {(row.op, row.phase): row for row in report.rows}
+        assert {op for op, _ in rows} == {"exp", "multiply", "sum"}
+        assert rows["exp", "forward"].calls == rows["exp", "backward"].calls == 3
+        assert rows["multiply", "backward"].calls == 6  # a rule for each input
+        assert rows["multiply", "forward"].nbytes == 3 * 4000
+        assert all(0 < row.own == row.total for row in rows.values())
+        assert report.total == pytest.approx(sum(row.own for row in rows.values()))
+        assert 0 < report.total < report.elapsed
+        elapsed = report.elapsed
+        text = str(report)
+        assert text.startswith("in ops ")
+        assert all(name in text for name in ("multiply", "backward", "own ms"))
+        x + 1
+        assert report.elapsed == elapsed
+        assert len(report.rows) == len(rows)
+
+    def test_nested(self):
+        x = gg.ones((50, 50), requires_grad=True)
+        with gg.profile() as report:
+            grad(gg.matmul(x, x).sum(), x, create_graph=True)
+        rows = {(row.op, row.phase): row for row in report.rows}
+        outer = rows["matmul", "backward"]
+        assert 0 < outer.own < outer.total
+        assert report.total == pytest.approx(sum(row.own for row in rows.values()))
+        assert sum(row.total for row in rows.values()) > report.total
+
+    def test_an_op_within_itself(self):
+        @gg.op
+        def deep(xp, x, *, depth=3):
+            return deep(gg.asarray(x), depth=depth - 1).array if depth else x * 1
+
+        with gg.profile() as report:
+            deep(gg.ones(10))
+        (row,) = report.rows
+        assert row.calls == 4
+        assert row.own == pytest.approx(row.total)
+
+    def test_errors_in_ops(self):
+        with gg.profile() as report:
+            with pytest.raises(ValueError, match="add"):
+                gg.ones(2) + gg.ones(3)
+            gg.ones(2) + gg.ones(2)
+        (row,) = report.rows
+        assert row.calls == 2
+
+    def test_trace(self, tmp_path):
+        x = gg.ones((4, 4), requires_grad=True)
+        with gg.profile() as report:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(gg.exp, x).result()
+            grad((x @ x).sum(), x, create_graph=True)  # traced here
+        report.save(tmp_path / "trace.json")
+        trace = json.loads((tmp_path / "trace.json").read_text())
+        runs = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        meta = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+        assert {event["name"] for event in meta} == {"process_name", "thread_name"}
+        assert {event["tid"] for event in runs} < {event["tid"] for event in meta}
+        assert len({event["tid"] for event in runs}) == 2
+        assert len({event["pid"] for event in trace["traceEvents"]}) == 1
+        assert {event["cat"] for event in runs} == {"forward", "backward"}
+        assert len(runs) == sum(row.calls for row in report.rows)
+        names = [event["name"] for event in runs]
+        product = runs[names.index("matmul")]
+        assert product["args"]["inputs"] == ["float32 (4, 4)", "float32 (4, 4)"]
+        assert product["args"]["results"] == ["float32 (4, 4)"]
+        assert product["args"]["line"] == f"{_shown()}:{line('traced here')}"
+        derivative = runs[names.index("matmul backward")]
+        within = [r for r in runs if r is not derivative and _is_within(r, derivative)]
+        assert {r["name"] for r in within} >= {"matmul", "matrix_transpose"}
+        for r in runs:  # any two are one after the other or one in the other
+            for s in runs:
+                if r["tid"] == s["tid"]:
+                    apart = _end(r) <= s["ts"] + 1e-3 or _end(s) <= r["ts"] + 1e-3
+                    assert apart or _is_within(r, s) or _is_within(s, r)
+
+    def test_forward_mode(self):
+        with gg.profile() as report:
+            jvp(gg.sin, (gg.ones(3),), (gg.ones(3),))
+        assert ("sin", "tangent") in {(row.op, row.phase) for row in report.rows}
+
+    def test_empty(self, tmp_path):
+        with gg.profile() as report:
+            pass
+        assert str(report).startswith("in ops 0.000 ms of ")
+        report.save(tmp_path / "trace.json")
+        assert len(json.loads((tmp_path / "trace.json").read_text())["traceEvents"]) == 1
+
+
+def _end(run):
+    return run["ts"] + run["dur"]
+
+
+def _is_within(run, other):
+    return other["ts"] <= run["ts"] + 1e-3 and _end(run) <= _end(other) + 1e-3
