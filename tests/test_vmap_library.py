@@ -1,0 +1,524 @@
+"""Indexing, random numbers, modules and other libraries inside vmap, against a loop."""
+
+import copy
+import itertools
+import math
+
+import einops
+import numpy as np
+import pytest
+from libraries import libraries
+
+import gpugrad
+import gpugrad.einops  # teaches einops
+from gpugrad import nn
+from gpugrad.autograd import grad
+from gpugrad.testing import assert_close
+
+N = 3  # examples
+
+
+def looped(f, in_axes, *args):
+    """``f`` called for each example, the results stacked."""
+    sizes = {x.shape[0] for x, axis in zip(args, in_axes, strict=True) if axis == 0}
+    (n,) = sizes
+    results = []
+    for i in range(n):
+        chosen = [x[i, ...] if axis == 0 else x for x, axis in zip(args, in_axes, strict=True)]
+        results.append(f(*chosen))
+    return gpugrad.stack(results)
+
+
+def agree(library, f, in_axes, *args, other=None):
+    """A function's values and gradients by vmap are those of the loop, or of another's there."""
+    leaves = [x for x in args if isinstance(x, gpugrad.Tensor) and x.requires_grad]
+    expected = looped(other or f, in_axes, *args)
+    result = gpugrad.vmap(f, in_axes)(*args)
+    assert result.dtype == expected.dtype
+    assert_close(library.values(result), library.values(expected), rtol=1e-12)
+    if expected.requires_grad:
+        w = np.random.default_rng(1).standard_normal(expected.shape)
+        w = library.tensor(w.astype(library.dtype(expected.dtype)))
+        for a, b in zip(grad(result, leaves, w), grad(expected, leaves, w), strict=True):
+            assert_close(library.values(a), library.values(b), rtol=1e-12)
+
+
+def over(n):
+    """All ways to choose which of ``n`` arguments differ between examples; at least one does."""
+    return [axes for axes in itertools.product((0, None), repeat=n) if 0 in axes]
+
+
+# The standard lets an array index only where it is alone, or all indices are arrays.
+WIDE = [library for library in libraries() if library.name != "array_api_strict"]
+NUMPY = WIDE[0]
+wide = pytest.mark.parametrize("library", WIDE, ids=repr)
+
+
+def normal(library, *shape, seed=0, requires_grad=True):
+    values = np.random.default_rng((seed, *shape)).standard_normal(shape)
+    return library.tensor(values, requires_grad=requires_grad)
+
+
+def picked(library, low, high, *shape, seed=0):
+    return library.tensor(np.random.default_rng((seed, *shape)).integers(low, high, shape))
+
+
+# Keys into an array of shape (4, 5, 6), made of indices i of any shape, below 4 and above -5.
+KEYS = {
+    "i": lambda i: i,
+    "i,": lambda i: (i,),
+    "i,1:": lambda i: (i, slice(1, None)),
+    ":,i": lambda i: (slice(None), i),
+    "...,i": lambda i: (..., i),
+    "::2,i,1": lambda i: (slice(None, None, 2), i, 1),
+    "i,2,i": lambda i: (i, 2, i),
+    "i,:,i": lambda i: (i, slice(None), i),
+    "1,:,i": lambda i: (1, slice(None), i),
+    ":,1,i": lambda i: (slice(None), 1, i),
+    ":,i,...,i": lambda i: (slice(None), i, ..., i),
+    "None,i": lambda i: (None, i),
+    "i,None,-1": lambda i: (i, None, -1),
+    ":,None,i,::-2": lambda i: (slice(None), None, i, slice(4, None)),
+}
+
+
+@wide
+@pytest.mark.parametrize("shape", [(), (2,), (2, 1)], ids=str)
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_an_index_that_differs(library, key, shape):
+    for axes in over(2):
+        x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
+        i = picked(library, -4, 4, *[N] * (axes[1] == 0), *shape)
+        agree(library, lambda x, i: x[key(i)], axes, x, i)
+
+
+@wide
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_assignment_at_an_index_that_differs(library, key):
+    indices = np.array([[3, 0, 3], [1, 1, 2], [0, 3, -4]])  # some repeated: the last stays
+
+    def assigned(x, v, i):
+        x = x + 0
+        x[key(i)] = v
+        return x
+
+    for axes, kind in itertools.product(over(3), ("whole", "number", "row")):
+        i = library.tensor(indices if axes[2] == 0 else indices[0])
+        x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
+        taken = normal(library, 4, 5, 6)[key(library.tensor(indices[0]))].shape
+        shape = {"whole": taken, "number": (), "row": (1, *taken[-1:])}[kind]
+        v = normal(library, *[N] * (axes[1] == 0), *shape, seed=1)
+        agree(library, assigned, axes, x, v, i)
+
+
+ARRAYS = np.array([1, 0, 1]), np.array([[2], [3]])
+MASKS = np.array([True, False, True, True]), np.arange(20).reshape(4, 5) % 3 == 0
+
+# Keys with arrays that all examples share, into an array of the same shape.
+SHARED = {
+    "j,:,j": (ARRAYS[0], slice(None), ARRAYS[0]),
+    "1,:,j": (1, slice(None), ARRAYS[0]),
+    ":,j,jj": (slice(None), ARRAYS[0], ARRAYS[1]),
+    "::2,jj,1": (slice(None, None, 2), ARRAYS[1], 1),
+    ":,1,j": (slice(None), 1, ARRAYS[0]),
+    "1:,None,j": (slice(1, None), None, ARRAYS[0]),
+    "mask,:,1": (MASKS[0], slice(None), 1),
+    "mask,0,j": (MASKS[0], 0, ARRAYS[0]),
+    "mask": MASKS[1],
+    "mask,1": (MASKS[1], 1),
+    "True": True,
+    "False,1": (False, 1),
+}
+
+
+@wide
+@pytest.mark.parametrize("key", SHARED.values(), ids=SHARED)
+def test_a_key_that_examples_share(library, key):
+    key = library.raw(key)
+    x = normal(library, N, 4, 5, 6)
+
+    def assigned(x, v):
+        x = x + 0
+        x[key] = v
+        return x
+
+    agree(library, lambda x: x[key], (0,), x)
+    taken = tuple(x[0][key].shape)
+    for axes in over(2):
+        x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
+        v = normal(library, *[N] * (axes[1] == 0), *taken, seed=1)
+        agree(library, assigned, axes, x, v)
+
+
+def test_indices_of_other_levels(library):
+    x = normal(library, 2, N, 5)
+    i = picked(library, 0, 5, 2, 4)
+    j = picked(library, 0, 5, N, 4)
+
+    def both(x, i, j):
+        return x[i] * x[j] - x[(i + j) % 5]
+
+    inner = gpugrad.vmap(both, (0, None, 0))
+    result = gpugrad.vmap(inner, (0, 0, None))(x, i, j)
+    expected = gpugrad.stack(
+        [
+            gpugrad.stack([both(x[a, b, ...], i[a, ...], j[b, ...]) for b in range(N)])
+            for a in (0, 1)
+        ]
+    )
+    assert_close(library.values(result), library.values(expected))
+    w = library.tensor(np.arange(24.0).reshape(2, N, 4))
+    for a, b in zip(grad(result, [x], w), grad(expected, [x], w), strict=True):
+        assert_close(library.values(a), library.values(b))
+
+
+def test_assignment_over_two_levels():
+    x, i, v = gpugrad.zeros(5), gpugrad.tensor([0, 4]), gpugrad.tensor([1.0, 2.0, 3.0])
+
+    def written(i, v):
+        y = x + 0
+        y[i] = v
+        return y
+
+    result = gpugrad.vmap(gpugrad.vmap(written, (None, 0)), (0, None))(i, v)
+    assert_close(result, np.eye(5)[[0, 4]][:, None, :] * np.array([1, 2, 3])[:, None])
+
+
+WHOLE = slice(None)
+
+
+@pytest.mark.parametrize(
+    "shape, key, spread",
+    [
+        ((4, 5), lambda m: m, lambda m: m),
+        ((4, 5), lambda m: (m,), lambda m: m),
+        ((4, 5), lambda m: (m, ...), lambda m: m),
+        ((4,), lambda m: m, lambda m: m[:, None]),
+        ((4,), lambda m: (m, WHOLE), lambda m: m[:, None]),
+        ((5,), lambda m: (WHOLE, m), lambda m: m),
+        ((5,), lambda m: (..., m), lambda m: m),
+        ((4,), lambda m: (..., m, WHOLE), lambda m: m[:, None]),
+    ],
+)
+def test_assignment_by_a_mask_that_differs(library, shape, key, spread):
+    mask = library.tensor(np.random.default_rng(0).random((N, *shape)) < 0.5)
+
+    def assigned(x, v, m):
+        x = x + 0
+        x[key(m)] = v
+        return x
+
+    def chosen(x, v, m):  # as a library that does not assign so can do it
+        return gpugrad.where(spread(m), v, x)
+
+    row = len(spread(mask[0, ...]).shape) == 2 and len(shape) == 1
+    for axes in [axes for axes in over(3) if axes[2] == 0]:
+        x = normal(library, *[N] * (axes[0] == 0), 4, 5)
+        v = normal(library, *[N] * (axes[1] == 0), *[5] * row)
+        agree(library, assigned, axes, x, v, mask, other=chosen)
+    agree(library, lambda x, m: assigned(x, 2.0, m), (None, 0), x, mask,
+          other=lambda x, m: chosen(x, 2.0, m))  # fmt: skip
+
+
+def test_a_mask_that_differs_keeps_the_dtype():
+    def assigned(m):
+        x = gpugrad.zeros(3, dtype=gpugrad.int64)
+        x[m] = 2.5
+        return x
+
+    result = gpugrad.vmap(assigned)(gpugrad.tensor(np.eye(3, dtype=bool)))
+    assert result.dtype == gpugrad.int64
+    assert_close(result, 2 * np.eye(3))
+
+
+def assigning(key, value):
+    def function(r):
+        x = gpugrad.zeros((2, 2), dtype=gpugrad.float64)
+        x[key(r)] = value
+        return x
+
+    return function
+
+
+ROWS = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize(
+    "function, error, words",
+    [
+        (lambda r: r[r > 2], TypeError, "index: .*mask.*choose with where"),
+        (lambda r: r[None][:, r > 2], TypeError, "index: .*mask.*choose with where"),
+        (assigning(lambda r: r > 2, np.ones((2, 2))), ValueError, r"value.*\(2, 2\).*where"),
+        (assigning(lambda r: (0, r > 2), 1.0), TypeError, "mask that differs .* where"),
+        (assigning(lambda r: (r > 2)[:1], 1.0), IndexError, r"\(1,\) does not fit shape \(2, 2\)"),
+        (assigning(lambda r: (..., r[0] * 0 > 2), 1j), TypeError, "imaginary"),
+        (lambda r: r[r[0].astype(gpugrad.int64), 0], IndexError, "too many indices for 1 axes"),
+        (lambda r: r[(True, r[0].astype(gpugrad.int64))], TypeError, "bool .* beside"),
+        (lambda r: gpugrad.take(r, r.astype(gpugrad.int64)[None]), ValueError, "indices .*1 axis"),
+        (lambda r: gpugrad.take(r, gpugrad.tensor([0]), axis=-2), IndexError, "axis -2 .* 1 axes"),
+        (
+            lambda r: gpugrad.take_along_axis(r, r.astype(gpugrad.int64), axis=1),
+            IndexError,
+            "1 axes",
+        ),
+        (lambda r: gpugrad.linalg.inv(r), ValueError, r"linalg.inv: .*\(2,\)"),
+        (lambda r: gpugrad.linalg.outer(r[0], r), ValueError, "linalg.outer: "),
+        (lambda r: gpugrad.linalg.matrix_power(r, 2), ValueError, "linalg.matrix_power: "),
+        (
+            lambda r: gpugrad.linalg.matrix_power(gpugrad.eye(2), r[0].astype(gpugrad.int64)),
+            TypeError,
+            "n must be an int",
+        ),
+        (lambda r: gpugrad.linalg.vector_norm(r, axis=1), IndexError, "axis 1 .* 1 axes"),
+        (lambda r: gpugrad.fft.fft(r, axis=-2), IndexError, "fft.fft: axis -2 .* 1 axes"),
+        (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
+    ],
+)
+def test_errors_of_ops_speak_of_one_example(function, error, words):
+    with pytest.raises(error, match=words):
+        gpugrad.vmap(function)(gpugrad.tensor(ROWS))
+
+
+@pytest.mark.parametrize(
+    "function, words",
+    [
+        (lambda r: r if r.sum() > 2 else -r, "bool: .* choose with where"),
+        (lambda r: r * (2 in r), "bool: .* choose with where"),
+        (lambda r: r * float(r[0]), "float: .* a 0-d tensor does"),
+        (lambda r: r * int(r[0]), "int: .* a 0-d tensor does"),
+        (lambda r: r * complex(r[0]), "complex: .* a 0-d tensor does"),
+        (lambda r: math.sin(r[0]), "float: .* a 0-d tensor does"),
+        (lambda r: r[: r[0].astype(gpugrad.int64)], "int: .* bound of a slice"),
+        (lambda r: gpugrad.zeros(r[0].astype(gpugrad.int64)), "zeros: shape must be an int"),
+        (lambda r: r[0].item(), "item: .* read what vmap returns"),
+        (lambda r: r.item(), "item: .* read what vmap returns"),
+        (lambda r: r.tolist(), "tolist: .* read what vmap returns"),
+        (lambda r: r.numpy(), "numpy: .* read what vmap returns"),
+        (lambda r: np.asarray(r), "numpy.asarray: .* read what vmap returns"),
+        (lambda r: np.from_dlpack(r), "dlpack.*: .* read what vmap returns"),
+        (lambda r: np.allclose(r, r), "array: .* read what vmap returns"),
+        (lambda r: f"{r[0]:.2f}", "item: .* read what vmap returns"),
+        (lambda r: copy.deepcopy(r), "copy: .* asarray"),
+        (lambda r: nn.Parameter(r), "array: .* read what vmap returns"),
+        (lambda r: gpugrad.arange(r[0]), "numpy.asarray: .* read what vmap returns"),
+        (lambda r: r.requires_grad_(), "requires_grad_: .* gpugrad.grad"),
+        (lambda r: r.backward(), "backward: .* gpugrad.grad"),
+        (lambda r: gpugrad.random.normal(2, requires_grad=True), "requires_grad_: .* gpugrad.grad"),
+        (lambda r: nn.init.normal_(gpugrad.zeros(2)), "array: .* read what vmap returns"),
+    ],
+)
+def test_values_cannot_be_read(function, words):
+    with pytest.raises(TypeError, match=words):
+        gpugrad.vmap(function)(gpugrad.tensor(ROWS))
+
+
+def test_a_tensor_that_outlives_its_vmap():
+    kept = []
+    gpugrad.vmap(lambda r: kept.append(r) or r)(gpugrad.tensor(ROWS))
+    for function in (
+        lambda r: gpugrad.zeros(3)[r.astype(gpugrad.int64)],
+        lambda r: gpugrad.linalg.outer(r, r),
+    ):
+        with pytest.raises(RuntimeError, match="vmap that has ended"):
+            function(kept[0])
+
+
+def test_text():
+    seen = []
+    gpugrad.vmap(lambda r: seen.append(f"{r}") or r)(gpugrad.tensor(ROWS))
+    assert seen == ["<one of 3 examples in vmap, shape (2,), float64>"]
+
+
+# NumPy's functions, and what else takes tensors. Of matrices (2, 2).
+
+FUNCTIONS = [
+    lambda m: np.sin(m) + np.ones(2) * m,
+    lambda m: np.ones((2, 1)) - m,
+    lambda m: np.float64(3) * m / np.array([1.0, 2.0]),
+    lambda m: np.add.reduce(m) * np.multiply.accumulate(m),
+    lambda m: np.concatenate([m, np.zeros((1, 2)), m]),
+    lambda m: np.vstack([m, m[0]]),
+    lambda m: np.hstack([m[0], m[1]]),
+    lambda m: np.take(m, [[1, 0]], axis=1),
+    lambda m: np.squeeze(m[:1]),
+    lambda m: np.ravel(m),
+    lambda m: np.transpose(m),
+    lambda m: np.swapaxes(m, 0, 1),
+    lambda m: np.diagonal(m) * np.trace(m),
+    lambda m: np.outer(m, m[0]),
+    lambda m: np.dot(m, m[0]),
+    lambda m: np.tensordot(m, m, axes=1),
+    lambda m: np.einsum("ij,kj->ik", m, m),
+    lambda m: np.linalg.norm(m) * np.linalg.norm(m, axis=0) + np.linalg.norm(m[0]),
+    lambda m: np.linalg.norm(m, ord="nuc", keepdims=True),
+    lambda m: np.where(m > 0, m, 0.5),
+    lambda m: np.cumsum(m) + np.sort(m, axis=None),
+    lambda m: np.clip(m, m[0, 0], 1.0),
+    lambda m: m * np.ndim(m) * np.size(m) * np.shape(m)[0] * np.iscomplexobj(m),
+    lambda m: m.astype(np.result_type(m, np.float32)),
+    lambda m: m.__array_namespace__().cos(m),
+    lambda m: gpugrad.stack(list(m))[::-1] if len(m) == 2 else None,
+    lambda m: einops.rearrange(m, "a b -> (b a)"),
+    lambda m: einops.reduce(m, "a b -> b", "max") + einops.repeat(m[0], "b -> c b", c=3),
+    lambda m: einops.einsum(m, m, "a b, c b -> a c"),
+    lambda m: einops.pack([m, m[0]], "* b")[0],
+    lambda m: m.real + m.mT.T.conj(),
+    lambda m: gpugrad.asarray([[m[0, 0], 2.0], [0, m[1, 1]]], dtype=gpugrad.float64),
+    lambda m: gpugrad.asarray(m, dtype=gpugrad.complex128, copy=True),
+    lambda m: gpugrad.full_like(m, m[0, 0]) + gpugrad.ones_like(m) * gpugrad.empty_like(m).ndim,
+    lambda m: m.to(m[0]).reshape(-1)[[3, 1]],
+    lambda m: m.astype(gpugrad.result_type(m, gpugrad.complex64)),
+    lambda m: nn.functional.flatten(m),
+    lambda m: nn.functional.cross_entropy(m, gpugrad.softmax(m[::-1], axis=1)),
+    lambda m: gpugrad.linalg.eigvalsh(m) + gpugrad.linalg.svdvals(m) + gpugrad.linalg.eigvals(m),
+    lambda m: gpugrad.special.logsumexp(m, axis=0, b=m) + gpugrad.special.softmax(m),
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions(function):
+    agree(NUMPY, function, (0,), normal(NUMPY, N, 2, 2))
+
+
+@pytest.mark.parametrize("n1, n2, axis", [(3, 3, 0), (3, 3, -2), (3, 1, -1), (1, 3, -1)])
+def test_cross_products(n1, n2, axis):
+    for axes in over(2):
+        shapes = [[3] * n for n in (n1, n2)]
+        x1, x2 = [
+            normal(NUMPY, *[N] * (a == 0), *shape, seed=i)
+            for i, (a, shape) in enumerate(zip(axes, shapes, strict=True))
+        ]
+        agree(NUMPY, lambda x1, x2: gpugrad.linalg.cross(x1, x2, axis=axis), axes, x1, x2)
+
+
+@pytest.mark.parametrize("rtol", [None, 0.1, np.array([0.1, 0.9])], ids=str)
+def test_ranks(rtol):
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3, 3)))
+    rtol = rtol if rtol is None or type(rtol) is float else gpugrad.tensor(rtol)
+    rank = gpugrad.vmap(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol))(x)
+    assert_close(rank, looped(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol), (0,), x))
+
+
+def test_tolerances_that_differ():
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 2)), requires_grad=True)
+    rtol = gpugrad.tensor([0.0, 0.5, 0.99])
+    for f in (gpugrad.linalg.matrix_rank, gpugrad.linalg.pinv):
+        result = gpugrad.vmap(lambda x, rtol: f(x, rtol=rtol))(x, rtol)  # noqa: B023
+        expected = [f(x[i], rtol=rtol[i]).tolist() for i in range(3)]
+        assert_close(result.detach(), np.array(expected))
+
+
+# Random numbers
+
+DRAWS = {
+    "uniform": lambda source: source.uniform((4,), low=-1, dtype=gpugrad.float64),
+    "normal": lambda source: source.normal(4, mean=2.0, dtype=gpugrad.float64),
+    "integers": lambda source: source.integers(0, 100, (4,)),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_one_draw_is_that_of_the_loop(draw):
+    x = gpugrad.tensor(ROWS)
+    for source in (gpugrad.random, gpugrad.random.Generator(0)):
+        results = []
+        for run in (lambda f: gpugrad.vmap(f)(x), lambda f: looped(f, (0,), x)):
+            gpugrad.manual_seed(0)
+            if source is not gpugrad.random:
+                source = gpugrad.random.Generator(0)
+            results.append(run(lambda r: draw(source)))  # noqa: B023
+        assert_close(*results)
+
+
+def test_numbers_differ_between_all_examples():
+    gpugrad.manual_seed(0)
+    x = gpugrad.zeros(3)
+    inner = gpugrad.vmap(lambda b: gpugrad.random.normal(), in_axes=0)
+    drawn = gpugrad.vmap(lambda a: inner(x))(x)
+    assert drawn.shape == (3, 3)
+    assert len({*drawn.reshape(-1).tolist()}) == 9
+
+
+def test_permutations():
+    gpugrad.manual_seed(0)
+    x = gpugrad.zeros((6000,))
+    orders = gpugrad.vmap(lambda _: gpugrad.random.permutation(3))(x)
+    assert orders.dtype == gpugrad.int64
+    _, counts = np.unique(orders.numpy(), axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert abs(counts - 1000).max() < 150  # 5 standard deviations
+    shuffled = gpugrad.vmap(lambda r: r[gpugrad.random.permutation(2)])(gpugrad.tensor(ROWS))
+    assert_close(np.sort(shuffled.numpy(), axis=1), ROWS)
+
+
+def test_a_seed_repeats_a_batch():
+    f = gpugrad.vmap(lambda r: r * gpugrad.random.normal((2,)) + gpugrad.random.permutation(2))
+    results = []
+    for _ in range(2):
+        gpugrad.manual_seed(3)
+        results.append(f(gpugrad.tensor(ROWS)))
+    assert_close(*results)
+
+
+# Modules
+
+
+def test_dropout_differs_between_examples(library):
+    x = library.tensor(np.ones((200, 50), dtype="float32"))
+    generator = gpugrad.random.Generator(0)
+    drop = lambda r: nn.functional.dropout(r, 0.25, generator=generator)  # noqa: E731
+    y = library.values(gpugrad.vmap(drop)(x))
+    assert_close(np.unique(y), np.array([0, 4 / 3], dtype="float32"))
+    assert abs((y == 0).mean() - 0.25) < 0.02
+    assert len(np.unique(y, axis=0)) == 200
+    shared = gpugrad.vmap(lambda r: drop(x[0, ...]) + r * 0)(x)  # its input does not differ
+    assert len(np.unique(library.values(shared), axis=0)) == 200
+
+
+def network():
+    return nn.Sequential(
+        nn.Flatten(0),
+        nn.Linear(6, 5, dtype=gpugrad.float64),
+        nn.Tanh(),
+        nn.Dropout(0.5),
+        nn.Linear(5, 2, dtype=gpugrad.float64),
+    )
+
+
+def test_a_network_over_inputs():
+    net = network()
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((4, 2, 3)))
+    labels = gpugrad.tensor([0, 1, 1, 0])
+    loss = nn.CrossEntropyLoss()
+
+    def both(run):
+        gpugrad.manual_seed(0)
+        total = run(lambda x, label: loss(net(x), label)).sum()
+        return total, *grad(total, [*net.parameters()])
+
+    batch = both(lambda f: gpugrad.vmap(f)(x, labels))
+    loop = both(lambda f: looped(f, (0, 0), x, labels))
+    for a, b in zip(batch, loop, strict=True):
+        assert_close(a, b)
+
+
+def test_a_network_over_parameters():
+    nets = [network() for _ in range(3)]
+    names = [name for name, _ in nets[0].named_parameters()]
+    stacked = {
+        name: gpugrad.stack([dict(net.named_parameters())[name] for net in nets]).detach()
+        for name in names
+    }
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3)))
+
+    def loss(parameters):
+        return (nn.functional_call(nets[0], parameters, (x,)) ** 2).sum()
+
+    gpugrad.manual_seed(0)
+    value, gradient = gpugrad.vmap(gpugrad.value_and_grad(loss))(stacked)
+    gpugrad.manual_seed(0)
+    for i, net in enumerate(nets):
+        total = (net(x) ** 2).sum()
+        assert_close(value[i], total)
+        for name, g in zip(names, grad(total, [*net.parameters()]), strict=True):
+            assert_close(gradient[name][i], g)
