@@ -437,6 +437,54 @@ def _shown():
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
+class TestPieces:
+    """checkpoint and custom_vjp, whose nodes come of no call of an op."""
+
+    def test_checkpoint(self):
+        x = gg.tensor([4.0, 9.0], requires_grad=True)
+        w = gg.tensor([1.0, 2.0], requires_grad=True)
+
+        def roots(x):
+            return gg.sqrt(x * w) + x  # its root
+
+        with all_on(), gg.memory_report() as report:
+            y = gg.checkpoint(roots, x)
+            assert report.total == report.of_leaves == 8
+            y.sum().backward()
+        (expected,) = grad(roots(x).sum(), x)
+        assert_array_equal(x.grad, expected)
+        x = gg.zeros(2, requires_grad=True)
+        with gg.detect_anomaly():
+            y = gg.checkpoint(roots, x)
+            with pytest.raises(
+                FloatingPointError, match="sqrt: its gradient by x has inf"
+            ) as caught:
+                y.sum().backward()
+        assert f":{line('its root')}: " in str(caught.value)
+
+    @pytest.mark.parametrize("create_graph", [False, True])
+    def test_custom_vjp(self, create_graph):
+        @gg.custom_vjp
+        def root(x):
+            return gg.sqrt(x)
+
+        root.defvjp(
+            lambda x: (gg.sqrt(x), {"kept": gg.sqrt(x), "more": (x,)}),
+            lambda kept, g: (g / (2 * kept["kept"]),),
+        )
+        x = gg.tensor([4.0, 9.0], requires_grad=True)
+        with all_on(), gg.memory_report() as report:
+            y = root(x)
+            assert report.total == 16
+            y.sum().backward(create_graph=create_graph)
+        assert_array_equal(x.grad.detach(), np.asarray([1 / 4, 1 / 6], "float32"))
+        with gg.detect_anomaly():
+            y = root(gg.zeros(2, requires_grad=True))  # custom
+            with pytest.raises(FloatingPointError, match=r"root: its gradient by .* inf") as caught:
+                y.sum().backward(create_graph=create_graph)
+        assert f":{line('custom')}: " in str(caught.value)
+
+
 class TestChanged:
     def test_a_shared_array(self):
         array = np.ones(3, "float32")

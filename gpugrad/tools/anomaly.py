@@ -32,7 +32,7 @@ class detect_anomaly(Tool):
 
     Every result is read, what is kept is read twice, and a GPU is waited for: it is for
     debugging. All threads are watched. Of a graph recorded before the block neither lines nor
-    changes are known.
+    changes are known. What the sum of several finite gradients is, is not looked at.
     """
 
     def __init__(self, check_inf: bool = True) -> None:
@@ -108,10 +108,11 @@ class detect_anomaly(Tool):
 
 def _fitted(event, target, c):
     """What the sweep makes of a rule's result: a sum over broadcast axes can overflow."""
+    like = event.record and event.record.inputs[target]
+    is_whole = event.phase == "backward" and isinstance(like, tuple)
     for array in arrays_in(c):
-        if event.phase == "backward" and event.record and type(c) is not BatchedTensor:
-            shape, dtype = event.record.inputs[target]
-            array = fit(backend_of[type(array)].xp, array, shape, dtype, event.op)
+        if is_whole and type(c) is not BatchedTensor:
+            array = fit(backend_of[type(array)].xp, array, *like, event.op)
         yield array
 
 

@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 import threading
+from functools import cache
 from typing import Any, NamedTuple
 
 from ..autograd.operation import Op
@@ -159,7 +160,7 @@ class _Active:
 
     def __init__(self):
         self.lock = threading.RLock()
-        self.tools: tuple[Tool, ...] = ()
+        self.tools = ()
         self.ops = {}
         self.plans = {}  # by identity: the plan and what it held
 
@@ -288,12 +289,17 @@ _BETWEEN = {"gpugrad", "array_api_compat", "einops", "numpy", "opt_einsum", "opt
 _BETWEEN |= sys.stdlib_module_names
 
 
+@cache
+def _is_between(module):
+    return module.partition(".")[0] in _BETWEEN
+
+
 def user_line():
-    """The line of the program from which an op is being called, as a `Line`."""
+    """The line of the program from which an op is being called, as a `Line`; None if it is in
+    none of its functions."""
     frame = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
-        if module.partition(".")[0] not in _BETWEEN:
+        if not _is_between(frame.f_globals.get("__name__", "")):
             return Line(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None
@@ -301,8 +307,8 @@ def user_line():
 
 def arrays_in(value):
     """The raw arrays in a value that ops take, keep or return; of `vmap`'s examples all at once."""
-    if isinstance(value, (tuple, list)):
-        for part in value:
+    if isinstance(value, (tuple, list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
             yield from arrays_in(part)
     elif isinstance(value, Tensor):
         yield physical(value).array
