@@ -105,7 +105,9 @@ class Generator:
     def _draw(self, name, shape, dtype, *bounds):
         _note(self)
         try:
-            shape = (*[level.size for level in active_levels()], *as_shape(shape))
+            shape = as_shape(shape)
+            if levels := active_levels():
+                shape = (*[level.size for level in levels], *shape)
             return getattr(self.source, name)(*bounds, shape, dtype)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error
