@@ -66,7 +66,8 @@ def op(
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
         floating inputs; other integers are cast to the floating dtype.
     elementwise: whether each element of the result depends on one of each (broadcast) input
-        only, so that a cotangent of 0 there means 0 for it, however steep the slope.
+        only, so that a cotangent of 0 there means 0 for it, however steep the slope. Where it
+        `discards` besides, its rules must see to that themselves, as those that only select do.
     discards: whether some elements of an input may leave no trace in the result, as in
         a choice or a selection: from there on a sweep sees to the above.
     materialize: whether rules get zeros, not None, for those of several outputs that nothing
@@ -235,7 +236,8 @@ class Op:
 
     def hot_plan(self, wanted):
         """The same for a unary or binary op, kept in a list."""
-        plan = self.hot_plans[wanted] = self.plan(wanted, len(self.inputs), wanted)
+        plan = self.plans.get(wanted) or self.plan(wanted, len(self.inputs), wanted)
+        self.hot_plans[wanted] = plan
         return plan
 
     def failure(self, error, values):

@@ -76,7 +76,9 @@ class Plan:
             self.joint = None
             self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
         diagonal = op.elementwise and not whole
-        self.guarded = tuple(map(_guard, self.rules)) if diagonal and names else self.rules
+        self.guarded = (
+            tuple(map(_guard, self.rules)) if diagonal and names and not op.discards else self.rules
+        )
         # A diagonal Jacobian is its own transpose.
         own = self.guarded if diagonal else [None] * len(chosen)
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]

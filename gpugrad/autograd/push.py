@@ -86,7 +86,7 @@ def _pushed(node, given, create_graph, tensors):
 
 
 def _spread(xp, t, shape, dtype, last=False):
-    """``t`` reshaped or broadcast to ``shape`` and cast to ``dtype``, complex to real if ``last``."""
+    """``t`` given this shape and dtype; of complex numbers real ones not until ``last``."""
     if t.dtype != dtype:
         loses = xp.isdtype(t.dtype, "complex floating") and xp.isdtype(dtype, "real floating")
         if loses and last:

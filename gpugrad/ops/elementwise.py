@@ -10,7 +10,6 @@ import math
 
 from ..autograd.operation import elementwise, op
 from ..batched import aligned, equally
-from ..batched import elementwise as aligned_examples
 
 
 def no_slope(xp, g):
@@ -349,16 +348,16 @@ def _unpoison_of_batch(call, batched, c, g):
 unpoison.vmap(_unpoison_of_batch)
 
 
-# Choices. Their rules only select, so they need none of the care that `elementwise` asks for.
+# Choices
 
 
-@op(discards=True)
+@elementwise(discards=True)
 def maximum(xp, x1, x2):
     """Elementwise maximum; a tie shares its gradient evenly."""
     return xp.maximum(x1, x2)
 
 
-@op(discards=True)
+@elementwise(discards=True)
 def minimum(xp, x1, x2):
     """Elementwise minimum; a tie shares its gradient evenly."""
     return xp.minimum(x1, x2)
@@ -376,11 +375,9 @@ minimum.vjp(
     x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 > x2),
     x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 > x1),
 )
-maximum.vmap(aligned_examples)
-minimum.vmap(aligned_examples)
 
 
-@op(discards=True)
+@elementwise(discards=True)
 def clip(xp, x, min=None, max=None):
     """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
 
@@ -407,10 +404,9 @@ def _clip_max(xp, g, x, min, max):
 
 
 clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
-clip.vmap(aligned_examples)
 
 
-@op(integer=("condition",), discards=True)
+@elementwise(integer=("condition",), discards=True)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
@@ -430,7 +426,6 @@ where.vjp(
     x1=lambda xp, g, condition: xp.where(condition, g, 0.0),
     x2=lambda xp, g, condition: xp.where(condition, 0.0, g),
 )
-where.vmap(aligned_examples)
 
 
 # Comparisons: bools, which carry no gradient

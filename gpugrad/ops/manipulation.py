@@ -39,6 +39,10 @@ def examples_of_matrices(call, batched, x, **static):
     return call(x, **static)
 
 
+def _tangent_itself(xp, t):
+    return t  # the sweep gives it the result's shape and dtype
+
+
 @op
 def reshape(xp, x, /, shape, *, copy=None):
     """The elements in row-major order in another ``shape``; one -1 in it is inferred."""
@@ -46,6 +50,7 @@ def reshape(xp, x, /, shape, *, copy=None):
 
 
 reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+reshape.jvp(x=_tangent_itself)
 
 
 def _reshape_of_batch(call, batched, x, shape, copy):
@@ -74,6 +79,7 @@ def _permute_dims_vjp(xp, g, axes):
 
 
 permute_dims.vjp(x=_permute_dims_vjp)
+permute_dims.jvp(x=lambda xp, t, axes: xp.permute_dims(t, tuple(axes)))
 permute_dims.vmap(
     lambda call, batched, x, axes: call(x, (0, *shifted(call.op, tuple(axes), len(x.shape) - 1)))
 )
@@ -100,6 +106,11 @@ moveaxis.vjp(
         g, _moved(len(g.shape), destination, source)
     )
 )
+moveaxis.jvp(
+    x=lambda xp, t, source, destination: xp.permute_dims(
+        t, _moved(len(t.shape), source, destination)
+    )
+)
 
 
 def _moveaxis_of_batch(call, batched, x, source, destination):
@@ -117,6 +128,7 @@ def flip(xp, x, /, *, axis=None):
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
+flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
 flip.vmap(over_axis)
 
 
@@ -136,6 +148,7 @@ def _roll_vjp(xp, g, shift, axis):
 
 
 roll.vjp(x=_roll_vjp)
+roll.jvp(x=lambda xp, t, shift, axis: xp.roll(t, shift, axis=axis))
 
 
 def _roll_of_batch(call, batched, x, shift, axis):
@@ -155,6 +168,7 @@ def broadcast_to(xp, x, /, shape):
 
 
 broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
+broadcast_to.jvp(x=_tangent_itself)
 
 
 def _broadcast_to_of_batch(call, batched, x, shape):
@@ -241,6 +255,7 @@ def squeeze(xp, x, /, axis):
 
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+squeeze.jvp(x=_tangent_itself)
 squeeze.vmap(over_axis)
 
 
@@ -254,6 +269,7 @@ def expand_dims(xp, x, /, axis):
 
 
 expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
+expand_dims.jvp(x=_tangent_itself)
 
 
 def _expand_dims_of_batch(call, batched, x, axis):
@@ -359,6 +375,7 @@ def _repeat_vjp(xp, g, x_shape, repeats, axis):
 
 
 repeat.vjp(x=_repeat_vjp)
+repeat.jvp(x=lambda xp, t, repeats, axis: xp.repeat(t, repeats, axis=axis))
 
 
 def _repeat_of_batch(call, batched, x, repeats, axis):
@@ -389,6 +406,7 @@ def _tile_vjp(xp, g, x_shape, repetitions):
 
 
 tile.vjp(x=_tile_vjp)
+tile.jvp(x=lambda xp, t, repetitions: xp.tile(t, as_shape(repetitions)))
 
 
 def _tile_of_batch(call, batched, x, repetitions):
@@ -409,6 +427,7 @@ def tril(xp, x, /, *, k=0):
 
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
+tril.jvp(x=lambda xp, t, k: xp.tril(t, k=k))
 tril.vmap(examples_of_matrices)
 
 
@@ -419,6 +438,7 @@ def triu(xp, x, /, *, k=0):
 
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
+triu.jvp(x=lambda xp, t, k: xp.triu(t, k=k))
 triu.vmap(examples_of_matrices)
 
 
@@ -459,6 +479,7 @@ def _astype(xp, x, /, dtype, *, copy):
 
 
 _astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
+_astype.jvp(x=_tangent_itself)
 _astype.vmap(as_they_are)
 
 

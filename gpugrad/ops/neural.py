@@ -5,20 +5,18 @@ import math
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
 from ..batched import aligned, equally, shapes_of_examples
-from ..batched import elementwise as aligned_examples
 from .elementwise import add
 from .manipulation import as_they_are, over_axis, reshape
 from .products import matmul, matmul_of_batch, matrix_transpose
 
 
-@op(discards=True)  # not `elementwise`: the rule only selects
+@elementwise(discards=True)
 def relu(xp, x):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
     return xp.maximum(x, 0)
 
 
 relu.vjp(x=lambda xp, g, out: xp.where(out > 0, g, 0.0))
-relu.vmap(aligned_examples)
 
 
 @elementwise
@@ -62,6 +60,7 @@ def _softmax_vjp(xp, g, out, axis):
 
 
 softmax.vjp(x=_softmax_vjp)
+softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
 softmax.vmap(_along_axis)
 
 
@@ -73,6 +72,7 @@ def log_softmax(xp, x, /, axis=-1):
 
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
+log_softmax.jvp(x=lambda xp, t, out, axis: t - xp.sum(xp.exp(out) * t, axis=axis, keepdims=True))
 log_softmax.vmap(_along_axis)
 
 
@@ -110,6 +110,11 @@ linear.vjp(
     weight=_linear_weight,
     bias=lambda xp, g: g,  # the sweep sums it over the rows
 )
+linear.jvp(
+    x=lambda xp, t, weight: xp.matmul(t, weight.T),
+    weight=lambda xp, t, x: xp.matmul(x, t.T),
+    bias=lambda xp, t: t,
+)
 
 
 def _linear_of_batch(call, batched, x, weight, bias):
@@ -145,6 +150,12 @@ def _reduce(xp, losses, reduction, axis=None):
     raise ValueError(f"reduction must be 'mean', 'sum' or 'none', not {reduction!r}")
 
 
+def _reduce_tangents(xp, losses, reduction):
+    """The same of tangents: 0 for the mean of none."""
+    empty = reduction == "mean" and 0 in losses.shape
+    return _reduce(xp, losses, "sum" if empty else reduction)
+
+
 def _reduce_examples(losses, reduction):
     """The same for each example."""
     axes = tuple(range(1, len(losses.shape)))
@@ -178,16 +189,27 @@ def _no_labels(logits_shape, target_shape):
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction):
-    p = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-    p = p / xp.sum(p, axis=-1, keepdims=True)
     if reduction == "mean" and len(logits.shape) == 2:
         g = g / max(logits.shape[0], 1)
     elif reduction == "none":
         g = xp.expand_dims(g, axis=-1)
-    return g * (p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype))
+    return g * _less_target(xp, logits, target)
+
+
+def _cross_entropy_jvp(xp, t, logits, target, reduction):
+    t = xp.sum(_less_target(xp, logits, target) * t, axis=-1)
+    return _reduce_tangents(xp, t, reduction)
+
+
+def _less_target(xp, logits, target):
+    """``softmax(logits)`` less 1 at the target."""
+    p = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    p = p / xp.sum(p, axis=-1, keepdims=True)
+    return p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype)
 
 
 cross_entropy.vjp(logits=_cross_entropy_vjp)
+cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 
 def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
@@ -231,6 +253,12 @@ def _mse_x(xp, g, x, target, reduction):
 mse.vjp(
     x=_mse_x,
     target=lambda xp, g, x, target, reduction: -_mse_x(xp, g, x, target, reduction),
+)
+mse.jvp(
+    x=lambda xp, t, x, target, reduction: _reduce_tangents(xp, 2 * (x - target) * t, reduction),
+    target=lambda xp, t, x, target, reduction: _reduce_tangents(
+        xp, 2 * (target - x) * t, reduction
+    ),
 )
 
 

@@ -44,6 +44,10 @@ def _matmul_x2(xp, g, x1, x2_shape):
 
 
 matmul.vjp(x1=_matmul_x1, x2=_matmul_x2)
+matmul.jvp(
+    x1=lambda xp, t, x2: xp.matmul(t, x2),
+    x2=lambda xp, t, x1: xp.matmul(x1, t),
+)
 
 
 def matmul_of_batch(call, batched, x1, x2):
@@ -84,6 +88,7 @@ def matrix_transpose(xp, x, /):
 
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
+matrix_transpose.jvp(x=lambda xp, t: xp.matrix_transpose(t))
 matrix_transpose.vmap(examples_of_matrices)
 
 
@@ -101,6 +106,10 @@ def vecdot(xp, x1, x2, /, *, axis=-1):
 vecdot.vjp(
     x1=lambda xp, g, x2, axis: xp.conj(xp.expand_dims(g, axis=axis) * x2),
     x2=lambda xp, g, x1, axis: xp.expand_dims(g, axis=axis) * xp.conj(x1),
+)
+vecdot.jvp(
+    x1=lambda xp, t, x2, axis: xp.vecdot(t, x2, axis=axis),
+    x2=lambda xp, t, x1, axis: xp.vecdot(x1, t, axis=axis),
 )
 
 
@@ -155,6 +164,10 @@ def _tensordot_x2(xp, g, x1, x2_shape, axes):
 
 
 tensordot.vjp(x1=_tensordot_x1, x2=_tensordot_x2)
+tensordot.jvp(
+    x1=lambda xp, t, x2, axes: xp.tensordot(t, x2, axes=axes),
+    x2=lambda xp, t, x1, axes: xp.tensordot(x1, t, axes=axes),
+)
 
 
 def _tensordot_of_batch(call, batched, x1, x2, *, axes):

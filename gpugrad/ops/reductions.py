@@ -47,6 +47,7 @@ def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _spread(xp, g, x_shape, axis))
+sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
 sum.vmap(_over_axes)
 
 
@@ -62,7 +63,12 @@ def _mean_vjp(xp, g, x_shape, axis):
     return _spread(xp, g * (1 / count) if count else g, x_shape, axis)
 
 
+def _mean_jvp(xp, t, x_shape, axis):
+    return (xp.mean if kept_shape(x_shape, axis)[1] else xp.sum)(t, axis=axis)
+
+
 mean.vjp(x=_mean_vjp)
+mean.jvp(x=_mean_jvp)
 mean.vmap(_over_axes)
 
 
@@ -124,7 +130,15 @@ def _var_vjp(xp, g, x, axis, correction):
     return xp.conj(deviation) * (xp.reshape(g, kept) * (2 / freedom if freedom > 0 else math.inf))
 
 
+def _var_jvp(xp, t, x, axis, correction):
+    freedom = kept_shape(x.shape, axis)[1] - correction
+    deviation = x - xp.mean(x, axis=axis, keepdims=True)
+    total = xp.sum(xp.conj(deviation) * t, axis=axis)
+    return total * (2 / freedom if freedom > 0 else math.inf)
+
+
 var.vjp(x=_var_vjp)
+var.jvp(x=_var_jvp)
 var.vmap(_over_axes)
 
 
@@ -143,7 +157,13 @@ def _std_vjp(xp, g, x, out, axis, correction):
     return _var_vjp(xp, g, x, axis, correction)
 
 
+def _std_jvp(xp, t, x, out, axis, correction):
+    t = xp.reshape(_var_jvp(xp, t, x, axis, correction), out.shape)
+    return xp.where(out == 0, 0.0, t / xp.where(out == 0, 1.0, 2 * out))
+
+
 std.vjp(x=_std_vjp)
+std.jvp(x=_std_jvp)
 std.vmap(_over_axes)
 
 
@@ -166,8 +186,16 @@ def _extremum_vjp(xp, g, x, out, axis):
     return xp.where(hit, xp.reshape(g, kept) / ties, 0.0)
 
 
+def _extremum_jvp(xp, t, x, out, axis):
+    hit = x == xp.reshape(out, kept_shape(x.shape, axis)[0])
+    ties = xp.sum(xp.astype(hit, t.dtype), axis=axis)
+    return xp.sum(xp.where(hit, t, 0.0), axis=axis) / ties
+
+
 max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
+max.jvp(x=_extremum_jvp)
+min.jvp(x=_extremum_jvp)
 max.vmap(_over_axes)
 min.vmap(_over_axes)
 
@@ -191,15 +219,21 @@ def _result_shape(shape, axis, keepdims):
     return kept if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-def _logsumexp_vjp(xp, g, x, out, axis):
+def _shares(xp, x, out, axis):
+    """``softmax(x)``, of the result."""
     kept, _ = kept_shape(x.shape, axis)
     # An infinite result as a large number: inf - inf would be nan.
     most = xp.finfo(x.dtype).max
     out = xp.clip(xp.reshape(out, kept), -most, most)
-    return xp.reshape(g, kept) * xp.exp(xp.minimum(x - out, 0.0))
+    return xp.exp(xp.minimum(x - out, 0.0))
+
+
+def _logsumexp_vjp(xp, g, x, out, axis):
+    return xp.reshape(g, kept_shape(x.shape, axis)[0]) * _shares(xp, x, out, axis)
 
 
 logsumexp.vjp(x=_logsumexp_vjp)
+logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_shares(xp, x, out, axis) * t, axis=axis))
 logsumexp.vmap(_over_axes)
 
 
@@ -265,6 +299,11 @@ def _cumulative_sum_vjp(xp, g, axis, include_initial):
 
 
 cumulative_sum.vjp(x=_cumulative_sum_vjp)
+cumulative_sum.jvp(
+    x=lambda xp, t, axis, include_initial: xp.cumulative_sum(
+        t, axis=_only_axis(axis, t.shape), include_initial=include_initial
+    )
+)
 cumulative_sum.vmap(_along_axis)
 
 
