@@ -54,7 +54,7 @@ def jvp(
     )
     inputs = Inputs("jvp", primals, labels_of(primals), levels)
     ts = _checked("jvp", inputs, ts, structures)
-    result, aux = call_recorded("jvp", f, inputs.trees(inputs.variables), {}, has_aux)
+    result, aux = call_recorded("jvp", f, inputs.given(), {}, has_aux)
     outputs = Outputs("jvp", result, inputs, enabled)
     pushed = push_in(inputs, outputs, ts, retain=False)
     leaves = []
@@ -83,12 +83,14 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     callable_or_error("linearize", f)
     enabled = is_grad_enabled()
     inputs = Inputs("linearize", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("linearize", f, inputs.trees(inputs.variables), {}, has_aux)
+    result, aux = call_recorded("linearize", f, inputs.given(), {}, has_aux)
     outputs = Outputs("linearize", result, inputs, enabled)
     result = outputs.result()
     values = [y.detach() for y in outputs.leaves]
-
     n = len(primals)
+    if has_aux:
+        aux = apart(aux, inputs, enabled)
+    inputs.close()
 
     def derivative(*tangents):
         check_levels("linearize", inputs)
@@ -105,9 +107,8 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
             leaves.append(zeros_like(y) if t is None else outward(t, inputs.levels))
         return outputs.tree(leaves)
 
-    if has_aux:
-        return result, derivative, apart(aux, inputs, enabled)
-    return result, derivative
+    derivative.__qualname__ = "derivative"
+    return (result, derivative, aux) if has_aux else (result, derivative)
 
 
 def _flat(name, primals, trees):

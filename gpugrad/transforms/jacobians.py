@@ -82,7 +82,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
         enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.trees(inputs.variables))
+        args, kwargs = put(inputs.given())
         result, aux = call_recorded(name, f, args, kwargs, has_aux)
         outputs = Outputs(name, result, inputs, enabled)
         _check(name, inputs, outputs, mode)
@@ -121,7 +121,10 @@ def _rows(inputs, outputs):
     for y in ys:
         stop = start + y.size
         table.append(
-            [g[start:stop].reshape(*y.shape, *x.shape) for g, x in zip(gradients, xs, strict=True)]
+            [
+                g[start:stop, ...].reshape(*y.shape, *x.shape)
+                for g, x in zip(gradients, xs, strict=True)
+            ]
         )
         start = stop
     return table

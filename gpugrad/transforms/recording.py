@@ -9,7 +9,7 @@ from ..autograd.mode import enable_grad
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, variable
 from ..backends import SCALARS, backend_of, describe
-from ..batched import behind, levels_of, lifted, physical
+from ..batched import BatchedTensor, behind, levels_of, lifted, physical
 from ..dtypes import isdtype
 from ..ops.manipulation import moveaxis
 from ..tensor import Tensor
@@ -52,13 +52,20 @@ class Inputs:
                 )
             self.variables.append(variable(lifted(x, self.levels)))
 
-    def __del__(self):
+    def close(self):
+        """Say that nobody can ask for derivatives by them, but along the graph that there is."""
         for x in self.variables:
             close(x)
+
+    __del__ = close
 
     @property
     def nodes(self):
         return [x.node for x in self.variables]
+
+    def given(self):
+        """The trees of the variables for the function, which may change its objects in place."""
+        return self.trees([fresh(x) for x in self.variables])
 
     def trees(self, leaves):
         """The trees of the inputs' structures with these leaves."""
@@ -131,6 +138,11 @@ def check_real(transform, inputs):
                 f"{transform}: argument {name} is {x.dtype}; give its real and imaginary parts "
                 f"apart"
             )
+
+
+def fresh(x):
+    """``x`` as an object of its own, which ``+=`` changes alone."""
+    return x.of(x.payload) if type(x) is BatchedTensor else wrap(x.array, x.node)
 
 
 def is_floating(x):

@@ -19,6 +19,7 @@ from .recording import (
     check_levels,
     check_real,
     checked,
+    fresh,
     inward,
     labels_of,
     like,
@@ -89,7 +90,7 @@ def _value_and_grad(name, f, argnums, has_aux):
         enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.trees(inputs.variables))
+        args, kwargs = put(inputs.given())
         result, aux = call_recorded(name, f, args, kwargs, has_aux)
         outputs = Outputs(name, result, inputs, enabled)
         if outputs.structure is not LEAF:
@@ -132,11 +133,14 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     callable_or_error("vjp", f)
     enabled = is_grad_enabled()
     inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("vjp", f, inputs.trees(inputs.variables), {}, has_aux)
+    result, aux = call_recorded("vjp", f, inputs.given(), {}, has_aux)
     outputs = Outputs("vjp", result, inputs, enabled)
     result = outputs.result()
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
+    if has_aux:
+        aux = apart(aux, inputs, enabled)
+    inputs.close()
 
     def pullback(cotangent, /):
         check_levels("vjp", inputs)
@@ -147,9 +151,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
 
     pullback.__qualname__ = "pullback"
-    if has_aux:
-        return result, pullback, apart(aux, inputs, enabled)
-    return result, pullback
+    return (result, pullback, aux) if has_aux else (result, pullback)
 
 
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
@@ -179,16 +181,12 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         if x.node not in arrived:
             results.append(zeros_like(x.detach()))
         elif tensors:
+            # Two gradients may have come as one.
             results.append(outward(fresh(conjugate(arrived[x.node])), levels))
         else:
             holder = [conjugate(arrived.pop(x.node))]
             results.append(outward(call.wrap(own(holder), None), levels))
     return results
-
-
-def fresh(x):
-    """``x`` as an object of its own: two gradients may have come as one, whose ``+=`` both see."""
-    return x.of(x.payload) if type(x) is BatchedTensor else call.wrap(x.array, x.node)
 
 
 def _named(result):
@@ -221,7 +219,7 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         inputs = Inputs("hvp", [x], [label(0)], active_levels())
         check_real("hvp", inputs)
         enabled = is_grad_enabled()
-        g, _ = call_recorded("hvp", gradient, inputs.trees(inputs.variables), {}, False)
+        g, _ = call_recorded("hvp", gradient, inputs.given(), {}, False)
         outputs = Outputs("hvp", g, inputs, enabled)
         leaves, structure = flatten(v)
         expected = [like(x) for x in inputs.variables]

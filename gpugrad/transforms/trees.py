@@ -101,8 +101,8 @@ def spread(prefix, tree, names):
             pass
     one, other = names
     raise ValueError(
-        f"{one} {prefix!r} does not fit {other}, of structure {shown(structure)}; it must be nested "
-        f"as that is, or stop above several leaves"
+        f"{one} {prefix!r} does not fit {other}, of structure {shown(structure)}; it must be "
+        f"nested as that is, or stop above several leaves"
     )
 
 

@@ -1,0 +1,1168 @@
+"""`grad`, `value_and_grad`, `vjp`, `jvp`, `linearize`, `jacobian`, `hessian`, `hvp`, `vmap`."""
+
+import functools
+import gc
+import inspect
+import math
+import subprocess
+import sys
+import tracemalloc
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass, field
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from test_threads import THREADS, in_threads
+
+import gpugrad as gg
+from gpugrad.autograd.graph import Leaf, Node
+from gpugrad.batched import BatchedTensor, Level, active_levels
+from gpugrad.testing import assert_close
+
+
+def t(*values, dtype=gg.float64, **options):
+    return gg.tensor(values[0] if len(values) == 1 else values, dtype=dtype, **options)
+
+
+def random(*shape, seed=0):
+    return gg.tensor(np.random.default_rng(seed).normal(size=shape))
+
+
+def close(result, expected, rtol=1e-12, atol=1e-14):
+    """Also that no derivative is left in the result."""
+    assert not result.requires_grad
+    expected = expected.numpy() if isinstance(expected, gg.Tensor) else np.asarray(expected)
+    assert result.dtype == expected.dtype
+    assert_close(result.numpy(), expected, rtol=rtol, atol=atol)
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+class TestSecondDerivatives:
+    @pytest.mark.parametrize("n", [2, 3, 12])
+    def test_hessian_of_rosenbrock(self, n):
+        optimize = pytest.importorskip("scipy.optimize")
+        x = random(n)
+        close(gg.hessian(rosenbrock)(x), optimize.rosen_hess(x.numpy()))
+        for outer, inner in product(("forward", "reverse"), repeat=2):
+            nested = gg.jacobian(gg.jacobian(rosenbrock, mode=inner), mode=outer)
+            close(nested(x), optimize.rosen_hess(x.numpy()))
+
+    def test_product_with_a_hessian_too_large_to_form(self):
+        optimize = pytest.importorskip("scipy.optimize")
+        n = 100_000
+        x, v = random(n), random(n, seed=1)
+        expected = optimize.rosen_hess_prod(x.numpy(), v.numpy())
+        tracemalloc.start()
+        try:
+            result = gg.hvp(rosenbrock)(x, v)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        close(result, expected, rtol=1e-10, atol=1e-9)
+        assert peak < 100 * x.array.nbytes  # the Hessian would have 100,000 times as much
+
+    def test_product_of_each_way(self):
+        x, v = random(4), random(4, seed=1)
+        expected = gg.hessian(rosenbrock)(x) @ v
+        close(gg.hvp(rosenbrock)(x, v), expected)
+        close(gg.jvp(gg.grad(rosenbrock), (x,), (v,))[1], expected)
+        close(gg.grad(lambda x: (gg.grad(rosenbrock)(x) * v).sum())(x), expected)
+        close(gg.grad(lambda x: gg.jvp(rosenbrock, (x,), (v,))[1])(x), expected)
+        close(gg.linearize(gg.grad(rosenbrock), x)[1](v), expected)
+        close(gg.vjp(gg.grad(rosenbrock), x)[1](v)[0], expected)
+
+    def test_of_trees_and_several_arguments(self):
+        def f(p, z):
+            return (p["a"] ** 2 * p["b"].sum() * z).sum() + (z**3).sum()
+
+        p, z = {"a": random(2), "b": random(3)}, random(2, seed=1)
+        h = gg.hessian(f, argnums=(0, "z"))(p, z)
+        close(h[0]["a"][0]["a"], np.diag((2 * p["b"].sum() * z).numpy()))
+        close(h[0]["a"][0]["b"], np.outer((2 * p["a"] * z).numpy(), np.ones(3)))
+        close(h[0]["b"][0]["b"], np.zeros((3, 3)))
+        close(h[1][1], np.diag((6 * z).numpy()))
+        close(h[0]["b"][1], h[1][0]["b"].T)
+        product = gg.hvp(lambda p: f(p, z))(p, p)
+        close(product["a"], h[0]["a"][0]["a"] @ p["a"] + h[0]["a"][0]["b"] @ p["b"])
+        close(product["b"], h[0]["b"][0]["a"] @ p["a"])
+
+
+def derivative_by_grad(f):
+    return gg.grad(f)
+
+
+def derivative_by_jvp(f):
+    return lambda x: gg.jvp(f, (x,), (1.0,))[1]
+
+
+def derivative_by_vjp(f):
+    return lambda x: gg.vjp(f, x)[1](1.0)[0]
+
+
+@pytest.mark.parametrize(
+    "modes", list(product([derivative_by_grad, derivative_by_jvp, derivative_by_vjp], repeat=4))
+)
+def test_fourth_derivative(modes):
+    f = functools.reduce(lambda f, derivative: derivative(f), modes, lambda x: gg.sin(gg.exp(x)))
+    x = 0.3
+    e = math.exp(x)
+    s, c = math.sin(e), math.cos(e)
+    expected = e * c - 7 * e**2 * s - 6 * e**3 * c + e**4 * s
+    close(f(t(x)), expected)
+
+
+def squares(x, y):
+    return gg.concat([x[:, None] * y[None, :], (x**3)[:, None]], axis=1)
+
+
+JACOBIANS = [
+    (squares, (2,), (3,)),  # results of 8 elements, arguments of 5
+    (lambda x, y: (x**2).sum() * y.sum(), (4,), ()),
+    (lambda x, y: gg.exp(x) * y, (), ()),
+    (lambda x, y: gg.exp(y) * x.sum(), (2, 2), (3, 1, 2)),
+    (lambda x, y: gg.where(x > 0, x, 0.0) @ y, (3, 2), (2,)),
+    (lambda x, y: x * 2, (2,), (2,)),  # which y is not part of
+    (lambda x, y: y, (2,), (3,)),
+    (lambda x, y: x * y.sum(), (0,), (2,)),
+    (lambda x, y: x.sum() + y, (0,), (2,)),
+    (lambda x, y: x[:0] * y.sum(), (3,), (2,)),
+    (lambda x, y: gg.ones(2, dtype=gg.float64), (3,), (2,)),
+]
+
+
+class TestJacobian:
+    """Against PyTorch and JAX."""
+
+    @pytest.mark.parametrize("mode", [None, "forward", "reverse"])
+    @pytest.mark.parametrize("case", range(len(JACOBIANS)))
+    def test_each_mode(self, case, mode):
+        f, *shapes = JACOBIANS[case]
+        x, y = random(*shapes[0]), random(*shapes[1], seed=1)
+        found = gg.jacobian(f, argnums=(0, 1), mode=mode)(x, y)
+        out = f(x, y)
+        for k, of in enumerate((x, y)):
+            assert found[k].shape == (*out.shape, *of.shape)
+            for index in np.ndindex(*of.shape):
+                step = np.zeros(of.shape)
+                step[index] = 1
+                step = gg.tensor(step)
+                args = lambda e, k=k, step=step: (x + e * step, y) if k == 0 else (x, y + e * step)  # noqa: E731
+                column = (f(*args(1e-6)) - f(*args(-1e-6))) / 2e-6
+                assert_close(found[k][(..., *index)].numpy(), column.numpy(), rtol=1e-7, atol=1e-8)
+
+    def test_pytorch(self):
+        torch = pytest.importorskip("torch")
+
+        def f(xp):
+            def function(p, z):
+                w, b = p["w"], p["b"]
+                y = xp.tanh(w @ z + b[0])
+                return {"y": y, "pair": (y.sum() * b[1], w[0] ** 2)}
+
+            return function
+
+        p = {"w": random(3, 2), "b": [random(3, seed=1), random(seed=2)]}
+        z = random(2, seed=3)
+        theirs = {
+            "w": torch.tensor(p["w"].numpy()),
+            "b": [torch.tensor(b.numpy()) for b in p["b"]],
+        }
+        args = theirs, torch.tensor(z.numpy())
+        for mode, transform in ("forward", torch.func.jacfwd), ("reverse", torch.func.jacrev):
+            for argnums in (0, 1, (1, 0)):
+                expected = transform(f(torch), argnums=argnums)(*args)
+                found = gg.jacobian(f(gg), argnums, mode=mode)(p, z)
+                self.compare(found, expected)
+        names = gg.jacobian(f(gg), ("z", "p"))(p, z)
+        self.compare(names, torch.func.jacrev(f(torch), argnums=(1, 0))(*args))
+
+    def compare(self, found, expected):
+        if isinstance(found, gg.Tensor):
+            close(found, np.asarray(expected))
+            return
+        assert type(found) is type(expected)
+        keys = expected if isinstance(expected, dict) else range(len(expected))
+        assert len(found) == len(expected)
+        for key in keys:
+            self.compare(found[key], expected[key])
+
+    def test_jax(self):
+        jax = pytest.importorskip("jax")
+
+        def f(xp, x, y):
+            return xp.sin(x[:, None] * y) @ xp.exp(y), xp.stack([x[0] * y[0], y[1]])
+
+        x, y = random(3), random(4, seed=1)
+        with jax.enable_x64(True):
+            for mode, transform in ("forward", jax.jacfwd), ("reverse", jax.jacrev):
+                theirs = transform(functools.partial(f, jax.numpy), argnums=(0, 1))
+                expected = theirs(jax.numpy.asarray(x.numpy()), jax.numpy.asarray(y.numpy()))
+                self.compare(
+                    gg.jacobian(functools.partial(f, gg), (0, 1), mode=mode)(x, y), expected
+                )
+
+    def test_complex_results(self):
+        jax = pytest.importorskip("jax")
+
+        def f(xp, x):
+            return xp.exp(1j * x) * x.sum()
+
+        x = random(3)
+        with jax.enable_x64(True):
+            expected = jax.jacfwd(functools.partial(f, jax.numpy))(jax.numpy.asarray(x.numpy()))
+            expected = np.asarray(expected)
+        for mode in (None, "forward"):
+            close(gg.jacobian(functools.partial(f, gg), mode=mode)(x), expected)
+
+    def test_fewer_elements_decide_the_mode(self):
+        calls = []
+
+        @gg.op
+        def double(xp, x):
+            return 2 * x
+
+        def backward(xp, g):
+            calls.append(g)
+            return 2 * g
+
+        double.vjp(x=backward)
+        gg.jacobian(lambda x: double(x).sum())(random(10))
+        assert len(calls) == 10 or [g.shape for g in calls] == [(10,)] * len(calls)
+
+    def test_has_aux(self):
+        for mode in ("forward", "reverse"):
+            j, aux = gg.jacobian(lambda x: (x * x, {"x": x, "n": 3}), has_aux=True, mode=mode)(
+                t(1.0, 2.0)
+            )
+            close(j, np.diag([2.0, 4.0]))
+            close(aux["x"], [1.0, 2.0])
+            assert aux["n"] == 3
+
+
+class TestConfusion:
+    """Perturbation confusion: derivatives nested in functions that depend on outer variables."""
+
+    ways = pytest.mark.parametrize(
+        "inner", [derivative_by_grad, derivative_by_jvp, derivative_by_vjp]
+    )
+    outside = pytest.mark.parametrize(
+        "outer", [derivative_by_grad, derivative_by_jvp, derivative_by_vjp]
+    )
+
+    @ways
+    @outside
+    def test_siskind_and_pearlmutter(self, outer, inner):
+        """Confusing lazy and eager (2005): d/dx x (d/dy x + y at 1) at 1 is 1, confused 2."""
+        close(outer(lambda x: x * inner(lambda y: x + y)(t(1.0)))(t(1.0)), 1.0)
+        close(outer(lambda x: x * inner(lambda y: x * y)(t(2.0)))(t(1.5)), 3.0)
+        close(outer(lambda x: inner(lambda y: x**2 * y**3)(x))(t(2.0)), 12 * 2.0**3)
+
+    @ways
+    @outside
+    def test_manzyuk_et_al(self, outer, inner):
+        """Perturbation confusion in forward AD of higher-order functions (2019): the derivative at
+        0 of s(u)(f)(x) = f(x + u) is the derivative of f, so twice that is the second."""
+
+        def s(u):
+            return lambda f: lambda x: f(x + u)
+
+        def derivative(way):
+            return lambda f: lambda x: way(lambda u: s(u)(f)(x))(t(0.0))
+
+        close(derivative(outer)(derivative(inner)(gg.exp))(t(1.0)), math.e)
+        close(derivative(outer)(derivative(inner)(lambda x: x**3))(t(2.0)), 12.0)
+
+    @ways
+    @outside
+    def test_of_a_variable_that_the_inner_function_keeps(self, outer, inner):
+        def f(x):
+            kept = []
+
+            def g(y):
+                kept.append(y * x)
+                return y * y * x
+
+            d = inner(g)(x)  # 2 x^2
+            return d * x + 0 * kept[0].detach()
+
+        close(outer(f)(t(2.0)), 6 * 4.0)
+
+    @ways
+    @outside
+    def test_three_deep(self, outer, inner):
+        def f(x):
+            return inner(lambda y: outer(lambda z: x * y * z + z**2 * y)(x * y))(x)
+
+        # d/dz: x y + 2 y z at z = x y: x y + 2 x y^2; as a function of y, z = x y moves too:
+        # d/dy: x + 4 x y at y = x: x + 4 x^2
+        close(outer(f)(t(3.0)), 1 + 8 * 3.0)
+
+    def test_a_pullback_of_an_outer_variable(self):
+        def f(x):
+            y, pullback = gg.vjp(lambda z: z * z * x, x)
+            return pullback(x * y)[0]  # 2 x^2 * x * x^3
+
+        close(gg.grad(f)(t(2.0)), 12 * 2.0**5)
+        close(gg.jvp(f, (t(2.0),), (1.0,))[1], 12 * 2.0**5)
+
+    def test_a_derivative_of_an_outer_variable(self):
+        def f(x):
+            y, push = gg.linearize(lambda z: z * z * x, x)
+            return push(x * y)
+
+        close(gg.grad(f)(t(2.0)), 12 * 2.0**5)
+        close(gg.jvp(f, (t(2.0),), (1.0,))[1], 12 * 2.0**5)
+
+    def test_the_same_function_within_itself(self):
+        def f(x, depth=3):
+            return x**2 if not depth else x * gg.grad(lambda y: f(y, depth - 1))(x)
+
+        close(f(t(2.0)), 8 * 4.0)
+        close(gg.grad(f)(t(2.0)), 16 * 2.0)
+
+    def test_one_example_does_not_see_another(self):
+        def f(x):
+            return gg.vmap(gg.grad(lambda y: (y * x.sum()) ** 2), in_axes=0)(x).sum()
+
+        close(gg.grad(f)(t(1.0, 2.0)), 6 * np.array([9.0, 9.0]))
+
+
+class TestClosures:
+    def test_over_tensors_that_require_grad(self):
+        w = t(2.0, 3.0, requires_grad=True)
+        g = gg.grad(lambda x: (w * x**2).sum())(t(1.0, 2.0))
+        assert g.requires_grad
+        g.sum().backward()
+        assert_array_equal(w.grad.numpy(), [2.0, 4.0])
+        _, tangent = gg.jvp(lambda x: w * x, (t(1.0, 1.0),), (t(5.0, 7.0),))
+        w.grad = None
+        tangent.sum().backward()
+        assert_array_equal(w.grad.numpy(), [5.0, 7.0])
+        w.grad = None
+        value, pullback = gg.vjp(lambda x: w * w * x, t(1.0, 1.0))
+        (pullback(t(1.0, 10.0))[0] + value).sum().backward()
+        assert_array_equal(w.grad.numpy(), [8.0, 66.0])
+        w.grad = None
+        gg.hessian(lambda x: (w * x**3).sum())(t(1.0, 2.0)).sum().backward()
+        assert_array_equal(w.grad.numpy(), [6.0, 12.0])
+        w.grad = None
+        gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+        assert_array_equal(w.grad.numpy(), [4.0, 6.0])
+
+    def test_over_a_module(self):
+        model = gg.nn.Linear(3, 2)
+        x = gg.tensor(np.ones((4, 3), np.float32))
+        g = gg.grad(lambda x: (model(x) ** 2).sum())(x)
+        expected = 2 * model(x) @ model.weight
+        assert_close(g.detach().numpy(), expected.detach().numpy(), rtol=1e-5)
+        assert all(p.grad is None for p in model.parameters())
+        g.sum().backward()
+        assert model.weight.grad is not None
+
+    def test_parameters_as_arguments(self):
+        w = gg.nn.Parameter(t(1.0, 2.0))
+        g = gg.grad(lambda p: (p["w"] ** 2).sum())({"w": w})["w"]
+        assert type(g) is gg.Tensor
+        assert_array_equal(g.detach().numpy(), [2.0, 4.0])
+        assert w.grad is None
+        assert type(w) is gg.nn.Parameter
+        assert w.is_leaf
+        g.sum().backward()
+        assert_array_equal(w.grad.numpy(), [2.0, 2.0])
+
+
+class TestMixing:
+    """With `Tensor.backward`, `gpugrad.autograd.grad` and grad modes, outside and inside."""
+
+    def test_backward_through_a_gradient(self):
+        x = t(1.0, 2.0, requires_grad=True)
+        g = gg.grad(lambda x: (x**3).sum())(x)
+        g.sum().backward()
+        assert_array_equal(x.grad.numpy(), [6.0, 12.0])
+        (again,) = gg.autograd.grad(gg.hvp(lambda x: (x**4).sum())(x, t(1.0, 1.0)).sum(), x)
+        close(again, [24.0, 48.0])
+
+    def test_backward_through_a_batch(self):
+        x = t([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        gg.vmap(gg.grad(lambda row: (row**3).sum()))(x).sum().backward()
+        assert_array_equal(x.grad.numpy(), 6 * x.detach().numpy())
+
+    def test_no_leaf_is_touched(self):
+        x = t(1.0, 2.0, requires_grad=True)
+        for transform in (
+            gg.grad(lambda x: (x * x).sum()),
+            gg.hessian(lambda x: (x * x).sum()),
+            gg.jacobian(lambda x: x * x),
+            gg.vmap(lambda x: x * x),
+        ):
+            transform(x)
+        assert x.grad is None
+        assert x.is_leaf
+
+    def test_autograd_inside(self):
+        def f(x):
+            y = (x**3).sum()
+            (g,) = gg.autograd.grad(y, x, create_graph=True)
+            return (g * x).sum()
+
+        close(gg.grad(f)(t(1.0, 2.0)), [9.0, 36.0])
+        close(gg.jvp(f, (t(1.0, 2.0),), (t(1.0, 0.0),))[1], 9.0)
+
+    def test_backward_inside(self):
+        w = t(3.0, requires_grad=True)
+
+        def f(x):
+            (w * x.detach() ** 2).backward()
+            return w.detach() * x**2
+
+        close(gg.grad(f)(t(2.0)), 12.0)
+        assert w.grad.item() == 4.0
+
+    def test_no_grad_outside(self):
+        x = t(1.0, 2.0, requires_grad=True)
+        v = t(1.0, 1.0, requires_grad=True)
+
+        def f(x):
+            return (x**3).sum()
+
+        with gg.no_grad():
+            close(gg.grad(f)(x), [3.0, 12.0])
+            close(gg.hessian(f)(x), np.diag([6.0, 12.0]))
+            close(gg.hvp(f)(x, v), [6.0, 12.0])
+            close(gg.jacobian(lambda x: x**2, mode="forward")(x), np.diag([2.0, 4.0]))
+            value, tangent = gg.jvp(f, (x,), (v,))
+            close(value, 9.0)
+            close(tangent, 15.0)
+            value, pullback = gg.vjp(f, x)
+            close(value, 9.0)
+            close(pullback(1.0)[0], [3.0, 12.0])
+            close(gg.grad(gg.grad(lambda x: x**3))(t(2.0, requires_grad=True)), 12.0)
+            assert not gg.is_grad_enabled()
+        assert pullback(1.0)[0].requires_grad is False
+
+    def test_no_grad_inside_makes_a_constant(self):
+        def f(x):
+            with gg.no_grad():
+                c = x**2
+            return (c * x).sum()
+
+        close(gg.grad(f)(t(1.0, 2.0)), [1.0, 4.0])
+        close(gg.jvp(f, (t(1.0, 2.0),), (t(1.0, 1.0),))[1], 5.0)
+
+    def test_no_grad_around_an_inner_gradient(self):
+        def f(x):
+            with gg.no_grad():
+                c = gg.grad(lambda y: y**3)(x)
+            return c * x
+
+        close(gg.grad(f)(t(2.0)), 12.0)
+
+    def test_no_grad_inside_when_all_is_constant(self):
+        f = gg.no_grad(lambda x: (x * x).sum())
+        close(gg.grad(f)(t(1.0, 2.0)), [0.0, 0.0])
+        close(gg.jacobian(f)(t(1.0, 2.0)), [0.0, 0.0])
+
+    def test_stop_gradient(self):
+        def f(x):
+            return (gg.stop_gradient(x) * x + gg.stop_gradient({"a": [x, 3]})["a"][0]).sum()
+
+        close(gg.grad(f)(t(1.0, 2.0)), [1.0, 2.0])
+        close(gg.jvp(f, (t(1.0, 2.0),), (t(1.0, 1.0),))[1], 3.0)
+        close(gg.vmap(gg.grad(f))(t([[1.0, 2.0], [3.0, 4.0]])), [[1.0, 2.0], [3.0, 4.0]])
+
+    def test_hooks_are_called(self):
+        seen = []
+
+        def f(x):
+            y = x * 2
+            y.register_hook(lambda g: seen.append(g.tolist()))
+            return y * y
+
+        close(gg.grad(f)(t(3.0)), 24.0)
+        assert seen == [12.0]
+
+
+class TestPullbacks:
+    def test_many_calls_after_the_primal_is_gone(self):
+        x = t(1.0, 2.0)
+        y, pullback = gg.vjp(lambda x: gg.exp(x) * x, x)
+        expected = np.exp([1.0, 2.0]) * [2.0, 3.0]
+        del x, y
+        for k in range(3):
+            close(pullback(t(k + 1.0, 1.0))[0], expected * [k + 1, 1])
+
+    def test_inside_vmap(self):
+        x = random(3)
+        _, pullback = gg.vjp(lambda x: gg.sin(x) * x.sum(), x)
+        _, push = gg.linearize(lambda x: gg.sin(x) * x.sum(), x)
+        many = random(4, 3, seed=1)
+        close(gg.vmap(pullback)(many)[0], np.stack([pullback(g)[0].numpy() for g in many]))
+        close(gg.vmap(push)(many), np.stack([push(g).numpy() for g in many]))
+        both = gg.vmap(gg.vmap(lambda g: pullback(push(g))[0]))(many[:, None])
+        close(both[:, 0], np.stack([pullback(push(g))[0].numpy() for g in many]))
+
+    def test_inside_vmap_of_what_was_made_inside_another(self):
+        x, many = random(2, 3), random(2, 4, 3, seed=1)
+
+        def f(x):
+            return gg.sin(x) * x.sum()
+
+        def rows(x, many):
+            _, pullback = gg.vjp(f, x)
+            _, push = gg.linearize(f, x)
+            return gg.vmap(lambda g: pullback(g)[0] + push(g))(many)
+
+        found = gg.vmap(rows)(x, many)
+        for i, k in np.ndindex(2, 4):
+            j = gg.jacobian(f)(x[i])
+            close(found[i, k], j.T @ many[i, k] + j @ many[i, k])
+
+    def test_inside_other_transforms(self):
+        x = random(3)
+        _, pullback = gg.vjp(lambda x: x**3, x)
+        _, push = gg.linearize(lambda x: x**3, x)
+        g = random(3, seed=1)
+        close(gg.grad(lambda g: (pullback(g)[0] ** 2).sum())(g), 2 * (3 * x**2) ** 2 * g)
+        close(gg.grad(lambda g: (push(g) ** 2).sum())(g), 2 * (3 * x**2) ** 2 * g)
+        close(gg.jacobian(lambda g: pullback(g)[0])(g), np.diag(3 * x.numpy() ** 2))
+        close(gg.jvp(push, (g,), (g,))[1], 3 * x**2 * g)
+
+    def test_of_structures(self):
+        y, pullback = gg.vjp(
+            lambda p: {"s": p["a"] * p["b"], "n": gg.argmax(p["a"])}, {"a": t(2.0), "b": t(3.0)}
+        )
+        close(y["s"], 6.0)
+        (g,) = pullback({"s": 1.0, "n": 0})
+        close(g["a"], 3.0)
+        close(g["b"], 2.0)
+
+    def test_of_integers_and_of_what_depends_on_nothing(self):
+        y, tangent = gg.jvp(
+            lambda x: (gg.argmax(x), gg.ones(2), 3.0), (t(1.0, 2.0),), (t(1.0, 1.0),)
+        )
+        assert [v.item() if v.ndim == 0 else v.tolist() for v in tangent] == [0, [0.0, 0.0], 0.0]
+        assert tangent[0].dtype == gg.int64
+        _, pullback = gg.vjp(lambda x: gg.ones(2), t(1.0, 2.0))
+        close(pullback(gg.ones(2))[0], [0.0, 0.0])
+        _, push = gg.linearize(lambda x: gg.ones(2), t(1.0, 2.0))
+        assert push(t(1.0, 1.0)).tolist() == [0.0, 0.0]
+
+
+class TestEdges:
+    def test_results_that_do_not_depend_on_arguments(self):
+        close(gg.grad(lambda x: t(3.0))(t(1.0, 2.0)), [0.0, 0.0])
+        close(gg.grad(lambda x, y: (y * y).sum(), (0, 1))(t(1.0), t(2.0, 3.0))[0], 0.0)
+        close(gg.hessian(lambda x: x.sum())(t(1.0, 2.0)), np.zeros((2, 2)))
+        close(gg.hvp(lambda x: x.sum())(t(1.0, 2.0), t(1.0, 1.0)), [0.0, 0.0])
+
+    def test_arguments_as_results(self):
+        x = t(1.0, 2.0)
+        y, tangent = gg.jvp(lambda x, y: (x, y, x), (x, 2 * x), (t(3.0, 4.0), t(5.0, 6.0)))
+        assert [v.tolist() for v in tangent] == [[3.0, 4.0], [5.0, 6.0], [3.0, 4.0]]
+        y, pullback = gg.vjp(lambda x: (x, x), x)
+        close(pullback((t(1.0, 2.0), t(10.0, 20.0)))[0], [11.0, 22.0])
+        close(gg.jacobian(lambda x: x)(x), np.eye(2))
+        close(gg.vmap(lambda x: (x, x))(x)[1], [1.0, 2.0])
+        y, _ = gg.vjp(lambda x: x, x)
+        y += 1
+        assert x.tolist() == [1.0, 2.0]
+
+    def test_the_same_tensor_twice(self):
+        x = t(2.0, 3.0)
+        a, b = gg.grad(lambda x, y: (x * y**2).sum(), (0, 1))(x, x)
+        close(a, [4.0, 9.0])
+        close(b, [8.0, 18.0])
+        p = gg.grad(lambda p: (p["a"] * p["b"] ** 2).sum())({"a": x, "b": x})
+        close(p["a"], a)
+        close(p["b"], b)
+        close(gg.jvp(lambda x, y: x * y**2, (x, x), (t(1.0, 1.0), t(0.0, 0.0)))[1], a)
+
+    @pytest.mark.parametrize("array", [False, True])
+    def test_in_place_changes_do_not_touch_the_argument(self, array):
+        x = np.array([1.0, 2.0]) if array else t(1.0, 2.0)
+
+        def f(x):
+            x = x if isinstance(x, gg.Tensor) else gg.asarray(x)
+            x *= 3
+            x[0] = x[1] * x[1]
+            return x.sum()
+
+        close(gg.grad(f)(x), [0.0, 39.0])
+        close(gg.jvp(f, (x,), (np.ones(2),))[1], 39.0)
+        close(gg.hessian(f)(x), [[0, 0], [0, 18.0]])
+        close(gg.vmap(f)(np.stack([x, x]) if array else gg.stack([x, x])), [42.0, 42.0])
+        gg.vjp(f, x)[1](1.0)
+        assert x.tolist() == [1.0, 2.0]
+
+    def test_gradients_are_arrays_of_their_own(self):
+        x = t(1.0, 2.0)
+        a, b = gg.grad(lambda x, y: (x + y).sum(), (0, 1))(x, x)
+        a += 1
+        assert b.tolist() == [1.0, 1.0]
+        _, pullback = gg.vjp(lambda x: x, x)
+        g = t(1.0, 1.0)
+        result = pullback(g)[0]
+        assert not np.shares_memory(result.numpy(), g.numpy())
+
+    def test_a_zero_beside_an_infinite_slope(self):
+        def f(x):
+            return gg.where(x > 0, gg.sqrt(x), 0.0).sum()
+
+        close(gg.grad(f)(t(0.0, 4.0)), [0.0, 0.25])
+        close(gg.jvp(f, (t(0.0, 4.0),), (t(1.0, 1.0),))[1], 0.25)
+        close(gg.jacobian(lambda x: gg.sqrt(x))(t(1.0, 4.0)), np.diag([0.5, 0.25]))
+
+    def test_signatures_and_names(self):
+        def f(x, *, scale: float = 2.0):
+            """Documented."""
+            return (x * scale).sum()
+
+        f.attribute = 1
+        for transform in (gg.grad, gg.value_and_grad, gg.jacobian, gg.hessian, gg.vmap, gg.hvp):
+            g = transform(f)
+            assert g.__name__ == "f"
+            assert g.__doc__ == "Documented."
+            assert g.__wrapped__ is f or transform in (gg.hessian, gg.hvp)
+            assert inspect.signature(g) == inspect.signature(f)
+        assert not hasattr(gg.grad(gg.sin), "vjp")  # that of the op would change its rules
+        gg.grad(functools.partial(f, scale=3.0))(t(1.0))
+
+    def test_functions_of_many_kinds(self):
+        class Squares:
+            def __call__(self, x):
+                return (x * x).sum()
+
+            def method(self, x):
+                return (x * x).sum()
+
+        x = t(1.0, 2.0)
+        for f in (Squares(), Squares().method, functools.partial(Squares().method), gg.sum):
+            assert gg.grad(f)(x).shape == (2,)
+        model = gg.nn.Sequential(gg.nn.Linear(2, 1))
+        assert gg.jacobian(model)(gg.ones(2)).shape == (1, 2)
+
+
+class TestDtypes:
+    @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
+    def test_stay(self, dtype):
+        x = gg.tensor([0.5, 1.5], dtype=dtype)
+        v = gg.tensor([1.0, 2.0], dtype=dtype)
+
+        def f(x):
+            return (gg.sin(x) * x**2 + 0.5 * x / 3).sum()
+
+        results = [
+            gg.grad(f)(x),
+            gg.value_and_grad(f)(x)[0],
+            *gg.jvp(f, (x,), (v,)),
+            gg.linearize(f, x)[1](v),
+            gg.vjp(f, x)[1](1.0)[0],
+            gg.vjp(gg.sin, x)[1](np.ones(2))[0],
+            gg.jacobian(gg.sin)(x),
+            gg.jacobian(gg.sin, mode="forward")(x),
+            gg.hessian(f)(x),
+            gg.hvp(f)(x, v),
+            gg.vmap(f)(gg.stack([x, v])),
+            gg.vmap(gg.hessian(f))(gg.stack([x, v])),
+        ]
+        assert {y.dtype for y in results} == {dtype}
+
+    def test_python_numbers_and_numpy_arrays(self):
+        assert gg.grad(lambda x: x**2)(3.0).item() == 6.0
+        assert gg.grad(lambda x: x**2)(3.0).dtype == gg.float32
+        close(gg.grad(lambda x: (x**2).sum())(np.array([1.0, 2.0])), [2.0, 4.0])
+        close(gg.grad(lambda x, y: (x * y).sum())(np.ones(2), np.array([3.0, 4.0])), [3.0, 4.0])
+        close(gg.jvp(lambda x: x**2, (np.float64(3.0),), (1,))[1].astype(gg.float64), 6.0)
+        close(gg.vmap(lambda x: x**2)(np.array([1.0, 2.0])), [1.0, 4.0])
+        assert gg.hvp(lambda x: x**3)(2.0, 1.0).item() == 12.0
+        p = gg.grad(lambda p: p["a"] * p["b"][0])({"a": 2.0, "b": [np.float32(3.0)]})
+        assert (p["a"].item(), p["b"][0].item()) == (3.0, 2.0)
+
+    def test_mixed(self):
+        a = gg.tensor([1.0, 2.0], dtype=gg.float32)
+        ga, gb = gg.grad(lambda a, b: (a.astype(gg.float64) * b).sum(), (0, 1))(a, t(3.0, 4.0))
+        assert (ga.dtype, gb.dtype) == (gg.float32, gg.float64)
+
+    def test_complex_as_pytorch(self):
+        torch = pytest.importorskip("torch")
+        rng = np.random.default_rng(0)
+        z = rng.normal(size=3) + 1j * rng.normal(size=3)
+        v = rng.normal(size=3) + 1j * rng.normal(size=3)
+
+        def f(xp, z):
+            return z * xp.conj(z) * xp.exp(z) + xp.abs(z)
+
+        ours, theirs = functools.partial(f, gg), functools.partial(f, torch)
+        zt, vt = torch.tensor(z), torch.tensor(v)
+        real = lambda f: lambda z: abs(f(z)).sum()  # noqa: E731
+        close(gg.grad(real(ours))(z), torch.func.grad(real(theirs))(zt))
+        _, pullback = gg.vjp(ours, z)
+        close(pullback(v)[0], torch.func.vjp(theirs, zt)[1](vt)[0])
+        close(gg.jvp(ours, (z,), (v,))[1], torch.func.jvp(theirs, (zt,), (vt,))[1])
+        # adjoints of each other in the real inner product
+        u = rng.normal(size=3) + 1j * rng.normal(size=3)
+        forward = gg.jvp(ours, (z,), (u,))[1].numpy()
+        backward = pullback(v)[0].numpy()
+        assert np.isclose((forward.conj() * v).real.sum(), (u.conj() * backward).real.sum())
+
+
+Point = namedtuple("Point", "x y")
+
+
+@dataclass(frozen=True)
+class Parameters:
+    w: object
+    b: object
+    name: str = field(default="layer", metadata={"static": True})
+    scale: float = field(default=2.0, metadata={"static": True})
+
+
+@dataclass
+class Nested:
+    inner: Parameters
+    others: list
+
+
+class TestTrees:
+    def test_nested(self):
+        tree = {"a": [t(1.0), (t(2.0), None)], "b": Point(t(3.0), OrderedDict(c=t(4.0))), "e": {}}
+
+        def f(p):
+            return p["a"][0] * p["a"][1][0] * p["b"].x * p["b"].y["c"] ** 2
+
+        g = gg.grad(f)(tree)
+        close(g["a"][0], 96.0)
+        close(g["a"][1][0], 48.0)
+        assert g["a"][1][1] is None
+        assert type(g["b"]) is Point
+        assert type(g["b"].y) is OrderedDict
+        assert g["e"] == {}
+        close(g["b"].y["c"], 48.0)
+        _, tangent = gg.jvp(lambda p: Point(f(p), p), (tree,), (tree,))
+        close(tangent.x, 5 * 96.0)
+        assert tangent.y["a"][1][1] is None
+
+    def test_dataclasses(self):
+        p = Parameters(t(1.0, 2.0), t(3.0))
+
+        def f(p):
+            assert (p.name, p.scale) == ("layer", 2.0)
+            return p.scale * (p.w * p.b).sum()
+
+        g = gg.grad(f)(p)
+        assert type(g) is Parameters
+        assert (g.name, g.scale) == ("layer", 2.0)
+        close(g.w, [6.0, 6.0])
+        close(g.b, 6.0)
+        deep = gg.grad(lambda n: f(n.inner) + n.others[0])(Nested(p, [t(1.0)]))
+        assert type(deep.inner) is Parameters
+        close(deep.others[0], 1.0)
+        many = Parameters(t([[1.0, 2.0], [3.0, 4.0]]), t(5.0, 6.0))
+        close(gg.vmap(f)(many), [30.0, 84.0])
+        result = gg.vmap(lambda p: p, in_axes=(Parameters(0, None),), out_axes=Parameters(1, 0))(
+            Parameters(many.w, t(1.0))
+        )
+        close(result.w, [[1.0, 3.0], [2.0, 4.0]])
+        close(result.b, [1.0, 1.0])
+
+    def test_keyword_arguments_and_names(self):
+        def f(x, *rest, scale, p=None):
+            return (x * scale["s"] * sum(rest)).sum() + (0 if p is None else p)
+
+        x, s = t(1.0, 2.0), {"s": t(3.0)}
+        close(gg.grad(f)(x, 1.0, 2.0, scale=s), [9.0, 9.0])
+        close(gg.grad(f, "scale")(x, 1.0, 2.0, scale=s)["s"], 9.0)
+        close(gg.grad(f, "p")(x, 1.0, scale=s, p=t(1.0)), 1.0)
+        close(gg.grad(f, -1)(x, 1.0, t(2.0), scale=s), 9.0)
+        g = gg.grad(f, ("scale", 0, 2))(x, 1.0, t(2.0), scale=s)
+        close(g[0]["s"], 9.0)
+        close(g[1], [9.0, 9.0])
+        close(g[2], 9.0)
+        assert isinstance(gg.grad(f, (0,))(x, 1.0, scale=s), tuple)
+        close(gg.grad(f, "x")(x=x, scale=s), [0.0, 0.0])
+
+    def test_has_aux(self):
+        def f(x):
+            return (x**2).sum(), {"x": x, "text": "kept", "none": None, "twice": 2 * x}
+
+        x = t(1.0, 2.0)
+        g, aux = gg.grad(f, has_aux=True)(x)
+        close(g, [2.0, 4.0])
+        (value, aux2), g2 = gg.value_and_grad(f, has_aux=True)(x)
+        close(value, 5.0)
+        close(g2, g)
+        y, pullback, aux3 = gg.vjp(f, x, has_aux=True)
+        close(pullback(1.0)[0], g)
+        y, tangent, aux4 = gg.jvp(f, (x,), (x,), has_aux=True)
+        close(tangent, 10.0)
+        _, push, aux5 = gg.linearize(f, x, has_aux=True)
+        close(push(x), 10.0)
+        h, aux6 = gg.hessian(f, has_aux=True)(x)
+        close(h, 2 * np.eye(2))
+        for kept in (aux, aux2, aux3, aux4, aux5, aux6):
+            assert (kept["text"], kept["none"]) == ("kept", None)
+            close(kept["x"], x)
+            close(kept["twice"], 2 * x)
+
+    def test_aux_keeps_outer_derivatives(self):
+        def f(x):
+            g, aux = gg.grad(lambda y: (y * y * x, y * x), has_aux=True)(x)
+            return g * aux  # 2 x^2 * x^2
+
+        close(gg.grad(f)(t(2.0)), 8 * 8.0)
+
+    def test_structures_of_results(self):
+        out = gg.jacobian(lambda x: {"a": x, "b": (x.sum(), None)})(t(1.0, 2.0))
+        close(out["a"], np.eye(2))
+        close(out["b"][0], [1.0, 1.0])
+        assert out["b"][1] is None
+
+
+class TestVmap:
+    def test_axes_of_trees(self):
+        x = random(2, 3, 4)
+        p = {"a": x, "b": [random(3, seed=1), t(2.0)]}
+        f = gg.vmap(
+            lambda p, s: {"y": p["a"] * p["b"][0] * p["b"][1] + s, "s": s},
+            in_axes=({"a": 1, "b": [0, None]}, None),
+            out_axes={"y": -1, "s": None},
+        )
+        out = f(p, t(5.0))
+        expected = x.numpy() * p["b"][0].numpy()[:, None] * 2.0 + 5
+        close(out["y"], np.moveaxis(expected, 1, -1))
+        close(out["s"], 5.0)
+
+    def test_prefixes(self):
+        p = {"a": random(2, 3), "b": [random(2, 3), None]}
+        out = gg.vmap(lambda p, q: p["a"] + p["b"][0] + q, in_axes=(1, 0), out_axes=1)(p, random(3))
+        close(out, (p["a"] + p["b"][0] + random(3)))
+        out = gg.vmap(lambda p, k: p["a"] * k, in_axes=[{"a": 0, "b": None}, None])(p, 2.0)
+        close(out, 2 * p["a"])
+
+    def test_keyword_arguments(self):
+        close(gg.vmap(lambda x, *, y: x * y)(t(1.0, 2.0), y=t(3.0, 4.0)), [3.0, 8.0])
+        close(gg.vmap(lambda x, y=None: x, in_axes=0)(t(1.0, 2.0), y=None), [1.0, 2.0])
+        close(gg.vmap(lambda y: 2 * y)(y=t(3.0, 4.0)), [6.0, 8.0])
+
+    def test_results_of_all_kinds(self):
+        out = gg.vmap(lambda x: (3, 1.5, x, None, np.ones(2), gg.tensor([True]), x > 1))(
+            t(1.0, 2.0)
+        )
+        assert out[0].tolist() == [3, 3]
+        assert out[1].tolist() == [1.5, 1.5]
+        assert out[3] is None
+        assert out[4].shape == (2, 2)
+        assert out[5].tolist() == [[True], [True]]
+        assert out[6].tolist() == [False, True]
+
+    def test_numpy_functions_and_operators_inside(self):
+        x = random(3, 2)
+        close(
+            gg.vmap(lambda x: np.sin(x) + np.ones(2) * x - np.float64(2.0))(x),
+            np.sin(x.numpy()) + x.numpy() - 2,
+        )
+
+    def test_in_place(self):
+        x = random(4, 3)
+
+        def f(row, v):
+            out = gg.zeros(3, dtype=gg.float64)
+            out[1] = row[0] * v
+            out += row
+            row[2] = 0.0
+            out[:2] += row[1:]
+            return out
+
+        v = random(4, seed=1)
+        expected = np.zeros((4, 3))
+        expected[:, 1] = x.numpy()[:, 0] * v.numpy()
+        expected += x.numpy()
+        expected[:, 0] += x.numpy()[:, 1]
+        before = x.tolist()
+        close(gg.vmap(f)(x, v), expected)
+        assert x.tolist() == before
+        close(gg.vmap(f, in_axes=(None, 0))(x[0], v)[:, 1], (x[0, 0] * v + x[0, 1]).numpy())
+
+    def test_iteration_and_indexing(self):
+        x = random(4, 3)
+        close(gg.vmap(lambda row: sum(r * r for r in row))(x), (x * x).sum(axis=1))
+        i = gg.tensor([0, 2, 1, 2])
+        close(gg.vmap(lambda row, i: row[i])(x, i), x.numpy()[np.arange(4), i.numpy()])
+        close(gg.vmap(lambda i: x[i], in_axes=0)(i), x.numpy()[i.numpy()])
+        assert gg.vmap(lambda row: len(row) * row.ndim * row.size * row)(x).shape == (4, 3)
+
+    def test_no_examples_and_one(self):
+        assert gg.vmap(lambda x: gg.sin(x) * 2)(gg.zeros((0, 3))).shape == (0, 3)
+        assert gg.vmap(lambda x: x @ x)(gg.zeros((0, 3))).shape == (0,)
+        close(gg.vmap(lambda x: x @ x)(random(1, 3)), (random(1, 3) ** 2).sum(axis=1))
+
+    def test_nested_over_different_axes(self):
+        a, b = random(2, 3), random(4, 3, seed=1)
+        outer = gg.vmap(gg.vmap(lambda x, y: x @ y, in_axes=(None, 0)), in_axes=(0, None))
+        close(outer(a, b), a.numpy() @ b.numpy().T)
+        crossed = gg.vmap(gg.vmap(lambda x, y: x @ y, (0, None)), (None, 0), out_axes=1)
+        close(crossed(a, b), a.numpy() @ b.numpy().T)
+
+    def test_per_example_gradients(self):
+        w, x, y = random(3), random(5, 3, seed=1), random(5, seed=2)
+        found = gg.vmap(gg.grad(lambda w, x, y: (x @ w - y) ** 2), in_axes=(None, 0, 0))(w, x, y)
+        close(found, 2 * (x.numpy() @ w.numpy() - y.numpy())[:, None] * x.numpy())
+
+    def test_of_module_parameters(self):
+        model = gg.nn.Linear(3, 2)
+        x = gg.tensor(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
+        assert_close(gg.vmap(model)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
+
+    def test_random_numbers_differ_between_examples(self):
+        gg.manual_seed(0)
+        out = gg.vmap(lambda x: gg.nn.functional.dropout(x, 0.5, True))(gg.ones((50, 8)))
+        assert len({tuple(row) for row in out.tolist()}) > 40
+
+
+def some_of_everything(x):
+    y = gg.exp(x) * x + x / 2
+    first, *_ = gg.unstack(y)
+    z = gg.concat([y, gg.stack([first, first])])
+    z[0] = z[1] * 3
+    z *= 2
+    return (gg.softmax(z) * z).sum() + gg.max(z)
+
+
+class TestState:
+    def test_after_an_exception(self):
+        def fails(x):
+            gg.vmap(lambda y: y * x.sum())(x)
+            with gg.no_grad():
+                gg.grad(lambda y: 1 / 0)(x.sum())
+
+        x = t(1.0, 2.0)
+        for call in (
+            lambda: gg.vmap(fails)(t([[1.0, 2.0]])),
+            lambda: gg.grad(fails)(x),
+            lambda: gg.jvp(fails, (x,), (x,)),
+            lambda: gg.vmap(gg.jacobian(fails))(t([[1.0, 2.0]])),
+        ):
+            for mode in (True, False):
+                with gg.set_grad_enabled(mode):
+                    with pytest.raises(ZeroDivisionError):
+                        call()
+                    assert gg.is_grad_enabled() is mode
+                    assert active_levels() == ()
+        close(gg.vmap(gg.grad(lambda x: x * x))(x), [2.0, 4.0])
+
+    def test_after_an_exception_in_a_result(self):
+        with pytest.raises(TypeError, match="result"):
+            gg.vmap(lambda x: "text")(t(1.0, 2.0))
+        assert active_levels() == ()
+
+    def test_threads(self):
+        def work(i):
+            x, v = random(4, seed=i), random(4, seed=i + 100)
+            results = []
+            for _ in range(5):
+                results += [
+                    gg.grad(some_of_everything)(x),
+                    gg.hessian(some_of_everything)(x),
+                    gg.hvp(some_of_everything)(x, v),
+                    gg.jvp(some_of_everything, (x,), (v,))[1],
+                    gg.vmap(gg.grad(some_of_everything))(gg.stack([x, v])),
+                    gg.vmap(lambda y, x=x: gg.vmap(lambda z: (y * z * x).sum())(x))(v),
+                    gg.grad(lambda n: some_of_everything(n.w * n.b))(Parameters(x, v)).b,
+                ]
+                with gg.no_grad():
+                    results.append(gg.grad(some_of_everything)(x))
+            return [y.tolist() for y in results]
+
+        assert in_threads(work) == [work(i) for i in range(THREADS)]
+
+    def test_dataclasses_first_met_in_many_threads(self):
+        @dataclass
+        class Fresh:
+            x: object
+
+        def work(i):
+            return gg.grad(lambda p: p.x**2)(Fresh(t(float(i)))).x.item()
+
+        assert in_threads(work) == [2.0 * i for i in range(THREADS)]
+
+
+CALLS = {
+    "grad": lambda x: gg.grad(some_of_everything)(x),
+    "value_and_grad": lambda x: gg.value_and_grad(some_of_everything)(x),
+    "vjp": lambda x: gg.vjp(some_of_everything, x)[1](1.0),
+    "jvp": lambda x: gg.jvp(some_of_everything, (x,), (x,)),
+    "linearize": lambda x: gg.linearize(some_of_everything, x)[1](x),
+    "forward": lambda x: gg.jacobian(some_of_everything, mode="forward")(x),
+    "reverse": lambda x: gg.jacobian(some_of_everything, mode="reverse")(x),
+    "hessian": lambda x: gg.hessian(some_of_everything)(x),
+    "hvp": lambda x: gg.hvp(some_of_everything)(x, x),
+    "vmap": lambda x: gg.vmap(gg.hessian(some_of_everything))(gg.stack([x, x])),
+    "grad of jvp": lambda x: gg.grad(lambda x: gg.jvp(some_of_everything, (x,), (x,))[1])(x),
+    "jvp of grad": lambda x: gg.jvp(gg.grad(some_of_everything), (x,), (x,)),
+    "aux": lambda x: gg.grad(lambda x: ((x * x).sum(), x * 2), has_aux=True)(x),
+}
+
+
+class TestMemory:
+    KINDS = (Node, Leaf, gg.Tensor, BatchedTensor, Level)
+
+    @pytest.fixture(autouse=True)
+    def no_collector(self):
+        gc.collect()
+        gc.disable()
+        yield
+        gc.enable()
+
+    def alive(self):
+        return sum(type(x) in self.KINDS for x in gc.get_objects())
+
+    @pytest.mark.parametrize("requires_grad", [False, True])
+    @pytest.mark.parametrize("name", CALLS)
+    def test_nothing_survives(self, name, requires_grad):
+        x = random(3)
+        if requires_grad:
+            x.requires_grad_()
+        CALLS[name](x)
+        before = self.alive()
+        result = CALLS[name](x)
+        del result
+        assert self.alive() == before
+
+    def test_results_hold_no_graph(self):
+        x = random(3)
+        before = self.alive()
+        held = [call(x) for call in CALLS.values()]
+        tensors = sum(type(y) is gg.Tensor for y in gc.get_objects())
+        assert self.alive() - before <= tensors
+        assert not any(type(y) is Node for y in gc.get_objects())
+        del held
+
+    def test_a_gradient_frees_as_it_goes(self):
+        n = 1_000_000
+        x = gg.ones(n, dtype=gg.float64)
+
+        def f(x):
+            for _ in range(20):
+                x = gg.sin(x)
+            return x.sum()
+
+        def peak(call):
+            tracemalloc.start()
+            call()
+            value = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return value / (8 * n)
+
+        assert peak(lambda: gg.grad(f)(x)) < 26  # 20 results are kept
+        assert peak(lambda: gg.jvp(f, (x,), (x,))) < 27
+
+
+class TestDepth:
+    DEPTH = 100_000
+
+    def chain(self, x):
+        for _ in range(self.DEPTH):
+            x = x * 0.99999 + 0.0
+        return x
+
+    def test_grad_and_jvp_of_a_deep_chain(self):
+        expected = 0.99999**self.DEPTH
+        x = t(1.0)
+        close(gg.grad(lambda x: self.chain(x))(x), expected, rtol=1e-6)
+        close(gg.jvp(self.chain, (x,), (1.0,))[1], expected, rtol=1e-6)
+
+    def test_second_derivatives_of_a_deep_chain(self):
+        def f(x):
+            for _ in range(10_000):
+                x = gg.sin(x)
+            return x
+
+        x = t(0.5)
+        h = 1e-4
+        first = gg.grad(f)
+        expected = (first(x + h) - first(x - h)).item() / (2 * h)
+        for nested in (
+            gg.grad(first),
+            lambda x: gg.jvp(first, (x,), (1.0,))[1],
+            gg.grad(lambda x: gg.jvp(f, (x,), (1.0,))[1]),
+            lambda x: gg.hvp(f)(x, 1.0),
+        ):
+            close(nested(x), expected, rtol=1e-6)
+
+    def test_a_derivative_at_each_of_many_steps(self):
+        def path(x):
+            for _ in range(1000):
+                x = x - 0.01 * gg.grad(lambda y: y**4)(x)
+            return x
+
+        x, expected = 1.0, 1.0
+        for _ in range(1000):
+            expected *= 1 - 0.12 * x**2
+            x -= 0.04 * x**3
+        close(gg.grad(path)(t(1.0)), expected, rtol=1e-9)
+
+
+LIBRARY_CALLS = {
+    "grad": lambda x, v: gg.grad(some_of_everything)(x),
+    "vjp": lambda x, v: gg.vjp(gg.sin, x)[1](v)[0],
+    "jvp": lambda x, v: gg.jvp(some_of_everything, (x,), (v,))[1],
+    "linearize": lambda x, v: gg.linearize(gg.sin, x)[1](v),
+    "forward": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="forward")(x),
+    "reverse": lambda x, v: gg.jacobian(lambda x: gg.sin(x) * x.sum(), mode="reverse")(x),
+    "empty": lambda x, v: gg.jacobian(lambda x: x[:0])(x),
+    "hessian": lambda x, v: gg.hessian(some_of_everything)(x),
+    "hvp": lambda x, v: gg.hvp(some_of_everything)(x, v),
+    "vmap": lambda x, v: gg.vmap(lambda a: a * 2 + 1)(x),
+    "numbers": lambda x, v: gg.vjp(gg.sum, x)[1](1.0)[0],
+    "constant": lambda x, v: gg.vmap(gg.hessian(some_of_everything))(gg.stack([gg.asarray(x)] * 2)),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY_CALLS)
+def test_libraries(library, name):
+    x, v = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.0, -1.0])
+    expected = LIBRARY_CALLS[name](x, v)
+    found = LIBRARY_CALLS[name](library.array(x), library.array(v))
+    assert type(found.array) is type(gg.asarray(library.array(x)).array)
+    assert_close(library.values(found), expected.numpy(), rtol=1e-12, atol=1e-13)
+
+
+WITHOUT_OPTREE = """
+import sys
+sys.modules["optree"] = None
+import numpy as np
+import gpugrad as gg
+x = gg.tensor([1.0, 2.0])
+gg.grad(lambda x: (x * x).sum())(x)
+gg.grad(lambda x, y: (x * y).sum(), argnums=(0, 1))(x, x)
+gg.value_and_grad(lambda x: ((x * x).sum(), x), has_aux=True)(np.ones(2))
+gg.vjp(gg.sin, x)[1](x)
+gg.jvp(gg.sin, (x,), (x,))
+gg.linearize(gg.sin, x)[1](x)
+gg.hessian(lambda x: (x * x).sum())(x)
+gg.jacobian(gg.sin, mode="forward")(x)
+gg.hvp(lambda x: (x * x).sum())(x, x)
+gg.vmap(lambda x, y, z=None: x * y, in_axes=(0, None))(x, 2.0, z=None)
+gg.stop_gradient(x)
+for call in (
+    lambda: gg.grad(lambda p: p["a"])({"a": x}),
+    lambda: gg.vmap(lambda x: (x, x))(x),
+):
+    try:
+        call()
+    except ImportError as error:
+        print(error)
+"""
+
+
+def test_single_tensors_need_no_optree():
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPTREE], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("pip install 'gpugrad[transforms]'") == 2
