@@ -10,7 +10,7 @@ from ..autograd.operation import op
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
-from ..batched import active_levels, physical, reentered
+from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
 from .pieces import Arguments, Output, is_recordable, joined, output, several
@@ -143,9 +143,9 @@ class _Recomputed(NamedTuple):
         inputs = inputs[: len(self.arguments.places)]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
-        outputs = self._again(variables)
+        nodes = self._again(variables)
         targets = {x.node for x in variables}
-        piece = _Piece([y.node for y in outputs], targets, start)
+        piece = _Piece(nodes, targets, start)
         if set(piece.outside) != set(self.outside):
             raise RuntimeError(
                 f"checkpoint: computed again for backward, {_name(self.f)} depends on other "
@@ -155,7 +155,7 @@ class _Recomputed(NamedTuple):
             )
         if writes.last < self.start:
             piece.check_unchanged(self.start)
-        roots = [(y.node, c) for y, c in zip(outputs, cotangents, strict=True) if c is not None]
+        roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
         targets.update(self.outside)
         arrived = sweep(
             roots,
@@ -172,6 +172,7 @@ class _Recomputed(NamedTuple):
         return [arrived.get(node) for node in (*[x.node for x in variables], *self.outside)]
 
     def _again(self, variables):
+        """The nodes of the outputs, computed again."""
         args, kwargs = self.arguments.of(variables)
         try:
             with reentered(self.levels), enable_grad(), self.draws.repeated():
@@ -186,7 +187,7 @@ class _Recomputed(NamedTuple):
             y = leaves[first.leaf]
             if not is_recordable(y) or y.node is None or output(first.leaf, y) != first:
                 raise self._differs(_described(y), _described(first), first.leaf)
-        return [physical(leaves[first.leaf]) for first in self.outputs]
+        return [leaves[first.leaf].node for first in self.outputs]
 
     def _differs(self, now, before, leaf=None):
         what = ""

@@ -1,0 +1,227 @@
+"""What checkpointing a network of 64 layers saves in memory and costs in time.
+
+    python benchmarks/checkpoint.py [--short] [--libraries gpugrad torch]
+        [--sections ...] [--json PATH] [--plot PATH]
+
+A step is forward, a squared sum for a loss, and backward, with the layers in segments that
+are each checkpointed (columns named after the libraries) and without (columns "... plain").
+
+speed: the time of a step.
+memory: the peak of resident memory during steps.
+
+Of residual blocks, ``x + tanh(x W + b)``, which keep two values each, 8 segments of 8 hold a
+quarter at most. Of `Linear` and ReLU, which keep one, that takes segments that get shorter
+towards the end: while a segment is swept, the inputs of all before it are there too.
+"""
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import harness
+import numpy as np
+from train_step import _status
+
+LAYERS = 64
+TARGETS = {"speed": 1.5, "memory": 0.25}
+_LIBRARIES = ("gpugrad", "torch")
+
+
+class Net(NamedTuple):
+    kind: str
+    segments: tuple[int, ...]
+    width: int
+    batch: int
+
+    def __str__(self):
+        return f"{self.kind}, segments of {'+'.join(map(str, self.segments))}"
+
+
+def nets(short):
+    batch = 2048 if short else 8192
+    return [
+        Net("residual", (8,) * 8, 64, batch),
+        Net("relu", (11, 10, 9, 8, 7, 6, 5, 4, 3, 1), 64, batch),
+    ]
+
+
+def data(net):
+    """The input (batch, width), and for each layer a weight (out, in)."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((net.batch, net.width), dtype=np.float32)
+    weights = rng.standard_normal((LAYERS, net.width, net.width), dtype=np.float32)
+    return x, weights * np.float32(net.width**-0.5)
+
+
+def prepare(name, net):
+    """A function that does one step and returns the gradient of the first layer's weight."""
+    library, _, plain = name.partition(" ")
+    return globals()[f"_{library}"](net, bool(plain))
+
+
+def _gpugrad(net, plain):
+    import gpugrad
+    from gpugrad import nn
+
+    class Residual(nn.Module):
+        def __init__(self):
+            self.linear = nn.Linear(net.width, net.width)
+
+        def forward(self, x):
+            return x + gpugrad.tanh(self.linear(x))
+
+    x, weights = data(net)
+    x = gpugrad.asarray(x)
+    segments = _segments(nn, net, Residual)
+    parameters = [p for segment in segments for p in segment.parameters()]
+    with gpugrad.no_grad():
+        for weight, bias, value in zip(parameters[::2], parameters[1::2], weights, strict=True):
+            weight[...] = value
+            bias[...] = 0
+
+    def forward(x):
+        for segment in segments:
+            x = segment(x) if plain else gpugrad.checkpoint(segment, x)
+        return x
+
+    def step():
+        for p in parameters:
+            p.grad = None
+        gpugrad.square(forward(x)).sum().backward()
+        return parameters[0].grad.numpy()
+
+    return step
+
+
+def _torch(net, plain):
+    import torch
+    from torch import nn
+    from torch.utils.checkpoint import checkpoint
+
+    class Residual(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(net.width, net.width)
+
+        def forward(self, x):
+            return x + torch.tanh(self.linear(x))
+
+    x, weights = data(net)
+    x = torch.from_numpy(x)
+    segments = _segments(nn, net, Residual)
+    parameters = [p for segment in segments for p in segment.parameters()]
+    with torch.no_grad():
+        for weight, bias, value in zip(parameters[::2], parameters[1::2], weights, strict=True):
+            weight.copy_(torch.from_numpy(value))
+            bias.zero_()
+
+    def forward(x):
+        for segment in segments:
+            x = segment(x) if plain else checkpoint(segment, x, use_reentrant=False)
+        return x
+
+    def step():
+        for p in parameters:
+            p.grad = None
+        torch.square(forward(x)).sum().backward()
+        return parameters[0].grad.numpy()
+
+    return step
+
+
+def _segments(nn, net, residual):
+    """The layers in a `Sequential` for each segment."""
+    segments = []
+    for n in net.segments:
+        if net.kind == "residual":
+            layers = [residual() for _ in range(n)]
+        else:
+            layers = [f() for _ in range(n) for f in (lambda: nn.Linear(*[net.width] * 2), nn.ReLU)]
+        segments.append(nn.Sequential(*layers))
+    return segments
+
+
+def names(options):
+    return [name for library in options.libraries for name in (f"{library} plain", library)]
+
+
+def rows_of(section, results, *, unit, scale):
+    return [
+        harness.row(
+            section, str(net), name, values, turns[f"{name.split()[0]} plain"],
+            unit=unit, scale=scale, target=TARGETS[section] if name == "gpugrad" else None,
+        )
+        for net, turns in results.items()
+        for name, values in turns.items()
+    ]  # fmt: skip
+
+
+def speed(options):
+    check_same_gradients(options)
+    effort = harness.effort(options, seconds=2)
+    results = harness.race(prepare, names(options), nets(options.short), **effort)
+    rows = rows_of("speed", results, unit="ms per step", scale=1e3)
+    harness.table("step", rows, against="plain")
+    return rows
+
+
+def check_same_gradients(options):
+    """Exit unless all do the same work."""
+    for net in nets(True):
+        found = {name: harness.alone(_gradient, name, net) for name in names(options)}
+        expected = next(iter(found.values()))
+        for name, gradient in found.items():
+            if not np.allclose(gradient, expected, rtol=1e-3, atol=1e-3 * abs(expected).max()):
+                sys.exit(f"{net}: {name} has another gradient than {next(iter(found))}")
+
+
+def _gradient(name, net):
+    return prepare(name, net)()
+
+
+def memory(options):
+    """Two steps in a fresh process: the peak less what is resident before, the library's own."""
+    if not Path("/proc/self/status").exists():
+        print("\nno memory section: it reads /proc, which only Linux has")
+        return []
+    results = {net: {name: [] for name in names(options)} for net in nets(options.short)}
+    for _ in range(1 if options.short else 3):
+        for net, turns in results.items():
+            for name, found in turns.items():
+                found.append(harness.alone(_peak, name, net))
+    rows = rows_of("memory", results, unit="MB", scale=2**-20)
+    harness.table("peak memory of steps above the library's own", rows, against="plain")
+    return rows
+
+
+def _peak(name, net):
+    prepare(name, net._replace(batch=1))()  # imports, threads
+    step = prepare(name, net)
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+    for _ in range(2):
+        step()
+    return _status("VmHWM") - before
+
+
+SECTIONS = {"speed": speed, "memory": memory}
+
+
+def main():
+    options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, sections=list(SECTIONS))
+    rows = [r for name in options.sections for r in SECTIONS[name](options)]
+    if not options.json and not options.plot:
+        return
+    about = harness.environment(options.libraries)
+    if options.json:
+        harness.write_json(options.json, "checkpoint", options, about, rows)
+    if options.plot:
+        titles = {"speed": "time of a step", "memory": "peak memory of steps"}
+        rows = [r for r in rows if "plain" not in r["library"]]
+        panels = [(titles[s], [r for r in rows if r["section"] == s]) for s in options.sections]
+        title = "64 checkpointed layers against the same without"
+        harness.plot(options.plot, title, about, [panel for panel in panels if panel[1]])
+
+
+if __name__ == "__main__":
+    main()
