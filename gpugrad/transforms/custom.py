@@ -11,6 +11,7 @@ from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.operation import op
 from ..autograd.sweep import conjugate
+from ..backends import backend_of
 from ..batched import active_levels, behind, reentered
 from ..random import Draws
 from ..tensor import Tensor
@@ -199,7 +200,9 @@ class _Call(NamedTuple):
         leaves = [None] * self.structure.num_leaves
         with reentered(self.levels), nullcontext() if tensors else no_grad():
             for first, c in zip(self.outputs, cotangents, strict=True):
-                c = conjugate(c if tensors else wrap(c, None))
+                if not tensors:
+                    c = wrap(backend_of[type(c)].asarray(c), None)  # NumPy's 0-d results are scalars
+                c = conjugate(c)
                 leaves[first.leaf] = arranged(c, first.levels)
             residuals = self.residuals
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
