@@ -469,8 +469,8 @@ class TestPieces:
             return gg.sqrt(x)
 
         root.defvjp(
-            lambda x: (gg.sqrt(x), {"kept": gg.sqrt(x), "more": (x,)}),
-            lambda kept, g: (g / (2 * kept["kept"]),),
+            lambda x: (gg.sqrt(x), gg.sqrt(x)),
+            lambda kept, g: (g / (2 * kept),),
         )
         x = gg.tensor([4.0, 9.0], requires_grad=True)
         with all_on(), gg.memory_report() as report:

@@ -116,8 +116,9 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Where it is and what stands there."""
-        return f"{self}: {self.source}" if self.source else str(self)
+        """Where it is and what stands there, for a table."""
+        source = self.source
+        return f"{self}: {source if len(source) <= 60 else source[:57] + '...'}".removesuffix(": ")
 
     @property
     def source(self) -> str:
@@ -178,7 +179,7 @@ def _switch(tools):
     _active.tools = tuple(sorted(tools, key=lambda tool: tool.rank))
     if tools and Op.observer is None:
         Op.observer = _observe
-        for op in list(Op.known):
+        for op in _known():
             _observe(op)
     elif not tools and Op.observer is not None:
         Op.observer = None
@@ -190,6 +191,14 @@ def _switch(tools):
                 setattr(plan, name, value)
         _active.ops.clear()
         _active.plans.clear()
+
+
+def _known():
+    while True:
+        try:
+            return list(Op.known)
+        except RuntimeError:  # another thread has made one meanwhile
+            continue
 
 
 def _observe(new):

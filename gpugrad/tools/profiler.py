@@ -71,8 +71,8 @@ class profile(Tool):
     sync: wait for the GPU before and after each run. Without it a GPU's times are those to
         launch work, not to do it; with it nothing overlaps.
 
-    Profiling adds some 10 µs to each run, to the block's time rather than to the op's;
-    a run is remembered in about a kilobyte.
+    Profiling adds some 20 µs to each run: to ``elapsed``, and to the time of runs that it is
+    within, rather than to its own. A run is remembered in about a kilobyte.
     """
 
     rank = 2  # what other tools do is not timed
