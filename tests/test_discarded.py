@@ -51,6 +51,12 @@ STEEP = {
     "sqrt of a sum": (lambda x: gg.sqrt(x**2 + (2 * x) ** 2), 0.0, [0.5, -3.0]),
     "log(sqrt)": (lambda x: gg.log(gg.sqrt(x)), 0.0, [0.5, 3.0]),
     "sqrt(sin(x) / x)": (lambda x: gg.sqrt(gg.sin(x) / x), 0.0, [0.5, 2.0]),
+    "xlogy": (lambda x: gg.special.xlogy(1 + x, x), 0.0, [0.5, 3.0]),
+    "xlog1py": (lambda x: gg.special.xlog1py(2 + x, x), -1.0, [0.5, 3.0]),
+    "rel_entr": (lambda x: gg.special.rel_entr(x, 1 + x), 0.0, [0.5, 3.0]),
+    "rel_entr of 0": (lambda x: gg.special.rel_entr(1 + x, x), 0.0, [0.5, 3.0]),
+    "kl_div": (lambda x: gg.special.kl_div(x, 1 + x), 0.0, [0.5, 3.0]),
+    "kl_div of 0": (lambda x: gg.special.kl_div(1 + x, x), 0.0, [0.5, 3.0]),
 }
 
 

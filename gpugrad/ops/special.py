@@ -201,7 +201,7 @@ def xlogy(xp, x, y):
 
 def _xlogy_y(xp, g, x, y):
     (x, y) = _arrays(xp, x, y)
-    return g * x / xp.where(x == 0, 1.0, y)
+    return xp.unpoison(g * x / xp.where(x == 0, 1.0, y), g)
 
 
 xlogy.vjp(
@@ -240,7 +240,7 @@ def _log_ratio(xp, x, y):
 
 
 rel_entr.vjp(
-    x=lambda xp, g, x, y: g * (1 + _log_ratio(xp, x, y)),
+    x=lambda xp, g, x, y: xp.unpoison(g * (1 + _log_ratio(xp, x, y)), g),
     y=lambda xp, g, x, y: -_xlogy_y(xp, g, x, y),
 )
 
@@ -255,7 +255,7 @@ def kl_div(xp, x, y):
 
 
 kl_div.vjp(
-    x=lambda xp, g, x, y: g * _log_ratio(xp, x, y),
+    x=lambda xp, g, x, y: xp.unpoison(g * _log_ratio(xp, x, y), g),
     y=lambda xp, g, x, y: g - _xlogy_y(xp, g, x, y),
 )
 
