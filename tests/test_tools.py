@@ -340,6 +340,21 @@ class TestAnomaly:
             with pytest.raises(FloatingPointError, match=r"both: its gradient by x2 .* at \(1,\)"):
                 second.sum().backward()
 
+    def test_what_nobody_wants(self):
+        @gg.op
+        def product(xp, x1, x2):
+            return x1 * x2
+
+        product.vjp(joint=lambda xp, g, x1, x2: (g * x2, g * x1 / 0.0))
+        x = gg.ones(2, requires_grad=True)
+        with gg.detect_anomaly():
+            product(x, gg.ones(2)).sum().backward()
+        assert x.grad.tolist() == [1, 1]
+
+    def test_numpy_told_to_raise(self):
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
+            gg.log(gg.zeros(2))
+
     def test_of_many_inputs(self):
         @gg.op
         def total(xp, *arrays):

@@ -68,8 +68,9 @@ class detect_anomaly(Tool):
                 sources[kind] = self._source(kind, event) or f"put in by {event.op.name}{line}"
             elif kind in self.kinds:
                 held = [self._held(x) for x in arrays_in(event.inputs)]
+                there = " there" if event.op.elementwise else ""
                 raise FloatingPointError(
-                    f"its result has {_places(kind, fresh)}, which no input has{line}"
+                    f"its result has {_places(kind, fresh)}, which no input has{there}{line}"
                     + "".join([f"; an input has {text}" for text in held if text])
                 )
             else:
@@ -95,8 +96,10 @@ class detect_anomaly(Tool):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
         if all(map(is_variable, cotangents)) and not any(map(_any, arrays_in(cotangents))):
             return  # run to be transposed, on zeros: nobody sees the values
-        out = event.out if event.target is None else {event.target: event.out}
-        for target, c in out.items() if isinstance(out, dict) else enumerate(out):
+        parts = enumerate(event.out) if event.target is None else [(event.target, event.out)]
+        for target, c in parts:
+            if not event.plan.wanted[target]:  # a joint rule may return more
+                continue
             for array in _fitted(event, target, c):
                 kinds = _kinds(array)
                 if kinds:
