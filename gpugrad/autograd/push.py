@@ -18,13 +18,15 @@ from .sweep import fit, leading_to, sweep, zeros
 from .variables import variable
 
 
-def push(tangents, outputs, retain_graph, create_graph, tensors=False, needed=None):
+def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=True, needed=None):
     """Tangents of the output nodes, as a dict; without those that get none.
 
     tangents: of the starting nodes, each of its shape and dtype: raw arrays, or Tensors
         under ``create_graph`` and, not recorded, if ``tensors``.
+    joined, needed: as of `sweep`.
     """
     tensors = tensors or create_graph
+    joined = joined and create_graph
     tangents = dict(tangents)
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
@@ -42,7 +44,7 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, needed=No
                 if not uses[parent]:
                     tangents.pop(parent, None)
             try:
-                t = _pushed(node, given, create_graph, tensors)
+                t = _pushed(node, given, create_graph, tensors, joined)
             except Exception as error:
                 error.add_note(f"in forward mode through {node.plan.op.name}")
                 raise
@@ -54,7 +56,7 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, needed=No
     return {node: tangents[node] for node in outputs if node in tangents}
 
 
-def _pushed(node, given, create_graph, tensors):
+def _pushed(node, given, create_graph, tensors, joined):
     """The tangent of a node's result, None for 0; a list of several outputs' tangents."""
     plan = node.plan
     if plan.output is not None:
@@ -68,7 +70,11 @@ def _pushed(node, given, create_graph, tensors):
     several = isinstance(node.dtype, tuple)
     total = None
     if not several:
-        values = call.rewrap(node, saved) if tensors and saved else saved
+        values = call.rewrap(node, saved, joined) if tensors and saved else saved
+        if plan.gathered is not None:
+            given = [t if t is None else _spread(xp, t, t.shape, node.dtype) for t in given]
+            ts = [given[plan.position[i]] if want else None for i, want in enumerate(plan.wanted)]
+            return _spread(xp, plan.gathered(xp, ts, values), node.shape, node.dtype, last=True)
         for i, (rule, t) in enumerate(zip(plan.tangents, given, strict=True)):
             if rule is None or t is None:
                 continue
@@ -78,7 +84,7 @@ def _pushed(node, given, create_graph, tensors):
             t = _spread(xp, t, node.shape, node.dtype, last=True)
             total = t if total is None else total + t
     if any(t is not None for t in given):
-        t = _transposed(node, given, create_graph, tensors)
+        t = _transposed(node, given, create_graph, tensors, joined)
         if several:
             return t
         total = t if total is None else total + t
@@ -99,14 +105,14 @@ def _spread(xp, t, shape, dtype, last=False):
     return xp.reshape(t, shape) if same else xp.broadcast_to(t, shape)
 
 
-def _transposed(node, given, create_graph, tensors):
+def _transposed(node, given, create_graph, tensors, joined):
     """The tangent that the inputs' tangents ``given`` (None for 0) bring, by transposing."""
     plan = node.plan
     like = next(t for t in given if t is not None)
     several = isinstance(node.dtype, tuple)
     shapes, dtypes = (node.shape, node.dtype) if several else ([node.shape], [node.dtype])
     with enable_grad():
-        saved = node.saved and call.rewrap(node, node.saved, joined=create_graph)
+        saved = node.saved and call.rewrap(node, node.saved, joined)
         cotangents = [_variable(zeros(*of, like)) for of in zip(shapes, dtypes, strict=True)]
         g = tuple(cotangents) if several else cotangents[0]
         xp = call.namespace

@@ -177,7 +177,16 @@ def conjugate(g):
 
 
 def sweep(
-    roots, targets, retain_graph, create_graph, *, guard, tensors=False, needed=None, piece=False
+    roots,
+    targets,
+    retain_graph,
+    create_graph,
+    *,
+    guard,
+    tensors=False,
+    joined=True,
+    needed=None,
+    piece=False,
 ):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
@@ -191,6 +200,8 @@ def sweep(
     were given (``guard``), elementwise ops run their guarded rules: a zero times an
     infinite slope is then 0 instead of nan, at the cost of looking for nan.
 
+    joined: whether ``create_graph`` records how they depend on what the graph kept, or only
+        on the cotangents given.
     needed: what `leading_to` gives, where that is known.
     piece: the graph ends at the targets, and ``needed`` says of each node whether it is
         another sweep's too: that one, of the whole graph, calls its hooks.
@@ -269,7 +280,7 @@ def sweep(
                 )
             if tensors:
                 xp = call.namespace
-                saved = saved and call.rewrap(node, saved)
+                saved = saved and call.rewrap(node, saved, joined)
             parents = node.parents
             i = -1
             try:

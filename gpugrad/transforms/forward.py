@@ -147,7 +147,15 @@ def push_in(inputs, outputs, tangents, *, retain):
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = push(given, nodes, retain or create_graph, create_graph, tensors, outputs.needed)
+    pushed = push(
+        given,
+        nodes,
+        retain or create_graph,
+        create_graph,
+        tensors,
+        joined=outputs.recorded,
+        needed=outputs.needed,
+    )
     if tensors:
         return pushed
     # NumPy's 0-d results are scalars.

@@ -173,6 +173,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         create_graph,
         guard=explicit,
         tensors=tensors,
+        joined=outputs.recorded,
         needed=outputs.needed,
     )
     del roots
