@@ -32,7 +32,7 @@ from scipy.stats import qmc
 import gpugrad as gg
 from gpugrad import nn
 
-STEPS = {"gauss-newton": 120, "l-bfgs": 500}
+STEPS = {"gauss-newton": 100, "l-bfgs": 500}
 
 
 class Burgers:

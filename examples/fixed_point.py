@@ -1,0 +1,284 @@
+"""How strongly to regularise each pixel: gradients through a fixed point that cost no memory.
+
+A linear classifier of handwritten digits has weights z (65, 10), one row for each pixel and one
+of constants, which minimize the cross-entropy on 200 digits plus Σ sⱼ zⱼ²/2; 20 of the digits
+are mislabelled. How large should the strengths s = exp(θ) be? Such that it does best on 600
+other digits: a minimum again, of a function whose argument is a minimum. The inner one is a
+fixed point of Böhning's descent, in which B bounds the cross-entropy's second derivatives:
+
+    z = f(θ, z),    where f(θ, z) = z - (B + diag s)⁻¹ ∇(loss of z),
+
+so that by the implicit function theorem the cotangent v of z pulls back to (∂f/∂θ)ᵀ w, where
+w = v + (∂f/∂z)ᵀ w is itself a fixed point. `custom_vjp` says so in a few lines. How z was found
+then does not matter: Anderson's acceleration finds it here, and nothing of it is kept. And as w
+is found by the same function as z, it has derivatives too, and these again, of any order:
+
+    one strength for all pixels     Newton's method, by second derivatives
+    one for each                    BFGS, by 64 first derivatives
+
+Differentiating through the steps of the descent instead keeps all of them, and has the error of
+the last: the right picture compares.
+
+Implicit differentiation: M. Blondel et al., "Efficient and Modular Implicit Differentiation"
+(2022). Descent: D. Böhning, "Multinomial Logistic Regression Algorithm" (1992). Acceleration:
+H. F. Walker and P. Ni, "Anderson Acceleration for Fixed-Point Iterations" (2011).
+"""
+
+import time
+import tracemalloc
+from typing import NamedTuple
+
+import numpy as np
+from common import Parser, panels, positive, progress_bar, save_figure
+from scipy import optimize
+
+import gpugrad as gg
+from gpugrad import data
+from gpugrad.nn.functional import cross_entropy, softmax
+
+
+def fixed_point(f, theta, start):
+    """The ``z`` of ``f(theta, z) = z``, with its derivatives by ``theta``, of any order.
+
+    theta: an array or nested containers of arrays.
+    start: an array, where the search begins.
+    """
+
+    @gg.custom_vjp
+    def solution(theta):
+        with gg.no_grad():
+            return accelerated(lambda z: f(theta, z), start.detach())
+
+    def forward(theta):
+        z = solution(theta)
+        return z, (theta, z)
+
+    def backward(kept, v):
+        theta, z = kept
+
+        def adjoint(kept, w):
+            theta, z, v = kept
+            _, pull = gg.vjp(lambda z: f(theta, z), z)
+            return v + pull(w)[0]
+
+        w = fixed_point(adjoint, (theta, z, v), v)
+        _, pull = gg.vjp(lambda theta: f(theta, z), theta)
+        return pull(w)
+
+    solution.defvjp(forward, backward)
+    return solution(theta)
+
+
+def accelerated(f, z, *, tolerance=1e-9, memory=30, limit=2000):
+    """The fixed point of ``f``, from ``z`` on; `ArithmeticError` if it is not found.
+
+    Of the last steps it takes the combination whose residuals f(z) - z are the least.
+    """
+    shape, images, residuals = z.shape, [], []
+    for _ in range(limit):
+        image = f(z).reshape(-1)
+        residual = image - z.reshape(-1)
+        largest = gg.max(gg.abs(residual)).item()
+        if largest <= tolerance * max(1.0, gg.max(gg.abs(image)).item()):
+            return image.reshape(shape)
+        images, residuals = [*images, image][-memory:], [*residuals, residual][-memory:]
+        if len(images) > 1:
+            changes = gg.diff(gg.stack(residuals, axis=1), axis=1)
+            sizes = gg.linalg.vector_norm(changes, axis=0)  # of which the latest are the least
+            weights = gg.linalg.pinv(changes / sizes, rtol=1e-12) @ residual / sizes
+            image = image - gg.diff(gg.stack(images, axis=1), axis=1) @ weights
+        z = image.reshape(shape)
+    raise ArithmeticError(f"after {limit} steps f(z) is still {largest:.1e} away from z")
+
+
+class Part(NamedTuple):
+    """Some of the digits: pixels and a column of ones ``(n, 65)``, and labels ``(n,)``."""
+
+    inputs: gg.Tensor
+    labels: gg.Tensor
+
+    def loss(self, z):
+        return cross_entropy(self.inputs @ z, self.labels)
+
+    def accuracy(self, z):
+        return gg.mean((gg.argmax(self.inputs @ z, axis=1) == self.labels) * 1.0).item()
+
+
+def load(seed, device):
+    """Digits to fit weights to, to choose strengths by, and to judge them by."""
+    digits, others = data.digits()
+    order = np.random.default_rng(seed).permutation(len(digits))
+
+    def part(dataset, chosen):
+        images, labels = (x.numpy()[chosen] for x in dataset.tensors)
+        ones = np.ones((len(images), 1))
+        inputs = np.concatenate([images.reshape(len(images), -1), ones], axis=1)
+        return Part(gg.asarray(inputs, device=device), gg.asarray(labels, device=device))
+
+    training = part(digits, order[:200])
+    training.labels[:20] = (training.labels[:20] + 1) % 10  # mistakes
+    return training, part(digits, order[200:800]), part(others, slice(None))
+
+
+class Classifier:
+    """The weights of least regularised loss on some digits, as a function of the strengths."""
+
+    def __init__(self, part):
+        inputs, labels = part
+        self.inputs = inputs
+        self.truth = (labels[:, None] == gg.arange(10, device=inputs.device)) * 1.0
+        # The Hessian of the loss is at most this for each digit: then the descent converges.
+        self.bound = inputs.mT @ inputs / (2 * len(inputs))
+        self.eye = gg.eye(inputs.shape[1], dtype=inputs.dtype, device=inputs.device)
+        self.zeros = gg.zeros((inputs.shape[1], 10), dtype=gg.float64, device=inputs.device)
+
+    def descend(self, theta, z):
+        """A step; theta ``()`` or ``(64,)``, the strengths' logarithms."""
+        strengths = gg.broadcast_to(gg.exp(theta), (64,))
+        # Of the constants, which need none, it is small.
+        strengths = gg.concat([strengths, gg.full_like(strengths[:1], 1e-3)])[:, None]
+        errors = softmax(self.inputs @ z, 1) - self.truth
+        slope = self.inputs.mT @ errors / len(errors) + strengths * z
+        return z - gg.linalg.solve(self.bound + strengths * self.eye, slope)
+
+    def weights(self, theta):
+        return fixed_point(self.descend, theta, self.zeros)
+
+    def unrolled(self, theta, steps):
+        """The same by that many steps of descent, all in the graph."""
+        z = self.zeros
+        for _ in range(steps):
+            z = self.descend(theta, z)
+        return z
+
+
+def newton(loss, theta, *, tolerance=1e-6, steps=20):
+    """The points that Newton's method goes through to a minimum of a function of a number."""
+    slope_and_curvature = gg.value_and_grad(gg.grad(loss))
+    path = []
+    for _ in range(steps):
+        slope, curvature = slope_and_curvature(theta)
+        path.append((theta.item(), loss(theta).item(), slope.item(), curvature.item()))
+        # Downhill, and not far where there is no curvature to tell how far.
+        step = -slope / gg.maximum(gg.abs(curvature), gg.abs(slope) / 2)
+        theta = theta + step
+        if abs(step.item()) < tolerance:
+            break
+    return path
+
+
+def bfgs(loss, theta, steps):
+    """Strengths of less loss, after some of SciPy's steps."""
+    value_and_grad, device = gg.value_and_grad(loss), theta.device
+
+    def numbers(x):
+        value, gradient = value_and_grad(gg.asarray(x, device=device))
+        return value.item(), gradient.cpu().numpy()
+
+    with progress_bar(steps) as progress:
+
+        def note(intermediate_result):
+            progress.set_postfix(loss=f"{intermediate_result.fun:.4f}", refresh=False)
+            progress.update()
+
+        done = optimize.minimize(
+            numbers,
+            theta.cpu().numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(-9, 0)] * theta.size,
+            callback=note,
+            options={"maxiter": steps},
+        )
+    return gg.asarray(done.x, device=device)
+
+
+def measured(f):
+    """The result of a call, its seconds, and the memory at its peak in bytes, on the host."""
+    began = time.perf_counter()
+    result = f()
+    seconds = time.perf_counter() - began
+    tracemalloc.start()
+    f()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return result, seconds, peak
+
+
+def compare(classifier, validation, theta, counts):
+    """Print how gradients at ``theta`` by unrolling differ from the implicit one, and their costs.
+
+    Returns the differences, relative, and the memory in bytes, the implicit one's first.
+    """
+    truth, seconds, peak = measured(
+        lambda: gg.grad(lambda t: validation.loss(classifier.weights(t)))(theta)
+    )
+    print(f"\n{'gradient':14} {'difference':>10} {'time':>8} {'memory':>11}")
+    print(f"{'implicit':14} {'':10} {seconds:6.2f} s {peak / 1e6:8.2f} MB")
+    differences, peaks = [], [peak]
+    for n in counts:
+        g, seconds, peak = measured(
+            lambda n=n: gg.grad(lambda t: validation.loss(classifier.unrolled(t, n)))(theta)
+        )
+        off = (gg.linalg.vector_norm(g - truth) / gg.linalg.vector_norm(truth)).item()
+        print(f"{f'of {n} steps':14} {off:10.1e} {seconds:6.2f} s {peak / 1e6:8.2f} MB")
+        differences.append(off)
+        peaks.append(peak)
+    return differences, peaks
+
+
+def draw(path, curve, points, theta, counts, differences, peaks):
+    figure, (left, middle, right) = panels(3)
+    left.plot(*curve, label="loss on 600 digits")
+    at, values, slopes, _ = np.array(points).T
+    left.plot(at, values, "C1o", label="Newton's steps and slopes")
+    for x, y, slope in zip(at, values, slopes, strict=True):
+        left.plot([x - 0.5, x + 0.5], [y - slope / 2, y + slope / 2], "C1", linewidth=1)
+    left.set(xlabel="logarithm of the strength", ylabel="cross-entropy")
+    left.legend(frameon=False)
+    image = middle.imshow(theta.reshape(8, 8).cpu().numpy(), cmap="viridis")
+    figure.colorbar(image, ax=middle, label="logarithm of the strength")
+    middle.set(xticks=[], yticks=[], title="for each pixel")
+    middle.grid(False)
+    right.loglog(counts, differences, "o-")
+    right.set(xlabel="steps unrolled", ylabel="difference of the gradient")
+    memory = right.twinx()
+    memory.loglog(counts, np.array(peaks[1:]) / 1e6, "C1s-")
+    memory.axhline(peaks[0] / 1e6, color="C1", linestyle="--")
+    memory.set_ylabel("memory, MB (dashed: implicit)", color="C1")
+    save_figure(figure, path)
+
+
+def main():
+    parser = Parser(__doc__, plot="runs/fixed_point.png")
+    parser.add_argument("--steps", type=positive, default=12, help="of BFGS, default 12")
+    options = parser.parse_args()
+    training, validation, test = load(options.seed, options.device)
+    classifier = Classifier(training)
+
+    def loss(theta):
+        return validation.loss(classifier.weights(theta))
+
+    start = gg.tensor(-4.0, dtype=gg.float64, device=options.device)
+    points = newton(loss, start)
+    print("one strength: logarithm  loss      slope      curvature")
+    for at, value, slope, curvature in points:
+        print(f"{'':14}{at:9.5f}  {value:.6f}  {slope:9.1e}  {curvature:9.1e}")
+    one = gg.full(64, points[-1][0], dtype=gg.float64, device=options.device)
+    each = bfgs(loss, one, options.steps)
+    for name, theta in ("one strength", one), ("one for each", each):
+        z = classifier.weights(theta)
+        print(
+            f"{name}: loss {validation.loss(z).item():.4f}, on others {test.loss(z).item():.4f}, "
+            f"where {test.accuracy(z):.1%} are right"
+        )
+
+    counts = [10, 30, 100, 300, 1000]
+    differences, peaks = compare(classifier, validation, one, counts)
+    grid = np.linspace(-8.5, -3.5, 11)
+    values = [loss(gg.asarray(np.array(x), device=options.device)).item() for x in grid]
+    draw(options.plot, (grid, values), points, each, counts, differences, peaks)
+
+
+if __name__ == "__main__":
+    main()
