@@ -22,6 +22,8 @@ class Plan:
     """What a node keeps and runs, decided once per op and set of wanted inputs.
 
     rules: one function ``(xp, g, saved)`` per wanted input.
+    gathered: of an op that takes a sequence, one function ``(xp, ts, saved)`` instead, of a list
+        of all inputs' tangents, or None.
     joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
     guarded: these rules, made safe for cotangents of 0 beside infinite slopes.
     tangents: for each wanted input a function ``(xp, t, saved)`` to the result's tangent, or
@@ -38,6 +40,7 @@ class Plan:
         "rules",
         "guarded",
         "tangents",
+        "gathered",
         "joint",
         "special",
         "discards",
@@ -81,6 +84,8 @@ class Plan:
         )
         # A diagonal Jacobian is its own transpose.
         own = self.guarded if diagonal else [None] * len(chosen)
+        gathered = op.variadic and op.tangents.get(op.inputs[0])
+        self.gathered = _bind(gathered, names) if gathered else None
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
         self.tangents = tuple(
             _bind(rule, names) if rule else transpose

@@ -33,6 +33,7 @@ def getitem(xp, x, /, key):
 
 
 getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key))
+getitem.jvp(x=lambda xp, t, key: t[key])
 
 
 def _getitem_of_batch(call, batched, x, key):
@@ -151,6 +152,7 @@ def _take_vjp(xp, g, indices, x_shape, axis):
 
 
 take.vjp(x=_take_vjp)
+take.jvp(x=lambda xp, t, indices, axis: xp.take(t, indices, axis=0 if axis is None else axis))
 
 
 def _take_of_batch(call, batched, x, indices, axis):
@@ -186,6 +188,7 @@ def take_along_axis(xp, x, indices, /, *, axis=-1):
 take_along_axis.vjp(
     x=lambda xp, g, indices, x_shape, axis: xp.add_along_axis(g, indices, x_shape, axis)
 )
+take_along_axis.jvp(x=lambda xp, t, indices, axis: xp.take_along_axis(t, indices, axis=axis))
 
 
 def _take_along_axis_of_batch(call, batched, x, indices, axis):

@@ -6,6 +6,7 @@ from operator import index
 from typing import Any
 
 from ..autograd.operation import composite, op
+from ..autograd.sweep import zeros
 from ..backends import as_shape, backend_of, is_on, transfer
 from ..batched import equally, shifted
 from ..tensor import Tensor
@@ -301,7 +302,18 @@ def _concat_vjp(xp, g, arrays_shape, axis):
     return pieces
 
 
+def _filled(ts, shapes):
+    like = next(t for t in ts if t is not None)
+    return [
+        zeros(shape, like.dtype, like) if t is None else t
+        for t, shape in zip(ts, shapes, strict=True)
+    ]
+
+
 concat.vjp(arrays=_concat_vjp)
+concat.jvp(
+    arrays=lambda xp, ts, arrays_shape, axis: xp.concat(_filled(ts, arrays_shape), axis=axis)
+)
 
 
 def _concat_of_batch(call, batched, *arrays, axis):
@@ -331,6 +343,7 @@ def _stack_vjp(xp, g, arrays_shape, axis):
 
 
 stack.vjp(arrays=_stack_vjp)
+stack.jvp(arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_filled(ts, arrays_shape), axis=axis))
 
 
 def _stack_of_batch(call, batched, *arrays, axis):

@@ -253,7 +253,17 @@ def _einsum_of_cotangent(subscripts, shapes, i):
     return f"{','.join(others)}->{''.join(kept)}", spread, diagonals, order
 
 
+def _einsum_jvp(xp, ts, operands, subscripts):
+    total = None
+    for i, t in enumerate(ts):
+        if t is not None:
+            t = xp.einsum(subscripts, *operands[:i], t, *operands[i + 1 :])
+            total = t if total is None else total + t
+    return total
+
+
 _einsum.vjp(joint=_einsum_vjp)
+_einsum.jvp(operands=_einsum_jvp)
 
 
 def _einsum_of_batch(call, batched, *operands, subscripts):

@@ -114,6 +114,7 @@ def _take(xp, x, order, /, axis):
 
 
 _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_shape, axis))
+_take.jvp(x=lambda xp, t, order, axis: xp.take_along_axis(t, order, axis=axis))
 
 
 def _take_of_batch(call, batched, x, order, axis):
