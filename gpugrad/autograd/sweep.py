@@ -127,6 +127,8 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
+        if type(y) is call.BatchedTensor:
+            y.backward()  # says what to do instead
         if isinstance(y, call.Tensor) and not backend_of[type(y.array)].is_floating(y.dtype):
             raise ValueError(
                 f"{name}: a result of integers or bools ({describe(y)}), such as argmax's or "

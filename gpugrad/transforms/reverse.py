@@ -21,6 +21,8 @@ from .recording import (
     checked,
     fresh,
     inward,
+    is_complex,
+    is_floating,
     labels_of,
     like,
     outward,
@@ -95,13 +97,13 @@ def _value_and_grad(name, f, argnums, has_aux):
         outputs = Outputs(name, result, inputs, enabled)
         if outputs.structure is not LEAF:
             raise TypeError(
-                f"{name}: the result of f must be a scalar tensor, not {_named(result)}"
+                f"{name}: the result of f must be a scalar tensor, not {_named(result, name)}"
             )
         (y,) = outputs.leaves
-        if y.shape or not _is_real_floating(y):
+        if y.shape or is_complex(y) or not is_floating(y):
             raise TypeError(
                 f"{name}: the result of f must be a real floating scalar, of shape (), not "
-                f"{y.dtype} of shape {y.shape}; take its sum or mean, or use jacobian or vjp"
+                f"{_unlike_a_loss(y)}"
             )
         gradients = pull(inputs, outputs, [ones_like(y)], retain=False, explicit=False)
         trees = inputs.trees(gradients)
@@ -190,15 +192,19 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
     return results
 
 
-def _named(result):
+def _named(result, name):
     """What was returned that is no single array, with what to do about it."""
     if result is None:
         return "None; is a return missing?"
-    return f"a {type(result).__name__}; to return more, use has_aux=True"
+    remedy = "" if name == "hvp" else "; to return more, use has_aux=True"
+    return f"a {type(result).__name__}{remedy}"
 
 
-def _is_real_floating(y):
-    return call.namespace.isdtype(y.dtype, "real floating")
+def _unlike_a_loss(y):
+    if not is_floating(y):
+        return f"{y.dtype}, which has no derivatives"
+    remedy = "its sum or mean, or use jacobian or vjp" if y.shape else "its real part or abs"
+    return f"{y.dtype} of shape {y.shape}; take {remedy}"
 
 
 def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:

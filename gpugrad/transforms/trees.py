@@ -114,7 +114,12 @@ def as_tensor(x, what):
     try:
         return asarray(x)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{what} must be an array or a number, not {type(x).__name__}") from error
+        remedy = ""
+        if hasattr(x, "named_parameters"):
+            remedy = "; take its parameters for the argument, and call it by nn.functional_call"
+        raise TypeError(
+            f"{what} must be an array or a number, not {type(x).__name__}{remedy}"
+        ) from error
 
 
 def map_tensors(function, tree):

@@ -1,0 +1,508 @@
+"""What transforms say of bad input: which transform, which argument, what to do."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+
+X = gg.tensor([1.0, 2.0, 3.0])
+ROWS = gg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+S = gg.tensor(2.0)
+INTEGERS = gg.tensor([1, 2, 3])
+
+
+def loss(x):
+    return (x * x).sum()
+
+
+def pair(x, y):
+    return (x * y).sum()
+
+
+def double(x):
+    return x * 2
+
+
+def many(*xs, last=None):
+    return sum((x * x).sum() for x in xs)
+
+
+@dataclass
+class Layer:
+    w: object
+    b: object
+
+
+NESTED = {"a": [X, INTEGERS], "b": X}
+DERIVATIVES = gg.grad, gg.value_and_grad, gg.jacobian, gg.hessian
+GRADIENTS = gg.grad, gg.value_and_grad, gg.hessian, gg.hvp
+
+
+def raises(kind, message, call):
+    """That the whole of ``message`` is said."""
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        call()
+
+
+@pytest.mark.parametrize("transform", [*DERIVATIVES, gg.hvp, gg.vmap], ids=lambda t: t.__name__)
+def test_no_function(transform):
+    raises(
+        TypeError,
+        f"{transform.__name__}: f must be a function, not float32 () on cpu; pass f itself, "
+        f"not f(x)",
+        lambda: transform(loss(X)),
+    )
+    with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
+        transform(None)
+
+
+@pytest.mark.parametrize("transform", [gg.jvp, gg.vjp, gg.linearize], ids=lambda t: t.__name__)
+def test_no_function_first(transform):
+    with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
+        transform(X, (X,), (X,))
+
+
+@pytest.mark.parametrize("transform", GRADIENTS, ids=lambda t: t.__name__)
+def test_results_that_are_no_scalar(transform):
+    name = transform.__name__
+    args = (X, X) if transform is gg.hvp else (X,)
+    aux = "; to return more, use has_aux=True" if transform is not gg.hvp else ""
+    for f, what in (
+        (double, "float32 of shape (3,); take its sum or mean, or use jacobian or vjp"),
+        (lambda x: x.sum() * 1j, "complex64 of shape (); take its real part or abs"),
+        (lambda x: gg.argmax(x), "int64, which has no derivatives"),
+        (lambda x: x.sum() > 0, "bool, which has no derivatives"),
+    ):
+        raises(
+            TypeError,
+            f"{name}: the result of f must be a real floating scalar, of shape (), not {what}",
+            lambda f=f: transform(f)(*args),
+        )
+    for f, what in (
+        (lambda x: (loss(x), x), f"a tuple{aux}"),
+        (lambda x: {"loss": loss(x)}, f"a dict{aux}"),
+        (lambda x: None, "None; is a return missing?"),
+    ):
+        raises(
+            TypeError,
+            f"{name}: the result of f must be a scalar tensor, not {what}",
+            lambda f=f: transform(f)(*args),
+        )
+    raises(
+        TypeError,
+        f"{name}: the result must be an array or a number, not str",
+        lambda: transform(lambda x: "text")(*args),
+    )
+
+
+@pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+def test_arguments_without_derivatives(transform):
+    name = transform.__name__
+    for x, dtype in ((INTEGERS, "int64"), (3, "int64"), (True, "bool"), (np.arange(3), "int64")):
+        raises(
+            TypeError,
+            f"{name}: argument x is {dtype}, but only floating ones have derivatives; use astype, "
+            f"or choose others to differentiate by",
+            lambda x=x: transform(loss)(x),
+        )
+    with pytest.raises(TypeError, match=re.escape(f"{name}: argument p['a'][1] is int64")):
+        transform(lambda p: loss(p["b"]))(NESTED)
+    with pytest.raises(TypeError, match=rf"{name}: argument layer\.w is bool"):
+        transform(lambda layer: loss(layer.b))(Layer(X > 1, X))
+    with pytest.raises(TypeError, match=r": argument xs\[1\] is int64"):
+        transform(many, 1)(X, INTEGERS)
+    with pytest.raises(TypeError, match=": argument last is int64"):
+        transform(many, "last")(X, last=INTEGERS)
+    with pytest.raises(TypeError, match=r"argument p\['a'\] must be an array or a number, not str"):
+        transform(lambda p: 1.0)({"a": "text"})
+    with pytest.raises(TypeError, match=r"argument model must be .*functional_call"):
+        transform(lambda model: model(X).sum())(gg.nn.Linear(3, 1))
+
+
+def test_primals_without_derivatives():
+    for call, label in (
+        (lambda x: gg.vjp(lambda a, x: loss(x), X, x), "primals[1]"),
+        (lambda x: gg.jvp(lambda a, x: loss(x), (X, x), (X, x)), "primals[1]"),
+        (lambda x: gg.linearize(lambda a, x: loss(x), X, x), "primals[1]"),
+        (lambda x: gg.hvp(loss)(x, X), "x"),
+        (lambda x: gg.hvp(lambda x: loss(x["k"]))({"k": x}, {"k": X}), "x['k']"),
+    ):
+        with pytest.raises(TypeError, match=re.escape(f": argument {label} is int64, but only")):
+            call(INTEGERS)
+
+
+class TestArgnums:
+    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+    def test_that_choose_nothing(self, transform):
+        name = transform.__name__
+        raises(
+            TypeError,
+            f"{name}: argnums is 1, but the call has 1 positional argument; arguments passed by "
+            f"name are chosen by name",
+            lambda: transform(pair, 1)(X, y=X),
+        )
+        raises(
+            TypeError,
+            f"{name}: argnums is -3, but the call has 2 positional arguments; arguments passed by "
+            f"name are chosen by name",
+            lambda: transform(pair, -3)(X, X),
+        )
+        raises(
+            TypeError,
+            f"{name}: argnums names 'z', but the arguments given are: x, y",
+            lambda: transform(pair, "z")(X, y=X),
+        )
+        raises(
+            TypeError,
+            f"{name}: argnums names 'xs', but the arguments given are: xs[0], xs[1]",
+            lambda: transform(many, "xs")(X, X),
+        )
+        raises(
+            TypeError,
+            f"{name}: argnums names 'last', but the arguments given are: none",
+            lambda: transform(many, "last")(),
+        )
+
+    @pytest.mark.parametrize("argnums", [(0, 0), (0, "x"), (1, -1), ["y", "y"]], ids=repr)
+    def test_twice(self, argnums):
+        raises(
+            ValueError,
+            f"grad: argnums {argnums!r} chooses an argument twice",
+            lambda: gg.grad(pair, argnums)(X, X),
+        )
+
+    @pytest.mark.parametrize("argnums", [None, 1.5, (), (0, None), True, {0}], ids=repr)
+    def test_of_other_types(self, argnums):
+        raises(
+            TypeError,
+            f"grad: argnums must be an int or a parameter's name, or a tuple of these, "
+            f"not {argnums!r}",
+            lambda: gg.grad(pair, argnums),
+        )
+
+
+def test_has_aux_without_a_pair():
+    for call, name in (
+        (lambda f: gg.grad(f, has_aux=True)(X), "grad"),
+        (lambda f: gg.value_and_grad(f, has_aux=True)(X), "value_and_grad"),
+        (lambda f: gg.hessian(f, has_aux=True)(X), "hessian"),
+        (lambda f: gg.jacobian(f, has_aux=True)(X), "jacobian"),
+        (lambda f: gg.vjp(f, X, has_aux=True), "vjp"),
+        (lambda f: gg.jvp(f, (X,), (X,), has_aux=True), "jvp"),
+        (lambda f: gg.linearize(f, X, has_aux=True), "linearize"),
+    ):
+        said = f"{name}: with has_aux f must return a pair (result, aux), not a "
+        raises(TypeError, f"{said}Tensor", lambda call=call: call(loss))
+        raises(TypeError, f"{said}tuple of 3", lambda call=call: call(lambda x: (loss(x), 1, 2)))
+
+
+class TestCotangents:
+    def test_of_one_result(self):
+        _, pullback = gg.vjp(double, X)
+        for g, kind, said in (
+            (S, ValueError, "of the result must have its shape (3,), not ()"),
+            (1.0, ValueError, "of the result must have its shape (3,), not ()"),
+            (X * 1j, TypeError, "of the result must be real as that is, not complex64"),
+            ("a", TypeError, "of the result must be an array or a number, not str"),
+            ((X,), ValueError, "must have the structure *, not (*,)"),
+            (None, ValueError, "must have the structure *, not None"),
+        ):
+            raises(kind, f"vjp: the cotangent {said}", lambda g=g: pullback(g))
+        with pytest.raises(TypeError, match=r"pullback\(\) takes 1 positional argument but 2"):
+            pullback(X, X)
+
+    def test_of_many(self):
+        _, pullback = gg.vjp(lambda x: {"a": x, "b": (x.sum(), x)}, X)
+        for g, said in (
+            ({"a": X}, "must have the structure {'a': *, 'b': (*, *)}, not {'a': *}"),
+            ((X, X, X), "must have the structure {'a': *, 'b': (*, *)}, not (*, *, *)"),
+            ({"a": X, "b": (X, X)}, "of the result['b'][0] must have its shape (), not (3,)"),
+        ):
+            raises(ValueError, f"vjp: the cotangent {said}", lambda g=g: pullback(g))
+
+    def test_of_another_library(self):
+        strict = pytest.importorskip("array_api_strict")
+        _, pullback = gg.vjp(double, strict.asarray([1.0, 2.0]))
+        with pytest.raises(ValueError, match="must be an array of array_api_strict on CPU_DEVICE"):
+            pullback(np.ones(2))
+
+
+class TestTangents:
+    def test_that_are_no_tuples(self):
+        said = "primals and tangents must be tuples with an element for each argument of f"
+        raises(TypeError, f"jvp: {said}, such as (x,), not Tensor", lambda: gg.jvp(loss, X, X))
+        raises(
+            TypeError, f"jvp: {said}, such as (x,), not dict", lambda: gg.jvp(loss, (X,), {"x": X})
+        )
+
+    def test_counts(self):
+        raises(ValueError, "jvp: 1 primal but 2 tangents", lambda: gg.jvp(loss, (X,), (X, X)))
+        _, push = gg.linearize(pair, X, X)
+        raises(TypeError, "linearize: 2 primals but 1 tangent", lambda: push(X))
+
+    def test_shapes_dtypes_and_structures(self):
+        for t, kind, said in (
+            (S, ValueError, "the tangent of primals[0]['w'] must have its shape (3,), not ()"),
+            (
+                1j * X,
+                TypeError,
+                "the tangent of primals[0]['w'] must be real as that is, not complex64",
+            ),
+        ):
+            raises(
+                kind,
+                f"jvp: {said}",
+                lambda t=t: gg.jvp(lambda p: loss(p["w"]), ({"w": X},), ({"w": t},)),
+            )
+        for t, shown in (({"v": X}, "{'v': *}"), (X, "*"), (None, "None")):
+            raises(
+                ValueError,
+                f"jvp: tangents[0] must have the structure of primals[0], {{'w': *}}, not {shown}",
+                lambda t=t: gg.jvp(lambda p: loss(p["w"]), ({"w": X},), (t,)),
+            )
+        _, push = gg.linearize(loss, X)
+        raises(
+            ValueError,
+            "linearize: the tangent of primals[0] must have its shape (3,), not ()",
+            lambda: push(1.0),
+        )
+
+    def test_vectors_of_hvp(self):
+        f = gg.hvp(lambda x: loss(x["w"]))
+        for v, said in (
+            ({"w": S}, "at x['w'] must have its shape (3,), not ()"),
+            (X, "must have the structure {'w': *}, not *"),
+        ):
+            raises(ValueError, f"hvp: the vector {said}", lambda v=v: f({"w": X}, v))
+
+
+def test_jacobians():
+    raises(
+        ValueError,
+        "jacobian: mode must be 'forward' or 'reverse', not 'fwd'",
+        lambda: gg.jacobian(loss, mode="fwd"),
+    )
+    raises(
+        TypeError,
+        "jacobian: the result[1] is int64, which has no derivatives",
+        lambda: gg.jacobian(lambda x: (x, gg.argmax(x)))(X),
+    )
+    for transform in (gg.jacobian, gg.hessian):
+        raises(
+            TypeError,
+            f"{transform.__name__}: argument x is complex64; give its real and imaginary parts "
+            f"apart",
+            lambda transform=transform: transform(lambda x: abs(x).sum())(X * 1j),
+        )
+    raises(
+        TypeError,
+        "hvp: argument x is complex64; give its real and imaginary parts apart",
+        lambda: gg.hvp(lambda x: abs(x).sum())(X * 1j, X),
+    )
+    raises(
+        TypeError,
+        "jacobian: the result is complex64, which needs mode='forward'",
+        lambda: gg.jacobian(lambda x: x * 1j, mode="reverse")(X),
+    )
+    raises(
+        TypeError,
+        "jacobian: the result must be an array or a number, not str",
+        lambda: gg.jacobian(lambda x: "text")(X),
+    )
+
+
+class TestInAxes:
+    def said(self, kind, message, in_axes, *args, f=None, **kwargs):
+        raises(kind, f"vmap: {message}", lambda: gg.vmap(f or pair, in_axes)(*args, **kwargs))
+
+    def test_lengths(self):
+        self.said(
+            ValueError,
+            "the axes that in_axes names have different lengths: 2 in x, 3 in y",
+            0, ROWS, X,
+        )  # fmt: skip
+        self.said(
+            ValueError,
+            "the axes that in_axes names have different lengths: 2 in p['a'], 3 in p['b']",
+            0, {"a": ROWS, "b": X, "c": X}, f=lambda p: p["a"],
+        )  # fmt: skip
+
+    def test_counts(self):
+        self.said(
+            ValueError,
+            "in_axes (0,) has 1 element, but the call has 2 positional arguments",
+            (0,), ROWS, X,
+        )  # fmt: skip
+        self.said(
+            ValueError,
+            "in_axes (0, 0, 0) has 3 elements, but the call has 1 positional argument",
+            (0, 0, 0), ROWS,
+        )  # fmt: skip
+
+    def test_axes_that_are_not_there(self):
+        remedy = "give None in in_axes for what all examples share"
+        self.said(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, S)
+        self.said(ValueError, f"argument x has shape (2, 3) and no axis 2; {remedy}", 2, ROWS, X)
+        self.said(ValueError, f"argument x has shape (2, 3) and no axis -3; {remedy}", -3, ROWS, X)
+        self.said(
+            ValueError, f"argument x[1] has shape () and no axis 0; {remedy}", 0, [X, 2.0], f=loss
+        )
+
+    def test_no_arrays(self):
+        remedy = "give None in in_axes for what all examples share"
+        self.said(
+            TypeError,
+            f"argument y ({remedy}) must be an array or a number, not str",
+            0, X, "mean",
+        )  # fmt: skip
+
+    def test_by_name(self):
+        remedy = (
+            "arguments given by name have their examples along axis 0; bind what all share "
+            "beforehand, by functools.partial"
+        )
+        self.said(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, y=2.0)
+
+    def test_nothing_mapped(self):
+        message = "in_axes maps no argument; at least one must have an axis"
+        self.said(ValueError, message, None, ROWS, X)
+        self.said(ValueError, message, (None, [None]), ROWS, [X])
+        self.said(ValueError, message, 0, f=lambda: 1.0)
+        self.said(ValueError, message, 0, None, f=lambda x: 1.0)
+
+    def test_structures(self):
+        tail = "it must be nested as that is, or stop above several leaves"
+        self.said(
+            ValueError,
+            f"in_axes {{'a': 0}} does not fit argument x, of structure *; {tail}",
+            ({"a": 0}, 0), ROWS, ROWS,
+        )  # fmt: skip
+        self.said(
+            ValueError,
+            f"in_axes {{'a': 0}} does not fit argument y, of structure {{'b': [*, *]}}; {tail}",
+            (0, {"a": 0}), ROWS, {"b": [ROWS, ROWS]},
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("in_axes", [{"x": 0}, 0.0, "0"], ids=repr)
+    def test_types(self, in_axes):
+        self.said(
+            TypeError,
+            f"in_axes must be an int, None, or a tuple with an element for each positional "
+            f"argument, not {in_axes!r}",
+            in_axes, ROWS, X,
+        )  # fmt: skip
+
+    def test_types_of_elements(self):
+        for axis in (1.0, "a", True):
+            self.said(
+                TypeError,
+                f"the axis of y must be an int or None, not {axis!r}",
+                (0, axis), ROWS, X,
+            )  # fmt: skip
+
+
+def test_out_axes():
+    def said(kind, message, f, out_axes):
+        raises(kind, f"vmap: {message}", lambda: gg.vmap(f, out_axes=out_axes)(ROWS))
+
+    same = double
+    said(
+        ValueError,
+        "out_axes is None for the result, but it differs between examples; give an axis",
+        same, None,
+    )  # fmt: skip
+    said(
+        ValueError,
+        "out_axes is None for the result['a'], but it differs between examples; give an axis",
+        lambda x: {"a": x, "b": S}, None,
+    )  # fmt: skip
+    said(
+        ValueError,
+        "out_axes is 2 for the result, which with the axis of examples has 2 axes",
+        same, 2,
+    )  # fmt: skip
+    said(
+        ValueError,
+        "out_axes (0, 0, 0) does not fit the result, of structure (*, *); it must be nested as "
+        "that is, or stop above several leaves",
+        lambda x: (x, x), (0, 0, 0),
+    )  # fmt: skip
+    said(TypeError, "out_axes for the result must be an int or None, not 0.5", same, 0.5)
+    said(TypeError, "the result[1] must be an array or a number, not str", lambda x: (x, "a"), 0)
+
+
+@pytest.mark.parametrize(
+    "read, remedy",
+    [
+        (lambda x: 1 if x.sum() > 0 else 0, "bool: .*where"),
+        (lambda x: float(x.sum()), "float: .*0-d tensor"),
+        (lambda x: [1, 2][x.sum().astype(gg.int64)], "int: .*index"),
+        (lambda x: x.sum().item(), "item: .*read what vmap returns"),
+        (lambda x: x.numpy(), "numpy: .*read what vmap returns"),
+        (lambda x: np.asarray(x), "numpy.asarray: .*read what vmap returns"),
+        (lambda x: x.sum().backward(), r"backward: .*gpugrad\.grad"),
+        (lambda x: gg.autograd.grad(x.sum(), x), r"backward: .*gpugrad\.grad"),
+        (lambda x: x.requires_grad_(), r"requires_grad_: .*gpugrad\.grad"),
+    ],
+    ids=str.split("bool float index item numpy asarray backward grad requires_grad_"),
+)
+def test_reading_inside_vmap(read, remedy):
+    with pytest.raises(TypeError, match=remedy):
+        gg.vmap(read)(ROWS)
+
+
+class TestLeaving:
+    """Tensors kept after their vmap."""
+
+    @pytest.fixture
+    def kept(self):
+        kept = []
+        gg.vmap(lambda x: kept.append(x * 2) or x)(ROWS)
+        return kept[0]
+
+    SAID = (
+        "a tensor of a vmap that has ended: return it from the function that is mapped instead "
+        "of keeping it"
+    )
+
+    def test_used(self, kept):
+        raises(RuntimeError, f"multiply: {self.SAID}", lambda: kept * 2)
+        raises(RuntimeError, f"multiply: {self.SAID}", lambda: gg.vmap(lambda x: x * kept)(ROWS))
+        raises(
+            RuntimeError, f"vmap: the result: {self.SAID}", lambda: gg.vmap(lambda x: kept)(ROWS)
+        )
+        raises(RuntimeError, f"grad: argument x: {self.SAID}", lambda: gg.grad(loss)(kept))
+        raises(
+            RuntimeError,
+            f"jvp: argument primals[0]: {self.SAID}",
+            lambda: gg.jvp(loss, (kept,), (X,)),
+        )
+        raises(
+            RuntimeError,
+            f"jvp: the tangent of primals[0]: {self.SAID}",
+            lambda: gg.jvp(loss, (X,), (kept,)),
+        )
+        assert "example" in repr(kept)
+
+    def test_derivatives(self):
+        kept = []
+        gg.vmap(lambda x: kept.append((gg.vjp(gg.sin, x)[1], gg.linearize(gg.sin, x)[1])) or x)(
+            ROWS
+        )
+        for derivative, name in zip(kept[0], ("vjp", "linearize"), strict=True):
+            said = (
+                f"{name}: its derivative was made inside a vmap that has ended, and can be called "
+                f"only there"
+            )
+            raises(RuntimeError, said, lambda derivative=derivative: derivative(X))
+            raises(RuntimeError, said, lambda d=derivative: gg.vmap(lambda x: d(x))(ROWS))
+
+
+def test_errors_inside_name_the_op():
+    with pytest.raises(ValueError, match=r"matmul.*\(3,\).*\(2, 3\)"):
+        gg.grad(lambda x: (x @ ROWS).sum())(X)
+    with pytest.raises(ValueError, match="add"):
+        gg.vmap(lambda x: x + gg.ones(2))(ROWS)
