@@ -120,7 +120,7 @@ class Generator:
 
 
 class _Noting(threading.local):
-    draws = ()  # the `Draws` being noted in this thread
+    draws: tuple["Draws", ...] = ()  # being noted in this thread
 
 
 _noting = _Noting()
