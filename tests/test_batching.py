@@ -1,8 +1,11 @@
 """Every op of the table for a batch of examples, against a loop; and forward against backward."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from cases import CASES
+from libraries import libraries
 from test_ops import TOLERANCE, Call, check, each, quiet, samples
 
 import gpugrad
@@ -281,6 +284,64 @@ def test_every_differentiable_op_has_a_rule_for_a_batch():
     }
     ours = {op.name for op in Op.known if (op.forward.__module__ or "").startswith("gpugrad.")}
     assert not without & ours
+
+
+@contextmanager
+def shapes_of_calls(op):
+    """A list that gets the shapes of the inputs of each call of an op."""
+    shapes = []
+
+    def forward(xp, *inputs, **static):
+        shapes.append(tuple([x.shape for x in inputs if hasattr(x, "shape")]))
+        return op.forward(xp, *inputs, **static)
+
+    try:
+        for run in op.seams:
+            run(forward)
+        yield shapes
+    finally:
+        for run in op.seams:
+            run(op.forward)
+
+
+# Called once for each example where such an input differs: what is searched has no axis to spare.
+ONE_BY_ONE = {"searchsorted", "isin"}
+
+
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
+def test_an_op_is_called_once_for_all_examples(case):
+    op = getattr(case.function, "op", None)
+    library = libraries()[0]
+    sample = next(samples(case, library))
+    over = next(choices(case, sample, 1), None)
+    if op is None or over is None or op.name in ONE_BY_ONE:
+        return
+    batch = Batch(case, sample, library, "float64", (3,), over, recorded=False)
+    batch.by_loop()
+    with shapes_of_calls(op) as shapes:
+        batch.by_levels()
+    assert len(shapes) <= 1
+
+
+def test_shared_weights_make_one_product():
+    w, b = gpugrad.ones((2, 3)), gpugrad.ones(2)
+    rows, vectors, matrices = gpugrad.ones((5, 4, 3)), gpugrad.ones((5, 3)), gpugrad.ones((5, 3, 4))
+    with shapes_of_calls(gpugrad.linear.op) as shapes:
+        gpugrad.vmap(lambda x: gpugrad.linear(x, w, b))(vectors)
+        gpugrad.vmap(lambda x: gpugrad.linear(x, w, b))(rows)
+        gpugrad.vmap(lambda x, b: gpugrad.linear(x, w, b))(rows, gpugrad.ones((5, 2)))
+    assert shapes == [((5, 3), (2, 3), (2,)), ((20, 3), (2, 3), (2,)), ((20, 3), (2, 3))]
+    with shapes_of_calls(gpugrad.matmul.op) as shapes:
+        gpugrad.vmap(lambda x: x @ w.T)(rows)
+        gpugrad.vmap(lambda x: w @ x)(vectors)
+        gpugrad.vmap(lambda x: w @ x)(matrices)
+        gpugrad.vmap(lambda x: b @ x)(gpugrad.ones((5, 2, 3)))
+    assert shapes == [
+        ((20, 3), (3, 2)),
+        ((5, 3), (3, 2)),
+        ((2, 3), (3, 20)),
+        ((2,), (2, 15)),
+    ]
 
 
 # What programs do with tensors inside vmap besides calling ops.

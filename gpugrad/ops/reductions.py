@@ -109,7 +109,13 @@ def _times_others(xp, g, x):
     return xp.concat([pairs * x2, pairs * x1, c[half:, ...]], axis=0)
 
 
+def _prod_jvp(xp, t, x, axis):
+    slope = _prod_vjp(xp, xp.ones_like(xp.sum(t, axis=axis)), x, axis)
+    return xp.sum(slope * t, axis=axis)
+
+
 prod.vjp(x=_prod_vjp)
+prod.jvp(x=_prod_jvp)
 prod.vmap(_over_axes)
 
 
