@@ -201,7 +201,9 @@ class _Call(NamedTuple):
         with reentered(self.levels), nullcontext() if tensors else no_grad():
             for first, c in zip(self.outputs, cotangents, strict=True):
                 if not tensors:
-                    c = wrap(backend_of[type(c)].asarray(c), None)  # NumPy's 0-d results are scalars
+                    c = wrap(
+                        backend_of[type(c)].asarray(c), None
+                    )  # NumPy's 0-d results are scalars
                 c = conjugate(c)
                 leaves[first.leaf] = arranged(c, first.levels)
             residuals = self.residuals

@@ -57,7 +57,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if not places:
         return result
     piece = _Piece([leaves[i].node for i in places], {x.node for x in variables}, start)
-    arrays = [x.array for x in arguments.inputs] + [None] * len(piece.outside)
+    arrays = [x.array for x in arguments.inputs] + [_array(node) for node in piece.outside]
     parents = [x.node for x in arguments.inputs] + piece.outside
     arguments.let_go()
     outputs = [output(i, leaves[i]) for i in places]
@@ -116,11 +116,19 @@ class _Piece:
                     if (backend := backend_of.get(type(array))) is not None
                 )
             if changed:
-                raise RuntimeError(
-                    "checkpoint: a value that it uses was overwritten in place since it was "
-                    "first computed, by an optimizer step or load_state_dict; call backward "
-                    "before it, or compute the forward pass again"
-                )
+                raise RuntimeError(_OVERWRITTEN)
+
+
+_OVERWRITTEN = (
+    "checkpoint: a value that it uses was overwritten in place since it was first computed, by an "
+    "optimizer step or load_state_dict; call backward before it, or compute the forward pass again"
+)
+
+
+def _array(node):
+    """The array that a leaf's tensor has; None of a result, whose node is that of one array."""
+    tensor = node.owner() if type(node) is Leaf else None
+    return None if tensor is None else tensor.array
 
 
 class _Recomputed(NamedTuple):
@@ -140,7 +148,8 @@ class _Recomputed(NamedTuple):
         cotangents = several(g)
         tensors = any(isinstance(c, Tensor) for c in cotangents)
         create_graph = tensors and is_grad_enabled()
-        inputs = inputs[: len(self.arguments.places)]
+        n = len(self.arguments.places)
+        inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
         nodes = self._again(variables)
@@ -153,6 +162,9 @@ class _Recomputed(NamedTuple):
                 f"uses from outside unchanged: a function made in a loop sees the last value of "
                 f"a variable, unless that is an argument"
             )
+        for node, value in zip(self.outside, values, strict=True):
+            if _array(node) is not getattr(value, "array", value):
+                raise RuntimeError(_OVERWRITTEN)
         if writes.last < self.start:
             piece.check_unchanged(self.start)
         roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
@@ -164,6 +176,7 @@ class _Recomputed(NamedTuple):
             create_graph,
             guard=True,
             tensors=tensors,
+            joined=bool(self.outside) or any(getattr(x, "node", None) is not None for x in inputs),
             needed=piece.nodes,
             piece=True,
         )

@@ -1,0 +1,477 @@
+"""`checkpoint`: the same derivatives from what is computed twice, for less memory."""
+
+import threading
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import checkpoint, nn, optim
+from gpugrad.autograd import grad as gradients
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+
+def arrays(*shapes, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(shape) for shape in shapes]
+
+
+def close(x, expected):
+    np.testing.assert_allclose(x.detach().numpy(), np.asarray(expected), rtol=1e-10, atol=1e-12)
+
+
+def block(xp, x, w):
+    return xp.tanh(x @ w) * xp.exp(-x)
+
+
+X, W = arrays((3, 3), (3, 3))
+PLAIN = lambda x, w: (block(gg, block(gg, x, w), w) ** 2).sum()  # noqa: E731
+
+
+def CHECKPOINTED(x, w):
+    h = checkpoint(lambda x, w: block(gg, x, w), x, w)
+    return (checkpoint(lambda h: block(gg, h, w), h) ** 2).sum()  # w from outside
+
+
+def OF_JAX(x, w):
+    h = jax.checkpoint(lambda x, w: block(jnp, x, w))(x, w)
+    return (jax.checkpoint(lambda h: block(jnp, h, w))(h) ** 2).sum()
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def both(gg_transform, jax_transform, *args):
+    given = [gg.asarray(a) for a in args]
+    for f in (PLAIN, CHECKPOINTED):
+        found = gg_transform(f)(*given)
+        expected = jax_transform(OF_JAX)(*args)
+        found, expected = [x if isinstance(x, tuple) else (x,) for x in (found, expected)]
+        for x, y in zip(found, expected, strict=True):
+            close(x, y)
+
+
+class TestTransforms:
+    def test_grad(self):
+        both(lambda f: gg.grad(f, (0, 1)), lambda f: jax.grad(f, (0, 1)), X, W)
+
+    def test_second_derivatives(self):
+        both(lambda f: gg.hessian(f, 1), lambda f: jax.hessian(f, 1), X, W)
+
+    def test_third_derivatives(self):
+        def third(xp, grad):
+            def of(f):
+                g = grad(lambda w: f(xp.asarray(X), w))
+                return grad(lambda w: (grad(lambda w: (g(w) ** 2).sum())(w) ** 2).sum())
+
+            return of
+
+        both(third(gg, gg.grad), third(jnp, jax.grad), W)
+
+    def test_forward_mode(self):
+        both(
+            lambda f: lambda x, w, v: gg.jvp(f, (x, w), (v, w))[1],
+            lambda f: lambda x, w, v: jax.jvp(f, (x, w), (v, w))[1],
+            X, W, X[::-1].copy(),
+        )  # fmt: skip
+
+    def test_forward_over_reverse(self):
+        both(
+            lambda f: lambda x, w, v: gg.jvp(lambda w: gg.grad(f, 1)(x, w), (w,), (v,))[1],
+            lambda f: lambda x, w, v: jax.jvp(lambda w: jax.grad(f, 1)(x, w), (w,), (v,))[1],
+            X, W, X[::-1].copy(),
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+    def test_gradients_of_examples(self, axes):
+        given = [
+            np.stack([a, 2 * a]) if axis == 0 else a for a, axis in zip((X, W), axes, strict=True)
+        ]
+        both(
+            lambda f: gg.vmap(gg.grad(f, (0, 1)), axes),
+            lambda f: jax.vmap(jax.grad(f, (0, 1)), axes),
+            *given,
+        )
+
+    @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+    @pytest.mark.parametrize("transform", ["grad", "hessian"])
+    def test_through_a_vmap_that_has_ended(self, axes, transform):
+        given = [
+            np.stack([a, 2 * a]) if axis == 0 else a for a, axis in zip((X, W), axes, strict=True)
+        ]
+
+        def of(library):
+            return lambda f: getattr(library, transform)(
+                lambda x, w: library.vmap(f, axes)(x, w).sum(), 1
+            )
+
+        both(of(gg), of(jax), *given)
+
+    def test_examples_from_outside_of_a_vmap_that_has_ended(self):
+        def total(vmap, checkpoint, sin):
+            def of_one(x, w):
+                return checkpoint(lambda y: sin(y * x) * w, x * w)
+
+            return lambda x, w: vmap(lambda x: vmap(of_one, (None, 0))(x, w))(x).sum()
+
+        x, w = arrays(2, 3)
+        found = gg.grad(total(gg.vmap, checkpoint, gg.sin), (0, 1))
+        expected = jax.grad(total(jax.vmap, lambda f, x: f(x), jnp.sin), (0, 1))
+        for a, b in zip(found(gg.asarray(x), gg.asarray(w)), expected(x, w), strict=True):
+            close(a, b)
+
+    def test_around_transforms(self):
+        def f(x):
+            return checkpoint(lambda x: gg.grad(lambda y: gg.sin(x * y).sum())(x), x).sum()
+
+        x = gg.asarray(X)
+        close(gg.grad(f)(x), jax.grad(lambda x: (x * jnp.cos(x * x)).sum())(X))
+        close(
+            gg.vmap(gg.grad(f))(x),
+            jax.vmap(jax.grad(lambda x: (x * jnp.cos(x * x)).sum()))(X),
+        )
+
+
+class TestWhatItTakes:
+    def test_containers_and_other_results(self):
+        def f(p, n, *, scale):
+            y = p["w"] * p["b"][0] * scale
+            return {"y": y, "n": n, "order": gg.argsort(y), "same": p["w"], "none": None}
+
+        p = {"w": gg.asarray(X[0]).requires_grad_(), "b": [gg.asarray(X[1]), "name"]}
+        out = checkpoint(f, p, 3, scale=2.0)
+        assert (out["n"], out["none"]) == (3, None)
+        assert out["order"].tolist() == np.argsort(X[0] * X[1] * 2).tolist()
+        (out["y"].sum() + (out["same"] ** 2).sum()).backward()
+        close(p["w"].grad, X[1] * 2 + 2 * X[0])
+
+    def test_a_result_that_nothing_depends_on(self):
+        x = gg.asarray(X).requires_grad_()
+        y, z = checkpoint(lambda x: (gg.sin(x), gg.exp(x)), x)
+        assert z.requires_grad
+        y.sum().backward()
+        close(x.grad, np.cos(X))
+
+    def test_what_is_recorded_only_outside(self):
+        w = gg.asarray(W).requires_grad_()
+        h = gg.sin(w)
+        y = checkpoint(lambda x: gg.tanh(h @ x) @ w, X)
+        y.sum().backward()
+        again = gg.asarray(W).requires_grad_()
+        (gg.tanh(gg.sin(again) @ gg.asarray(X)) @ again).sum().backward()
+        close(w.grad, again.grad.numpy())
+
+    def test_an_argument_that_is_used_from_outside_too(self):
+        x = gg.asarray(X).requires_grad_()
+        checkpoint(lambda y: (x * y).sum(), x).backward()
+        close(x.grad, 2 * X)
+
+    def test_nothing_recorded(self):
+        x = gg.asarray(X)
+        assert not checkpoint(gg.sin, x).requires_grad
+        with gg.no_grad():
+            assert not checkpoint(gg.sin, x.requires_grad_()).requires_grad
+
+    def test_parts_that_are_not_recorded(self):
+        def f(x):
+            with gg.no_grad():
+                scale = x.sum()
+            return x * scale
+
+        x = gg.asarray(X).requires_grad_()
+        checkpoint(f, x).sum().backward()
+        close(x.grad, np.full_like(X, X.sum()))
+
+    def test_one_in_another(self):
+        calls = []
+
+        def inner(x):
+            calls.append("inner")
+            return gg.sin(x)
+
+        def outer(x):
+            calls.append("outer")
+            return checkpoint(inner, gg.exp(x)) * x
+
+        x = gg.asarray(X).requires_grad_()
+        y = checkpoint(outer, x).sum()
+        assert calls == ["outer", "inner"]
+        y.backward()
+        assert calls == ["outer", "inner"] * 2 + ["inner"]
+        close(x.grad, jax.grad(lambda x: (jnp.sin(jnp.exp(x)) * x).sum())(X))
+
+    def test_float16_beside_float64(self):
+        a = gg.asarray(X.astype("float16")).requires_grad_()
+        b = gg.asarray(X).requires_grad_()
+        y, z = checkpoint(lambda a, b: (a * 2, b * 3), a, b)
+        assert (y.dtype, z.dtype) == (gg.float16, gg.float64)
+        (y.astype(gg.float64).sum() + z.sum()).backward()
+        assert (a.grad.dtype, b.grad.dtype) == (gg.float16, gg.float64)
+
+    def test_complex(self):
+        z = gg.asarray(X + 1j * W).requires_grad_()
+        gg.abs(checkpoint(lambda z: gg.exp(z) * gg.conj(z), z)).sum().backward()
+        again = gg.asarray(X + 1j * W).requires_grad_()
+        gg.abs(gg.exp(again) * gg.conj(again)).sum().backward()
+        close(z.grad, again.grad.numpy())
+
+    def test_zeros_of_choices(self):
+        x = gg.tensor([0.0, 4.0], requires_grad=True)
+        checkpoint(lambda y: y.max(), gg.sqrt(x)).backward()
+        assert x.grad.tolist() == [0.0, 0.25]
+
+    def test_all_libraries(self, library):
+        x = library.tensor(X.astype("float32"), requires_grad=True)
+        checkpoint(lambda x: gg.sin(x) * x, x).sum().backward()
+        np.testing.assert_allclose(
+            library.values(x.grad), np.sin(X) + X * np.cos(X), rtol=1e-4, atol=1e-5
+        )
+
+
+class TestBackward:
+    def test_twice(self):
+        x = gg.asarray(X).requires_grad_()
+        y = checkpoint(lambda x: gg.sin(x).sum(), x)
+        y.backward(retain_graph=True)
+        y.backward()
+        close(x.grad, 2 * np.cos(X))
+        with pytest.raises(RuntimeError, match="through checkpoint a second time"):
+            y.backward()
+
+    def test_create_graph(self):
+        x = gg.asarray(X).requires_grad_()
+        w = gg.asarray(W).requires_grad_()
+        y = checkpoint(lambda x: gg.sin(x * w), x).sum()
+        (g,) = gradients(y, w, create_graph=True)
+        g.sum().backward()
+        close(x.grad, np.cos(X * W) - X * W * np.sin(X * W))
+        close(w.grad, -(X**2) * np.sin(X * W))
+
+    def test_hooks_are_called_once_with_the_whole_gradient(self):
+        seen = []
+        w = gg.asarray(W).requires_grad_()
+        w.register_hook(lambda g: seen.append(g.numpy().copy()))
+        h = w * 3
+        h.register_hook(lambda g: seen.append(g.numpy().copy()))
+
+        def f(x):
+            x.register_hook(lambda g: seen.append("inner"))
+            return (x * w * h).sum()
+
+        (checkpoint(f, h) + (w + h).sum()).backward()
+        assert seen[0] == "inner"
+        assert len(seen) == 3
+        close(gg.asarray(seen[1]), 2 * 3 * W * W + 1)
+        close(gg.asarray(seen[2]), 27 * W**2 + 4)
+
+    def test_training_is_the_same(self):
+        losses = []
+        for use in (lambda f, x: f(x), checkpoint):
+            gg.manual_seed(0)
+            net = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 1))
+            optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+            x = gg.asarray(X.astype("float32"))
+            found = []
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss = (use(net, x) ** 2).mean()
+                loss.backward()
+                optimizer.step()
+                found.append(loss.item())
+            losses.append(found)
+        assert losses[0] == losses[1]
+
+
+class TestRandomNumbers:
+    @pytest.mark.parametrize("own", [False, True], ids=["default", "own generator"])
+    def test_the_same_twice(self, own):
+        generator = gg.random.Generator(3) if own else None
+        drawn = []
+
+        def f(x):
+            source = generator or gg.random
+            mask = source.uniform((3, 3)) + source.permutation(3)
+            drawn.append(mask.tolist())
+            return x * mask
+
+        x = gg.tensor(X.astype("float32"), requires_grad=True)
+        gg.manual_seed(1)
+        y = checkpoint(f, x)
+        after = gg.random.uniform().item(), generator and generator.uniform().item()
+        gg.manual_seed(1)  # another program's
+        state = gg.random.default_generator().get_state()
+        y.sum().backward()
+        assert drawn[0] == drawn[1] == x.grad.tolist()
+        assert gg.random.default_generator().get_state() == state
+        gg.manual_seed(1)
+        if not own:
+            f(x)
+        assert gg.random.uniform().item() == after[0]
+
+    def test_one_in_another(self):
+        def f(x):
+            x = x * gg.random.uniform(3)
+            x = checkpoint(lambda x: x * gg.random.uniform(3), x)
+            return x * gg.random.uniform(3)
+
+        x = gg.ones(3, requires_grad=True)
+        y = checkpoint(f, x)
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), y.detach().numpy(), rtol=1e-5)
+
+    def test_higher_derivatives(self):
+        x = gg.ones(3, dtype=gg.float64, requires_grad=True)
+        y = checkpoint(lambda x: x**3 * gg.random.normal(3, dtype=gg.float64), x)
+        (g,) = gradients(y.sum(), x, create_graph=True)
+        (h,) = gradients(g.sum(), x)
+        close(h, 6 * y.detach().numpy())
+
+
+class TestErrors:
+    @pytest.mark.parametrize("what", ["argument", "outside", "view", "detached"])
+    def test_overwritten_in_place(self, what):
+        w = gg.tensor(W, requires_grad=True)
+        optimizer = optim.SGD([w], lr=0.1)
+        w.grad = gg.ones_like(w)
+        view = w.reshape(9)
+        x = gg.tensor(X, requires_grad=True)
+        y = {
+            "argument": lambda: checkpoint(gg.sin, w),
+            "outside": lambda: checkpoint(lambda x: gg.relu(x + w), x),
+            "view": lambda: checkpoint(lambda x: gg.relu(x + view), x.reshape(9)),
+            "detached": lambda: checkpoint(lambda x: x * w.detach(), x),
+        }[what]()
+        optimizer.step()
+        with pytest.raises(RuntimeError, match=r"checkpoint.*overwritten in place"):
+            y.sum().backward()
+        assert x.grad is None
+
+    def test_another_array_than_at_first(self):
+        w = gg.tensor(W, requires_grad=True)
+        y = checkpoint(lambda x: gg.relu(x + w), gg.asarray(X))
+        z = checkpoint(gg.sin, w)  # its argument is kept
+        with gg.no_grad():
+            w *= 2
+        with pytest.raises(RuntimeError, match=r"checkpoint.*overwritten in place"):
+            y.sum().backward()
+        z.sum().backward()
+        close(w.grad, np.cos(W))
+
+    def test_overwritten_before(self):
+        w = gg.tensor(W, requires_grad=True)
+        with gg.no_grad():
+            w[0] = 0.5
+        y = checkpoint(lambda x: x * w, gg.asarray(X))
+        y.sum().backward()
+        close(w.grad, X)
+
+    def test_other_tensors_than_at_first(self):
+        h = x = gg.asarray(X).requires_grad_()
+        for w in [gg.asarray(W + i).requires_grad_() for i in range(2)]:
+            h = checkpoint(lambda x: x * w, h)  # noqa: B023
+        with pytest.raises(RuntimeError, match=r"<lambda> depends on other recorded tensors"):
+            h.sum().backward()
+        assert x.grad is None
+
+    @pytest.mark.parametrize(
+        "second, message",
+        [
+            (lambda x: x[0], r"float64 of shape \(3,\) for the result, but float64 of shape"),
+            (lambda x: x.astype(gg.float32), "returned float32 of shape"),
+            (lambda x: x.detach(), "that does not require grad"),
+            (lambda x: 3, "returned a int for the result"),
+            (lambda x: (x, x), r"returned \(\*, \*\), but \* at first"),
+        ],
+    )
+    def test_other_results_than_at_first(self, second, message):
+        functions = [lambda x: x * 2, second]
+        x = gg.asarray(X).requires_grad_()
+        y = checkpoint(lambda x: functions.pop(0)(x), x)
+        with pytest.raises(RuntimeError, match=message):
+            y.sum().backward()
+
+    def test_what_fails_the_second_time(self):
+        calls = []
+
+        def f(x):
+            calls.append(x)
+            if len(calls) > 1:
+                raise KeyError("gone")
+            return x * 2
+
+        y = checkpoint(f, gg.asarray(X).requires_grad_())
+        with pytest.raises(KeyError) as caught:
+            y.sum().backward()
+        assert caught.value.__notes__[0] == "while checkpoint computed f again for backward"
+
+    def test_no_function(self):
+        with pytest.raises(TypeError, match="checkpoint: f must be a function"):
+            checkpoint(gg.ones(3), gg.ones(3))
+
+
+class TestMemory:
+    def test_intermediate_values_are_dropped(self):
+        kept = []
+
+        def f(x):
+            y = gg.exp(x)
+            kept.append(weakref.ref(y.array))
+            return gg.sin(y)
+
+        x = gg.asarray(X).requires_grad_()
+        y = checkpoint(f, x).sum()
+        assert kept[0]() is None
+        y.backward()
+        assert kept[1]() is None
+
+    def test_a_quarter_for_64_layers(self):
+        class Layer(nn.Module):
+            def __init__(self):
+                self.linear = nn.Linear(8, 8)
+
+            def forward(self, x):
+                return x + gg.tanh(self.linear(x))
+
+        segments = [nn.Sequential(*[Layer() for _ in range(8)]) for _ in range(8)]
+        x = gg.random.normal((4096, 8))
+
+        def peak(call):
+            tracemalloc.start()
+            h = x
+            for segment in segments:
+                h = call(segment, h)
+            (h * h).sum().backward()
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            return peak
+
+        plain = peak(lambda f, x: f(x))
+        assert peak(checkpoint) < plain / 4
+
+
+def test_threads():
+    w = gg.asarray(W).requires_grad_()
+    errors = []
+
+    def work():
+        try:
+            for _ in range(20):
+                checkpoint(lambda x: x * w, gg.asarray(X)).sum().backward()
+        except Exception as error:  # noqa: BLE001
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    close(w.grad, 160 * X)
