@@ -123,9 +123,10 @@ def _linear_of_batch(call, batched, x, weight, bias):
         raise ValueError(f"linear: {_misfit(x_shape, weight_shape)}")
     if bias is not None and bias_shape != weight_shape[:1]:
         raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
-    if batched[1]:
-        weight = matrix_transpose(weight)
-        out = matmul_of_batch(matmul, (batched[0], True), x, weight)
+    if batched[1] and len(x_shape) == 1:
+        out = matmul_of_batch(matmul, (True, batched[0]), weight, x)
+    elif batched[1]:
+        out = matmul_of_batch(matmul, (batched[0], True), x, matrix_transpose(weight))
     else:  # one product of all rows
         rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
         out = call(rows, weight, None if batched[2] else bias)
