@@ -1,0 +1,404 @@
+"""`custom_vjp`: the derivatives are those of the user's rule, of any order and mode."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import custom_vjp
+from gpugrad.autograd import grad as gradients
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+X, Y = np.random.default_rng(0).standard_normal((2, 3, 4))
+
+
+@pytest.fixture(autouse=True)
+def x64():
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+def close(x, expected):
+    leaves = x if isinstance(x, (tuple, list)) else (x,)
+    others = expected if isinstance(expected, (tuple, list)) else (expected,)
+    assert len(leaves) == len(others)
+    for a, b in zip(leaves, others, strict=True):
+        if isinstance(a, (tuple, list)):
+            close(a, b)
+        else:
+            b = np.asarray(b)
+            assert a.shape == b.shape
+            np.testing.assert_allclose(a.detach().numpy(), b, rtol=1e-10, atol=1e-12)
+
+
+def leaf(values):
+    return gg.tensor(values, requires_grad=True)
+
+
+def ratio(custom, xp):
+    """``sin(x) / y`` of each element, with residuals that depend on both."""
+
+    @custom
+    def f(x, y):
+        return xp.sin(x) / y
+
+    def fwd(x, y):
+        return f(x, y), (xp.cos(x), xp.sin(x), 1 / y)
+
+    def bwd(residuals, g):
+        cos, sin, over = residuals
+        return g * cos * over, -g * sin * over**2
+
+    f.defvjp(fwd, bwd)
+    return f
+
+
+OURS, JAX = ratio(custom_vjp, gg), ratio(jax.custom_vjp, jnp)
+
+
+def total(f):
+    return lambda x, y: (f(x, y) ** 2).sum()
+
+
+class TestDerivatives:
+    def check(self, transform, *args):
+        given = [gg.asarray(a) for a in args]
+        close(transform(gg, OURS)(*given), transform(jax, JAX)(*args))
+
+    def test_first(self):
+        self.check(lambda m, f: m.grad(total(f), (0, 1)), X, Y)
+
+    def test_second(self):
+        def product(m, f):
+            g = m.grad(total(f), (0, 1))
+            return m.grad(lambda x, y: sum((part**2).sum() for part in g(x, y)), (0, 1))
+
+        self.check(product, X, Y)
+
+    def test_third(self):
+        def third(m, f):
+            g = m.grad(total(f), 0)
+            h = m.grad(lambda x, y: (g(x, y) ** 2).sum(), 1)
+            return m.grad(lambda x, y: (h(x, y) ** 2).sum(), (0, 1))
+
+        self.check(third, X, Y)
+
+    def test_pullback_and_jacobian(self):
+        close(
+            gg.vjp(OURS, gg.asarray(X), gg.asarray(Y))[1](gg.asarray(Y)), jax.vjp(JAX, X, Y)[1](Y)
+        )
+        found = gg.jacobian(OURS, (0, 1), mode="reverse")(gg.asarray(X), gg.asarray(Y))
+        close(found, jax.jacrev(JAX, (0, 1))(X, Y))
+
+    @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 1)])
+    def test_inside_a_vmap(self, axes):
+        args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]
+        self.check(lambda m, f: m.vmap(m.grad(total(f), (0, 1)), axes), *args)
+
+    @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 1)])
+    def test_through_a_vmap_that_has_ended(self, axes):
+        args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]
+
+        def outer(m, f):
+            return lambda x, y: (m.vmap(f, axes)(x, y) ** 2).sum()
+
+        self.check(lambda m, f: m.grad(outer(m, f), (0, 1)), *args)
+
+        def hessian(m, f):
+            if m is jax:  # whose own needs forward mode
+                return jax.jacrev(jax.jacrev(outer(m, f), 1), 1)
+            return gg.hessian(outer(m, f), 1)
+
+        self.check(hessian, *args)
+
+    def test_jacobians_of_examples_inside_and_outside(self):
+        def inside(m, f):
+            return m.vmap(m.jacrev(f, 1) if m is jax else m.jacobian(f, 1, mode="reverse"))
+
+        self.check(inside, X, Y)
+
+        def nested(m, f):
+            rows = m.vmap(m.vmap(f, (0, None)), (None, 0))
+            return m.jacrev(rows, 0) if m is jax else m.jacobian(rows, 0, mode="reverse")
+
+        self.check(nested, X[0], Y[0])
+
+    def test_forward_mode_transposes_it(self):
+        # JAX has none.
+        given = gg.asarray(X), gg.asarray(Y)
+        tangents = gg.asarray(Y), gg.asarray(X)
+        _, found = gg.jvp(OURS, given, tangents)
+        _, expected = jax.jvp(lambda x, y: jnp.sin(x) / y, (X, Y), (Y, X))
+        close(found, expected)
+        found = gg.jacobian(OURS, mode="forward")(*given)
+        close(found, jax.jacrev(JAX)(X, Y))
+        _, found = gg.jvp(gg.grad(total(OURS)), given, tangents)
+        _, expected = jax.jvp(jax.grad(total(lambda x, y: jnp.sin(x) / y)), (X, Y), (Y, X))
+        close(found, expected)
+        _, found = gg.vmap(lambda *v: gg.jvp(OURS, v[:2], v[2:]))(*given, *tangents)
+        _, expected = jax.jvp(lambda x, y: jnp.sin(x) / y, (X, Y), (Y, X))
+        close(found, expected)
+
+    def test_backward_and_create_graph(self):
+        x, y = leaf(X), leaf(Y)
+        OURS(x, y).sum().backward()
+        close((x.grad, y.grad), (np.cos(X) / Y, -np.sin(X) / Y**2))
+        (g,) = gradients(OURS(x, y).sum(), x, create_graph=True)
+        (h,) = gradients(g.sum(), y)
+        close(h, -np.cos(X) / Y**2)
+
+    def test_the_rule_is_what_counts(self):
+        @custom_vjp
+        def straight_through(x):
+            return gg.round(x)
+
+        straight_through.defvjp(lambda x: (gg.round(x), None), lambda _, g: (g,))
+        x = gg.tensor([0.3, 1.7])
+        assert gg.grad(lambda x: (straight_through(x) * x).sum())(x).tolist() == pytest.approx(
+            [0.3, 3.7]
+        )
+
+    def test_random_numbers_of_residuals(self):
+        drawn = []
+
+        @custom_vjp
+        def noisy(x):
+            return x**3
+
+        def fwd(x):
+            noise = gg.random.normal(x.shape, dtype=x.dtype)
+            drawn.append(noise.tolist())
+            return x**3, (x, noise)
+
+        noisy.defvjp(fwd, lambda residuals, g: (g * 3 * residuals[0] ** 2 * residuals[1],))
+        x = leaf(X)
+        (g,) = gradients(noisy(x).sum(), x, create_graph=True)
+        (h,) = gradients(g.sum(), x)
+        assert drawn[0] == drawn[-1]
+        close(h, 6 * X * np.array(drawn[0]))
+
+
+class TestArguments:
+    def test_containers_integers_and_none(self):
+        @custom_vjp
+        def f(p, n, mask=None):
+            return {"y": p["w"] * p["b"][0] * n, "order": gg.argsort(p["w"])}
+
+        def fwd(p, n, mask=None):
+            return f(p, n, mask), (p, n)
+
+        def bwd(residuals, g):
+            p, n = residuals
+            assert g["order"] is None
+            return {"w": g["y"] * p["b"][0] * n, "b": [g["y"] * p["w"] * n]}, None, None
+
+        f.defvjp(fwd, bwd)
+        p = {"w": leaf(X[0]), "b": [leaf(Y[0])]}
+        out = f(p, n=gg.asarray(2))
+        out["y"].sum().backward()
+        assert out["order"].tolist() == np.argsort(X[0]).tolist()
+        close((p["w"].grad, p["b"][0].grad), (2 * Y[0], 2 * X[0]))
+
+    def test_nondiff_argnums(self):
+        def make(custom, grad):
+            @partial(custom, nondiff_argnums=(0, 2))
+            def apply(f, x, n):
+                return f(x) * n
+
+            apply.defvjp(
+                lambda f, x, n: (apply(f, x, n), x), lambda f, n, x, g: (g * n * grad(f)(x),)
+            )
+            return lambda x: apply(lambda x: x**3, x, 4)
+
+        ours, others = make(custom_vjp, gg.grad), make(jax.custom_vjp, jax.grad)
+        x = gg.tensor(0.5, dtype=gg.float64)
+        close(gg.grad(ours)(x), jax.grad(others)(0.5))
+        close(gg.grad(gg.grad(ours))(x), jax.grad(jax.grad(others))(0.5))
+
+    def test_a_pullback_as_residuals(self):
+        @custom_vjp
+        def scaled(x):
+            return gg.exp(x) * x
+
+        scaled.defvjp(
+            lambda x: gg.vjp(lambda x: gg.exp(x) * x, x),
+            lambda pullback, g: tuple(0.5 * c for c in pullback(g)),
+        )
+        f = lambda x: scaled(x).sum()  # noqa: E731
+        close(gg.grad(f)(gg.asarray(X)), 0.5 * np.exp(X) * (X + 1))
+        close(gg.grad(lambda x: gg.grad(f)(x).sum())(gg.asarray(X)), 0.5 * np.exp(X) * (X + 2))
+
+    def test_several_results_of_which_some_are_used(self):
+        @custom_vjp
+        def f(x):
+            return gg.sin(x), x, gg.cos(x)
+
+        f.defvjp(lambda x: (f(x), x), lambda x, g: (g[0] * gg.cos(x) + g[1] - g[2] * gg.sin(x),))
+        for used in ([0], [1], [0, 2]):
+            x = leaf(X)
+            out = f(x)
+            sum((out[i] * (i + 1)).sum() for i in used).backward()
+            slopes = [np.cos(X), np.ones_like(X), -np.sin(X)]
+            close(x.grad, sum(slopes[i] * (i + 1) for i in used))
+
+    def test_complex_cotangents_are_those_of_vjp(self):
+        @custom_vjp
+        def f(z):
+            return z * z
+
+        f.defvjp(lambda z: gg.vjp(lambda z: z * z, z), lambda pullback, g: pullback(g))
+        z = gg.asarray(X + 1j * Y)
+        expected = gg.grad(lambda z: gg.abs(z * z).sum())(z)
+        close(gg.grad(lambda z: gg.abs(f(z)).sum())(z), expected.numpy())
+
+    def test_nothing_recorded(self):
+        calls = []
+        f = custom_vjp(lambda x: x * 2)
+        f.defvjp(lambda x: calls.append(x), lambda _, g: (g,))
+        f(gg.asarray(X))
+        with gg.no_grad():
+            f(leaf(X))
+        assert not calls
+
+    def test_what_goes_on_inside_is_not_recorded(self):
+        seen = []
+
+        @custom_vjp
+        def f(x):
+            return x * 2
+
+        def bwd(residuals, g):
+            seen.append([residuals.requires_grad, g.requires_grad])
+            return (g * 2,)
+
+        def fwd(x):
+            seen.append(x.requires_grad)
+            return x * 2, x
+
+        f.defvjp(fwd, bwd)
+        f(leaf(X)).sum().backward()
+        assert seen == [False, [False, False]]
+
+    def test_its_own_leaf_inside(self):
+        @custom_vjp
+        def f(x):
+            return gg.sin(x)
+
+        def fwd(x):
+            inner = x.detach().requires_grad_()
+            y = gg.sin(inner)
+            return y.detach(), (inner, y)
+
+        f.defvjp(fwd, lambda residuals, g: gradients(residuals[1], residuals[0], g))
+        x = leaf(X)
+        f(x).sum().backward()
+        close(x.grad, np.cos(X))
+
+    def test_overwritten_in_place(self):
+        x, y = leaf(X), leaf(Y)
+        out = OURS(x, y)
+        optimizer = gg.optim.SGD([x], lr=0.1)
+        x.grad = gg.ones_like(x)
+        optimizer.step()
+        x.grad = None
+        with pytest.raises(RuntimeError, match="backward through f: a value it saved"):
+            out.sum().backward()
+
+    def test_all_libraries(self, library):
+        x = library.tensor(X.astype("float32"), requires_grad=True)
+        y = library.tensor(Y.astype("float32"))
+        OURS(x, y).sum().backward()
+        np.testing.assert_allclose(library.values(x.grad), np.cos(X) / Y, rtol=1e-4)
+
+    def test_it_keeps_its_name_and_doc(self):
+        @custom_vjp
+        def f(x):
+            """Nothing."""
+
+        assert (f.__name__, f.__doc__, repr(f)) == ("f", "Nothing.", "<custom_vjp f>")
+
+
+class TestErrors:
+    def rule(self, bwd, fwd=lambda x, params: (x * params["w"], (x, params))):
+        @custom_vjp
+        def scale(x, params):
+            return x * params["w"]
+
+        scale.defvjp(fwd, bwd)
+        return lambda: scale(leaf(X), {"w": leaf(Y)}).sum().backward()
+
+    @pytest.mark.parametrize(
+        "returned, error, message",
+        [
+            (lambda g: g, TypeError, r"bwd must return a tuple .* \(x, params,\), not a Tensor"),
+            (lambda g: (g,), ValueError, "bwd must return 2 cotangents, for x, params, not 1"),
+            (lambda g: (g, {"w": g}, g), ValueError, "not 3"),
+            (lambda g: (g[0], {"w": g}), ValueError, r"cotangent of x .* \(3, 4\), not \(4,\)"),
+            (lambda g: (g, {"w": g.sum()}), ValueError, r"cotangent of params\['w'\] .*not \(\)"),
+            (lambda g: (g, {"v": g}), ValueError, r"cotangent of params .* structure \{'w': \*\}"),
+            (lambda g: (g, g), ValueError, r"cotangent of params .* structure \{'w': \*\}"),
+            (lambda g: (g + 1j, None), TypeError, "cotangent of x .* real"),
+            (lambda g: ("g", None), TypeError, "cotangent of x"),
+        ],
+    )  # fmt: skip
+    def test_cotangents(self, returned, error, message):
+        with pytest.raises(error, match=message) as caught:
+            self.rule(lambda residuals, g: returned(g))()
+        assert str(caught.value).startswith("scale: ")
+
+    @pytest.mark.parametrize("result", [lambda x, p: x, lambda x, p: (x, x, x)])
+    def test_what_fwd_returns(self, result):
+        with pytest.raises(TypeError, match="scale: fwd must return a pair"):
+            self.rule(lambda residuals, g: (g, None), result)()
+
+    def test_tensors_from_outside(self):
+        w = leaf(Y)
+        rule = lambda _, g: (g, None)  # noqa: E731
+        for fwd in (lambda x, p: (x * w, None), lambda x, p: (x, [w * 2])):
+            with pytest.raises(ValueError, match="depends on a tensor from outside that requires"):
+                self.rule(rule, fwd)()
+        self.rule(rule, lambda x, p: (x * w.detach(), None))()
+
+        @custom_vjp
+        def f(x):
+            return x
+
+        def loss(y):
+            f.defvjp(lambda x: (x * y, None), lambda _, g: (g,))
+            return gg.grad(lambda x: f(x).sum())(y).sum()
+
+        with pytest.raises(ValueError, match="make it an argument of f"):
+            gg.grad(loss)(gg.asarray(X))
+
+    def test_no_vjp(self):
+        @custom_vjp
+        def f(x):
+            return x
+
+        with pytest.raises(TypeError, match=r"f: it has no VJP yet; give one with f\.defvjp"):
+            f(leaf(X))
+        with pytest.raises(TypeError, match=r"f\.defvjp: bwd must be a function"):
+            f.defvjp(lambda x: (x, x), None)
+        with pytest.raises(TypeError, match="custom_vjp: f must be a function"):
+            custom_vjp(3)
+
+    def test_nondiff_argnums(self):
+        with pytest.raises(TypeError, match="nondiff_argnums must be positions"):
+            custom_vjp(lambda x: x, nondiff_argnums=("x",))
+        f = custom_vjp(lambda x, y: x * y, nondiff_argnums=1)
+        f.defvjp(lambda x, y: (x * y, None), lambda y, _, g: (g * y,))
+        with pytest.raises(TypeError, match="argument y requires grad, but nondiff_argnums"):
+            f(leaf(X), leaf(Y))
+        with pytest.raises(TypeError, match="names argument 1, but 1"):
+            f(leaf(X))
+
+    def test_named_arguments(self):
+        with pytest.raises(TypeError, match="f: got an unexpected keyword argument 'z'"):
+            OURS(leaf(X), leaf(Y), z=leaf(Y))
+        x = leaf(X)
+        OURS(y=leaf(Y), x=x).sum().backward()
+        close(x.grad, np.cos(X) / Y)
