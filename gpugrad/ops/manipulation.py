@@ -5,8 +5,8 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
+from ..autograd import sweep
 from ..autograd.operation import composite, op
-from ..autograd.sweep import zeros
 from ..backends import as_shape, backend_of, is_on, transfer
 from ..batched import equally, shifted
 from ..tensor import Tensor
@@ -305,7 +305,7 @@ def _concat_vjp(xp, g, arrays_shape, axis):
 def _filled(ts, shapes):
     like = next(t for t in ts if t is not None)
     return [
-        zeros(shape, like.dtype, like) if t is None else t
+        sweep.zeros(shape, like.dtype, like) if t is None else t
         for t, shape in zip(ts, shapes, strict=True)
     ]
 
