@@ -354,6 +354,28 @@ class TestClosures:
         gg.vmap(lambda x: (w * x).sum())(t([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
         assert_array_equal(w.grad.numpy(), [4.0, 6.0])
 
+    def test_results_require_grad_only_where_they_depend_on_it(self):
+        x, w = t(1.0, 2.0), t(3.0, requires_grad=True)
+        value, g = gg.value_and_grad(lambda x: (x**3).sum() + w)(x)
+        assert value.requires_grad
+        close(g, [3.0, 12.0])
+        (a, b, c), tangents = gg.jvp(lambda x: (x * x, w * x, w), (x,), (t(1.0, 1.0),))
+        assert [y.requires_grad for y in (a, b, c, *tangents)] == [
+            False,
+            True,
+            True,
+            False,
+            True,
+            False,
+        ]
+        assert gg.value_and_grad(lambda x: w)(x)[0].requires_grad
+        y, pullback = gg.vjp(lambda x: (x**2, w * x), x)
+        assert [v.requires_grad for v in y] == [False, True]
+        ga, gb = gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x)
+        assert (ga.requires_grad, gb.requires_grad) == (False, True)
+        j = gg.jacobian(lambda x: (x**2, w * x))(x)
+        assert [v.requires_grad for v in j] == [False, True]
+
     def test_over_a_module(self):
         model = gg.nn.Linear(3, 2)
         x = gg.tensor(np.ones((4, 3), np.float32))

@@ -6,7 +6,7 @@ another's, however functions that differentiate are nested.
 
 from ..backends import namespace_of
 from . import call
-from .graph import Node, next_order
+from .graph import Leaf, Node, next_order
 from .operation import elementwise
 
 
@@ -39,6 +39,11 @@ def is_variable(x):
     """Whether ``x`` is a variable that leads nowhere."""
     node = getattr(x, "node", None)
     return type(node) is Node and node.plan.op is _variable.op and not node.parents
+
+
+def is_open(node):
+    """Whether derivatives may be asked for by ``node``: a leaf, or a variable not closed."""
+    return not node.parents and (type(node) is Leaf or node.xp is not None)
 
 
 def close(x):

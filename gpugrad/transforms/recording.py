@@ -1,19 +1,18 @@
 """A function run once with variables for inputs, its graph kept to be swept."""
 
+import math
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from ..autograd.call import wrap
-from ..autograd.graph import Node
 from ..autograd.mode import enable_grad
 from ..autograd.sweep import leading_to
-from ..autograd.variables import close, variable
+from ..autograd.variables import close, is_open, variable
 from ..backends import SCALARS, backend_of, describe
 from ..batched import BatchedTensor, behind, levels_of, lifted, physical
 from ..dtypes import isdtype
 from ..ops.manipulation import moveaxis
-from ..tensor import Tensor
-from .trees import as_tensor, flatten, grouped, names, shown, unflatten
+from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
 
 class Like(NamedTuple):
@@ -67,6 +66,22 @@ class Inputs:
         """The trees of the variables for the function, which may change its objects in place."""
         return self.trees([fresh(x) for x in self.variables])
 
+    def released(self, x):
+        """``x``, detached if it depends on nothing but the variables, whose time is over."""
+        if x.node is None:
+            return x
+        targets = set(self.nodes)
+        oldest = max([node.order for node in targets], default=-math.inf)
+        found, stack = set(), [x.node]
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found.add(node)
+                if node not in targets and (node.order > oldest or is_open(node)):
+                    return x
+                stack.extend(node.parents)
+        return x.detach()
+
     def trees(self, leaves):
         """The trees of the inputs' structures with these leaves."""
         return grouped(self.structures, leaves)
@@ -85,20 +100,19 @@ class Outputs:
         self.leaves = [
             as_tensor(x, f"{transform}: {name}") for x, name in zip(leaves, self.names, strict=True)
         ]
-        nodes = [y.node for y in self.leaves if type(y.node) is Node]
+        nodes = [y.node for y in self.leaves if y.node is not None]
         self.needed, more = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
         self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
         self.recorded = enabled and more
+        self.released = inputs.released
 
     def tree(self, leaves):
         return unflatten(self.structure, leaves)
 
     def result(self):
         """The function's result; without the variables where nobody can ask for them."""
-        if self.recorded:
-            return self.tree(self.leaves)
-        return self.tree([y.detach() for y in self.leaves])
+        return self.tree([self.released(y) if self.recorded else y.detach() for y in self.leaves])
 
 
 def call_recorded(transform, f, args, kwargs, has_aux):
@@ -118,17 +132,7 @@ def call_recorded(transform, f, args, kwargs, has_aux):
 
 def apart(tree, inputs, enabled):
     """An auxiliary result, its tensors without the variables where nobody can ask for them."""
-    leaves, structure = flatten(tree)
-    targets = set(inputs.nodes)
-
-    def released(x):
-        if not isinstance(x, Tensor) or x.node is None:
-            return x
-        if enabled and leading_to([x.node], targets)[1]:
-            return x
-        return x.detach()
-
-    return unflatten(structure, [released(x) for x in leaves])
+    return map_tensors(inputs.released if enabled else lambda x: x.detach(), tree)
 
 
 def check_real(transform, inputs):

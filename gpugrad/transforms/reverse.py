@@ -184,8 +184,8 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         if x.node not in arrived:
             results.append(zeros_like(x.detach()))
         elif tensors:
-            # Two gradients may have come as one.
-            results.append(outward(fresh(conjugate(arrived[x.node])), levels))
+            g = inputs.released(conjugate(arrived[x.node]))
+            results.append(outward(fresh(g), levels))  # two gradients may have come as one
         else:
             holder = [conjugate(arrived.pop(x.node))]
             results.append(outward(call.wrap(own(holder), None), levels))
