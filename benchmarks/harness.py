@@ -267,7 +267,7 @@ def write_json(path, name, options, environment, rows):
 
 COLORS = {
     "gpugrad": "#1b7837", "torch": "#d6604d", "numpy": "#999999",
-    "autograd": "#92c5de", "mygrad": "#4393c3", "jax": "#9970ab",
+    "autograd": "#92c5de", "mygrad": "#4393c3", "jax": "#9970ab", "jax jit": "#c2a5cf",
 }  # fmt: skip
 
 

@@ -1,0 +1,402 @@
+"""What derivatives and batches of functions cost, against torch.func and JAX.
+
+    python benchmarks/transforms.py [--short] [--libraries gpugrad torch jax]
+        [--cases ...] [--sizes small medium] [--json PATH] [--plot PATH]
+
+A case is a transform of a function that is the same for every library, applied from anew in
+each run: `grad`, `vjp`, `jvp` and others of an MLP with a dict of parameters, second
+derivatives of Rosenbrock's function, Jacobians, and `vmap` of all sorts. Data are float32 and
+the same for every library, and so are results, to which one process for each library looks
+first. JAX comes twice: op by op ("jax"), as the others work, and compiled ("jax jit").
+"""
+
+import importlib.util
+import sys
+import warnings
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import harness
+import numpy as np
+
+_LIBRARIES = ("gpugrad", "torch", "jax")
+SIZES = ("small", "medium")
+
+
+def library(name):
+    """A library by the names that the cases use.
+
+    xp: its functions of arrays; array: from NumPy's; wait: until a result is there.
+    leaves: the arrays in a result.
+    """
+    return globals()[f"_{name.split()[0]}"]()
+
+
+def _gpugrad():
+    import gpugrad
+    from gpugrad.transforms.trees import flatten
+
+    return SimpleNamespace(
+        xp=gpugrad,
+        array=gpugrad.asarray,
+        wait=lambda result: result,
+        leaves=lambda result: [x.numpy() for x in flatten(result)[0]],
+        jacfwd=lambda f: gpugrad.jacobian(f, mode="forward"),
+        jacrev=lambda f: gpugrad.jacobian(f, mode="reverse"),
+        **{
+            name: getattr(gpugrad, name)
+            for name in ("grad", "value_and_grad", "vjp", "jvp", "linearize", "hessian", "hvp")
+        },
+        vmap=gpugrad.vmap,
+    )
+
+
+def _torch():
+    import torch
+    from torch import func
+    from torch.utils import _pytree
+
+    warnings.filterwarnings("ignore", message="Attempted to insert a get_attr")  # by linearize
+
+    def value_and_grad(f):
+        both = func.grad_and_value(f)
+        return lambda *args: both(*args)[::-1]
+
+    return SimpleNamespace(
+        xp=torch,
+        array=torch.from_numpy,
+        wait=lambda result: result,
+        leaves=lambda result: [x.numpy() for x in _pytree.tree_leaves(result)],
+        grad=func.grad,
+        value_and_grad=value_and_grad,
+        vjp=func.vjp,
+        jvp=func.jvp,
+        linearize=func.linearize,
+        hessian=func.hessian,
+        hvp=lambda f: lambda x, v: func.jvp(func.grad(f), (x,), (v,))[1],
+        jacfwd=func.jacfwd,
+        jacrev=func.jacrev,
+        vmap=func.vmap,
+    )
+
+
+def _jax():
+    import jax
+
+    return SimpleNamespace(
+        xp=jax.numpy,
+        array=jax.numpy.asarray,
+        wait=jax.block_until_ready,
+        leaves=lambda result: [np.asarray(x) for x in jax.tree.leaves(result)],
+        grad=jax.grad,
+        value_and_grad=jax.value_and_grad,
+        vjp=jax.vjp,
+        jvp=jax.jvp,
+        linearize=jax.linearize,
+        hessian=jax.hessian,
+        hvp=lambda f: lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))[1],
+        jacfwd=jax.jacfwd,
+        jacrev=jax.jacrev,
+        vmap=jax.vmap,
+    )
+
+
+# The functions, of a library's functions ``xp``.
+
+
+def net(xp, sizes):
+    """An MLP with tanh, of a dict of parameters and inputs of shape (..., sizes[0])."""
+    last = len(sizes) - 2
+
+    def forward(parameters, x):
+        for i in range(last):
+            x = xp.tanh(x @ parameters[f"w{i}"] + parameters[f"b{i}"])
+        return x @ parameters[f"w{last}"] + parameters[f"b{last}"]
+
+    return forward
+
+
+def loss_of(xp, sizes):
+    forward = net(xp, sizes)
+
+    def loss(parameters, x, y):
+        error = forward(parameters, x) - y
+        return (error * error).mean()
+
+    return loss
+
+
+def rosenbrock(x):
+    a, b = x[1:] - x[:-1] * x[:-1], 1 - x[:-1]
+    return (100 * a * a + b * b).sum()
+
+
+# Cases: a function of (library, size) to a function of arrays and the arrays, from NumPy's.
+
+MLP = {"small": (4, 16, 16, 1), "medium": (64, 128, 128, 10)}
+BATCH = 64
+MEMBERS = 10
+CASES = {}
+
+
+def case(name):
+    def add(function):
+        CASES[name] = function
+        return function
+
+    return add
+
+
+def _normal(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+
+
+def _parameters(sizes, *members, seed=0):
+    found = {}
+    for i, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        found[f"w{i}"] = _normal(seed + i, *members, n_in, n_out) * np.float32(n_in**-0.5)
+        found[f"b{i}"] = _normal(seed + 10 + i, *members, n_out)
+    return dict(sorted(found.items()))  # the order that some libraries go by
+
+
+def _batch(sizes):
+    return _normal(20, BATCH, sizes[0]), _normal(21, BATCH, sizes[-1])
+
+
+@case("grad, MLP")
+def _(lib, size):
+    sizes = MLP[size]
+    return lib.grad(loss_of(lib.xp, sizes)), (_parameters(sizes), *_batch(sizes))
+
+
+@case("value_and_grad, MLP")
+def _(lib, size):
+    sizes = MLP[size]
+    return lib.value_and_grad(loss_of(lib.xp, sizes)), (_parameters(sizes), *_batch(sizes))
+
+
+@case("vjp, MLP")
+def _(lib, size):
+    forward = net(lib.xp, MLP[size])
+
+    def run(parameters, x, cotangent):
+        y, pullback = lib.vjp(forward, parameters, x)
+        return y, pullback(cotangent)
+
+    return run, (_parameters(MLP[size]), *_batch(MLP[size]))
+
+
+@case("jvp, MLP")
+def _(lib, size):
+    forward, sizes = net(lib.xp, MLP[size]), MLP[size]
+
+    def run(parameters, x, directions):
+        return lib.jvp(lambda p: forward(p, x), (parameters,), (directions,))
+
+    return run, (_parameters(sizes), _batch(sizes)[0], _parameters(sizes, seed=50))
+
+
+@case("linearize, MLP")
+def _(lib, size):
+    forward, sizes = net(lib.xp, MLP[size]), MLP[size]
+
+    def run(parameters, x, directions):
+        y, derivative = lib.linearize(lambda p: forward(p, x), parameters)
+        return y, derivative(directions)
+
+    return run, (_parameters(sizes), _batch(sizes)[0], _parameters(sizes, seed=50))
+
+
+@case("a tangent more, MLP")
+def _(lib, size):
+    forward, sizes = net(lib.xp, MLP[size]), MLP[size]
+    x = lib.array(_batch(sizes)[0])
+    parameters = {name: lib.array(value) for name, value in _parameters(sizes).items()}
+    _, derivative = lib.linearize(lambda p: forward(p, x), parameters)
+    return derivative, (_parameters(sizes, seed=50),)
+
+
+@case("hvp, Rosenbrock")
+def _(lib, size):
+    n = {"small": 1000, "medium": 100_000}[size]
+    return lib.hvp(rosenbrock), (_normal(0, n), _normal(1, n))
+
+
+@case("hessian, Rosenbrock")
+def _(lib, size):
+    return lib.hessian(rosenbrock), (_normal(0, {"small": 20, "medium": 100}[size]),)
+
+
+def _jacobian_of(lib, size, transform):
+    sizes = {"small": (10, 16, 10), "medium": (100, 256, 100)}[size]
+    forward = net(lib.xp, sizes)
+    parameters = {name: lib.array(value) for name, value in _parameters(sizes).items()}
+    return transform(lambda x: forward(parameters, x)), (_normal(20, sizes[0]),)
+
+
+@case("jacobian forward, MLP")
+def _(lib, size):
+    return _jacobian_of(lib, size, lib.jacfwd)
+
+
+@case("jacobian reverse, MLP")
+def _(lib, size):
+    return _jacobian_of(lib, size, lib.jacrev)
+
+
+@case("per-example grads, MLP")
+def _(lib, size):
+    sizes = MLP[size]
+    run = lib.vmap(lib.grad(loss_of(lib.xp, sizes)), (None, 0, 0))
+    return run, (_parameters(sizes), *_batch(sizes))
+
+
+@case("vmap, 1000 examples")
+def _(lib, size):
+    xp, n = lib.xp, {"small": 3, "medium": 100}[size]
+
+    def similarity(x, y):
+        return (x @ y) / xp.sqrt((x * x).sum() * (y * y).sum()) + xp.tanh(x).sum()
+
+    return lib.vmap(similarity), (_normal(0, 1000, n), _normal(1, 1000, n))
+
+
+@case("ensemble of 10 MLPs")
+def _(lib, size):
+    sizes = MLP[size]
+    run = lib.vmap(net(lib.xp, sizes), (0, None))
+    return run, (_parameters(sizes, MEMBERS), _batch(sizes)[0])
+
+
+@case("grad of an ensemble")
+def _(lib, size):
+    sizes = MLP[size]
+    run = lib.vmap(lib.grad(loss_of(lib.xp, sizes)), (0, None, None))
+    return run, (_parameters(sizes, MEMBERS), *_batch(sizes))
+
+
+@case("vmap of vmap, kernel")
+def _(lib, size):
+    xp, (n, k) = lib.xp, {"small": (20, 3), "medium": (200, 10)}[size]
+
+    def kernel(x, y):
+        return xp.exp(-((x - y) * (x - y)).sum())
+
+    run = lib.vmap(lib.vmap(kernel, (None, 0)), (0, None))
+    return run, (_normal(0, n, k), _normal(1, n, k))
+
+
+class Case(NamedTuple):
+    name: str
+    size: str
+
+    def __str__(self):
+        return f"{self.name}, {self.size}"
+
+
+def prepare(name, case):
+    """A function that does the case's work once and returns the result."""
+    lib = library(name)
+    function, given = CASES[case.name](lib, case.size)
+    given = [_arrays(lib, value) for value in given]
+    if name == "jax jit":
+        import jax
+
+        function = jax.jit(function)
+    return lambda: lib.wait(function(*given))
+
+
+def _arrays(lib, value):
+    if isinstance(value, dict):
+        return {name: lib.array(x) for name, x in value.items()}
+    return lib.array(value)
+
+
+def check_same_results(libraries, cases):
+    """Exit unless all libraries give the same."""
+    expected: Any = None
+    for name in libraries:
+        found = harness.alone(_results, name, cases)
+        expected = expected or found
+        for case, ours, theirs in zip(cases, found, expected, strict=True):
+            if not len(ours) == len(theirs) or not all(map(_close, ours, theirs)):
+                sys.exit(f"{case}: {name} gives another result than {libraries[0]}")
+
+
+def _close(x, y):
+    return x.shape == y.shape and np.allclose(x, y, rtol=1e-3, atol=1e-4 * abs(y).max(initial=0))
+
+
+def _results(name, cases):
+    return [library(name).leaves(prepare(name, case)()) for case in cases]
+
+
+def speed(options):
+    names = [n for library in options.libraries for n in (library, f"{library} jit")]
+    names = [n for n in names if n in (*_LIBRARIES, "jax jit")]
+    cases = [Case(name, size) for size in options.sizes for name in options.cases]
+    check_same_results(names, cases)
+    results = harness.race(prepare, names, cases, **harness.effort(options, seconds=0.3))
+    rows = []
+    for size in options.sizes:
+        rows += harness.rows_of(
+            size, {case: turns for case, turns in results.items() if case.size == size},
+            name_case=lambda case: case.name, unit="µs", scale=1e6, targets={},
+        )  # fmt: skip
+        harness.table(size, [r for r in rows if r["section"] == size])
+    return rows
+
+
+def plot(path, rows, about):
+    """A dot per case and library at its ratio, a panel per size."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no plot: matplotlib is not installed")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sizes = list(dict.fromkeys(r["section"] for r in rows))
+    cases = list(dict.fromkeys(r["case"] for r in rows))[::-1]
+    libraries = list(dict.fromkeys(r["library"] for r in rows))
+    figure, axes = pyplot.subplots(
+        1, len(sizes), figsize=(11, 2 + 0.26 * len(cases)), squeeze=False, sharey=True,
+        layout="constrained",
+    )  # fmt: skip
+    for ax, size in zip(axes[0], sizes, strict=True):
+        for name in libraries:
+            mine = [r for r in rows if r["section"] == size and r["library"] == name]
+            ax.plot(
+                [r["ratio"] for r in mine], [cases.index(r["case"]) for r in mine],
+                "o", ms=5, color=harness.COLORS[name], label=name,
+            )  # fmt: skip
+        ax.set_xscale("log")
+        ax.set_yticks(range(len(cases)), cases, fontsize=8)
+        ax.set_title(f"{size}, time as a ratio to torch.func (lower is better)", fontsize=9)
+        ax.grid(axis="y", lw=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0][0].legend(frameon=False, fontsize=8)
+    versions = ", ".join(f"{n} {d['version']}" for n, d in about["libraries"].items())
+    figure.suptitle(f"{about['processor']}, {about['cpus']} CPUs; {versions}", fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+    print(f"wrote {path}")
+
+
+def main():
+    options = harness.arguments(
+        __doc__.splitlines()[0], _LIBRARIES, cases=list(CASES), sizes=list(SIZES)
+    )
+    rows = speed(options)
+    if not options.json and not options.plot:
+        return
+    about = harness.environment(options.libraries)
+    if options.json:
+        harness.write_json(options.json, "transforms", options, about, rows)
+    if options.plot and harness.BASELINE in options.libraries:
+        plot(options.plot, rows, about)
+
+
+if __name__ == "__main__":
+    main()
