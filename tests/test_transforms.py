@@ -369,7 +369,7 @@ class TestClosures:
             False,
         ]
         assert gg.value_and_grad(lambda x: w)(x)[0].requires_grad
-        y, pullback = gg.vjp(lambda x: (x**2, w * x), x)
+        y, _ = gg.vjp(lambda x: (x**2, w * x), x)
         assert [v.requires_grad for v in y] == [False, True]
         ga, gb = gg.grad(lambda a, b: (a * a + b * w).sum(), (0, 1))(x, x)
         assert (ga.requires_grad, gb.requires_grad) == (False, True)
@@ -564,7 +564,7 @@ class TestPullbacks:
         close(g["b"], 2.0)
 
     def test_of_integers_and_of_what_depends_on_nothing(self):
-        y, tangent = gg.jvp(
+        _, tangent = gg.jvp(
             lambda x: (gg.argmax(x), gg.ones(2), 3.0), (t(1.0, 2.0),), (t(1.0, 1.0),)
         )
         assert [v.item() if v.ndim == 0 else v.tolist() for v in tangent] == [0, [0.0, 0.0], 0.0]
@@ -818,9 +818,9 @@ class TestTrees:
         (value, aux2), g2 = gg.value_and_grad(f, has_aux=True)(x)
         close(value, 5.0)
         close(g2, g)
-        y, pullback, aux3 = gg.vjp(f, x, has_aux=True)
+        _, pullback, aux3 = gg.vjp(f, x, has_aux=True)
         close(pullback(1.0)[0], g)
-        y, tangent, aux4 = gg.jvp(f, (x,), (x,), has_aux=True)
+        _, tangent, aux4 = gg.jvp(f, (x,), (x,), has_aux=True)
         close(tangent, 10.0)
         _, push, aux5 = gg.linearize(f, x, has_aux=True)
         close(push(x), 10.0)
@@ -944,6 +944,72 @@ class TestVmap:
         gg.manual_seed(0)
         out = gg.vmap(lambda x: gg.nn.functional.dropout(x, 0.5, True))(gg.ones((50, 8)))
         assert len({tuple(row) for row in out.tolist()}) > 40
+
+
+def mixed(*xs):
+    """Results of each one's shape, in which all have a part."""
+    total = sum(gg.cos(x).sum() for x in xs)
+    return tuple([gg.sin(x) * total + x**2 for x in xs])
+
+
+class TestVmapOfAllAxes:
+    """Random shapes and axes, against a loop over slices."""
+
+    @staticmethod
+    def draw(rng, depth):
+        """Arguments, and for each level, the outermost first, its length and the axes."""
+        while True:
+            shapes = [
+                list(rng.integers(0, 4, rng.integers(0, 3))) for _ in range(rng.integers(1, 4))
+            ]
+            ranks = [len(shape) for shape in shapes]
+            levels = []
+            for _ in range(depth):  # put in from the innermost out
+                n = int(rng.integers(1, 4))
+                axes = []
+                for shape in shapes:
+                    axis = None if rng.random() < 0.35 else int(rng.integers(0, len(shape) + 1))
+                    if axis is not None:
+                        shape.insert(axis, n)
+                        axis -= len(shape) * int(rng.integers(0, 2))
+                    axes.append(axis)
+                if all(axis is None for axis in axes):
+                    break
+                ranks = [rank + 1 for rank in ranks]
+                out = [int(rng.integers(-rank, rank)) for rank in ranks]
+                levels.insert(0, (n, tuple(axes), tuple(out)))
+            else:
+                return [random(*shape, seed=len(shape)) for shape in shapes], levels
+
+    def loop(self, f, levels, xs):
+        if not levels:
+            return [np.asarray(y.numpy()) for y in f(*xs)]
+        (n, axes, out), *inner = levels
+        results = []
+        for i in range(n):
+            slices = [
+                x if axis is None else gg.take(x, gg.tensor([i]), axis=axis).squeeze(axis)
+                for x, axis in zip(xs, axes, strict=True)
+            ]
+            results.append(self.loop(f, inner, slices))
+        return [
+            np.stack(ys, axis) for ys, axis in zip(zip(*results, strict=True), out, strict=True)
+        ]
+
+    @pytest.mark.parametrize("depth", [1, 2, 3])
+    @pytest.mark.parametrize("seed", range(12))
+    def test_values_and_gradients(self, depth, seed):
+        xs, levels = self.draw(np.random.default_rng((seed, depth)), depth)
+        for f in (
+            mixed,
+            gg.grad(lambda *xs: sum((y * y).sum() for y in mixed(*xs)), tuple(range(len(xs)))),
+            lambda *xs: gg.jvp(mixed, xs, xs)[1],
+        ):
+            mapped = f
+            for _, axes, out in reversed(levels):
+                mapped = gg.vmap(mapped, axes, out)
+            for y, expected in zip(mapped(*xs), self.loop(f, levels, xs), strict=True):
+                close(y, expected)
 
 
 def some_of_everything(x):
