@@ -45,7 +45,7 @@ class entered:
         self.size = size
 
     def __enter__(self):
-        level = Level(len(_active.levels), self.size)
+        level = Level(_next_number(), self.size)
         _active.levels.append(level)
         return level
 
@@ -53,24 +53,37 @@ class entered:
         _active.levels.pop().open = False
 
 
+def _next_number():
+    return _active.levels[-1].number + 1 if _active.levels else 0
+
+
 class reentered:
     """A context manager: these levels, of calls that may have ended, under way once more.
 
     For what goes through a graph that was recorded inside them; the innermost is the last.
+
+    alone: whether they are the only ones. A program that runs again draws random numbers for
+        the examples that it drew for, not for those of a Jacobian's rows besides.
     """
 
-    def __init__(self, levels):
-        self.levels = [level for level in levels if not level.open]
+    def __init__(self, levels, alone=False):
+        self.levels = levels
+        self.alone = alone
 
     def __enter__(self):
-        for level in self.levels:
-            level.number = len(_active.levels)
-            level.open = True
+        self.before = _active.levels
+        self.ended = [level for level in self.levels if not level.open]
+        _active.levels = [] if self.alone else list(self.before)
+        for level in self.levels if self.alone else self.ended:
+            if not level.open:
+                level.number = _next_number()
+                level.open = True
             _active.levels.append(level)
 
     def __exit__(self, *exc_info):
-        for _ in self.levels:
-            _active.levels.pop().open = False
+        _active.levels = self.before
+        for level in self.ended:
+            level.open = False
 
 
 def active_levels():

@@ -522,3 +522,31 @@ def test_a_network_over_parameters():
         assert_close(value[i], total)
         for name, g in zip(names, grad(total, [*net.parameters()]), strict=True):
             assert_close(gradient[name][i], g)
+
+
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_random_numbers_computed_again_are_for_the_examples_alone(mode):
+    x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 3)))
+    net = network().requires_grad_(False)
+    results = []
+    for f in (net, lambda x: gpugrad.checkpoint(net, x)):
+        gpugrad.manual_seed(0)
+        results.append(gpugrad.vmap(gpugrad.jacobian(f, mode=mode))(x))
+    assert_close(*results)
+
+
+def test_derivatives_at_an_index_that_differs():
+    x = normal(NUMPY, N, 5, requires_grad=False)
+    i = picked(NUMPY, 0, 5, N, 3)
+
+    def f(x, i):
+        y = x * 1.0
+        y[i] = x[:3] ** 2
+        y[y > 1] = 0.5
+        return (y * x[i[0]]).sum()
+
+    derivatives = gpugrad.vmap(gpugrad.hessian(f))(x, i)
+    assert_close(derivatives, looped(lambda x, i: gpugrad.hessian(f)(x, i), (0, 0), x, i))
+    for mode in ("forward", "reverse"):
+        rows = gpugrad.vmap(gpugrad.jacobian(gpugrad.grad(f), mode=mode))(x, i)
+        assert_close(rows, derivatives)

@@ -209,7 +209,7 @@ class _Call(NamedTuple):
             residuals = self.residuals
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
-                with self.draws.repeated():
+                with reentered(self.levels, alone=True), self.draws.repeated():
                     _, residuals = self.function._forward(self.fixed, values)
             returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
             found = self._checked(returned, inputs)
