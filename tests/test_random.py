@@ -36,6 +36,20 @@ class TestSeeds:
         assert draw(gg.random).tolist() == expected
         assert draw(Generator(5)).tolist() == expected
 
+    def test_state(self, draw):
+        source = Generator(5)
+        draw(source)
+        state = source.get_state()
+        expected = [draw(source).tolist(), draw(source).tolist()]
+        for other in (source, Generator(6)):
+            other.set_state(state)
+            assert [draw(other).tolist(), draw(other).tolist()] == expected
+
+    def test_a_seed_reaches_a_generator_that_is_held(self, draw):
+        generator = gg.random.default_generator()
+        gg.manual_seed(5)
+        assert draw(generator).tolist() == draw(Generator(5)).tolist()
+
 
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 class TestFloating:
