@@ -621,6 +621,18 @@ class TestEdges:
         gg.vjp(f, x)[1](1.0)
         assert x.tolist() == [1.0, 2.0]
 
+    def test_in_place_changes_in_a_checkpoint(self):
+        def f(x):
+            x *= 3
+            x[0] = x[1] * x[1]
+            return (x * x).sum()
+
+        x = t(1.0, 2.0)
+        for transform in (gg.grad, gg.hessian):
+            expected = transform(lambda x: f(x * 1.0))(x)
+            close(transform(lambda x: gg.checkpoint(f, x))(x), expected)
+        assert x.tolist() == [1.0, 2.0]
+
     def test_gradients_are_arrays_of_their_own(self):
         x = t(1.0, 2.0)
         a, b = gg.grad(lambda x, y: (x + y).sum(), (0, 1))(x, x)

@@ -14,7 +14,7 @@ from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
 from .pieces import Arguments, Output, is_recordable, joined, output, several
-from .recording import callable_or_error, same
+from .recording import callable_or_error, fresh, same
 from .trees import flatten, names, shown, unflatten
 
 
@@ -152,7 +152,7 @@ class _Recomputed(NamedTuple):
         inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
-        nodes = self._again(variables)
+        nodes = self._again(list(map(fresh, variables)))  # which f may change in place
         targets = {x.node for x in variables}
         piece = _Piece(nodes, targets, start)
         if set(piece.outside) != set(self.outside):
