@@ -69,11 +69,12 @@ def has_kernel(x):
 
 
 def launch(name, *arrays):
-    """A new array, made from CuPy arrays of one dtype by the kernel of that name."""
+    """A new array, made from CuPy arrays by the kernel of that name."""
     import cupy
 
     with arrays[0].device:
-        arrays = [cupy.ascontiguousarray(x) for x in cupy.broadcast_arrays(*arrays)]
+        dtype = cupy.result_type(*arrays)
+        arrays = [cupy.ascontiguousarray(x, dtype) for x in cupy.broadcast_arrays(*arrays)]
         out = cupy.empty_like(arrays[0])
         if out.size:
             kernel = kernels().get_function(f"{name}<{TYPES[str(out.dtype)]}>")

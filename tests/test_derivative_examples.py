@@ -1,0 +1,282 @@
+"""The example programs about derivatives, judged by certified values, closed forms and SciPy."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+
+import fixed_point
+import least_squares
+import numpy as np
+import ode_fit
+import pinn
+import pytest
+import raw_kernel
+from numpy.testing import assert_allclose
+from scipy import integrate, optimize
+from test_examples import run
+
+import gpugrad as gg
+from gpugrad.testing import gradcheck
+
+NUMBER = r"[-+.\de]+"
+
+
+def printed(program, *options, cwd):
+    """What the program printed, after a look at its picture."""
+    done = run(program, "--device", "cpu", *options, "--plot", "picture.png", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert (cwd / "picture.png").read_bytes().startswith(b"\x89PNG")
+    return done.stdout
+
+
+def number_after(words, text):
+    (found,) = re.findall(rf"{words}\s*({NUMBER})", text)
+    return float(found)
+
+
+def test_a_picture_of_no_format(tmp_path):
+    done = run("raw_kernel", "--plot", "picture.doc", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "argument --plot: picture.doc must end in .pdf, .png or .svg" in done.stderr
+
+
+@pytest.mark.parametrize("start", least_squares.STARTS)
+def test_least_squares(start, tmp_path):
+    text = printed("least_squares", "--start", start, cwd=tmp_path)
+    for method in least_squares.METHODS:
+        assert number_after(rf"\n{method} +\d+", text) < 1e-10  # what 11 certified digits can show
+    for how in "Jacobian from here", "differences":
+        assert number_after(rf"SciPy, {how} +\d+", text) < 1e-6
+    found = np.array(re.findall(rf"b\d = ({NUMBER}) ± ({NUMBER})", text), dtype=float)
+    assert_allclose(found[:, 0], least_squares.CERTIFIED, rtol=1e-9)
+    assert_allclose(found[:, 1], least_squares.CERTIFIED_ERRORS, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def ode_fit_text(tmp_path_factory):
+    return printed("ode_fit", cwd=tmp_path_factory.mktemp("ode_fit"))
+
+
+class TestODEFit:
+    def test_finds_what_scipy_finds(self, ode_fit_text):
+        counts = np.array([ode_fit.HARES.split(), ode_fit.LYNXES.split()], dtype=float).T
+
+        def residuals(logs):
+            a, c, b, d, *start = np.exp(logs)
+            solution = integrate.solve_ivp(
+                lambda t, z: [z[0] * (a - b * z[1]), z[1] * (-c + d * z[0])],
+                (0, 20),
+                start,
+                t_eval=range(21),
+                rtol=1e-8,
+                atol=1e-8,
+            )
+            return (np.log(solution.y.T) - np.log(counts)).ravel()
+
+        done = optimize.least_squares(residuals, np.log(ode_fit.START).ravel())
+        variance = 2 * done.cost / (counts.size - 6)
+        spread = np.sqrt(np.diag(np.linalg.inv(done.jac.T @ done.jac)) * variance)
+        assert abs(number_after(", loss", ode_fit_text) / done.cost - 1) < 1e-5
+        found = np.array(re.findall(rf" ({NUMBER}) ± ({NUMBER})", ode_fit_text), dtype=float)
+        assert_allclose(found[:, 0], np.exp(done.x), rtol=1e-3)
+        # SciPy's leaves out the curvature of the residuals.
+        assert_allclose(found[:, 1], np.exp(done.x) * spread, rtol=0.15)
+
+    def test_gradients_are_those_of_scipys_solver(self, ode_fit_text):
+        for way in "through the solver", "with checkpoints", "by the adjoint":
+            assert number_after(way, ode_fit_text) < 1e-6
+
+    def test_checkpoints_keep_less(self, ode_fit_text):
+        kept, less = (
+            float(*re.findall(rf"{way} .* ({NUMBER}) MB", ode_fit_text))
+            for way in ("through the solver", "with checkpoints")
+        )
+        assert less < kept / 4
+
+    @pytest.mark.parametrize("duration", [2.0, -2.0, 0.0])
+    def test_solver(self, duration):
+        matrix = gg.tensor([[-0.5, 2.0], [-2.0, -0.5]], dtype=gg.float64)
+        start = gg.tensor([3.0, -1.0], dtype=gg.float64)
+        found = ode_fit.solve(lambda z: matrix @ z, start, duration, 1e-10)
+        turn = np.exp(duration * (-0.5 - 2j)) * (3 - 1j)
+        assert_allclose(found.numpy(), [turn.real, turn.imag], rtol=1e-8)
+
+    def test_solver_without_a_solution(self):
+        with pytest.raises(ArithmeticError, match="no step is short enough"):
+            ode_fit.solve(lambda z: z**2, gg.ones(1, dtype=gg.float64), 2.0, 1e-6)
+
+
+class TestPINN:
+    def test_solves_the_equation(self, tmp_path):
+        options = "--steps", 60, "--points", 512, "--hidden", 12, 12
+        text = printed("pinn", *options, cwd=tmp_path)
+        assert number_after("exact solution", text) < 5e-3
+
+    def test_by_first_derivatives(self, tmp_path):
+        options = "--method", "l-bfgs", "--steps", 40, "--points", 256, "--hidden", 8, 8
+        text = printed("pinn", *options, cwd=tmp_path)
+        assert number_after("mean squared residual", text) < 0.5
+
+    def test_the_exact_solution_solves_the_equation(self):
+        t, x, h = np.array([0.3, 0.6]), np.array([-0.4, 0.05]), 1e-4
+
+        def u(i, j):
+            return pinn.exact(t + i * h, x + j * h)
+
+        u_t, u_x = (u(1, 0) - u(-1, 0)) / (2 * h), (u(0, 1) - u(0, -1)) / (2 * h)
+        u_xx = (u(0, 1) - 2 * u(0, 0) + u(0, -1)) / h**2
+        assert_allclose(u_t + u(0, 0) * u_x, 0.05 / np.pi * u_xx, rtol=1e-4)
+        start = pinn.exact(np.full(2, 1e-8), x)
+        assert_allclose(start, -np.sin(np.pi * x), rtol=1e-6)
+
+    def test_residuals_and_their_jacobian(self):
+        problem = pinn.Burgers(16, [5, 4])
+        params = problem.params
+
+        def at_a_point(t, x):
+            def u(t, x):
+                return problem.solution(params, t, x)
+
+            u_x = gg.grad(u, 1)
+            nu = problem.viscosity
+            return gg.grad(u)(t, x) + u(t, x) * u_x(t, x) - nu * gg.grad(u_x, 1)(t, x)
+
+        r, rows = problem.rows(params)
+        assert_allclose(r.numpy(), gg.vmap(at_a_point)(*problem.points).numpy(), rtol=1e-10)
+        theta = pinn.flat(params)
+        step = gg.asarray(1e-6 * np.random.default_rng(0).standard_normal(theta.size))
+        up, down = (
+            problem.residual(pinn.like(params, theta + s * step), *problem.points) for s in (1, -1)
+        )
+        assert_allclose((rows @ step).numpy(), ((up - down) / 2).numpy(), rtol=1e-6, atol=1e-12)
+
+
+class TestFixedPoint:
+    def kepler(self, theta):
+        """E of E = M + e sin E, for theta (M, e)."""
+
+        def f(theta, z):
+            m, e = theta
+            return m + e * gg.sin(z)
+
+        return fixed_point.fixed_point(f, theta, theta[0])
+
+    def test_derivatives_of_keplers_equation(self):
+        m, e = np.array([0.3, 1.1, 2.5]), np.array([0.1, 0.5, 0.8])
+        theta = gg.asarray(m), gg.asarray(e)
+        z = self.kepler(theta).numpy()
+        assert_allclose(z - e * np.sin(z), m, rtol=1e-9)
+        slope = 1 / (1 - e * np.cos(z))
+
+        def d_m(theta):
+            return gg.grad(lambda theta: self.kepler(theta).sum())(theta)[0]
+
+        def d_mm(theta):
+            return gg.grad(lambda theta: d_m(theta).sum())(theta)[0]
+
+        by_m, by_e = gg.grad(lambda theta: self.kepler(theta).sum())(theta)
+        assert_allclose(by_m.numpy(), slope, rtol=1e-8)
+        assert_allclose(by_e.numpy(), np.sin(z) * slope, rtol=1e-8)
+        assert_allclose(d_mm(theta).numpy(), -e * np.sin(z) * slope**3, rtol=1e-7)
+        third = gg.grad(lambda theta: d_mm(theta).sum())(theta)[0]
+        s, c = np.sin(z), np.cos(z)
+        assert_allclose(third.numpy(), slope**4 * (3 * e**2 * s**2 * slope - e * c), rtol=1e-6)
+
+    def test_no_fixed_point(self):
+        with pytest.raises(ArithmeticError, match="still"):
+            fixed_point.accelerated(lambda z: z + 1, gg.zeros(2, dtype=gg.float64), limit=20)
+
+    def test_weights_are_those_of_least_loss(self):
+        training, _, _ = fixed_point.load(0, "cpu")
+        classifier = fixed_point.Classifier(training)
+        z = classifier.weights(gg.tensor(-3.0, dtype=gg.float64))
+        strengths = np.append(np.full(64, np.exp(-3.0)), 1e-3)[:, None]
+
+        def loss(z):
+            penalty = 0.5 * (gg.asarray(strengths) * z**2).sum()
+            return training.loss(z) + penalty
+
+        assert_allclose(gg.grad(loss)(z).numpy(), 0, atol=1e-8)
+
+    def test_program(self, tmp_path):
+        text = printed("fixed_point", "--steps", 1, cwd=tmp_path)
+        at, values, slopes, curvatures = np.array(
+            re.findall(rf"^ +({NUMBER}) +({NUMBER}) +({NUMBER}) +({NUMBER})$", text, re.MULTILINE),
+            dtype=float,
+        ).T
+        assert abs(slopes[-1]) < 1e-6
+        assert curvatures[-1] > 0
+        assert values[-1] < values[0]
+        assert abs(slopes[-2] / (at[-2] - at[-1]) / curvatures[-1] - 1) < 0.05
+        assert number_after("of 1000 steps", text) < 1e-3  # unrolled, it comes to the same
+
+
+class TestRawKernel:
+    x = np.concatenate([np.linspace(-30, 30, 61), [-100.0, 0.1, 19.99, 20.01, 700.0]])
+
+    def test_program(self, tmp_path):
+        text = printed("raw_kernel", "--repeats", 1, cwd=tmp_path)
+        assert number_after("differ by", text) < 1e-14
+        assert len(re.findall("ratio", text)) == 8
+
+    @pytest.mark.parametrize("kind", raw_kernel.TYPES)
+    def test_values(self, kind):
+        x = self.x.astype(kind)
+        expected = self.x * np.tanh(np.logaddexp(0, self.x))
+        y = raw_kernel.mish(gg.asarray(x))
+        assert str(y.dtype) == kind
+        assert_allclose(y.numpy(), expected, rtol=8 * np.finfo(kind).eps, atol=1e-37)
+
+    def test_third_derivatives(self):
+        x = gg.tensor([-2.0, -0.3, 0.0, 1.4], dtype=gg.float64, requires_grad=True)
+        gradcheck(lambda x: gg.hvp(lambda x: raw_kernel.mish(x).sum())(x, gg.ones_like(x)), x)
+
+    @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+    def test_kernels_compile(self, arch):
+        nvrtc = pytest.importorskip("cupy_backends.cuda.libs.nvrtc")
+        try:
+            nvrtc.getVersion()
+        except RuntimeError as error:
+            pytest.skip(f"no NVRTC: {error}")
+        program = nvrtc.createProgram(raw_kernel.SOURCE, "mish.cu", (), ())
+        for name in raw_kernel.NAMES:
+            nvrtc.addNameExpression(program, name)
+        nvrtc.compileProgram(program, (*raw_kernel.OPTIONS, f"--gpu-architecture={arch}"))
+        lowered = {nvrtc.getLoweredName(program, name) for name in raw_kernel.NAMES}
+        assert len(lowered) == 4
+
+    @pytest.mark.parametrize("kind", raw_kernel.TYPES)
+    def test_kernels_as_a_cpu_runs_them(self, kind, tmp_path):
+        """Compiled as C++, of one block of one thread."""
+        compiler = shutil.which("c++")
+        if not compiler:
+            pytest.skip("no C++ compiler")
+        ctype = raw_kernel.TYPES[kind]
+        source = f"""
+            #include <cmath>
+            using std::exp;
+            #define __global__
+            #define __device__
+            struct Place {{ int x; }};
+            Place blockDim = {{1}}, gridDim = {{1}}, blockIdx = {{0}}, threadIdx = {{0}};
+            {raw_kernel.SOURCE}
+            extern "C" void forward(const {ctype}* x, {ctype}* y, long long n) {{ mish(x, y, n); }}
+            extern "C" void backward(
+                const {ctype}* v, const {ctype}* x, {ctype}* y, long long n
+            ) {{ mish_backward(v, x, y, n); }}
+        """
+        (tmp_path / "mish.cpp").write_text(source)
+        command = [compiler, "-O1", "-shared", "-fPIC", "-o", "mish.so", "mish.cpp"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        library = ctypes.CDLL(str(tmp_path / "mish.so"))
+        x = self.x.astype(kind)
+        v = np.random.default_rng(0).standard_normal(len(x)).astype(kind)
+        y, slope = np.empty_like(x), np.empty_like(x)
+        n = ctypes.c_longlong(len(x))
+        library.forward(x.ctypes, y.ctypes, n)
+        library.backward(v.ctypes, x.ctypes, slope.ctypes, n)
+        expected, pullback = gg.vjp(raw_kernel.mish, gg.asarray(x))
+        eps = np.finfo(kind).eps
+        assert_allclose(y, expected.numpy(), rtol=8 * eps)
+        assert_allclose(slope, pullback(gg.asarray(v))[0].numpy(), rtol=32 * eps, atol=32 * eps)
