@@ -13,6 +13,7 @@ first. JAX comes twice: op by op ("jax"), as the others work, and compiled ("jax
 import importlib.util
 import sys
 import warnings
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -153,7 +154,7 @@ def _normal(seed, *shape):
 
 def _parameters(sizes, *members, seed=0):
     found = {}
-    for i, (n_in, n_out) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         found[f"w{i}"] = _normal(seed + i, *members, n_in, n_out) * np.float32(n_in**-0.5)
         found[f"b{i}"] = _normal(seed + 10 + i, *members, n_out)
     return dict(sorted(found.items()))  # the order that some libraries go by
@@ -319,7 +320,7 @@ def check_same_results(libraries, cases):
         found = harness.alone(_results, name, cases)
         expected = expected or found
         for case, ours, theirs in zip(cases, found, expected, strict=True):
-            if not len(ours) == len(theirs) or not all(map(_close, ours, theirs)):
+            if len(ours) != len(theirs) or not all(map(_close, ours, theirs)):
                 sys.exit(f"{case}: {name} gives another result than {libraries[0]}")
 
 
