@@ -1,0 +1,262 @@
+"""Transforms of transforms, in all orders, against JAX's.
+
+JAX takes minutes to compile them, so its values are kept in a file. To make it anew after
+a change of the functions below:
+
+    XLA_FLAGS=--xla_backend_optimization_level=0 python tests/test_compositions.py
+"""
+
+import json
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad.testing import assert_close
+
+VALUES = Path(__file__).parent / "values" / "compositions.json"
+N = 3
+W = np.random.default_rng(0).normal(size=(N, N)) / 2
+U = np.random.default_rng(1).normal(size=(N, N)) / 8 + np.eye(N)
+WEIGHTS = np.array([0.7, -1.1, 0.4])
+X = np.array([0.3, -0.8, 1.2])
+
+
+class Ours:
+    """What functions and transforms are written in; `theirs` makes the same of JAX."""
+
+    xp = gg
+    softmax = gg.softmax
+    asarray = staticmethod(gg.asarray)
+    grad, vjp, jvp, linearize, hessian, vmap = (
+        gg.grad, gg.vjp, gg.jvp, gg.linearize, gg.hessian, gg.vmap
+    )  # fmt: skip
+    forward = partial(gg.jacobian, mode="forward")
+    reverse = partial(gg.jacobian, mode="reverse")
+    hvp = gg.hvp
+
+    @staticmethod
+    def put(x, key, value):
+        x[key] = value
+        return x
+
+    @staticmethod
+    def add(x, y):
+        x += y
+        return x
+
+
+def theirs():
+    import jax
+
+    class Theirs:
+        xp = jax.numpy
+        softmax = jax.nn.softmax
+        asarray = staticmethod(jax.numpy.asarray)
+        grad, vjp, jvp, linearize, hessian, vmap = (
+            jax.grad, jax.vjp, jax.jvp, jax.linearize, jax.hessian, jax.vmap
+        )  # fmt: skip
+        forward = jax.jacfwd
+        reverse = jax.jacrev
+
+        @staticmethod
+        def hvp(f):
+            return lambda x, v: jax.jvp(jax.grad(f), (x,), (v,))[1]
+
+        @staticmethod
+        def put(x, key, value):
+            return x.at[key].set(value)
+
+        @staticmethod
+        def add(x, y):
+            return x + y
+
+    return Theirs
+
+
+# Functions from (N,) to (N,), smooth near X.
+
+
+def elementwise(m, x):
+    return m.xp.sin(x) * m.xp.exp(x / 2) + x / (1 + x * x)
+
+
+def products(m, x):
+    w = m.asarray(W)
+    return m.xp.tanh(w @ x) + (x @ w) * (x @ x)
+
+
+def softmax(m, x):
+    return m.softmax(m.asarray(W) @ (x * x), axis=-1) * x
+
+
+def indexing(m, x):
+    return m.xp.stack([x[2] * x[0], x[1] ** 2, x[-1]]) + x[np.array([1, 1, 0])] * x[::-1]
+
+
+def choices(m, x):
+    return m.xp.where(x > 0, x**3, m.xp.cos(x)) + m.xp.maximum(x * 0.5, m.xp.sin(x))
+
+
+def cumulative(m, x):
+    return m.xp.cumulative_sum(m.xp.cos(x) * x) * m.xp.cumulative_sum(x[::-1])
+
+
+def solving(m, x):
+    a = m.asarray(U) + x[:, None] * x[None, :] / 8
+    return m.xp.linalg.solve(a, m.xp.sin(x))
+
+
+def sorting(m, x):
+    return m.xp.sort(x * x, axis=-1) * x + m.xp.max(m.xp.sin(x), axis=-1)
+
+
+def in_place(m, x):
+    y = x * 1.0
+    y = m.add(y, m.xp.sin(x) * x)
+    y = m.put(y, 1, y[0] * x[2])
+    return m.put(y, slice(1, None), y[:-1] * y[1:])
+
+
+def norms(m, x):
+    z = m.xp.reshape(m.xp.concat([x, m.xp.cos(x)]), (2, N))
+    z = m.xp.permute_dims(z, (1, 0))
+    return m.xp.sum(z * z, axis=1) / m.xp.sqrt(1 + m.xp.sum(x**2)) + m.xp.log(2 + x**2)
+
+
+FUNCTIONS = [
+    elementwise, products, softmax, indexing, choices, cumulative, solving, sorting, in_place, norms
+]  # fmt: skip
+
+
+# Transforms of such functions to others. All close over x in what they differentiate, or take
+# cotangents, tangents and arguments that depend on it: that is what gets confused.
+
+
+def scalar(m, f, x):
+    return lambda y: m.xp.sum(f(y) * m.asarray(WEIGHTS) * m.xp.cos(x))
+
+
+def grad(m, f):
+    return lambda x: m.grad(scalar(m, f, x))(x)
+
+
+def vjp(m, f):
+    return lambda x: m.vjp(lambda y: f(y) * x, x)[1](m.xp.cos(x))[0]
+
+
+def jvp(m, f):
+    return lambda x: m.jvp(lambda y: f(y) * x, (x,), (m.xp.sin(x),))[1]
+
+
+def linearize(m, f):
+    def derivative(x):
+        y, push = m.linearize(f, x)
+        return push(y * x) + push(x)
+
+    return derivative
+
+
+def forward(m, f):
+    return lambda x: m.forward(lambda y: f(y) + x * y)(x) @ x
+
+
+def reverse(m, f):
+    return lambda x: x @ m.reverse(lambda y: f(y) + x * y)(x)
+
+
+def hessian(m, f):
+    return lambda x: m.hessian(scalar(m, f, x))(x) @ m.asarray(WEIGHTS)
+
+
+def hvp(m, f):
+    return lambda x: m.hvp(scalar(m, f, x))(x, m.xp.cos(x))
+
+
+def vmap(m, f):
+    def mapped(x):
+        many = m.xp.stack([x, x / 2, m.xp.sin(x), x * x])
+        return m.asarray(WEIGHTS) * m.xp.sum(m.vmap(lambda row: f(row) * x)(many) * many, axis=0)
+
+    return mapped
+
+
+def vmap_columns(m, f):
+    def mapped(x):
+        scales = m.xp.stack([x[0], x[1] * x[2]])
+        columns = m.vmap(lambda s, y: f(s * y) * s, in_axes=(0, None), out_axes=1)(scales, x)
+        return columns @ scales
+
+    return mapped
+
+
+TRANSFORMS = [grad, vjp, jvp, linearize, forward, reverse, hessian, hvp, vmap, vmap_columns]
+
+
+def composed(m, f, transforms):
+    f = partial(f, m)
+    for transform in reversed(transforms):
+        f = transform(m, f)
+    return f
+
+
+def compositions():
+    """All of depth 1 and 2, and some of 3 and 4; the functions take turns."""
+    rng = np.random.default_rng(7)
+    for transforms in TRANSFORMS:
+        yield from [((transforms,), f) for f in FUNCTIONS]
+    chosen = [*product(TRANSFORMS, repeat=2)]
+    for depth, count in ((3, 80), (4, 40)):
+        draws = {tuple(rng.choice(len(TRANSFORMS), depth)) for _ in range(count)}
+        chosen += [tuple([TRANSFORMS[i] for i in draw]) for draw in sorted(draws)]
+    k = 0
+    for transforms in chosen:
+        for _ in range(2 if len(transforms) == 2 else 1):
+            yield transforms, FUNCTIONS[k % len(FUNCTIONS)]
+            k += 1
+
+
+def name(transforms, f):
+    return " ".join([*[t.__name__ for t in transforms], f.__name__])
+
+
+def by_jax(transforms, f):
+    import jax
+
+    with jax.enable_x64(True):
+        function = jax.jit(composed(theirs(), f, transforms))
+        values = np.asarray(function(jax.numpy.asarray(X))).tolist()
+    jax.clear_caches()  # they take gigabytes
+    return values
+
+
+COMPOSITIONS = {name(*of): of for of in compositions()}
+
+
+@pytest.fixture(scope="module")
+def values():
+    return json.loads(VALUES.read_text())
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_composition(name, values):
+    transforms, f = COMPOSITIONS[name]
+    expected = np.array(values[name])
+    result = composed(Ours, f, transforms)(gg.asarray(X))
+    assert not result.requires_grad
+    assert_close(result.numpy(), expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", [*COMPOSITIONS][:: len(COMPOSITIONS) // 6])
+def test_values_are_those_of_jax(name, values):
+    pytest.importorskip("jax")
+    assert_close(np.array(by_jax(*COMPOSITIONS[name])), np.array(values[name]), rtol=1e-9)
+
+
+if __name__ == "__main__":
+    lines = [f'"{name}": {by_jax(*of)}' for name, of in COMPOSITIONS.items()]
+    VALUES.parent.mkdir(exist_ok=True)
+    VALUES.write_text("{\n" + ",\n".join(lines) + "\n}\n")
