@@ -28,7 +28,7 @@ MAPPED = [case for case in CASES if case.op not in NOT_BATCHED]
 def some(found, library):
     """The samples; of other libraries than NumPy, which run the same rules, few."""
     found = list(found)
-    return found if library.name == "numpy" else found[:: len(found) // 6 or 1]
+    return found if library.name == "numpy" else found[:: -(-len(found) // 6) or 1]
 
 
 class Batch:
