@@ -197,6 +197,20 @@ class TestWhatItTakes:
         checkpoint(f, x).sum().backward()
         close(x.grad, np.full_like(X, X.sum()))
 
+    def test_arguments_changed_in_place(self):
+        def f(x, y):
+            x *= 2
+            y[0] = y[0] * x[0]
+            return x * y
+
+        x, y = gg.tensor(X, requires_grad=True), gg.tensor(W)
+        out = checkpoint(f, x, y)
+        out.sum().backward()
+        close(y, W)
+        expected = gg.tensor(X, requires_grad=True)
+        f(expected * 1, gg.tensor(W)).sum().backward()
+        close(x.grad, expected.grad.numpy())
+
     def test_one_in_another(self):
         calls = []
 

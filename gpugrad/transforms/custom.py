@@ -172,8 +172,8 @@ class custom_vjp:
             structure,
             [output(i, y) for i, y in zip(places, outputs, strict=True)],
         )
-        fresh = joined(self._op, arrays, parents, outputs, call)
-        for i, y in zip(places, fresh, strict=True):
+        results = joined(self._op, arrays, parents, outputs, call)
+        for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)
 

@@ -10,6 +10,7 @@ from ..batched import behind, levels_of, physical
 from ..ops.manipulation import broadcast_to, permute_dims
 from ..ops.reductions import sum as sum_
 from ..tensor import Tensor
+from .recording import fresh
 from .trees import flatten, grouped, names
 
 
@@ -22,6 +23,7 @@ class Arguments:
     levels: of each input, those of `vmap`.
 
     `let_go` of the inputs when the node has their arrays; `of` has them in their places again.
+    What it gives are objects of their own, which the function may change in place.
     """
 
     __slots__ = ("leaves", "structures", "keywords", "places", "inputs", "levels")
@@ -61,6 +63,7 @@ class Arguments:
         return self._given(self.leaves)
 
     def _given(self, leaves):
+        leaves = [fresh(x) if isinstance(x, Tensor) else x for x in leaves]
         values = grouped(self.structures, leaves)
         n = len(values) - len(self.keywords)
         return values[:n], dict(zip(self.keywords, values[n:], strict=True))

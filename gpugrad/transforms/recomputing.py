@@ -14,7 +14,7 @@ from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
 from .pieces import Arguments, Output, is_recordable, joined, output, several
-from .recording import callable_or_error, fresh, same
+from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
 
@@ -65,8 +65,8 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
     )
     node_op = (_discarding if piece.discards else _checkpoint).op
-    fresh = joined(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
-    for i, y in zip(places, fresh, strict=True):
+    results = joined(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
+    for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
 
@@ -152,7 +152,7 @@ class _Recomputed(NamedTuple):
         inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
-        nodes = self._again(list(map(fresh, variables)))  # which f may change in place
+        nodes = self._again(variables)
         targets = {x.node for x in variables}
         piece = _Piece(nodes, targets, start)
         if set(piece.outside) != set(self.outside):
