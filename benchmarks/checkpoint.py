@@ -34,7 +34,8 @@ class Net(NamedTuple):
     batch: int
 
     def __str__(self):
-        return f"{self.kind}, segments of {'+'.join(map(str, self.segments))}"
+        first, *_, last = self.segments
+        return f"{self.kind}, {len(self.segments)} segments of {first} to {last}"
 
 
 def nets(short):
