@@ -323,6 +323,31 @@ def test_an_op_is_called_once_for_all_examples(case):
     assert len(shapes) <= 1
 
 
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
+def test_a_batch_of_no_examples(case):
+    library = libraries()[0]
+    sample = next(samples(case, library))
+    over = next(choices(case, sample, 1), None)
+    if over is None or case.op in ONE_BY_ONE:
+        return
+    call = Call(case, sample, library)
+    inputs = []
+    with entered(0) as level, quiet():
+        for x, (differs,) in zip(call.tensors, over, strict=True):
+            if differs:
+                none = library.array(np.zeros((0, *x.shape), library.dtype(x.dtype)))
+                none = gpugrad.asarray(none, requires_grad=x.requires_grad)
+                x = batched(none, level)
+            inputs.append(x)
+        results = case(inputs, call.static)
+        results = list(results) if isinstance(results, tuple) else [results]
+        results = [lifted(y, [level]).payload for y in results]
+        for y, one in zip(results, call.outputs, strict=True):
+            assert (y.shape, y.dtype) == ((0, *one.shape), one.dtype)
+            if y.requires_grad:
+                gpugrad.sum(gpugrad.real(y)).backward(retain_graph=True)
+
+
 def test_shared_weights_make_one_product():
     w, b = gpugrad.ones((2, 3)), gpugrad.ones(2)
     rows, vectors, matrices = gpugrad.ones((5, 4, 3)), gpugrad.ones((5, 3)), gpugrad.ones((5, 3, 4))
