@@ -135,7 +135,7 @@ def _checked(name, inputs, tangents, structures):
                 f"not {shown(given)}"
             )
     expected = [like(x) for x in inputs.variables]
-    return checked(name, "tangent of", tangents, None, expected, None, inputs.names)
+    return checked(name, "tangent of", tangents, None, expected, None, inputs)
 
 
 def push_in(inputs, outputs, tangents, *, retain):

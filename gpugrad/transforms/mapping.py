@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..batched import batched, entered, examples
+from ..batched import BatchedTensor, batched, entered, examples
 from ..ops.manipulation import moveaxis
+from ..tensor import Tensor
 from .recording import callable_or_error, counted, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
@@ -48,8 +49,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
             leaves, structure = flatten(result, none_is_leaf=True)
             axes = spread(out_axes, result, ("vmap: out_axes", "the result"))
             outer = [
-                _out(y, axis, level, name)
-                for y, axis, name in zip(leaves, axes, names(structure, "the result"), strict=True)
+                _out(y, axis, level, _Name(structure, "the result", i))
+                for i, (y, axis) in enumerate(zip(leaves, axes, strict=True))
             ]
         return unflatten(structure, outer)
 
@@ -79,6 +80,20 @@ def _for_each(in_axes, args):
     return in_axes
 
 
+class _Name(NamedTuple):
+    """What a leaf is called, found when an error is shown: it takes a while."""
+
+    structure: Any
+    label: str
+    place: int
+
+    def __str__(self):
+        return names(self.structure, self.label)[self.place]
+
+    def __format__(self, spec):
+        return str(self)
+
+
 class _Mapped:
     """The leaves of the arguments, the examples of those that are mapped along their first axis.
 
@@ -92,18 +107,19 @@ class _Mapped:
         leaves, structure = flatten(tree, none_is_leaf=True)
         self.structures.append(structure)
         axes = spread(axes, tree, ("vmap: in_axes", f"argument {label}"))
-        for x, axis, name in zip(leaves, axes, names(structure, label), strict=True):
+        for i, (x, axis) in enumerate(zip(leaves, axes, strict=True)):
             if x is None:
                 axis = None
             if axis is not None:
-                x = self._front(x, axis, name, hint)
+                x = self._front(x, axis, _Name(structure, label, i), hint)
             self.leaves.append(x)
             self.mapped.append(axis is not None)
 
     def _front(self, x, axis, name, hint):
         if type(axis) is not int:
             raise TypeError(f"vmap: the axis of {name} must be an int or None, not {axis!r}")
-        x = as_tensor(x, f"vmap: argument {name} ({hint})")
+        if type(x) is not Tensor:
+            x = as_tensor(x, f"vmap: argument {name} ({hint})")
         if not -x.ndim <= axis < x.ndim:
             raise ValueError(
                 f"vmap: argument {name} has shape {x.shape} and no axis {axis}; {hint}"
@@ -130,7 +146,8 @@ class _Mapped:
 def _out(y, axis, level, name):
     if y is None:
         return None
-    y = as_tensor(y, f"vmap: {name}")
+    if type(y) is not BatchedTensor or y.level is not level:
+        y = as_tensor(y, f"vmap: {name}")
     if axis is None:
         if getattr(y, "level", None) is level:
             raise ValueError(

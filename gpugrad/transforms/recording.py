@@ -1,6 +1,7 @@
 """A function run once with variables for inputs, its graph kept to be swept."""
 
 import math
+from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from ..backends import SCALARS, backend_of, describe
 from ..batched import BatchedTensor, behind, levels_of, lifted, physical
 from ..dtypes import isdtype
 from ..ops.manipulation import moveaxis
+from ..tensor import Tensor
 from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
 
@@ -35,21 +37,28 @@ class Inputs:
     """
 
     def __init__(self, transform, trees, labels, levels):
-        self.structures, self.names, self.variables, leaves = [], [], [], []
-        for tree, label in zip(trees, labels, strict=True):
+        self.structures, self.variables, leaves = [], [], []
+        for tree in trees:
             found, structure = flatten(tree)
             self.structures.append(structure)
-            self.names += names(structure, label)
             leaves += found
+        self.labels = labels
         self.levels = tuple(levels)
-        for x, name in zip(leaves, self.names, strict=True):
-            x = as_tensor(x, f"{transform}: argument {name}")
+        for i, x in enumerate(leaves):
+            if type(x) is not Tensor:
+                x = as_tensor(x, f"{transform}: argument {self.names[i]}")
             if not is_floating(x):
                 raise TypeError(
-                    f"{transform}: argument {name} is {x.dtype}, but only floating ones have "
-                    f"derivatives; use astype, or choose others to differentiate by"
+                    f"{transform}: argument {self.names[i]} is {x.dtype}, but only floating ones "
+                    f"have derivatives; use astype, or choose others to differentiate by"
                 )
             self.variables.append(variable(lifted(x, self.levels)))
+
+    @cached_property
+    def names(self):
+        """What each leaf is called, in errors only: it takes a while."""
+        pairs = zip(self.structures, self.labels, strict=True)
+        return [name for structure, label in pairs for name in names(structure, label)]
 
     def close(self):
         """Say that nobody can ask for derivatives by them, but along the graph that there is."""
@@ -96,9 +105,9 @@ class Outputs:
 
     def __init__(self, transform, tree, inputs, enabled):
         leaves, self.structure = flatten(tree)
-        self.names = names(self.structure, "the result")
         self.leaves = [
-            as_tensor(x, f"{transform}: {name}") for x, name in zip(leaves, self.names, strict=True)
+            y if type(y) is Tensor else as_tensor(y, f"{transform}: {self.names[i]}")
+            for i, y in enumerate(leaves)
         ]
         nodes = [y.node for y in self.leaves if y.node is not None]
         self.needed, more = leading_to(nodes, set(inputs.nodes))
@@ -106,6 +115,10 @@ class Outputs:
         self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
         self.recorded = enabled and more
         self.released = inputs.released
+
+    @cached_property
+    def names(self):
+        return names(self.structure, "the result")
 
     def tree(self, leaves):
         return unflatten(self.structure, leaves)
@@ -181,21 +194,26 @@ def outward(t, levels):
     return behind(t, (*levels, *newer))
 
 
-def checked(transform, what, leaves, structure, expected, expected_structure, labels):
+def checked(transform, what, leaves, structure, expected, expected_structure, of):
     """Leaves of tangents or cotangents as Tensors, each like what is expected; None for integers'.
 
-    what: what they are called, before the label of what they belong to: ``"cotangent of"``.
+    what: what they are called, before the name of what they belong to: ``"cotangent of"``.
     expected: `Like`s.
+    of: the `Inputs` or `Outputs` that they belong to.
     """
     if not same(structure, expected_structure):
         raise ValueError(
             f"{transform}: the {what.split()[0]} must have the structure "
             f"{shown(expected_structure)}, not {shown(structure)}"
         )
-    return [
-        fitted(t, x, f"{transform}: the {what} {label}") if is_floating(x) else None
-        for t, x, label in zip(leaves, expected, labels, strict=True)
-    ]
+    result = []
+    for i, (t, x) in enumerate(zip(leaves, expected, strict=True)):
+        if not is_floating(x):
+            t = None
+        elif type(t) is not Tensor or like(t) != x:
+            t = fitted(t, x, f"{transform}: the {what} {of.names[i]}")
+        result.append(t)
+    return result
 
 
 def fitted(t, x, name):

@@ -148,7 +148,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         check_levels("vjp", inputs)
         leaves, structure = flatten(cotangent)
         cotangents = checked(
-            "vjp", "cotangent of", leaves, structure, expected, outputs.structure, outputs.names
+            "vjp", "cotangent of", leaves, structure, expected, outputs.structure, outputs
         )
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
 
@@ -231,7 +231,7 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         leaves, structure = flatten(v)
         expected = [like(x) for x in inputs.variables]
         vectors = checked(
-            "hvp", "vector at", leaves, structure, expected, outputs.structure, inputs.names
+            "hvp", "vector at", leaves, structure, expected, outputs.structure, inputs
         )
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
