@@ -421,3 +421,89 @@ def test_an_axis_along_which_elements_are_taken_may_be_a_0d_tensor():
     (by_tensor,) = gg.autograd.grad(gg.sort(x, axis=gg.asarray(0)), x, g)
     (by_number,) = gg.autograd.grad(gg.sort(x, axis=0), x, g)
     assert_array_equal(by_tensor.numpy(), by_number.numpy())
+
+
+class TestRulesForTransforms:
+    """Of an op with `jvp` and `vmap` of its own, and of one without."""
+
+    def total(self, calls=None):
+        @gg.op
+        def total(xp, x, /, *, scale=1.0):
+            if calls is not None:
+                calls.append(x.shape)
+            return xp.sum(x, axis=0) * scale
+
+        return total.vjp(
+            x=lambda xp, g, x_shape, scale: xp.broadcast_to(g * scale, x_shape),
+        )
+
+    def test_by_default_tangents_are_transposed_and_examples_looped_over(self):
+        calls = []
+        f, x = self.total(calls), gg.ones((4, 3, 2))
+        assert gg.jvp(f, (x[0],), (2 * x[0],))[1].tolist() == [6, 6]
+        calls.clear()
+        assert gg.vmap(lambda x: f(x, scale=2.0))(x).tolist() == [[6, 6]] * 4
+        assert calls == [(3, 2)] * 4
+
+    def test_rules_given_are_used(self):
+        calls, used = [], []
+
+        def tangent(xp, t, scale):
+            used.append(scale)
+            return xp.sum(t, axis=0) * scale
+
+        def of_batch(call, batched, x, *, scale):
+            if scale == 3:
+                return NotImplemented
+            assert list(batched) == [True]
+            return call(gg.permute_dims(x, (1, 0, 2)), scale=scale)
+
+        f, x = self.total(calls).jvp(x=tangent).vmap(of_batch), gg.ones((4, 3, 2))
+        assert gg.jvp(f, (x[0],), (2 * x[0],))[1].tolist() == [6, 6]
+        assert used == [1.0]
+        calls.clear()
+        assert gg.vmap(lambda x: f(x, scale=2.0))(x).tolist() == [[6, 6]] * 4
+        assert calls == [(3, 4, 2)]
+        assert gg.vmap(lambda x: f(x, scale=3))(x).tolist() == [[9, 9]] * 4
+        assert len(calls) == 5
+
+    def test_a_tangent_is_broadcast_reshaped_and_cast(self):
+        @gg.op
+        def as_column(xp, x, y):
+            return xp.astype(xp.reshape(x, (-1, 1)), gg.float64) + y
+
+        as_column.vjp(
+            x=lambda xp, g, x_shape: xp.reshape(xp.sum(g, axis=1), x_shape),
+            y=lambda xp, g: g,
+        )
+        as_column.jvp(x=lambda xp, t: t, y=lambda xp, t: t)
+        x, y = gg.ones(2), gg.zeros((1, 1), dtype=gg.float64)
+        out, t = gg.jvp(as_column, (x, y), (x, y + 1))
+        assert (t.shape, t.dtype) == (out.shape, out.dtype)
+        assert t.tolist() == [[2], [2]]
+
+    def test_of_a_sequence_all_tangents_come_at_once(self):
+        @gg.op
+        def dot(xp, *xs):
+            return xp.sum(xs[0] * xs[1])
+
+        dot.vjp(xs=lambda xp, g, xs: [g * xs[1], g * xs[0]])
+        given = []
+
+        def tangent(xp, ts, xs):
+            given.append([t is not None for t in ts])
+            terms = [xp.sum(t * x) for t, x in zip(ts, xs[::-1], strict=True) if t is not None]
+            return sum(terms[1:], terms[0])
+
+        dot.jvp(xs=tangent)
+        x = gg.asarray([1.0, 2.0])
+        assert gg.jvp(lambda x: dot([x, 3 * x]), (x,), (x,))[1].item() == 30
+        assert gg.jvp(lambda x: dot([3.0 * x.detach(), x]), (x,), (x,))[1].item() == 15
+        assert given == [[True, True], [False, True]]
+
+    def test_a_rule_can_have_what_the_vjp_keeps(self):
+        f = self.total()
+        with pytest.raises(TypeError, match=r"total.jvp: .* asks for \['x'\]; .*scale.*x_shape"):
+            f.jvp(x=lambda xp, t, x: t)
+        with pytest.raises(TypeError, match=r"total.jvp: 'y' has no VJP"):
+            f.jvp(y=lambda xp, t: t)

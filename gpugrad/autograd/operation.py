@@ -56,8 +56,9 @@ def op(
     do these faster: ``jvp(**rules)`` takes for an input a function ``rule(xp, t, ...)`` that
     returns the tangent of the result which comes of the input's tangent ``t``, by default
     the transpose of the VJP, found by differentiating it; its further parameters must be
-    among those of the input's VJP. For an op that takes a sequence ``t`` is a list of the tangents
-    of all in it, None for those that are 0. ``vmap(rule)`` takes a function
+    among those of the input's VJP. It need not broadcast, reshape or cast to the result's shape
+    and dtype. For an op that takes a sequence ``t`` is a list of the tangents of all in it, None
+    for those that are 0. ``vmap(rule)`` takes a function
     ``rule(call, batched, *inputs, **static)`` of the op's call, a bool for each input, and the
     inputs, in which a leading axis counts the examples where the bool says so; it returns the
     results with that axis, or NotImplemented. By default an elementwise op is called once for
