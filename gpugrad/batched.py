@@ -273,12 +273,21 @@ def lifted(x, levels):
 def call_batched(op, args, static):
     """Call an op some of whose inputs, or of the arrays in ``static``, are batched."""
     found = [x for x in args if type(x) is BatchedTensor]
-    found += [x for value in static.values() for x in _batched_in(value)]
-    level = max([x.level for x in found], key=lambda level: level.number)
+    for value in static.values():
+        if type(value) is tuple or type(value) is BatchedTensor:
+            found += _batched_in(value)
+    level = found[0].level
     for x in found:
-        check_open(op.name, x.level)
-    mask = tuple([type(x) is BatchedTensor and x.level is level for x in args])
-    operands = [x.payload if b else x for x, b in zip(args, mask, strict=True)]
+        own = x.level
+        if not own.open:
+            check_open(op.name, own)
+        if own.number > level.number:
+            level = own
+    mask, operands = [], []
+    for x in args:
+        b = type(x) is BatchedTensor and x.level is level
+        mask.append(b)
+        operands.append(x.payload if b else x)
     out = NotImplemented
     if op.batching is not None:
         out = op.batching(op.call, mask, *operands, **static)
@@ -316,8 +325,12 @@ def elementwise(call_op, mask, *operands, **static):
 
 def aligned(mask, operands):
     """The operands, the batched ones with axes of length 1 put in so that examples broadcast."""
-    logical = [len(shape) for shape in shapes_of_examples(mask, operands)]
+    if len(operands) == 1:
+        return operands
+    logical = [getattr(x, "ndim", b) - b for x, b in zip(operands, mask, strict=True)]
     ndim = max(logical)
+    if ndim == min(logical):
+        return operands
     reshape = call.namespace.reshape
     return [
         reshape(x, (x.shape[0],) + (1,) * (ndim - n) + x.shape[1:]) if b and n < ndim else x
