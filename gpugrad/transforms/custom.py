@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -66,8 +66,9 @@ class custom_vjp:
         self.f = f
         update_wrapper(self, f)
         self._name = getattr(f, "__name__", type(f).__name__)
-        single = isinstance(nondiff_argnums, int)
-        chosen = (nondiff_argnums,) if single else tuple(nondiff_argnums)
+        if isinstance(nondiff_argnums, int):
+            nondiff_argnums = (nondiff_argnums,)
+        chosen = tuple(nondiff_argnums)
         if not all(type(i) is int and i >= 0 for i in chosen):
             raise TypeError(
                 f"custom_vjp: nondiff_argnums must be positions of arguments, from 0, not "
@@ -119,10 +120,15 @@ class custom_vjp:
             )
         return bound.args
 
+    @cached_property
+    def _parameter(self):
+        """A function from the places of arguments to their names."""
+        return parameters(self.f)[0]
+
     def _check_fixed(self, i, value):
         if any(isinstance(x, Tensor) and x.node is not None for x in flatten(value)[0]):
             raise TypeError(
-                f"{self._name}: argument {parameters(self.f)[0](i)} requires grad, but "
+                f"{self._name}: argument {self._parameter(i)} requires grad, but "
                 f"nondiff_argnums names it, and its gradient would be lost; detach() it"
             )
 
@@ -201,9 +207,8 @@ class _Call(NamedTuple):
         with reentered(self.levels), nullcontext() if tensors else no_grad():
             for first, c in zip(self.outputs, cotangents, strict=True):
                 if not tensors:
-                    c = wrap(
-                        backend_of[type(c)].asarray(c), None
-                    )  # NumPy's 0-d results are scalars
+                    # NumPy's 0-d results are scalars.
+                    c = wrap(backend_of[type(c)].asarray(c), None)
                 c = conjugate(c)
                 leaves[first.leaf] = arranged(c, first.levels)
             residuals = self.residuals
@@ -249,8 +254,8 @@ class _Call(NamedTuple):
         results = []
         for k, (place, levels) in enumerate(zip(arguments.places, arguments.levels, strict=True)):
             c, x = found[place], inputs[k]
-            if c is not None:
-                x = behind(x if isinstance(x, Tensor) else wrap(x, None), levels)
+            x = behind(x if isinstance(x, Tensor) else wrap(x, None), levels)
+            if c is not None and not (type(c) is Tensor and like(c) == like(x)):
                 label = arguments.names(self._labels())[place]
                 c = fitted(c, like(x), f"{name}: the cotangent of {label} that bwd returned")
             results.append(c)
@@ -258,7 +263,7 @@ class _Call(NamedTuple):
 
     def _labels(self):
         """The names of the arguments that have cotangents."""
-        label, _ = parameters(self.function.f)
+        label = self.function._parameter
         n = len(self.arguments.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
 
