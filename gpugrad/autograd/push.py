@@ -31,17 +31,16 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
     uses = Counter(outputs)
-    for node in needed:
-        if node not in tangents:
-            uses.update([p for p in node.parents if p in needed])
+    uses.update([p for node in needed if node not in tangents for p in node.parents])
     with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue
-            given = [tangents.get(parent) for parent in node.parents]
+            given = []
             for parent in node.parents:
-                uses[parent] -= 1
-                if not uses[parent]:
+                given.append(tangents.get(parent))
+                uses[parent] = left = uses[parent] - 1
+                if not left:
                     tangents.pop(parent, None)
             try:
                 t = _pushed(node, given, create_graph, tensors, joined)
