@@ -207,8 +207,8 @@ def composed(m, f, transforms):
 def compositions():
     """All of depth 1 and 2, and some of 3 and 4; the functions take turns."""
     rng = np.random.default_rng(7)
-    for transforms in TRANSFORMS:
-        yield from [((transforms,), f) for f in FUNCTIONS]
+    for transforms in [*[(t,) for t in TRANSFORMS], (grad, vmap, jvp, grad)]:
+        yield from [(transforms, f) for f in FUNCTIONS]
     chosen = [*product(TRANSFORMS, repeat=2)]
     for depth, count in ((3, 80), (4, 40)):
         draws = {tuple(rng.choice(len(TRANSFORMS), depth)) for _ in range(count)}

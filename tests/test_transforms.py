@@ -934,6 +934,8 @@ class TestVmap:
         assert gg.vmap(lambda x: gg.sin(x) * 2)(gg.zeros((0, 3))).shape == (0, 3)
         assert gg.vmap(lambda x: x @ x)(gg.zeros((0, 3))).shape == (0,)
         close(gg.vmap(lambda x: x @ x)(random(1, 3)), (random(1, 3) ** 2).sum(axis=1))
+        assert gg.vmap(gg.grad(some_of_everything))(gg.zeros((0, 3))).shape == (0, 3)
+        assert gg.vmap(gg.hessian(some_of_everything))(gg.zeros((0, 3))).shape == (0, 3, 3)
 
     def test_nested_over_different_axes(self):
         a, b = random(2, 3), random(4, 3, seed=1)
@@ -1077,6 +1079,20 @@ class TestState:
                 with gg.no_grad():
                     results.append(gg.grad(some_of_everything)(x))
             return [y.tolist() for y in results]
+
+        assert in_threads(work) == [work(i) for i in range(THREADS)]
+
+    def test_a_pullback_in_many_threads(self):
+        def f(x):
+            return gg.sin(x) * x.sum()
+
+        x = random(20)
+        _, pullback = gg.vjp(f, x)
+        _, push = gg.linearize(f, x)
+
+        def work(i):
+            g = random(20, seed=i)
+            return [[pullback(g)[0].tolist(), push(g).tolist()] for _ in range(20)]
 
         assert in_threads(work) == [work(i) for i in range(THREADS)]
 

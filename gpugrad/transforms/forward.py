@@ -33,7 +33,7 @@ def jvp(
     """``f(*primals)`` and the derivative of ``f`` there in the direction of ``tangents``.
 
     primals: a tuple or list of arrays or nested containers of them, all floating.
-    tangents: the same, of the primals' structures, shapes and dtypes.
+    tangents: the same, of the primals' structures and shapes; they are cast to their dtypes.
     has_aux: ``f`` returns ``(result, aux)``, and ``(result, tangent, aux)`` is returned.
 
     The tangent has the structure, shapes and dtypes of the result; integers' are 0.

@@ -121,8 +121,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     primals: arrays, or nested containers of them, all floating.
     has_aux: ``f`` returns ``(result, aux)``, and ``(result, pullback, aux)`` is returned.
 
-    The pullback takes a cotangent of the structure, shapes and dtypes of the result (its
-    leaves for integer results are passed over) and returns a tuple, of one for each primal.
+    The pullback takes a cotangent of the structure and shapes of the result, cast to its dtypes
+    (leaves for integer results are passed over), and returns a tuple, of one for each primal.
     It can be called any number of times, and inside `vmap`; what the graph keeps lives as
     long as it does. Complex cotangents follow PyTorch's convention: the pullback of f is the
     adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
