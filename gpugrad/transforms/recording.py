@@ -11,7 +11,6 @@ from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import SCALARS, backend_of, describe
 from ..batched import BatchedTensor, behind, levels_of, lifted, physical
-from ..dtypes import isdtype
 from ..ops.manipulation import moveaxis
 from ..tensor import Tensor
 from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
@@ -27,7 +26,7 @@ class Like(NamedTuple):
 
 
 def like(x):
-    return Like(x.shape, x.dtype, x.device, backend_of[type(x._like)])
+    return Like(x.shape, x.dtype, x.device, _backend(x))
 
 
 class Inputs:
@@ -163,11 +162,16 @@ def fresh(x):
 
 
 def is_floating(x):
-    return isdtype(x.dtype, ("real floating", "complex floating"))
+    return _backend(x).is_floating(x.dtype)
 
 
 def is_complex(x):
-    return isdtype(x.dtype, "complex floating")
+    return _backend(x).is_complex(x.dtype)
+
+
+def _backend(x):
+    """The backend of a Tensor or `Like`."""
+    return x.backend if type(x) is Like else backend_of[type(x._like)]
 
 
 # Tangents and cotangents meet the graph behind all levels of vmap that were there when it was
@@ -225,7 +229,7 @@ def fitted(t, x, name):
         raise ValueError(f"{name} must have its shape {x.shape}, not {t.shape}")
     if is_complex(t) and not is_complex(x):
         raise TypeError(f"{name} must be real as that is, not {t.dtype}")
-    backend = backend_of[type(t._like)]
+    backend = _backend(t)
     if backend is not x.backend or t.device != x.device:
         raise ValueError(
             f"{name} must be an array of {x.backend.name} on {x.device} as that is, not of "
