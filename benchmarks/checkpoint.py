@@ -39,7 +39,7 @@ class Net(NamedTuple):
 
 
 def nets(short):
-    batch = 2048 if short else 8192
+    batch = 512 if short else 8192
     return [
         Net("residual", (8,) * 8, 64, batch),
         Net("relu", (11, 10, 9, 8, 7, 6, 5, 4, 3, 1), 64, batch),
