@@ -157,6 +157,6 @@ def push_in(inputs, outputs, tangents, *, retain):
         needed=outputs.needed,
     )
     if tensors:
-        return {node: inputs.released(t) for node, t in pushed.items()}
+        return dict(zip(pushed, inputs.released(pushed.values()), strict=True))
     # NumPy's 0-d results are scalars.
     return {node: call.wrap(backend_of[type(t)].asarray(t), None) for node, t in pushed.items()}

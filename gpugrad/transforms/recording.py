@@ -74,21 +74,26 @@ class Inputs:
         """The trees of the variables for the function, which may change its objects in place."""
         return self.trees([fresh(x) for x in self.variables])
 
-    def released(self, x):
-        """``x``, detached if it depends on nothing but the variables, whose time is over."""
-        if x.node is None:
-            return x
+    def released(self, xs):
+        """Tensors, detached if they depend on nothing but the variables, whose time is over."""
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
-        found, stack = set(), [x.node]
-        while stack:
-            node = stack.pop()
-            if node not in found:
+        nowhere = set()  # nodes known to depend on nothing else
+
+        def leads_on(node):
+            found, stack = set(), [node]
+            while stack:
+                node = stack.pop()
+                if node in found or node in nowhere:
+                    continue
                 found.add(node)
                 if node not in targets and (node.order > oldest or is_open(node)):
-                    return x
+                    return True
                 stack.extend(node.parents)
-        return x.detach()
+            nowhere.update(found)
+            return False
+
+        return [x if x.node is None or leads_on(x.node) else x.detach() for x in xs]
 
     def trees(self, leaves):
         """The trees of the inputs' structures with these leaves."""
@@ -124,7 +129,9 @@ class Outputs:
 
     def result(self):
         """The function's result; without the variables where nobody can ask for them."""
-        return self.tree([self.released(y) if self.recorded else y.detach() for y in self.leaves])
+        if self.recorded:
+            return self.tree(self.released(self.leaves))
+        return self.tree([y.detach() for y in self.leaves])
 
 
 def call_recorded(transform, f, args, kwargs, has_aux):
@@ -144,7 +151,7 @@ def call_recorded(transform, f, args, kwargs, has_aux):
 
 def apart(tree, inputs, enabled):
     """An auxiliary result, its tensors without the variables where nobody can ask for them."""
-    return map_tensors(inputs.released if enabled else lambda x: x.detach(), tree)
+    return map_tensors(lambda x: inputs.released([x])[0] if enabled else x.detach(), tree)
 
 
 def check_real(transform, inputs):

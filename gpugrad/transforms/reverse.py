@@ -179,13 +179,16 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         needed=outputs.needed,
     )
     del roots
+    if tensors:
+        gradients = inputs.released([conjugate(g) for g in arrived.values()])
+        arrived = dict(zip(arrived, gradients, strict=True))
     results = []
     for x in inputs.variables:
         if x.node not in arrived:
             results.append(zeros_like(x.detach()))
         elif tensors:
-            g = inputs.released(conjugate(arrived[x.node]))
-            results.append(outward(fresh(g), levels))  # two gradients may have come as one
+            # Two gradients may have come as one.
+            results.append(outward(fresh(arrived[x.node]), levels))
         else:
             holder = [conjugate(arrived.pop(x.node))]
             results.append(outward(call.wrap(own(holder), None), levels))
