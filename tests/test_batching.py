@@ -456,3 +456,14 @@ M = gpugrad.ones((2, 4), dtype=gpugrad.float64)
 def test_errors_speak_of_one_example(function, words):
     with pytest.raises((ValueError, TypeError, IndexError), match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
+
+
+@pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
+def test_one_matrix_repeated_is_multiplied_with_like_others(lead, m, k, n):
+    rng = np.random.default_rng(0)
+    x1 = rng.standard_normal((*lead, m, k))
+    for x2 in (rng.standard_normal((k, n)), rng.standard_normal((n, k)).T):
+        repeated = np.broadcast_to(x2, (*lead, k, n))
+        found = gpugrad.matmul(gpugrad.asarray(x1), gpugrad.asarray(repeated)).numpy()
+        np.testing.assert_allclose(found, x1 @ repeated.copy(), rtol=1e-12)

@@ -48,7 +48,7 @@ def flatten(tree, none_is_leaf=False):
     optree = _optree()
     while True:
         leaves, structure = optree.tree_flatten(tree, none_is_leaf=none_is_leaf, namespace=_ROOM)
-        records = {type(x) for x in leaves if _is_record(x)}
+        records = [kind for kind in {type(x) for x in leaves} if _is_record_type(kind)]
         if not records:
             return leaves, structure
         for kind in records:
@@ -129,7 +129,11 @@ def map_tensors(function, tree):
 
 
 def _is_record(x):
-    return is_dataclass(x) and not isinstance(x, (type, Tensor))
+    return _is_record_type(type(x))
+
+
+def _is_record_type(kind):
+    return is_dataclass(kind) and not issubclass(kind, Tensor)
 
 
 def _register(optree, kind):
