@@ -1026,6 +1026,60 @@ class TestVmapOfAllAxes:
                 close(y, expected)
 
 
+C, MATRICES = random(3, seed=5), random(4, 3, 3, seed=6)
+
+
+def bent(a, m):
+    return gg.sin(m @ a) * a.sum()
+
+
+# Derivatives by a, some of them with directions that all examples share.
+BENT = {
+    "vjp": lambda a, m: gg.vjp(lambda a: bent(a, m), a)[1](C)[0],
+    "linearize": lambda a, m: gg.linearize(lambda a: bent(a, m), a)[1](C),
+    "jvp": lambda a, m: gg.jvp(lambda a: bent(a, m), (a,), (C,))[1],
+    "forward": lambda a, m: gg.jacobian(lambda a: bent(a, m), mode="forward")(a),
+    "reverse": lambda a, m: gg.jacobian(lambda a: bent(a, m), mode="reverse")(a),
+    "hessian": lambda a, m: gg.hessian(lambda a: bent(a, m).sum())(a),
+    "hvp": lambda a, m: gg.hvp(lambda a: bent(a, m).sum())(a, C),
+    "grad of jvp": lambda a, m: gg.grad(
+        lambda m: gg.jvp(lambda a: bent(a, m), (a,), (C,))[1].sum()
+    )(m),
+    "jvp of grad": lambda a, m: gg.jvp(
+        lambda m: gg.grad(lambda a: bent(a, m).sum())(a), (m,), (MATRICES[0],)
+    )[1],
+    "several": lambda a, m: gg.vjp(lambda a, m: (bent(a, m), m), a, m)[1]((C, MATRICES[1]))[1],
+}
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_each_argument_of_a_batch_of_its_own(name):
+    """Arguments and closures of different levels of vmap, and derivatives of all that."""
+    f, rows = BENT[name], random(2, 3)
+
+    def by_loop(rows, matrices):
+        return gg.stack([gg.stack([f(a, m) for m in matrices]) for a in rows])
+
+    batches = (
+        gg.vmap(gg.vmap(f, (None, 0)), (0, None)),
+        gg.vmap(gg.vmap(f, (0, None)), (None, 0), out_axes=1),
+        lambda rows, matrices: gg.vmap(lambda a: gg.vmap(lambda m: f(a, m))(matrices))(rows),
+        lambda rows, matrices: gg.vmap(lambda m: gg.vmap(lambda a: f(a, m))(rows), out_axes=1)(
+            matrices
+        ),
+    )
+    expected = by_loop(rows, MATRICES)
+    gradient = gg.grad(lambda rows: (by_loop(rows, MATRICES) ** 2).sum())(rows)
+    directions = MATRICES * MATRICES
+    tangent = gg.jvp(lambda ms: by_loop(rows, ms), (MATRICES,), (directions,))[1]
+    for batch in batches:
+        close(batch(rows, MATRICES), expected)
+        found = gg.grad(lambda rows, batch=batch: (batch(rows, MATRICES) ** 2).sum())(rows)
+        close(found, gradient, rtol=1e-11)
+        found = gg.jvp(lambda ms, batch=batch: batch(rows, ms), (MATRICES,), (directions,))[1]
+        close(found, tangent, rtol=1e-11)
+
+
 def some_of_everything(x):
     y = gg.exp(x) * x + x / 2
     first, *_ = gg.unstack(y)

@@ -23,7 +23,8 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     Inside, a tensor has the shape of one example, and no values that a program could look at:
     branches on them become `where`. A random number is drawn for each example. Ops run their
     rule for a batch; one that has none (a user's, if not elementwise) once for each example.
-    Calls of vmap nest, and go into and around all other transforms.
+    Calls of vmap nest, and go into and around all other transforms. What ``f`` changes in place
+    must be its own: a tensor from outside would be of a vmap that has ended afterwards.
 
     Raises ValueError for axes that do not fit the arguments, or differ in length, naming them.
 
