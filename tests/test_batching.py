@@ -459,7 +459,7 @@ def test_errors_speak_of_one_example(function, words):
 
 
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
+@pytest.mark.parametrize("m, k, n", [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
 def test_one_matrix_repeated_is_multiplied_with_like_others(lead, m, k, n):
     rng = np.random.default_rng(0)
     x1 = rng.standard_normal((*lead, m, k))

@@ -386,11 +386,11 @@ def _matmul(x1, x2, /):
         if x1.shape[-1] == x2.shape[-2] == 1:
             return x1 * x2
         # One matrix repeated, as vmap does to differentiate by what examples share.
-        if x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size:
-            if x1.shape[:-2] == x2.shape[:-2]:
-                rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
-                out = np.matmul(rows, x2[(0,) * (x2.ndim - 2)])
-                return out.reshape(*x1.shape[:-1], x2.shape[-1])
+        repeated = x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size
+        if repeated and x1.shape[:-2] == x2.shape[:-2]:
+            rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
+            out = np.matmul(rows, x2[(0,) * (x2.ndim - 2)])
+            return out.reshape(*x1.shape[:-1], x2.shape[-1])
     return np.matmul(x1, x2)
 
 
