@@ -231,18 +231,9 @@ def levels_of(x):
 
 def levels_among(name, values):
     """The levels of the tensors among the values, the outermost first; ``name`` is for errors."""
-    found = {level: x for x in values for level in levels_of(x)}
-    for level, x in found.items():
-        _check_open(name, level, x)
+    found = {level for x in values for level in levels_of(x)}
+    check_open(name, *found)
     return sorted(found, key=lambda level: level.number)
-
-
-def _check_open(name, level, x):
-    if not level.open:
-        raise RuntimeError(
-            f"{name}: a tensor of a vmap that has ended ({x!r}): return it from the function "
-            f"instead of keeping it"
-        )
 
 
 def physical(x):
