@@ -8,10 +8,10 @@ cost nothing.
 import operator
 from functools import wraps
 
-from ..autograd import call
 from ..autograd.graph import watched
 from ..autograd.hooks import Handle, attach
 from ..autograd.operation import op
+from ..batched import equally
 from ..tensor import Tensor, is_recorded
 
 
@@ -122,18 +122,7 @@ def _module(xp, *tensors):
 
 
 _module.vjp(joint=lambda xp, g: g)
-
-
-@_module.vmap
-def _examples(call_op, batched, *tensors):
-    xp = call.namespace
-    n = next(x.shape[0] for x, b in zip(tensors, batched, strict=True) if b)
-    return call_op(
-        [
-            x if b else xp.broadcast_to(xp.expand_dims(x, axis=0), (n, *x.shape))
-            for x, b in zip(tensors, batched, strict=True)
-        ]
-    )
+_module.vmap(lambda call, batched, *tensors: call(equally(batched, tensors)))
 
 
 class _Passage:
