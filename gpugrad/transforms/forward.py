@@ -20,7 +20,6 @@ from .recording import (
     counted,
     inward,
     labels_of,
-    like,
     outward,
     same,
 )
@@ -134,8 +133,7 @@ def _checked(name, inputs, tangents, structures):
                 f"{name}: tangents[{i}] must have the structure of primals[{i}], {shown(own)}, "
                 f"not {shown(given)}"
             )
-    expected = [like(x) for x in inputs.variables]
-    return checked(name, "tangent of", tangents, None, expected, None, inputs)
+    return checked(name, "tangent of", tangents, None, inputs.likes, None, inputs)
 
 
 def push_in(inputs, outputs, tangents, *, retain):

@@ -59,6 +59,10 @@ class Inputs:
         pairs = zip(self.structures, self.labels, strict=True)
         return [name for structure, label in pairs for name in names(structure, label)]
 
+    @cached_property
+    def likes(self):
+        return [like(x) for x in self.variables]
+
     def close(self):
         """Say that nobody can ask for derivatives by them, but along the graph that there is."""
         for x in self.variables:

@@ -232,9 +232,8 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         g, _ = call_recorded("hvp", gradient, inputs.given(), {}, False)
         outputs = Outputs("hvp", g, inputs, enabled)
         leaves, structure = flatten(v)
-        expected = [like(x) for x in inputs.variables]
         vectors = checked(
-            "hvp", "vector at", leaves, structure, expected, outputs.structure, inputs
+            "hvp", "vector at", leaves, structure, inputs.likes, outputs.structure, inputs
         )
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
