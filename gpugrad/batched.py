@@ -62,23 +62,22 @@ class reentered:
 
     For what goes through a graph that was recorded inside them; the innermost is the last.
 
-    alone: whether they are the only ones. A program that runs again draws random numbers for
-        the examples that it drew for, not for those of a Jacobian's rows besides.
+    beside: the other levels that stay under way. A program that runs again draws random numbers,
+        and differentiates, for the examples that it did for, not for a Jacobian's rows besides.
     """
 
-    def __init__(self, levels, alone=False):
+    def __init__(self, levels, beside=()):
         self.levels = levels
-        self.alone = alone
+        self.beside = beside
 
     def __enter__(self):
         self.before = _active.levels
         self.ended = [level for level in self.levels if not level.open]
-        _active.levels = [] if self.alone else list(self.before)
-        for level in self.levels if self.alone else self.ended:
-            if not level.open:
-                level.number = _next_number()
-                level.open = True
-            _active.levels.append(level)
+        for number, level in enumerate(self.ended, _next_number()):
+            level.number = number
+            level.open = True
+        stay = [level for level in self.before if level in self.beside]
+        _active.levels = sorted({*stay, *self.levels}, key=lambda level: level.number)
 
     def __exit__(self, *exc_info):
         _active.levels = self.before
@@ -283,7 +282,7 @@ def call_batched(op, args, static):
     if op.batching is not None:
         out = op.batching(op.call, mask, *operands, **static)
     elif op.elementwise:
-        out = elementwise(op.call, mask, *operands, **static)
+        out = op.call(*aligned(mask, operands), **static)
     if out is NotImplemented:
         out = one_by_one(op, mask, operands, static, level)
     if isinstance(out, tuple):
@@ -309,23 +308,19 @@ def _batched_in(value):
             yield from _batched_in(part)
 
 
-def elementwise(call_op, mask, *operands, **static):
-    """The batching rule of ops whose operands broadcast."""
-    return call_op(*aligned(mask, operands), **static)
-
-
 def aligned(mask, operands):
     """The operands, the batched ones with axes of length 1 put in so that examples broadcast."""
     if len(operands) == 1:
         return operands
     logical = [getattr(x, "ndim", b) - b for x, b in zip(operands, mask, strict=True)]
     ndim = max(logical)
-    if ndim == min(logical):
+    short = [b and n < ndim for b, n in zip(mask, logical, strict=True)]
+    if True not in short:
         return operands
     reshape = call.namespace.reshape
     return [
-        reshape(x, (x.shape[0],) + (1,) * (ndim - n) + x.shape[1:]) if b and n < ndim else x
-        for x, b, n in zip(operands, mask, logical, strict=True)
+        reshape(x, (x.shape[0],) + (1,) * (ndim - n) + x.shape[1:]) if s else x
+        for x, s, n in zip(operands, short, logical, strict=True)
     ]
 
 
@@ -336,6 +331,8 @@ def shapes_of_examples(mask, operands):
 
 def equally(mask, operands):
     """The operands, each with an axis over the examples: repeated where it had none."""
+    if all(mask):
+        return operands
     size = next(x.shape[0] for x, b in zip(operands, mask, strict=True) if b)
     xp = call.namespace
     return [
