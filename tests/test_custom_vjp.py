@@ -146,6 +146,48 @@ class TestDerivatives:
         _, expected = jax.jvp(lambda x, y: jnp.sin(x) / y, (X, Y), (Y, X))
         close(found, expected)
 
+    @pytest.mark.parametrize(
+        "f",
+        [
+            lambda x, a: gg.sum(gg.sin(x) * x),
+            lambda x, a: gg.sum(gg.cumulative_prod(x * a)),
+            lambda x, a: (gg.sum(a * gg.sin(x)), gg.sum(x**3)),  # one differs, one is shared
+        ],
+        ids=["shared", "differs", "both"],
+    )
+    @pytest.mark.parametrize(
+        "derivative",
+        [
+            gg.grad,
+            gg.hessian,
+            partial(gg.jacobian, mode="forward"),
+            lambda h: gg.jacobian(gg.grad(h), mode="forward"),
+            lambda h: lambda x: gg.jvp(h, (x,), (gg.cos(x),)),
+            lambda h: lambda x: gg.vmap(gg.linearize(h, x)[1])(gg.eye(x.shape[0], dtype=x.dtype)),
+        ],
+        ids=["grad", "hessian", "forward", "forward over reverse", "jvp", "vmap of linearize"],
+    )
+    def test_a_rule_that_differentiates(self, f, derivative):
+        """What it differentiates gets no axis of examples that the cotangent has not."""
+        g = custom_vjp(f)
+        g.defvjp(lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
+
+        def loss(f):
+            def one(x, a):
+                y = f(x, a)
+                return a[0] * (y[0] * y[1] if isinstance(y, tuple) else y * y)
+
+            return lambda x: gg.sum(gg.vmap(one, in_axes=(None, 0))(x, gg.tensor(Y)))
+
+        close(derivative(loss(g))(gg.tensor(X[0])), derivative(loss(f))(gg.tensor(X[0])))
+
+    def test_the_jacobian_of_a_rule_that_differentiates(self):
+        f = gg.custom_vjp(gg.sin)
+        f.defvjp(lambda x: (gg.sin(x), x), lambda x, g: gg.vjp(gg.sin, x)[1](g))
+        for n in (3, 4):  # as many tangents as elements, in which a sum would fit
+            x = X[0, :n]
+            close(gg.jacobian(f, mode="forward")(gg.tensor(x)), np.diag(np.cos(x)))
+
     def test_backward_and_create_graph(self):
         x, y = leaf(X), leaf(Y)
         OURS(x, y).sum().backward()

@@ -12,7 +12,7 @@ from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.operation import op
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
-from ..batched import active_levels, behind, reentered
+from ..batched import active_levels, behind, levels_among, lifted, reentered
 from ..random import Draws
 from ..tensor import Tensor
 from .pieces import (
@@ -167,7 +167,10 @@ class custom_vjp:
         arrays = [x.array for x in arguments.inputs]
         parents = [x.node for x in arguments.inputs]
         arguments.let_go()
+        # All for the same examples: a cotangent of a shared one is to be each example's part.
         outputs = [leaves[i] for i in places]
+        levels = levels_among(self._name, outputs)
+        outputs = [lifted(y, levels) for y in outputs]
         call = _Call(
             self,
             fixed,
@@ -204,7 +207,9 @@ class _Call(NamedTuple):
         cotangents = several(g)
         tensors = isinstance(cotangents[0], Tensor)
         leaves = [None] * self.structure.num_leaves
-        with reentered(self.levels), nullcontext() if tensors else no_grad():
+        # What bwd differentiates is not to get axes of levels that the cotangents have not.
+        newer = levels_among(self.function._name, [c for c in cotangents if tensors])
+        with reentered(self.levels, newer), nullcontext() if tensors else no_grad():
             for first, c in zip(self.outputs, cotangents, strict=True):
                 if not tensors:
                     # NumPy's 0-d results are scalars.
@@ -214,12 +219,13 @@ class _Call(NamedTuple):
             residuals = self.residuals
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
-                with reentered(self.levels, alone=True), self.draws.repeated():
+                with reentered(self.levels), self.draws.repeated():
                     _, residuals = self.function._forward(self.fixed, values)
             returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
             found = self._checked(returned, inputs)
+            summed = self.outputs[0].levels
             results = [
-                c if c is None else settled(conjugate(c), levels, self.levels)
+                c if c is None else settled(conjugate(c), levels, self.levels, summed)
                 for c, levels in zip(found, self.arguments.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]

@@ -1,5 +1,6 @@
 """A piece of a program as one node of the graph, whose VJP is a function of ours."""
 
+import math
 from typing import NamedTuple
 
 from ..autograd.call import wrap, wrap_outputs
@@ -139,17 +140,21 @@ def arranged(g, levels):
     return behind(g, [every[i] for i in order])
 
 
-def settled(c, levels, known):
+def settled(c, levels, known, summed):
     """A cotangent that a function returned as a node has it that has axes of ``levels``.
 
     known: the levels that the graph was recorded in. Over the examples of one that the node has
-        no axis of, which share its value, the cotangents are summed.
+        no axis of, which share its value, the cotangents are summed if it is among ``summed``,
+        the levels of the function's result. If not, all come of the same cotangent, of which
+        each example has a part: their mean.
     """
     every = levels_of(c)
     c = physical(c)
     shared = [i for i, level in enumerate(every) if level in known and level not in levels]
     if shared:
         c = sum_(c, axis=tuple(shared), dtype=c.dtype)
+        parts = math.prod([every[i].size for i in shared if every[i] not in summed])
+        c = c / parts if parts > 1 else c
         every = [level for i, level in enumerate(every) if i not in shared]
     for level in levels:
         if level not in every:

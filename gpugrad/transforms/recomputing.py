@@ -188,7 +188,7 @@ class _Recomputed(NamedTuple):
         """The nodes of the outputs, computed again."""
         args, kwargs = self.arguments.of(variables)
         try:
-            with reentered(self.levels, alone=True), enable_grad(), self.draws.repeated():
+            with reentered(self.levels), enable_grad(), self.draws.repeated():
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
