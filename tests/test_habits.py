@@ -10,6 +10,7 @@ from gpugrad import habits, nn
 
 TABLES = {
     "gpugrad": habits.OF_THE_PACKAGE,
+    "gpugrad.autograd": habits.OF_AUTOGRAD,
     "gpugrad.linalg": habits.OF_LINALG,
     "gpugrad.fft": habits.OF_FFT,
     "gpugrad.random": habits.OF_RANDOM,

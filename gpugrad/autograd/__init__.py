@@ -1,7 +1,13 @@
 """The graph and what runs on it: `op`, grad mode, and the backward sweep."""
 
+from typing import TYPE_CHECKING
+
+from ..habits import OF_AUTOGRAD, answer
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .operation import op
 from .sweep import grad
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "op", "set_grad_enabled"]
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__, OF_AUTOGRAD)
