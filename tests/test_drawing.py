@@ -189,10 +189,15 @@ class TestBoxes:
         for bad, message in (
             (gg.ones(2), "output 0 has no graph"),
             ([leaf(1.0), 2.0], "output 1 is a float"),
+            ({"loss": leaf(1.0)}, "output 0 is a dict"),
+            (gg.nn.MLP(2, [1]), "output 0 is a MLP"),
+            (leaf, "output 0 is a function"),
             ([], "no tensor given"),
         ):
             with pytest.raises(ValueError, match=f"draw: {message}"):
                 gg.draw(bad)
+        with pytest.raises(TypeError, match=r"draw: names must be a module .* not a list"):
+            gg.draw(leaf(1.0), names=["x"])
         with pytest.raises(ValueError, match="draw: direction must be one of"):
             gg.draw(leaf(1.0), direction="up")
         with pytest.raises(ValueError, match="draw: max_nodes must be at least 1"):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from weakref import ref
@@ -60,7 +61,7 @@ def draw(
         raise ValueError(f"draw: direction must be one of {DIRECTIONS}, not {direction!r}")
     if max_nodes < 1:
         raise ValueError(f"draw: max_nodes must be at least 1, not {max_nodes}")
-    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
     roots = []
     for i, x in enumerate(outputs):
         x = physical(x)
@@ -178,7 +179,14 @@ def _names(names, known):
     """The name of each node that has one."""
     found = dict(known.labels)
     if names is not None:
-        named = names.named_parameters() if hasattr(names, "named_parameters") else names.items()
+        named = names.named_parameters() if hasattr(names, "named_parameters") else names
+        if isinstance(named, Mapping):
+            named = named.items()
+        elif named is names:
+            raise TypeError(
+                f"draw: names must be a module or a dict of tensors by name, not a "
+                f"{type(names).__name__}"
+            )
         for name, x in named:
             if not isinstance(x, Tensor):
                 raise TypeError(

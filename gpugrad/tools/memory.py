@@ -133,7 +133,7 @@ class memory_report(Tool):
         ]
         return sorted(rows, key=lambda row: -row.nbytes)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = self.rows
         total, of_leaves = sum(row.nbytes for row in rows), sum(row.of_leaves for row in rows)
         said = (

@@ -155,7 +155,7 @@ class profile(Tool):
         ]
         return sorted(rows, key=lambda row: -row.own)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         total = self.total
         said = f"in ops {total * 1e3:,.3f} ms of {self.elapsed * 1e3:,.3f} ms"
         rows = self.rows
