@@ -312,7 +312,8 @@ class Tensor:
         if self.node is not None:
             raise RuntimeError(
                 f"{how}: this tensor requires grad, and the number would not know; "
-                f"use item(), or call detach() first"
+                f"use item(), or call detach() first; to keep the gradient, use gpugrad's "
+                f"functions, not math's"
             )
         return self.item()
 

@@ -434,6 +434,8 @@ class TestErrors:
         assert caught.value.__notes__[0] == "while checkpoint computed f again for backward"
 
     def test_no_function(self):
+        with pytest.raises(TypeError, match=r"checkpoint: f is called at once, .*f, x\), but no"):
+            gg.checkpoint(gg.sin)
         with pytest.raises(TypeError, match="checkpoint: f must be a function"):
             checkpoint(gg.ones(3), gg.ones(3))
 

@@ -101,10 +101,15 @@ def test_results_that_are_no_scalar(transform):
 @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
 def test_arguments_without_derivatives(transform):
     name = transform.__name__
-    for x, dtype in ((INTEGERS, "int64"), (3, "int64"), (True, "bool"), (np.arange(3), "int64")):
+    for x, dtype, remedy in (
+        (INTEGERS, "int64", "use astype"),
+        (np.arange(3), "int64", "use astype"),
+        (3, "int64", "write 3.0"),
+        (True, "bool", "write 1.0"),
+    ):
         raises(
             TypeError,
-            f"{name}: argument x is {dtype}, but only floating ones have derivatives; use astype, "
+            f"{name}: argument x is {dtype}, but only floating ones have derivatives; {remedy}, "
             f"or choose others to differentiate by",
             lambda x=x: transform(loss)(x),
         )
@@ -181,6 +186,16 @@ class TestArgnums:
             f"grad: argnums must be an int or a parameter's name, or a tuple of these, "
             f"not {argnums!r}",
             lambda: gg.grad(pair, argnums),
+        )
+
+    @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
+    def test_arguments_in_their_place(self, transform):
+        name = transform.__name__
+        raises(
+            TypeError,
+            f"{name}: argnums must be an int or a parameter's name, or a tuple of these, not "
+            f"float32 (3,) on cpu; the arguments of f go to what is returned: {name}(f)(x)",
+            lambda: transform(loss, X),
         )
 
 
@@ -272,6 +287,8 @@ class TestTangents:
 
     def test_vectors_of_hvp(self):
         f = gg.hvp(lambda x: loss(x["w"]))
+        with pytest.raises(TypeError, match=r"^hvp\(f\)\(\) missing 1 .* argument: 'v'"):
+            f(X)
         for v, said in (
             ({"w": S}, "at x['w'] must have its shape (3,), not ()"),
             (X, "must have the structure {'w': *}, not *"),
@@ -394,6 +411,10 @@ class TestInAxes:
             f"argument, not {in_axes!r}",
             in_axes, ROWS, X,
         )  # fmt: skip
+
+    def test_arguments_in_their_place(self):
+        with pytest.raises(TypeError, match=r"not float32 \(3,\) on cpu; .*: vmap\(f\)\(x\)$"):
+            gg.vmap(double, X)
 
     def test_types_of_elements(self):
         for axis in (1.0, "a", True):

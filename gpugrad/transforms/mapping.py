@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ..batched import BatchedTensor, batched, entered, examples
 from ..ops.manipulation import moveaxis
 from ..tensor import Tensor
-from .recording import callable_or_error, counted, parameters
+from .recording import callable_or_error, counted, misplaced, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 
@@ -34,6 +34,11 @@ def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable
     tensor([ 5., 25.])
     """
     callable_or_error("vmap", f)
+    if in_axes is not None and not isinstance(in_axes, (int, tuple, list)):
+        raise TypeError(
+            f"vmap: in_axes must be an int, None, or a tuple with an element for each positional "
+            f"argument, not {misplaced('vmap', in_axes)}"
+        )
     label, _ = parameters(f)
 
     @wraps(f, updated=())
@@ -68,11 +73,6 @@ def _for_each(in_axes, args):
     """The elements of ``in_axes``, one for each positional argument."""
     if in_axes is None or isinstance(in_axes, int):
         return (in_axes,) * len(args)
-    if not isinstance(in_axes, (tuple, list)):
-        raise TypeError(
-            f"vmap: in_axes must be an int, None, or a tuple with an element for each positional "
-            f"argument, not {in_axes!r}"
-        )
     if len(in_axes) != len(args):
         raise ValueError(
             f"vmap: in_axes {in_axes!r} has {counted(len(in_axes), 'element')}, but the call has "

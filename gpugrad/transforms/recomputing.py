@@ -1,6 +1,7 @@
 """`checkpoint`: what a function computed is forgotten, and computed again in backward."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, NamedTuple
 
 from ..autograd.call import wrap
@@ -43,6 +44,11 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     tensor([ 1.25338, -1.03312])
     """
     callable_or_error("checkpoint", f)
+    if not args and not kwargs and not _takes_nothing(f):
+        raise TypeError(
+            "checkpoint: f is called at once, as checkpoint(f, x), but no arguments are given; "
+            "functools.partial(checkpoint, f) is a function"
+        )
     if not is_grad_enabled():
         return f(*args, **kwargs)
     arguments = Arguments(args, kwargs)
@@ -69,6 +75,16 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
+
+
+def _takes_nothing(f):
+    try:
+        signature(f).bind()
+    except TypeError:
+        return False
+    except ValueError:  # of a builtin
+        pass
+    return True
 
 
 class _Piece:

@@ -44,12 +44,14 @@ class Inputs:
         self.labels = labels
         self.levels = tuple(levels)
         for i, x in enumerate(leaves):
+            given = x
             if type(x) is not Tensor:
                 x = as_tensor(x, f"{transform}: argument {self.names[i]}")
             if not is_floating(x):
+                remedy = f"write {float(given)}" if isinstance(given, int) else "use astype"
                 raise TypeError(
                     f"{transform}: argument {self.names[i]} is {x.dtype}, but only floating ones "
-                    f"have derivatives; use astype, or choose others to differentiate by"
+                    f"have derivatives; {remedy}, or choose others to differentiate by"
                 )
             self.variables.append(variable(lifted(x, self.levels)))
 
@@ -273,7 +275,7 @@ def arguments(transform, f, argnums):
     if not chosen or not all(type(a) in (int, str) for a in chosen):
         raise TypeError(
             f"{transform}: argnums must be an int or a parameter's name, or a tuple of these, "
-            f"not {argnums!r}"
+            f"not {misplaced(transform, argnums)}"
         )
     label, place_of = parameters(f)
 
@@ -342,6 +344,13 @@ def labels_of(primals):
 
 def counted(n, noun):
     return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
+def misplaced(transform, option):
+    """What was given for an option; if an argument of ``f``, with where these go."""
+    if hasattr(option, "shape"):
+        return f"{describe(option)}; the arguments of f go to what is returned: {transform}(f)(x)"
+    return repr(option)
 
 
 def callable_or_error(transform, f, name="f"):

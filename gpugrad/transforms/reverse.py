@@ -237,6 +237,7 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         )
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
+    product.__qualname__ = "hvp(f)"  # in errors of calls: not those of f, which has no v
     return product
 
 

@@ -114,12 +114,12 @@ def as_tensor(x, what):
     try:
         return asarray(x)
     except (TypeError, ValueError) as error:
-        remedy = ""
+        given = type(x).__name__
         if hasattr(x, "named_parameters"):
-            remedy = "; take its parameters for the argument, and call it by nn.functional_call"
-        raise TypeError(
-            f"{what} must be an array or a number, not {type(x).__name__}{remedy}"
-        ) from error
+            given += "; take its parameters for the argument, and call it by nn.functional_call"
+        elif hasattr(x, "dtype"):
+            given += f" of dtype {x.dtype}"
+        raise TypeError(f"{what} must be an array or a number, not {given}") from error
 
 
 def map_tensors(function, tree):
