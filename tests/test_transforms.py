@@ -220,19 +220,28 @@ class TestJacobian:
             close(gg.jacobian(functools.partial(f, gg), mode=mode)(x), expected)
 
     def test_fewer_elements_decide_the_mode(self):
-        calls = []
+        modes = []
+
+        def noted(mode, value):
+            modes.append(mode)
+            return value
 
         @gg.op
         def double(xp, x):
             return 2 * x
 
-        def backward(xp, g):
-            calls.append(g)
-            return 2 * g
-
-        double.vjp(x=backward)
-        gg.jacobian(lambda x: double(x).sum())(random(10))
-        assert len(calls) == 10 or [g.shape for g in calls] == [(10,)] * len(calls)
+        double.vjp(x=lambda xp, g: noted("reverse", 2 * g))
+        double.jvp(x=lambda xp, t: noted("forward", 2 * t))
+        x = random(3)
+        for f, mode in (
+            (lambda x: double(x).sum(), "reverse"),
+            (lambda x: double(x), "reverse"),
+            (lambda x: gg.concat([double(x), x]), "forward"),
+        ):
+            for told in (None, "forward", "reverse"):
+                modes.clear()
+                gg.jacobian(f, mode=told)(x)
+                assert {*modes} == {told or mode}
 
     def test_has_aux(self):
         for mode in ("forward", "reverse"):
@@ -517,6 +526,17 @@ class TestPullbacks:
         del x, y
         for k in range(3):
             close(pullback(t(k + 1.0, 1.0))[0], expected * [k + 1, 1])
+
+    def test_after_a_step_of_an_optimizer(self):
+        w = t(1.0, 2.0, requires_grad=True)
+        optimizer = gg.optim.SGD([w], lr=0.1)
+        _, pullback = gg.vjp(lambda x: x * w, t(3.0, 4.0))
+        _, push = gg.linearize(lambda x: x * w, t(3.0, 4.0))
+        (w * w).sum().backward()
+        optimizer.step()
+        for derivative, call in ((pullback, "backward"), (push, "forward mode")):
+            with pytest.raises(RuntimeError, match=f"{call} through multiply: .*overwritten"):
+                derivative(t(1.0, 1.0))
 
     def test_inside_vmap(self):
         x = random(3)

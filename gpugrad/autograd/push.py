@@ -13,8 +13,9 @@ from contextlib import nullcontext
 
 from ..backends.numpy import quiet
 from . import call
+from .graph import writes
 from .mode import enable_grad, set_grad_enabled
-from .sweep import fit, leading_to, sweep, zeros
+from .sweep import check_unchanged, fit, leading_to, sweep, zeros
 from .variables import variable
 
 
@@ -30,12 +31,15 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
     tangents = dict(tangents)
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
+    last_write = writes.last
     uses = Counter(outputs)
     uses.update([p for node in needed if node not in tangents for p in node.parents])
     with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue
+            if node.saved and node.order > last_write:
+                check_unchanged(node, "forward mode")
             given = []
             for parent in node.parents:
                 given.append(tangents.get(parent))

@@ -272,7 +272,7 @@ def sweep(
             xp = node.xp
             if saved:
                 if node.order > last_write:
-                    _check_unchanged(node)
+                    check_unchanged(node)
                 if not retain_graph:
                     node.saved = None
             elif saved is None:
@@ -449,7 +449,7 @@ def zeros(shape, dtype, like):
     return backend_of[type(like)].zeros(shape, dtype, like)
 
 
-def _check_unchanged(node):
+def check_unchanged(node, sweep="backward"):
     """Raise if a buffer that ``node`` saved was overwritten in place since."""
     overwritten = writes.after(node.order)
     for value in node.saved:
@@ -457,9 +457,9 @@ def _check_unchanged(node):
             backend = backend_of.get(type(array))
             if backend is not None and backend.buffer(array) in overwritten:
                 raise RuntimeError(
-                    f"backward through {node.plan.op.name}: a value it saved ({describe(array)}) "
+                    f"{sweep} through {node.plan.op.name}: a value it saved ({describe(array)}) "
                     f"was overwritten in place since, by an optimizer step or load_state_dict; "
-                    f"call backward before it, or compute the forward pass again"
+                    f"call {sweep} before it, or compute the forward pass again"
                 )
 
 
