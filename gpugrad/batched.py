@@ -8,6 +8,7 @@ another such tensor: the innermost call's axis is taken off first.
 
 import math
 import threading
+from itertools import count
 from typing import Any
 
 from .autograd import call
@@ -18,7 +19,7 @@ from .tensor import Tensor
 class Level:
     """A call of `vmap` that is under way.
 
-    number: how deep it is nested, from 0.
+    number: greater than that of every level around it, those of other threads too.
     size: how many examples there are.
     """
 
@@ -36,6 +37,7 @@ class _Active(threading.local):
 
 
 _active = _Active()
+_numbers = count()
 
 
 class entered:
@@ -45,16 +47,12 @@ class entered:
         self.size = size
 
     def __enter__(self):
-        level = Level(_next_number(), self.size)
+        level = Level(next(_numbers), self.size)
         _active.levels.append(level)
         return level
 
     def __exit__(self, *exc_info):
         _active.levels.pop().open = False
-
-
-def _next_number():
-    return _active.levels[-1].number + 1 if _active.levels else 0
 
 
 class reentered:
@@ -73,8 +71,8 @@ class reentered:
     def __enter__(self):
         self.before = _active.levels
         self.ended = [level for level in self.levels if not level.open]
-        for number, level in enumerate(self.ended, _next_number()):
-            level.number = number
+        for level in self.ended:
+            level.number = next(_numbers)
             level.open = True
         stay = [level for level in self.before if level in self.beside]
         _active.levels = sorted({*stay, *self.levels}, key=lambda level: level.number)

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import einops
 import numpy as np
@@ -321,6 +322,19 @@ def test_a_tensor_that_outlives_its_vmap():
     ):
         with pytest.raises(RuntimeError, match="vmap that has ended"):
             function(kept[0])
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_level_of_another_thread_is_further_in(n):
+    def by_thread(function):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(function).result()
+
+    rows, more = np.array(ROWS), np.arange(2.0 * n).reshape(n, 2)
+    products = gpugrad.vmap(
+        lambda r: by_thread(lambda: gpugrad.vmap(lambda s: r * s)(gpugrad.tensor(more)))
+    )(gpugrad.tensor(rows))
+    assert_close(products, rows[:, None] * more)
 
 
 def test_text():
