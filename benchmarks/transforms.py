@@ -6,8 +6,8 @@
 A case is a transform of a function that is the same for every library, applied from anew in
 each run: `grad`, `vjp`, `jvp` and others of an MLP with a dict of parameters, second
 derivatives of Rosenbrock's function, Jacobians, and `vmap` of all sorts. Data are float32 and
-the same for every library, and so are results, to which one process for each library looks
-first. JAX comes twice: op by op ("jax"), as the others work, and compiled ("jax jit").
+the same for every library; that results are the same is checked first. JAX comes twice: op by
+op ("jax"), as the others work, and compiled ("jax jit").
 """
 
 import importlib.util
