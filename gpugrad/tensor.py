@@ -313,7 +313,7 @@ class Tensor:
             raise RuntimeError(
                 f"{how}: this tensor requires grad, and the number would not know; "
                 f"use item(), or call detach() first; to keep the gradient, use gpugrad's "
-                f"functions, not math's"
+                f"functions, not math's, and write into tensors, not NumPy arrays"
             )
         return self.item()
 

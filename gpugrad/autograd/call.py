@@ -495,7 +495,9 @@ def _failure(op, error, arrays, static=()):
     kinds = {type(a) for a in arrays if type(a) in namespace_of}
     devices = {backend_of[type(a)].device(a) for a in arrays if type(a) in kinds}
     if not kinds:
-        error = TypeError("at least one input must be a Tensor or an array")
+        numbers = arrays and all(type(a) in SCALARS for a in arrays)
+        remedy = "; gpugrad.tensor(x) makes one of a number" if numbers else ""
+        error = TypeError(f"at least one input must be a Tensor or an array{remedy}")
         raise op.failure(error, arrays) from None  # its cause is only that no namespace was found
     if "axis" in static and isinstance(static["axis"], list):
         error = TypeError(f"axis must be an int or a tuple of ints, not the list {static['axis']}")
