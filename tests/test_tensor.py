@@ -137,7 +137,7 @@ class TestOperands:
 
     def test_ops_without_any_array(self):
         for call in (lambda: gg.exp(2.0), lambda: gg.add(1, 2), lambda: gg.sum(1.0)):
-            with pytest.raises(TypeError, match=r"at least one input must be .*; gpugrad\.tensor\(x\)"):
+            with pytest.raises(TypeError, match=r"at least one input must be .*; gpugrad\.tensor"):
                 call()
 
     def test_ops_take_arrays(self):
