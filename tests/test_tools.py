@@ -418,6 +418,7 @@ class TestAnomaly:
         zero = gg.zeros(2)
         with gg.detect_anomaly():
             assert jvp(last_root, (gg.ones(2),), (gg.ones(2),))[1].tolist() == [0.5]
+            assert jvp(last_root, (zero,), (gg.tensor([1.0, 0.0]),))[1].tolist() == [0.0]
             with pytest.raises(FloatingPointError, match="last_root") as caught:
                 jvp(last_root, (zero,), (gg.ones(2),))  # called here
         assert f":{line('called here')}: " in str(caught.value)
