@@ -79,6 +79,7 @@ def progress_bar(steps):
 def panels(count=2):
     """A figure and its axes side by side, drawn without a screen."""
     figure = Figure(figsize=(5.2 * count, 3.8), dpi=120, layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12)
     axes = figure.subplots(1, count)
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)

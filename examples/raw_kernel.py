@@ -174,7 +174,8 @@ def draw(path, sizes, ratios):
     for name, values in ratios.items():
         right.semilogx(sizes, values, "o-", label=name)
     right.axhline(1, color="k", linewidth=1)
-    right.set(xlabel="elements", ylabel="time, of that of the composition", ylim=(0, None))
+    right.set(xlabel="elements", ylabel="time / composition's time")
+    right.set_ylim(0, 1.1 * max(1, *map(max, ratios.values())))
     right.legend(frameon=False)
     save_figure(figure, path)
 
