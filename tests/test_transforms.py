@@ -1356,3 +1356,14 @@ def test_single_tensors_need_no_optree():
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("pip install 'gpugrad[transforms]'") == 2
+
+
+def test_a_pullback_that_outlives_the_package():
+    """At exit modules lose their names before the last objects go."""
+    program = (
+        "import threading, gpugrad\n_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")

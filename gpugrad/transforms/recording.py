@@ -65,7 +65,8 @@ class Inputs:
     def likes(self):
         return [like(x) for x in self.variables]
 
-    def close(self):
+    # `close` is bound here: as the interpreter exits, modules lose their names before objects go.
+    def close(self, close=close):
         """Say that nobody can ask for derivatives by them, but along the graph that there is."""
         for x in self.variables:
             close(x)
