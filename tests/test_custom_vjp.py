@@ -261,6 +261,21 @@ class TestArguments:
         close(gg.grad(f)(x), 4 * 3 * 0.5**2)
         close(gg.grad(gg.grad(f))(x), 4 * 6 * 0.5)
 
+    def test_defaults(self):
+        @custom_vjp
+        def scaled(x, k=2.0, *, unused=None):
+            return x * k
+
+        scaled.defvjp(lambda x, k: (x * k, k), lambda k, g: (10 * k * g, None))
+        for expected, options in ((20, {}), (30, {"k": 3.0})):
+            x = leaf(X)
+            scaled(x, **options).sum().backward()
+            close(x.grad, np.full(X.shape, expected))
+        with pytest.raises(TypeError, match="no position, unused, cannot"):
+            scaled(leaf(X), unused=1)
+        with pytest.raises(TypeError, match="scaled: missing a required argument: 'x'"):
+            scaled()
+
     def test_a_pullback_as_residuals(self):
         @custom_vjp
         def scaled(x):
@@ -435,8 +450,12 @@ class TestErrors:
         f.defvjp(lambda x, y: (x * y, None), lambda y, _, g: (g * y,))
         with pytest.raises(TypeError, match="argument y requires grad, but nondiff_argnums"):
             f(leaf(X), leaf(Y))
-        with pytest.raises(TypeError, match="names argument 1, but 1"):
+        with pytest.raises(TypeError, match="missing a required argument: 'y'"):
             f(leaf(X))
+        g = custom_vjp(lambda *args: args[0], nondiff_argnums=1)
+        g.defvjp(f._fwd, f._bwd)
+        with pytest.raises(TypeError, match="names argument 1, but 1"):
+            g(leaf(X))
 
     def test_named_arguments(self):
         with pytest.raises(TypeError, match="f: got an unexpected keyword argument 'z'"):

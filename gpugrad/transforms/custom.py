@@ -90,7 +90,7 @@ class custom_vjp:
             raise TypeError(
                 f"{self._name}: it has no VJP yet; give one with {self._name}.defvjp(fwd, bwd)"
             )
-        if kwargs:
+        if kwargs or len(args) < len(self._parameters[1]):
             args = self._positional(args, kwargs)
         if not is_grad_enabled():
             return self.f(*args)
@@ -113,22 +113,23 @@ class custom_vjp:
         except TypeError as error:
             raise TypeError(f"{self._name}: {error}") from None
         bound.apply_defaults()
-        if bound.kwargs:
+        named = [name for name in bound.kwargs if name in kwargs]
+        if named:
             raise TypeError(
-                f"{self._name}: arguments that have no position, {', '.join(bound.kwargs)}, cannot "
+                f"{self._name}: arguments that have no position, {', '.join(named)}, cannot "
                 f"be given to bwd; define {self._name} without * in its parameters"
             )
         return bound.args
 
     @cached_property
-    def _parameter(self):
-        """A function from the places of arguments to their names."""
-        return parameters(self.f)[0]
+    def _parameters(self):
+        """A function from the places of arguments to their names, and the places by name."""
+        return parameters(self.f)
 
     def _check_fixed(self, i, value):
         if any(isinstance(x, Tensor) and x.node is not None for x in flatten(value)[0]):
             raise TypeError(
-                f"{self._name}: argument {self._parameter(i)} requires grad, but "
+                f"{self._name}: argument {self._parameters[0](i)} requires grad, but "
                 f"nondiff_argnums names it, and its gradient would be lost; detach() it"
             )
 
@@ -269,7 +270,7 @@ class _Call(NamedTuple):
 
     def _labels(self):
         """The names of the arguments that have cotangents."""
-        label = self.function._parameter
+        label = self.function._parameters[0]
         n = len(self.arguments.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
 
