@@ -590,6 +590,7 @@ class TestMemory:
     def test_tracemalloc(self):
         """What is reported is what a graph holds alive."""
         x = gg.ones(100_000, dtype=gg.float64, requires_grad=True)
+        gc.collect()
         tracemalloc.start()
         with gg.memory_report() as report:
             y = x
@@ -597,6 +598,7 @@ class TestMemory:
                 y = gg.tanh(gg.sin(y * 1.5) + 0.5)
             loss = gg.sum(y)
             del y
+        gc.collect()
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert report.of_leaves == 0

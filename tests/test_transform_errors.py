@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
+from gpugrad.testing import assert_close
 
 X = gg.tensor([1.0, 2.0, 3.0])
 ROWS = gg.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
@@ -228,6 +229,16 @@ class TestCotangents:
             raises(kind, f"vjp: the cotangent {said}", lambda g=g: pullback(g))
         with pytest.raises(TypeError, match=r"pullback\(\) takes 1 positional argument but 2"):
             pullback(X, X)
+
+    def test_none_is_0(self):
+        _, pullback = gg.vjp(lambda x: (x * 2, gg.argmax(x), None, x.sum()), X)
+        assert_close(pullback((X, None, None, None))[0], X * 2)
+        assert_close(pullback((None, X, None, 3.0))[0], gg.full_like(X, 3.0))
+        raises(
+            ValueError,
+            "vjp: the cotangent must have the structure (*, *, *, *), not (*, *, *); * is an array",
+            lambda: pullback((X, None, None)),
+        )
 
     def test_of_many(self):
         _, pullback = gg.vjp(lambda x: {"a": x, "b": (x.sum(), x)}, X)

@@ -1367,3 +1367,10 @@ def test_a_pullback_that_outlives_the_package():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_numpy_scalars_keep_their_dtype():
+    x = np.array([1.0, 2.0])
+    for scalar in (x[0], np.float32(1.0), np.float16(1.0)):
+        assert gg.grad(lambda x: x**3)(scalar).dtype == scalar.dtype
+    assert gg.grad(lambda x: x**3)(1.0).dtype == gg.float32

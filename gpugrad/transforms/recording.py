@@ -213,7 +213,7 @@ def outward(t, levels):
 
 
 def checked(transform, what, leaves, structure, expected, expected_structure, of):
-    """Leaves of tangents or cotangents as Tensors, each like what is expected; None for integers'.
+    """Leaves of tangents or cotangents as Tensors, each like what is expected; or None for 0.
 
     what: what they are called, before the name of what they belong to: ``"cotangent of"``.
     expected: `Like`s.
@@ -222,11 +222,11 @@ def checked(transform, what, leaves, structure, expected, expected_structure, of
     if not same(structure, expected_structure):
         raise ValueError(
             f"{transform}: the {what.split()[0]} must have the structure "
-            f"{shown(expected_structure)}, not {shown(structure)}"
+            f"{shown(expected_structure)}, not {shown(structure)}; * is an array"
         )
     result = []
     for i, (t, x) in enumerate(zip(leaves, expected, strict=True)):
-        if not is_floating(x):
+        if t is None or not is_floating(x):
             t = None
         elif type(t) is not Tensor or like(t) != x:
             t = fitted(t, x, f"{transform}: the {what} {of.names[i]}")

@@ -121,8 +121,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     primals: arrays, or nested containers of them, all floating.
     has_aux: ``f`` returns ``(result, aux)``, and ``(result, pullback, aux)`` is returned.
 
-    The pullback takes a cotangent of the structure and shapes of the result, cast to its dtypes
-    (leaves for integer results are passed over), and returns a tuple, of one for each primal.
+    The pullback takes a cotangent of the structure and shapes of the result, cast to its dtypes,
+    and returns a tuple, of one for each primal. None in the place of a leaf stands for 0; what is
+    given for integer results is passed over.
     It can be called any number of times, and inside `vmap`; what the graph keeps lives as
     long as it does. Complex cotangents follow PyTorch's convention: the pullback of f is the
     adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
@@ -137,6 +138,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
     result, aux = call_recorded("vjp", f, inputs.given(), {}, has_aux)
     outputs = Outputs("vjp", result, inputs, enabled)
+    places, expected_structure = flatten(result, none_is_leaf=True)
+    is_array = [y is not None for y in places]
+    del places
     result = outputs.result()
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
@@ -146,9 +150,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangent, /):
         check_levels("vjp", inputs)
-        leaves, structure = flatten(cotangent)
+        leaves, structure = flatten(cotangent, none_is_leaf=cotangent is not None)
+        leaves = [g for g, chosen in zip(leaves, is_array, strict=False) if chosen]
         cotangents = checked(
-            "vjp", "cotangent of", leaves, structure, expected, outputs.structure, outputs
+            "vjp", "cotangent of", leaves, structure, expected, expected_structure, outputs
         )
         return tuple(inputs.trees(pull(inputs, outputs, cotangents, retain=True)))
 

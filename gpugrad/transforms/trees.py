@@ -112,7 +112,8 @@ def as_tensor(x, what):
         check_open(what, *levels_of(x))
         return x
     try:
-        return asarray(x)
+        # NumPy's scalars adapt to the array beside them, but here they stand alone.
+        return asarray(x, dtype=getattr(x, "dtype", None))
     except (TypeError, ValueError) as error:
         given = type(x).__name__
         if hasattr(x, "named_parameters"):
