@@ -44,7 +44,10 @@ def functional_call(
                 f"it has {', '.join(own) or 'none'}"
             )
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"functional_call: {name} must be a Tensor, not {describe(tensor)}")
+            raise TypeError(
+                f"functional_call: {name} must be a Tensor, not a {type(tensor).__name__}; make one "
+                f"of an array with gpugrad.asarray"
+            )
         key = id(own[name])
         if replacements.setdefault(key, tensor) is not tensor:
             names = ", ".join(n for n, x in own.items() if x is own[name])
