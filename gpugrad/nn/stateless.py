@@ -45,8 +45,8 @@ def functional_call(
             )
         if not isinstance(tensor, Tensor):
             raise TypeError(
-                f"functional_call: {name} must be a Tensor, not a {type(tensor).__name__}; make one "
-                f"of an array with gpugrad.asarray"
+                f"functional_call: {name} must be a Tensor, not a {type(tensor).__name__}; make "
+                f"one of an array with gpugrad.asarray"
             )
         key = id(own[name])
         if replacements.setdefault(key, tensor) is not tensor:
