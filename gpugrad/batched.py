@@ -21,6 +21,8 @@ class Level:
 
     number: greater than that of every level around it, those of other threads too.
     size: how many examples there are.
+    open: how many blocks it is under way in: its own, and those that entered it once more,
+        in other threads too.
     """
 
     __slots__ = ("number", "size", "open")
@@ -28,7 +30,7 @@ class Level:
     def __init__(self, number, size):
         self.number = number
         self.size = size
-        self.open = True
+        self.open = 1
 
 
 class _Active(threading.local):
@@ -38,6 +40,7 @@ class _Active(threading.local):
 
 _active = _Active()
 _numbers = count()
+_opening = threading.Lock()
 
 
 class entered:
@@ -52,7 +55,9 @@ class entered:
         return level
 
     def __exit__(self, *exc_info):
-        _active.levels.pop().open = False
+        level = _active.levels.pop()
+        with _opening:
+            level.open -= 1
 
 
 class reentered:
@@ -70,17 +75,19 @@ class reentered:
 
     def __enter__(self):
         self.before = _active.levels
-        self.ended = [level for level in self.levels if not level.open]
-        for level in self.ended:
-            level.number = next(_numbers)
-            level.open = True
+        with _opening:
+            for level in self.levels:
+                if not level.open:
+                    level.number = next(_numbers)
+                level.open += 1
         stay = [level for level in self.before if level in self.beside]
         _active.levels = sorted({*stay, *self.levels}, key=lambda level: level.number)
 
     def __exit__(self, *exc_info):
         _active.levels = self.before
-        for level in self.ended:
-            level.open = False
+        with _opening:
+            for level in self.levels:
+                level.open -= 1
 
 
 def active_levels():

@@ -107,3 +107,19 @@ def test_random_generators_in_threads():
         return gg.random.Generator(i).normal(100).tolist()
 
     assert in_threads(draws) == [draws(i) for i in range(THREADS)]
+
+
+def test_one_pullback():
+    """What goes through a graph that was recorded inside vmap enters its level once more."""
+    rows = gg.tensor(np.random.default_rng(0).normal(size=(4, 3)))
+    _, pullback = gg.vjp(
+        lambda x: gg.vmap(lambda row: gg.checkpoint(lambda t: gg.sin(t) * row, x))(rows), rows[0]
+    )
+    expected = pullback(rows)[0].numpy()
+
+    def several(_):
+        return [pullback(rows)[0].numpy() for _ in range(20)]
+
+    for results in in_threads(several):
+        for g in results:
+            assert_array_equal(g, expected)
