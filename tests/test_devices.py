@@ -38,6 +38,8 @@ def names_of_ops():
                     yield ".".join(words)
 
 
+LACKING = {f"special.{name}" for name in "hyp1f1 hyp2f1 spence stdtrit".split()}  # in CuPy
+
 has_cupy = importlib.util.find_spec("cupy") is not None
 
 
@@ -235,7 +237,7 @@ class TestCuPyNames:
         from gpugrad.backends.cupy import xp
 
         for name in names_of_ops():
-            if name.removeprefix("special.") in "hyp1f1 hyp2f1 spence stdtrit".split():
+            if name in LACKING:
                 with pytest.raises(RuntimeError, match="CuPy has no function"):
                     attrgetter(name)(xp)
             else:
@@ -338,7 +340,7 @@ def test_every_namespace_has_what_ops_use(library):
     xp = namespace_of[type(library.array(0.0))]
     names = set(names_of_ops())
     assert {"exp", "linalg.solve", "fft.fft", "special.erf"} <= names
-    for name in names:
+    for name in names - LACKING if library.name == "cupy" else names:
         assert attrgetter(name)(xp) is not None
 
 

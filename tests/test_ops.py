@@ -206,7 +206,7 @@ def test_gradients(case, library, dtype):
         with quiet():
             check(sample, gradcheck, call.function, call.tensors)
             check(sample, gradgradcheck, call.function, call.tensors)
-    assert checked
+    assert checked or all(library.name in sample.beyond for sample in case.samples)
 
 
 @each(differentiable=True, kinks=True)
@@ -455,6 +455,9 @@ labels = np.array([0, 2, 1])
 )
 def test_errors(library, name, inputs, static, kind, words):
     sample = Sample(tuple(values(x) for x in inputs), static)
+    if library.name == "cupy" and kind is IndexError and name in ("cross_entropy", "one_hot"):
+        Call(BY_NAME[name], sample, library)  # to look at labels, the host would have to wait
+        return
     with pytest.raises(kind, match=f"^{name}: .*{words}"):
         Call(BY_NAME[name], sample, library)
 

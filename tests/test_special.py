@@ -134,6 +134,10 @@ def test_derivatives_where_formulas_lose_digits(library, name):
     points = DERIVATIVES[name]
     x = library.tensor(np.array(list(points)), requires_grad=True)
     results = derivatives(getattr(special, name), x, 3)
+    if library.name == "cupy" and name in ("ellipk", "ellipkm1", "spence"):
+        with pytest.raises(RuntimeError, match=r"CuPy has no function (hyp2f1|spence)"):
+            next(results)
+        return
     for y, expected in zip(results, zip(*points.values(), strict=True), strict=True):
         assert_close(library.values(y), expected, rtol=1e-11, atol=1e-13)
 

@@ -1,4 +1,7 @@
-"""What of CuPy's linear algebra differs from the standard: it is silent about singular matrices."""
+"""What of CuPy's linear algebra differs from the standard.
+
+It is silent about singular matrices, and has real eigenvalues where there are no matrices.
+"""
 
 from functools import wraps
 from types import ModuleType
@@ -37,6 +40,16 @@ def _solve(x1, x2, /):
     return cupy.linalg.solve(x1, x2)
 
 
+def _of_complex(function):
+    @wraps(function)
+    def call(x, /):
+        return function(x if x.size else x.astype(cupy.result_type(x, cupy.complex64)))
+
+    return call
+
+
+linalg.eig = _of_complex(cupy.linalg.eig)
+linalg.eigvals = _of_complex(cupy.linalg.eigvals)
 linalg.solve = _checked(_solve, "singular matrix")
 linalg.inv = _checked(cupy.linalg.inv, "singular matrix")
 linalg.matrix_power = _checked(cupy.linalg.matrix_power, "singular matrix")

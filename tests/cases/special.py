@@ -11,6 +11,7 @@ from .base import (
     A,
     Case,
     S,
+    beyond,
     inf,
     integers,
     kink,
@@ -96,12 +97,15 @@ def _torch_softmax(name):
     return call
 
 
-def _case(name, *draws, more=(), torch=None):
-    """A function of arguments drawn from ``draws``. ``torch`` is its name there, or True."""
+def _case(name, *draws, more=(), torch=None, lacking=""):
+    """A function of arguments drawn from ``draws``. ``torch`` is its name there, or True.
+
+    lacking: the libraries that lack it, or what its gradient needs.
+    """
     torch = name if torch is True else torch
     return Case(
         f"special.{name}",
-        [*_samples(*draws), *more],
+        beyond(lacking, *_samples(*draws), *more),
         getattr(special, name),
         _torch(torch) if torch else None,
     )
@@ -335,7 +339,7 @@ CASES = [
     _case("fdtrc", positive, positive, positive),
     _case("fdtri", positive, positive, unit),
     _case("stdtr", positive, normal, more=[S(A(3, draw=between(10, 90)), A(3))]),
-    _case("stdtrit", positive, unit),
+    _case("stdtrit", positive, unit, lacking="cupy"),
     *(
         replace(
             _case(name, counts, trials, unit, more=[S(A(3, draw=between(1.2, 1.8)), 4, unit_3)]),
@@ -368,11 +372,17 @@ CASES = [
         "spence",
         positive,
         more=[S(A(3, draw=between(0.8, 1.2))), _at([0, 1], gradients=([-inf, -1],))],
+        lacking="cupy",
     ),
-    _case("ellipk", either(0.2, 0.8), more=[_at([0, 1], gradients=([pi / 8, inf],))]),
-    _case("ellipkm1", unit, more=[_at([0, 1], gradients=([-inf, -pi / 8],))]),
-    _case("hyp1f1", orders, orders, normal),
-    _case("hyp2f1", orders, orders, orders, unit),
+    _case(
+        "ellipk",
+        either(0.2, 0.8),
+        more=[_at([0, 1], gradients=([pi / 8, inf],))],
+        lacking="cupy",
+    ),
+    _case("ellipkm1", unit, more=[_at([0, 1], gradients=([-inf, -pi / 8],))], lacking="cupy"),
+    _case("hyp1f1", orders, orders, normal, lacking="cupy"),
+    _case("hyp2f1", orders, orders, orders, unit, lacking="cupy"),
     _case("lpmv", integers(0, 2, "int32"), orders, unit),
     # Trigonometry, of degrees and of small differences
     *(_case(name, between(20, 70)) for name in ("sindg", "cosdg", "tandg", "cotdg")),

@@ -1,0 +1,374 @@
+"""CuPy's array, kept by NumPy: its devices, its refusals and its memory."""
+
+import numpy as np
+
+from ._reads import note
+from .cuda.device import current_device
+
+
+class Memory:
+    """An allocation."""
+
+    def __init__(self, array):
+        self.ptr = array.__array_interface__["data"][0]
+        self.size = array.nbytes
+
+
+class MemoryPointer:
+    def __init__(self, array, owner):
+        self.ptr = array.__array_interface__["data"][0]
+        self.mem = Memory(owner)
+
+
+class Flags:
+    def __init__(self, flags, owndata):
+        self.c_contiguous = flags.c_contiguous
+        self.f_contiguous = flags.f_contiguous
+        self.owndata = owndata
+
+
+class ndarray:
+    """An array of a device, of which NumPy and Python learn only what they ask for."""
+
+    __slots__ = ("__weakref__", "_values", "base", "device")
+    __hash__ = None
+    __array_priority__ = 100
+
+    def __init__(self, shape, dtype=float):
+        self._set(np.empty(shape, dtype), current_device(), None)
+
+    def _set(self, values, device, base):
+        self._values = values
+        self.device = device
+        self.base = base
+
+    # What it is
+
+    shape = property(lambda self: self._values.shape)
+    dtype = property(lambda self: self._values.dtype)
+    ndim = property(lambda self: self._values.ndim)
+    size = property(lambda self: self._values.size)
+    nbytes = property(lambda self: self._values.nbytes)
+    itemsize = property(lambda self: self._values.itemsize)
+    strides = property(lambda self: self._values.strides)
+    flags = property(lambda self: Flags(self._values.flags, self.base is None))
+    data = property(lambda self: MemoryPointer(self._values, _owner(self._values)))
+
+    def __len__(self):
+        return len(self._values)
+
+    def __iter__(self):
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    # What leaves the device
+
+    def get(self, stream=None, order="C", out=None, blocking=True):
+        note("get")
+        return self._values.copy()
+
+    def item(self):
+        note("item")
+        return self._values.item()
+
+    def tolist(self):
+        note("tolist")
+        return self._values.tolist()
+
+    def __bool__(self):
+        note("bool")
+        return bool(self._values)
+
+    def __int__(self):
+        note("int")
+        return int(self._values)
+
+    def __float__(self):
+        note("float")
+        return float(self._values)
+
+    def __complex__(self):
+        note("complex")
+        return complex(self._values)
+
+    def __repr__(self):
+        note("repr")
+        return repr(self._values)
+
+    def __str__(self):
+        note("str")
+        return str(self._values)
+
+    def __array__(self, dtype=None):
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. "
+            "Please use `.get()` to construct a NumPy array explicitly."
+        )
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        raise BufferError("the memory of a pretended device is for no other library")
+
+    def __dlpack_device__(self):
+        return 2, self.device.id  # kDLCUDA in DLPack's header
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        import cupy
+
+        own = getattr(cupy, ufunc.__name__, None)
+        if method != "__call__" or own is None:
+            return NotImplemented
+        return own(*inputs, **options)
+
+    # Elements
+
+    def __getitem__(self, key):
+        return wrap(self._values[self._key(key, reading=True)], [self])
+
+    def __setitem__(self, key, value):
+        if isinstance(value, np.ndarray):
+            raise TypeError(f"Unsupported type {type(value)}")
+        on_current([self, value])
+        key, given = self._key(key, reading=isinstance(value, ndarray) and value.ndim), key
+        values = value._values if isinstance(value, ndarray) else value
+        if not has_integers(given):
+            self._values[key] = values
+            return
+        # Which of several values for one place stays is undefined: here the first.
+        places = np.arange(self.size).reshape(self.shape)[key]
+        values = np.broadcast_to(np.asarray(values, self.dtype), places.shape)
+        self._values.flat[places.ravel()[::-1]] = values.ravel()[::-1]
+
+    def _key(self, key, reading):
+        """The key for NumPy; indices out of bounds wrap, as on a GPU."""
+        parts = key if isinstance(key, tuple) else (key,)
+        on_current([part for part in parts if isinstance(part, ndarray)])
+        parts = [part._values if isinstance(part, ndarray) else part for part in parts]
+        parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]
+        taken = [
+            np.ndim(part) if is_mask(part) else int(part is not None and part is not Ellipsis)
+            for part in parts
+        ]
+        axis = 0
+        for i, part in enumerate(parts):
+            if part is Ellipsis:
+                axis = self.ndim - sum(taken[i:])
+            elif is_mask(part):
+                if reading and np.ndim(part):
+                    note("index by a mask")
+            elif isinstance(part, np.ndarray) and part.ndim and axis < self.ndim:
+                parts[i] = part % max(self.shape[axis], 1) if self.shape[axis] else part
+            axis += taken[i]
+        return tuple(parts) if isinstance(key, tuple) else parts[0]
+
+    # Operators
+
+    def __neg__(self):
+        return _cupy().negative(self)
+
+    def __pos__(self):
+        return _cupy().positive(self)
+
+    def __abs__(self):
+        return _cupy().abs(self)
+
+    def __invert__(self):
+        return _cupy().invert(self)
+
+    # Shapes and copies
+
+    T = property(lambda self: self.transpose())
+    mT = property(lambda self: self.swapaxes(-1, -2))
+
+    @property
+    def real(self):
+        return wrap(self._values.real, [self])
+
+    @real.setter
+    def real(self, value):
+        self._set_part("real", value)
+
+    @property
+    def imag(self):
+        return wrap(self._values.imag, [self])
+
+    @imag.setter
+    def imag(self, value):
+        self._set_part("imag", value)
+
+    def _set_part(self, name, value):
+        on_current([self, value])
+        setattr(self._values, name, unwrapped(value))
+
+    def copy(self, order="C"):
+        out = wrap(self._values.copy(order), [])
+        out.device = current_device()  # the one thing that reaches another device's memory
+        return out
+
+    def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+        on_current([self])
+        if not copy and self.dtype == dtype:
+            return self
+        return wrap(self._values.astype(dtype, order=order), [])
+
+    def reshape(self, *shape, order="C", copy=None):
+        return wrap(self._values.reshape(*shape, order=order), [self])
+
+    def transpose(self, *axes):
+        return wrap(self._values.transpose(*axes), [self])
+
+    def swapaxes(self, axis1, axis2):
+        return wrap(self._values.swapaxes(axis1, axis2), [self])
+
+    def squeeze(self, axis=None):
+        return wrap(self._values.squeeze(axis), [self])
+
+    def ravel(self, order="C"):
+        return wrap(self._values.ravel(order), [self])
+
+    def flatten(self, order="C"):
+        return wrap(self._values.flatten(order), [])
+
+    def view(self, dtype=None, type=None):
+        return wrap(self._values.view(dtype or self.dtype), [self])
+
+    def fill(self, value):
+        self[...] = value
+
+    def sum(self, axis=None, dtype=None, out=None, keepdims=False):
+        return _cupy().sum(self, axis, dtype, out, keepdims)
+
+
+def _operator(name, ufunc):
+    def forward(self, other):
+        return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
+
+    def reflected(self, other):
+        return _cupy_function(ufunc)(other, self) if _takes(other) else NotImplemented
+
+    def in_place(self, other):
+        return _cupy_function(ufunc)(self, other, out=self)
+
+    setattr(ndarray, f"__{name}__", forward)
+    setattr(ndarray, f"__r{name}__", reflected)
+    setattr(ndarray, f"__i{name}__", in_place)
+
+
+def _comparison(name, ufunc):
+    def compare(self, other):
+        return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
+
+    setattr(ndarray, f"__{name}__", compare)
+
+
+def _takes(other):
+    return isinstance(other, (ndarray, np.ndarray, np.generic, bool, int, float, complex))
+
+
+def _cupy():
+    import cupy
+
+    return cupy
+
+
+def _cupy_function(name):
+    return getattr(_cupy(), name)
+
+
+OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+}
+for _name, _ufunc in OPERATORS.items():
+    _operator(_name, _ufunc)
+_operator("matmul", "matmul")
+del ndarray.__imatmul__  # CuPy has none
+COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+for _name, _ufunc in COMPARISONS.items():
+    _comparison(_name, _ufunc)
+
+
+def is_mask(part):
+    return isinstance(part, (bool, np.bool)) or (
+        isinstance(part, np.ndarray) and part.dtype.kind == "b"
+    )
+
+
+def has_integers(key):
+    parts = key if isinstance(key, tuple) else (key,)
+    return any(isinstance(p, (ndarray, np.ndarray)) and p.dtype.kind in "iu" for p in parts)
+
+
+def on_current(operands):
+    """ValueError in CuPy's words if an array is on another device than the current one."""
+    current = current_device()
+    for x in operands:
+        if isinstance(x, ndarray) and x.device != current:
+            raise ValueError(
+                "Array device must be same as the current device: "
+                f"array device = {x.device.id} while current = {current.id}"
+            )
+
+
+def unwrapped(x):
+    """What NumPy is to be given for an operand; TypeError for an array of its own."""
+    if isinstance(x, ndarray):
+        return x._values
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(unwrapped, x)) if type(x) in (list, tuple) else x
+    if isinstance(x, np.ndarray):
+        raise TypeError(f"Unsupported type {type(x)}")
+    return x
+
+
+def wrap(values, operands):
+    """NumPy's result as arrays; what shares an operand's memory is a view of that."""
+    if isinstance(values, tuple):
+        parts = [wrap(part, operands) for part in values]
+        return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)
+    if isinstance(values, list):
+        return [wrap(part, operands) for part in values]
+    if not isinstance(values, (np.ndarray, np.generic)):
+        return values
+    values = np.asarray(values)
+    for x in operands:
+        if x._values is values:
+            return x
+    out = ndarray.__new__(ndarray)
+    root = next((x for x in operands if np.may_share_memory(x._values, values)), None)
+    if root is None:
+        out._set(values, operands[0].device if operands else current_device(), None)
+    else:
+        out._set(values, root.device, root if root.base is None else root.base)
+    return out
+
+
+def arrays_in(x):
+    if isinstance(x, ndarray):
+        yield x
+    elif isinstance(x, (list, tuple)):
+        for part in x:
+            yield from arrays_in(part)
+
+
+def _owner(values):
+    while isinstance(values.base, np.ndarray):
+        values = values.base
+    return values

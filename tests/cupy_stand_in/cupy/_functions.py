@@ -1,0 +1,260 @@
+"""CuPy's functions: each is declared as CuPy has it, and carried out by NumPy."""
+
+import numpy as np
+
+from ._array import arrays_in, ndarray, on_current, unwrapped, wrap
+from ._wrapping import through
+
+_kernel = through(np)
+_view = through(np, view=True)
+_waiting = through(np, reads=lambda given: True)
+_waiting_for_counts = through(np, reads=lambda given: isinstance(given["repeats"], ndarray))
+
+
+# Creation
+
+
+def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+    if isinstance(obj, ndarray):
+        if obj.device != ndarray(0).device:
+            obj = obj.copy()
+        return obj.astype(dtype or obj.dtype, copy=bool(copy))
+    return wrap(np.array(_unwrapped_data(obj), dtype=dtype, order=order, ndmin=ndmin), [])
+
+
+def _unwrapped_data(data):
+    on_current(arrays_in(data))
+    return data if isinstance(data, np.ndarray) else unwrapped(data)
+
+
+def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
+    return array(a, dtype=dtype, copy=bool(copy))
+
+
+def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
+    return a.get() if isinstance(a, ndarray) else np.asarray(a, order=order)
+
+
+def from_dlpack(array, *, device=None, copy=None):
+    if not isinstance(array, ndarray):
+        raise BufferError("only memory of a pretended device")
+    return array.view()
+
+
+@_kernel
+def arange(start, stop=None, step=1, dtype=None): ...
+@_kernel
+def empty(shape, dtype=float, order="C"): ...
+@_kernel
+def empty_like(prototype, dtype=None, order="K", subok=None, shape=None): ...
+@_kernel
+def zeros(shape, dtype=float, order="C"): ...
+@_kernel
+def zeros_like(a, dtype=None, order="K", subok=None, shape=None): ...
+@_kernel
+def ones(shape, dtype=float, order="C"): ...
+@_kernel
+def ones_like(a, dtype=None, order="K", subok=None, shape=None): ...
+@_kernel
+def full(shape, fill_value, dtype=None, order="C"): ...
+@_kernel
+def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None): ...
+@_kernel
+def eye(N, M=None, k=0, dtype=float, order="C"): ...
+@_kernel
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0): ...
+
+
+# Shapes
+
+
+@_view
+def broadcast_to(array, shape): ...
+@_view
+def broadcast_arrays(*args): ...
+@_view
+def diagonal(a, offset=0, axis1=0, axis2=1): ...
+@_view
+def expand_dims(a, axis): ...
+@_view
+def flip(a, axis=None): ...
+@_view
+def moveaxis(a, source, destination): ...
+@_view
+def permute_dims(a, axes=None): ...
+@_view
+def squeeze(a, axis=None): ...
+@_view
+def swapaxes(a, axis1, axis2): ...
+@_view
+def transpose(a, axes=None): ...
+@_view
+def matrix_transpose(x, /): ...
+@_view
+def broadcast_shapes(*args): ...
+
+
+def reshape(a, newshape, order="C", *, copy=None):
+    return a.reshape(newshape, order=order)
+
+
+@_kernel
+def ravel(a, order="C"): ...
+@_kernel
+def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+@_kernel
+def meshgrid(*xi, **kwargs): ...
+@_waiting_for_counts
+def repeat(a, repeats, axis=None): ...
+@_kernel
+def roll(a, shift, axis=None): ...
+@_kernel
+def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+@_kernel
+def tile(A, reps): ...
+@_kernel
+def tril(m, k=0): ...
+@_kernel
+def triu(m, k=0): ...
+
+
+# Reductions
+
+
+@_kernel
+def all(a, axis=None, out=None, keepdims=False): ...
+@_kernel
+def any(a, axis=None, out=None, keepdims=False): ...
+def argmax(a, axis=None, dtype=None, out=None, keepdims=False):
+    on_current([a])
+    return wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+
+
+def argmin(a, axis=None, dtype=None, out=None, keepdims=False):
+    on_current([a])
+    return wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+
+
+@_kernel
+def count_nonzero(a, axis=None): ...
+@_kernel
+def cumsum(a, axis=None, dtype=None, out=None): ...
+@_kernel
+def cumprod(a, axis=None, dtype=None, out=None): ...
+@_kernel
+def max(a, axis=None, out=None, keepdims=False): ...
+@_kernel
+def min(a, axis=None, out=None, keepdims=False): ...
+@_kernel
+def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
+@_kernel
+def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
+@_kernel
+def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
+@_kernel
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
+@_kernel
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
+@_kernel
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None): ...
+
+
+# Selection, sorting, searching
+
+
+@_kernel
+def where(condition, x=None, y=None): ...
+@_waiting
+def nonzero(a): ...
+@_waiting
+def unique(
+    ar, return_index=False, return_inverse=False, return_counts=False, axis=None, *, equal_nan=True
+): ...
+@_kernel
+def argsort(a, axis=-1, kind=None): ...
+@_kernel
+def sort(a, axis=-1, kind=None): ...
+@_kernel
+def isin(element, test_elements, assume_unique=False, invert=False): ...
+@_kernel
+def searchsorted(a, v, side="left", sorter=None): ...
+def take(a, indices, axis=None, out=None):
+    on_current([a, indices])
+    return wrap(np.take(a._values, unwrapped(indices), axis, mode="wrap"), [])
+
+
+def take_along_axis(a, indices, axis):
+    on_current([a, indices])
+    n = a.shape[axis] or 1
+    return wrap(np.take_along_axis(a._values, indices._values % n, axis), [])
+
+
+@_kernel
+def clip(a, a_min, a_max, out=None): ...
+@_kernel
+def round(a, decimals=0, out=None): ...
+
+
+# Products
+
+
+@_kernel
+def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None): ...
+@_kernel
+def dot(a, b, out=None): ...
+@_kernel
+def outer(a, b, out=None): ...
+@_kernel
+def tensordot(a, b, axes=2): ...
+
+
+def matmul(
+    *args,
+    axes=None,
+    axis=None,
+    keepdims=False,
+    casting="same_kind",
+    dtype=None,
+    signature=None,
+    order="K",
+    out=None,
+):
+    on_current(args)
+    for x in args:
+        if not isinstance(x, ndarray):
+            raise TypeError(f"Unsupported type {type(x)}")
+    return wrap(np.matmul(*map(unwrapped, args), dtype=dtype), [])
+
+
+# Parts
+
+
+def real(val):
+    return val.real
+
+
+def imag(val):
+    return val.imag
+
+
+# Dtypes
+
+
+def finfo(dtype):
+    return np.finfo(dtype)
+
+
+def iinfo(int_type):
+    return np.iinfo(int_type)
+
+
+@_view
+def result_type(*arrays_and_dtypes): ...
+@_view
+def isdtype(dtype, kind): ...
+@_view
+def issubdtype(arg1, arg2): ...
+
+
+_own = {n for n, x in globals().items() if getattr(x, "__module__", None) == __name__}
+__all__ = sorted(n for n in _own if not n.startswith("_"))

@@ -1,0 +1,16 @@
+"""What made the host wait for the device: the stand-in's own record, which CuPy has not."""
+
+import sys
+from pathlib import Path
+
+HERE = str(Path(__file__).parent)  # and cupyx beside it
+
+reads: list[str] = []
+
+
+def note(what):
+    """Record a host read, with the place in the program that made it."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    reads.append(f"{what} in {frame.f_code.co_filename}:{frame.f_lineno}")

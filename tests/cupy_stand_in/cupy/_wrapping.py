@@ -1,0 +1,78 @@
+"""Functions with CuPy's signatures, carried out by NumPy's of the same name."""
+
+import functools
+import inspect
+
+import numpy as np
+
+from ._array import arrays_in, ndarray, on_current, unwrapped, wrap
+from ._reads import note
+
+
+def through(numpy, reads=lambda arguments: False, view=False):
+    """A decorator: the function's body is NumPy's of that name in the module ``numpy``.
+
+    reads: tells from the arguments by name whether the device is waited for.
+    view: whether no kernel runs, so that the current device does not matter.
+    """
+
+    def decorate(function):
+        name = function.__name__
+        target = getattr(numpy, name)
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args, **options):
+            bound = signature.bind(*args, **options)
+            arrays = [*arrays_in(args), *arrays_in(tuple(options.values()))]
+            if not view:
+                on_current(arrays)
+            if reads(bound.arguments):
+                note(name)
+            out = options.get("out")
+            given = {k: unwrapped(v) for k, v in options.items()}
+            values = target(*map(unwrapped, args), **given)
+            return out if out is not None else wrap(values, arrays)
+
+        return call
+
+    return decorate
+
+
+class ufunc:
+    """An elementwise function, as far as CuPy's go."""
+
+    def __init__(self, name, own_name=None):
+        self._ufunc = getattr(np, name)
+        self.__name__ = self.name = own_name or self._ufunc.__name__
+        self.nin, self.nout = self._ufunc.nin, self._ufunc.nout
+
+    def __call__(self, *args, out=None, dtype=None, casting="same_kind"):
+        if len(args) > self.nin:
+            *args, out = args
+        arrays = [x for x in (*args, out) if isinstance(x, ndarray)]
+        for x in args:
+            if not isinstance(x, (ndarray, np.generic, bool, int, float, complex)):
+                raise TypeError(f"Unsupported type {type(x)}")
+        if self.name.startswith("logical") and any(a.dtype.kind == "c" for a in arrays):
+            raise TypeError(f"Wrong type of arguments for {self.name}")
+        on_current(arrays)
+        options = {} if out is None else {"out": out._values}
+        values = self._ufunc(*map(unwrapped, args), dtype=dtype, casting=casting, **options)
+        return wrap(values, []) if out is None else out
+
+    def at(self, a, indices, b=None):
+        supported = {"add": "fdeilLqQI", "maximum": "fdIiQLql"}.get(self.name)
+        if supported is None or a.dtype.char not in supported:
+            raise TypeError(f"`{self.name}.at` does not support {a.dtype}")
+        on_current([a, *arrays_in(indices), b])
+        key = a._key(indices, reading=False)
+        self._ufunc.at(a._values, key, unwrapped(b))
+
+    def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
+        on_current([array])
+        return wrap(self._ufunc.reduce(array._values, axis, dtype, None, keepdims), [])
+
+    def accumulate(self, array, axis=0, dtype=None, out=None):
+        on_current([array])
+        return wrap(self._ufunc.accumulate(array._values, axis, dtype), [])

@@ -1,0 +1,116 @@
+"""Linear algebra as CuPy has it: silent where a matrix will not do, unless told to look."""
+
+import functools
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from . import _functions
+from ._array import ndarray, on_current, wrap
+from ._errors import state
+from ._functions import matmul
+from ._reads import note
+from ._wrapping import through
+
+__all__ = [
+    "LinAlgError", "cholesky", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "matmul", "matrix_power", "matrix_rank", "matrix_transpose", "norm", "pinv", "qr", "slogdet",
+    "solve", "svd",
+]  # fmt: skip
+
+
+def _kernel(function):
+    own = through(np.linalg)(function)
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        _refuse_half(args)
+        return own(*args, **options)
+
+    return call
+
+
+def _refuse_half(args):
+    if any(isinstance(x, ndarray) and x.dtype.char == "e" for x in args):
+        raise TypeError("float16 is unsupported in linalg")
+
+
+def _looking(name, *args):
+    """NumPy's function; its errors come only where ``errstate`` asks for them."""
+    on_current(args)
+    _refuse_half(args)
+    if state.linalg == "raise":
+        note(f"linalg.{name}")
+    try:
+        values = getattr(np.linalg, name)(
+            *[x._values if isinstance(x, ndarray) else x for x in args]
+        )
+    except LinAlgError:
+        if state.linalg == "raise" or args[0].ndim < 2 or len({*args[0].shape[-2:]}) > 1:
+            raise
+        values = np.full(args[-1].shape, np.nan, args[0].dtype)
+    return wrap(values, [])
+
+
+def solve(a, b):
+    if b.ndim > 1 and a.shape[:-1] != b.shape[:-1]:
+        raise ValueError(
+            "a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b"
+        )
+    return _looking("solve", a, b)
+
+
+def inv(a):
+    return _looking("inv", a)
+
+
+def cholesky(a):
+    return _looking("cholesky", a)
+
+
+def matrix_power(M, n):
+    return _looking("matrix_power", M, n)
+
+
+@_kernel
+def det(a): ...
+@_kernel
+def eigh(a, UPLO="L"): ...
+@_kernel
+def eigvalsh(a, UPLO="L"): ...
+@_kernel
+def lstsq(a, b, rcond=None): ...
+@_kernel
+def matrix_rank(M, tol=None): ...
+@_kernel
+def norm(x, ord=None, axis=None, keepdims=False): ...
+@_kernel
+def pinv(a, rcond=1e-15): ...
+@_kernel
+def qr(a, mode="reduced"): ...
+@_kernel
+def slogdet(a): ...
+@_kernel
+def svd(a, full_matrices=True, compute_uv=True): ...
+@_kernel
+def cross(x1, x2, /, *, axis=-1): ...
+
+
+def eig(a):
+    return wrap(tuple(np.linalg.eig(_complex(a))), [])
+
+
+def eigvals(a):
+    return wrap(np.linalg.eigvals(_complex(a)), [])
+
+
+def _complex(a):
+    """Real eigenvalues too come as complex numbers, except those of no matrices."""
+    on_current([a])
+    _refuse_half([a])
+    dtype = a.dtype if not a.size else np.result_type(a.dtype, np.complex64)
+    return a._values.astype(dtype)
+
+
+def matrix_transpose(a):
+    return _functions.swapaxes(a, -1, -2)

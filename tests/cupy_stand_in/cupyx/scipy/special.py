@@ -1,0 +1,35 @@
+"""CuPy's special functions by SciPy's: those that both have."""
+
+import numpy as np
+import scipy.special
+from cupy._array import on_current, unwrapped, wrap
+
+__all__ = (
+    "bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p cbrt chdtr chdtrc "
+    "chdtri cosdg cosm1 cotdg digamma ellipk ellipkm1 entr erf erfc erfcinv erfcx erfinv exp1 "
+    "exp10 exp2 expi expit expm1 expn exprel fdtr fdtrc fdtri gamma gammainc gammaincc "
+    "gammainccinv gammaincinv gammaln gammasgn gdtr gdtrc huber i0 i0e i1 i1e inv_boxcox "
+    "inv_boxcox1p j0 j1 k0 k0e k1 k1e kl_div log1p log_ndtr loggamma logit lpmv nbdtr nbdtrc "
+    "nbdtri ndtr ndtri pdtr pdtrc pdtri poch polygamma pseudo_huber psi radian rel_entr rgamma "
+    "sinc sindg tandg xlog1py xlogy y0 y1 yn zeta zetac"
+).split()
+
+
+def _through(name):
+    function = getattr(scipy.special, name)
+    function = getattr(function, "__wrapped__", function)
+
+    def call(*args):
+        on_current(args)
+        return wrap(np.asarray(function(*map(unwrapped, args))), [])
+
+    call.__name__ = name
+    return call
+
+
+for _name in __all__:
+    globals()[_name] = _through(_name)
+
+
+def polygamma(n, x):
+    return _through("polygamma")(n, x)

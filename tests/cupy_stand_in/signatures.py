@@ -1,0 +1,49 @@
+"""Print as JSON the names that modules and classes have and, where told, their parameters.
+
+Standard input has the same of the stand-in, if CuPy is to be asked for just these names.
+"""
+
+import importlib
+import inspect
+import json
+import re
+import sys
+from operator import attrgetter
+
+MODULES = "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.runtime cupyx"
+CLASSES = "cupy.ndarray cupy.ufunc cupy.random.Generator cupy.cuda.Device"
+
+
+def offered(owner):
+    """The public names; of a class also the special methods, but for what every class has."""
+    names = getattr(owner, "__all__", None) or dir(owner)
+    if not inspect.isclass(owner):
+        return [name for name in names if not name.startswith("_")]
+    hidden = {"__dict__", "__module__", "__weakref__"}
+    return [n for n in names if n.endswith("__") or not n.startswith("_") if n not in hidden]
+
+
+def parameters(function, name):
+    """Names, kinds and whether there is a default; names alone where a docstring tells them."""
+    is_known = callable(function) and not inspect.isclass(function)
+    if name.startswith("__") or not is_known or type(function).__name__ == "ufunc":
+        return None
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # compiled code has its signature in its docstring
+        line = (function.__doc__ or "").partition("\n")[0]
+        text = re.search(rf"\b{name}\((.*)\)", line)
+        return text and re.findall(r"(\w+)(?:=[^,]*)?(?:,|$)", text[1])
+    return [(p.name, int(p.kind), p.default is not p.empty) for p in found]
+
+
+owners = {name: importlib.import_module(name) for name in MODULES.split()}
+owners["cupyx.scipy.special"] = importlib.import_module("cupyx.scipy.special")
+for name in CLASSES.split():
+    owners[name] = attrgetter(name.removeprefix("cupy."))(owners["cupy"])
+asked = json.loads(sys.stdin.read() or "{}")
+told = {}
+for path, owner in owners.items():
+    names = [n for n in asked.get(path, offered(owner)) if hasattr(owner, n)]
+    told[path] = {n: parameters(getattr(owner, n), n) for n in names}
+print(json.dumps(told))

@@ -1,0 +1,70 @@
+"""The CuPy backend's own code on a CPU: what must hold of every array library, and of a GPU.
+
+The tests run in a process of their own where ``import cupy`` finds the stand-in for CuPy.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+STAND_IN = TESTS / "cupy_stand_in"
+
+
+def run(*command, stand_in, given=""):
+    """The finished process; one thread, as the machine's other cores may be busy."""
+    paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        env=environment,
+        input=given,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_on_the_stand_in():
+    done = run(
+        *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
+        *(TESTS, STAND_IN / "on_stand_in.py", "--ignore", __file__),
+        # Of the tests of every library those with CuPy; differences are compared on NumPy.
+        *("-k", "on_stand_in or cupy] or cupy-"),
+        *("--deselect", "tests/test_ops.py::test_gradients["),
+        stand_in=True,
+    )
+    if done.returncode:
+        pytest.fail(done.stdout + done.stderr, pytrace=False)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("cupy"), reason="CuPy is not installed")
+def test_the_stand_in_offers_only_what_cupy_has():
+    """Its names are CuPy's, and of functions the parameters too, where CuPy's can be told."""
+    offers = told(stand_in=True)
+    has = told(stand_in=False, given=json.dumps(offers))
+    for owner, names in offers.items():
+        assert names.keys() == has[owner].keys(), owner
+        for name, parameters in names.items():
+            known = has[owner][name]
+            if parameters is None or known is None:
+                continue
+            if known and isinstance(known[0], str):
+                parameters = [p for p, _, _ in parameters]
+            assert parameters == known, f"{owner}.{name}"
+
+
+def told(**options):
+    done = run("-P", STAND_IN / "signatures.py", **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
