@@ -32,7 +32,6 @@ class ndarray:
 
     __slots__ = ("__weakref__", "_values", "base", "device")
     __hash__ = None
-    __array_priority__ = 100
 
     def __init__(self, shape, dtype=float):
         self._set(np.empty(shape, dtype), current_device(), None)
@@ -226,14 +225,8 @@ class ndarray:
     def ravel(self, order="C"):
         return wrap(self._values.ravel(order), [self])
 
-    def flatten(self, order="C"):
-        return wrap(self._values.flatten(order), [])
-
     def view(self, dtype=None, type=None):
         return wrap(self._values.view(dtype or self.dtype), [self])
-
-    def fill(self, value):
-        self[...] = value
 
     def sum(self, axis=None, dtype=None, out=None, keepdims=False):
         return _cupy().sum(self, axis, dtype, out, keepdims)

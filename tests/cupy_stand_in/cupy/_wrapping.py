@@ -42,9 +42,9 @@ def through(numpy, reads=lambda arguments: False, view=False):
 class ufunc:
     """An elementwise function, as far as CuPy's go."""
 
-    def __init__(self, name, own_name=None):
+    def __init__(self, name):
         self._ufunc = getattr(np, name)
-        self.__name__ = self.name = own_name or self._ufunc.__name__
+        self.__name__ = self.name = self._ufunc.__name__
         self.nin, self.nout = self._ufunc.nin, self._ufunc.nout
 
     def __call__(self, *args, out=None, dtype=None, casting="same_kind"):
@@ -68,11 +68,3 @@ class ufunc:
         on_current([a, *arrays_in(indices), b])
         key = a._key(indices, reading=False)
         self._ufunc.at(a._values, key, unwrapped(b))
-
-    def reduce(self, array, axis=0, dtype=None, out=None, keepdims=False):
-        on_current([array])
-        return wrap(self._ufunc.reduce(array._values, axis, dtype, None, keepdims), [])
-
-    def accumulate(self, array, axis=0, dtype=None, out=None):
-        on_current([array])
-        return wrap(self._ufunc.accumulate(array._values, axis, dtype), [])

@@ -5,7 +5,6 @@ import functools
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from . import _functions
 from ._array import ndarray, on_current, wrap
 from ._errors import state
 from ._functions import matmul
@@ -14,7 +13,7 @@ from ._wrapping import through
 
 __all__ = [
     "LinAlgError", "cholesky", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "matmul", "matrix_power", "matrix_rank", "matrix_transpose", "norm", "pinv", "qr", "slogdet",
+    "matmul", "matrix_power", "matrix_rank", "norm", "pinv", "qr", "slogdet",
     "solve", "svd",
 ]  # fmt: skip
 
@@ -110,7 +109,3 @@ def _complex(a):
     _refuse_half([a])
     dtype = a.dtype if not a.size else np.result_type(a.dtype, np.complex64)
     return a._values.astype(dtype)
-
-
-def matrix_transpose(a):
-    return _functions.swapaxes(a, -1, -2)

@@ -26,9 +26,6 @@ class Device:
     def __hash__(self):
         return hash(self.id)
 
-    def __repr__(self):
-        return f"<CUDA Device {self.id}>"
-
     def __enter__(self):
         self._before.append(current_device().id)
         _current.id = self.id
@@ -36,9 +33,6 @@ class Device:
 
     def __exit__(self, *args):
         _current.id = self._before.pop()
-
-    def use(self):
-        _current.id = self.id
 
     def synchronize(self):
         pass
