@@ -72,8 +72,8 @@ def picture(text):
 
 
 def progress_bar(steps):
-    """A bar on standard error, if that is a terminal; its ``write`` prints a line above it."""
-    return tqdm(total=steps, unit="step", mininterval=0.25, leave=False, disable=None)
+    """A bar on standard error; its ``write`` prints a line above it."""
+    return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
 
 
 def panels(count=2):
