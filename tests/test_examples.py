@@ -94,6 +94,8 @@ class TestTrainMLP:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            # What a shell runs in the background ignores it, and so would this.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             for line in process.stdout:
                 if line.startswith("epoch   2/100"):
