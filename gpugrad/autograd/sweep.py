@@ -171,11 +171,12 @@ def _roots(name, outputs, gradients, create_graph):
 
 def conjugate(g):
     """The complex conjugate of a raw array or Tensor; ``g`` itself if it is real."""
-    xp = call.namespace if isinstance(g, call.Tensor) else backend_of[type(g)].xp
-    if not xp.isdtype(g.dtype, "complex floating"):
+    raw = not isinstance(g, call.Tensor)
+    backend = backend_of[type(g if raw else g._like)]
+    if not backend.is_complex(g.dtype):
         return g
     with enable_grad():
-        return xp.conj(g)
+        return (backend.xp if raw else call.namespace).conj(g)
 
 
 def sweep(
