@@ -29,7 +29,7 @@ def install(tensor_class, batched_class, batched_call, tensor_namespace):
 
 def unary(op):
     forward, plans, plan_for, differentiable = (
-        op.forward,
+        op.run,
         op.hot_plans,
         op.hot_plan,
         op.differentiable,
@@ -82,7 +82,7 @@ def unary(op):
 def binary(op, reflected=None):
     """A call with two operands; of an operator, ``reflected`` names the second's own method."""
     forward, plans, plan_for, differentiable = (
-        op.forward,
+        op.run,
         op.hot_plans,
         op.hot_plan,
         op.differentiable,
@@ -164,7 +164,7 @@ def binary(op, reflected=None):
 
 
 def unary_static(op):
-    forward, defaults, positional = op.forward, op.static_defaults, op.static_positional
+    forward, defaults, positional = op.run, op.static_defaults, op.static_positional
     n_static = len(op.static_names)
     plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
 
@@ -227,7 +227,7 @@ def unary_static(op):
 
 
 def general(op):
-    forward, inputs, required, variadic = op.forward, op.inputs, op.required, op.variadic
+    forward, inputs, required, variadic = op.run, op.inputs, op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
     most, n_static = n_inputs + len(positional), len(op.static_names)
     keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
@@ -457,7 +457,7 @@ def _in_default(op, kind, arrays, static):
         else a
         for a, name in zip(arrays, names, strict=True)
     ]
-    out = op.forward(xp, *arrays, **static)
+    out = op.run(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):
         a = backend.asarray(a)

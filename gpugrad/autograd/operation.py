@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from ..backends import describe
-from . import call
+from ..backends.registry import told
+from . import call, twins
 from .plan import METADATA, Plan, kept_names
 
 
@@ -63,6 +64,10 @@ def op(
     inputs, in which a leading axis counts the examples where the bool says so; it returns the
     results with that axis, or NotImplemented. By default an elementwise op is called once for
     all examples, any other once for each.
+
+    A third, ``twin(library, forward=None, **rules)``, gives one array library's faster way to the
+    same values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs of arrays, with
+    parameters as above, of which each may return NotImplemented for what it does not cover.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
@@ -132,6 +137,7 @@ class Op:
         public = _public_name(forward)
         self.name = public or forward.__name__.strip("_")
         self.forward = forward
+        self.run = forward  # what a call runs: with its twins
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
@@ -151,6 +157,7 @@ class Op:
         self.joint = None
         self.tangents = {}
         self.batching = None
+        self.twins = {}  # by library: rules by input, and "forward"
         self.seams = []  # for each form of the call a function that replaces its forward
         self.plans = {}
         self.hot_plans = [None] * 4
@@ -172,9 +179,11 @@ class Op:
         self.call.vjp = self.vjp
         self.call.jvp = self.jvp
         self.call.vmap = self.vmap
+        self.call.twin = self.twin
         Op.known.add(self)
         if public:
             Op.registry[self.name] = self
+        self.meet_backends()
         if Op.observer is not None:
             Op.observer(self)
 
@@ -225,6 +234,35 @@ class Op:
         self.batching = rule
         return self.call
 
+    def twin(self, library, forward=None, **rules):
+        """Give one array library's faster forward and VJPs of arrays; see `op`."""
+        for target, rule in rules.items():
+            generic = self.joint if target == "joint" else self.rules.get(target)
+            if generic is None:
+                raise TypeError(f"{self.name}.twin: {target!r} has no VJP to be the twin of")
+            if unknown := set(kept_names(rule)) - set(kept_names(generic)):
+                raise TypeError(
+                    f"{self.name}.twin: the rule for {target} asks for {sorted(unknown)}; it can "
+                    f"have what the VJP keeps, {sorted(kept_names(generic))}"
+                )
+        given = rules if forward is None else {"forward": forward, **rules}
+        self.twins[library] = {**self.twins.get(library, {}), **given}
+        self.meet_backends()
+        return self.call
+
+    def twins_of(self, backend):
+        """What an array library has instead of the forward and the rules, by their names."""
+        given = backend.twins.get(self.name, {}) if Op.registry.get(self.name) is self else {}
+        return {**given, **self.twins.get(backend.name, {})}
+
+    def meet_backends(self):
+        """Run the twins, and on the devices, of the array libraries known by now."""
+        self.run = twins.forward(self)
+        if Op.observer is None:  # else a tool's function calls it
+            for replace in self.seams:
+                replace(self.run)
+        self._plan_anew()
+
     def _plan_anew(self):
         self.plans.clear()
         self.hot_plans[:] = [None] * 4
@@ -254,6 +292,14 @@ class Op:
             kind = type(error)
         return kind(f"{self.name}: {error}" + (f"; given {given}" if given else ""))
 
+
+def _meet(backend):
+    for op in list(Op.known):
+        if backend.several_devices or op.twins_of(backend):
+            op.meet_backends()
+
+
+told.append(_meet)
 
 # Of errors that come from forwards: calls that fail raise one of these, else a RuntimeError.
 _KINDS = IndexError, ValueError, TypeError, ZeroDivisionError, FloatingPointError, MemoryError

@@ -3,6 +3,8 @@
 from operator import itemgetter
 
 from ..backends import backend_of
+from . import twins
+from .twins import kept_names
 
 # What a rule can keep of an input besides its values.
 METADATA = {
@@ -10,12 +12,6 @@ METADATA = {
     "dtype": lambda x: getattr(x, "dtype", None),
     "device": lambda x: backend_of[type(x)].device(x),
 }
-
-
-def kept_names(rule):
-    """Names of what a rule keeps: its parameters after ``xp`` and ``g``."""
-    code = rule.__code__
-    return code.co_varnames[2 : code.co_argcount]
 
 
 class Plan:
@@ -73,11 +69,14 @@ class Plan:
         self.discards = op.discards
         self.special = bool(whole) or op.discards  # and set at an op's first several outputs
         if whole:
-            self.joint = _bind(whole, names)
+            target = "joint" if op.joint else op.inputs[0]
+            self.joint = twins.rule(op, target, whole, names)
             self.rules = tuple(_pick_cotangent(i) for i in chosen)
         else:
             self.joint = None
-            self.rules = tuple(_bind(op.rules[op.inputs[i]], names) for i in chosen)
+            self.rules = tuple(
+                twins.rule(op, op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen
+            )
         diagonal = op.elementwise and not whole
         self.guarded = (
             tuple(map(_guard, self.rules)) if diagonal and names and not op.discards else self.rules
@@ -85,10 +84,10 @@ class Plan:
         # A diagonal Jacobian is its own transpose.
         own = self.guarded if diagonal else [None] * len(chosen)
         gathered = op.variadic and op.tangents.get(op.inputs[0])
-        self.gathered = _bind(gathered, names) if gathered else None
+        self.gathered = twins.rule(op, None, gathered, names) if gathered else None
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
         self.tangents = tuple(
-            _bind(rule, names) if rule else transpose
+            twins.rule(op, None, rule, names) if rule else transpose
             for rule, transpose in zip(given, own, strict=True)
         )
 
@@ -134,21 +133,6 @@ def _picker(op, sources, n, wanted):
 
     getters = [getter(kind, which) for kind, which in sources]
     return lambda call: tuple([get(call) for get in getters])
-
-
-def _bind(rule, names):
-    """``rule`` as a function of ``(xp, g, saved)``, where ``saved`` holds ``names``."""
-    at = [names.index(name) for name in kept_names(rule)]
-    if not at:
-        return lambda xp, g, saved: rule(xp, g)
-    if len(at) == 1:
-        (i,) = at
-        return lambda xp, g, saved: rule(xp, g, saved[i])
-    if len(at) == 2:
-        i, j = at
-        return lambda xp, g, saved: rule(xp, g, saved[i], saved[j])
-    get = itemgetter(*at)
-    return lambda xp, g, saved: rule(xp, g, *get(saved))
 
 
 def _guard(rule):

@@ -11,8 +11,7 @@ import math
 from collections import Counter
 from contextlib import nullcontext
 
-from ..backends.numpy import quiet
-from . import call
+from . import call, twins
 from .graph import writes
 from .mode import enable_grad, set_grad_enabled
 from .sweep import check_unchanged, fit, leading_to, sweep, zeros
@@ -34,7 +33,7 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
     last_write = writes.last
     uses = Counter(outputs)
     uses.update([p for node in needed if node not in tangents for p in node.parents])
-    with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue

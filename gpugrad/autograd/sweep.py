@@ -14,8 +14,7 @@ from operator import iadd
 from typing import Any
 
 from ..backends import backend_of, describe
-from ..backends.numpy import quiet
-from . import call
+from . import call, twins
 from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
 
@@ -237,7 +236,7 @@ def sweep(
             wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
     # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
-    with quiet(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:

@@ -1,6 +1,7 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
 import math
+from collections.abc import Callable, Mapping
 
 
 class Backend:
@@ -23,12 +24,17 @@ class Backend:
         broadcast to it, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
+    twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
+    several_devices: whether its functions work on the current device of several, so that
+        an array's own has to be entered, for which there are `on_device` and `on_devices`.
     """
 
     name: str
     xp: object
     array_types: tuple = ()
     scalar_types: tuple = ()
+    twins: Mapping[str, Mapping[str, Callable]] = {}
+    several_devices = False
 
     def device(self, array):
         """The array's device as a string."""
@@ -101,6 +107,19 @@ class Backend:
     def nbytes(self, array):
         """Bytes of the array's elements."""
         return array.nbytes
+
+    def on_device(self, forward):
+        """``forward(xp, *arrays, **static)``, run on the device of its first array."""
+        raise NotImplementedError
+
+    def on_devices(self, rule):
+        """``rule(xp, g, saved)``, run on the device of ``g``; at its end that of its result is
+        the current one, until `sweeping` ends."""
+        raise NotImplementedError
+
+    def sweeping(self):
+        """A context at whose end the current device is as it was before."""
+        raise NotImplementedError
 
     def synchronize(self, array):
         """Wait until what was asked of the array's device is done."""

@@ -3,7 +3,8 @@
 What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
 """
 
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, wraps
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,20 @@ vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startsw
 xp.linalg = linalg
 
 
+def _device_of(values):
+    """The device of the first array among them; None if there is none."""
+    for x in values:
+        if type(x) is cupy.ndarray:
+            return x.device
+    return None
+
+
+def _enter(values):
+    device = _device_of(values if isinstance(values, (tuple, list)) else (values,))
+    if device is not None and device.id != cupy.cuda.runtime.getDevice():
+        device.use()
+
+
 @cache
 def _compute():
     try:
@@ -43,6 +58,14 @@ class CuPy(Backend):
     name = "cupy"
     xp = xp
     array_types = (cupy.ndarray,)
+
+    @property
+    def several_devices(self):
+        """Whether there are: else no array's device ever has to be entered."""
+        try:
+            return self.device_count() > 1
+        except RuntimeError:
+            return False
 
     def check_device(self, device):
         """RuntimeError with CUDA's own words unless ``device`` is there."""
@@ -96,6 +119,37 @@ class CuPy(Backend):
 
     def is_complex(self, dtype):
         return dtype.kind == "c"
+
+    def on_device(self, forward):
+        @wraps(forward)
+        def run(xp, *arrays, **static):
+            if xp is self.xp:
+                device = _device_of(arrays)
+                if device is not None and device.id != cupy.cuda.runtime.getDevice():
+                    with device:
+                        return forward(xp, *arrays, **static)
+            return forward(xp, *arrays, **static)
+
+        return run
+
+    def on_devices(self, rule):
+        def run(xp, g, saved):
+            if xp is not self.xp:
+                return rule(xp, g, saved)
+            _enter(g)
+            c = rule(xp, g, saved)
+            _enter(c)
+            return c
+
+        return run
+
+    @contextmanager
+    def sweeping(self):
+        before = cupy.cuda.runtime.getDevice()
+        try:
+            yield
+        finally:
+            cupy.cuda.runtime.setDevice(before)
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         with self._scope(device) if like is None else like.device:

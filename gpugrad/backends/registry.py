@@ -21,6 +21,10 @@ namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
 
 
+backends: list = []
+told: list = []  # functions to call with each
+
+
 def register(backend):
     """Admit a `Backend`."""
     backend.xp.to_device = transfer
@@ -35,6 +39,9 @@ def register(backend):
         backend_of[kind] = backend
     for kind in backend.scalar_types:
         backend_of[kind] = backend
+    backends.append(backend)
+    for tell in told:
+        tell(backend)
 
 
 def adopt(x):

@@ -185,7 +185,7 @@ def _switch(tools):
         Op.observer = None
         for op in _active.ops.values():
             for replace in op.seams:
-                replace(op.forward)
+                replace(op.run)
         for plan, held in _active.plans.values():
             for name, value in zip(_HELD, held, strict=True):
                 setattr(plan, name, value)
@@ -242,7 +242,7 @@ def _observe_plan(plan):
 
 def _forward(op):
     def forward(xp, *arrays, **static):
-        out = op.forward(xp, *arrays, **static)
+        out = op.run(xp, *arrays, **static)
         if type(out) in backend_of and type(out) not in namespace_of:
             out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
         return out

@@ -34,5 +34,8 @@ class Device:
     def __exit__(self, *args):
         _current.id = self._before.pop()
 
+    def use(self):
+        _current.id = self.id
+
     def synchronize(self):
         pass

@@ -1,8 +1,8 @@
 """What CUDA's runtime says."""
 
-from .device import COUNT
+from .device import COUNT, Device, current_device
 
-__all__ = ["CUDARuntimeError", "getDeviceCount"]
+__all__ = ["CUDARuntimeError", "getDevice", "getDeviceCount", "setDevice"]
 
 
 class CUDARuntimeError(RuntimeError):
@@ -11,3 +11,11 @@ class CUDARuntimeError(RuntimeError):
 
 def getDeviceCount():
     return COUNT
+
+
+def getDevice():
+    return current_device().id
+
+
+def setDevice(device):
+    Device(device).use()

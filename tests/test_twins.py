@@ -1,0 +1,156 @@
+"""Twins: one array library's faster way to an op's values."""
+
+import array_api_strict
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad.autograd.operation import Op
+from gpugrad.testing import assert_close
+
+
+class Counted:
+    """An op of two inputs with twins for NumPy, and what was run."""
+
+    def __init__(self, library="numpy"):
+        self.ran = ran = []
+
+        @gg.op
+        def scaled(xp, x, /, *, factor=2.0):
+            ran.append("forward")
+            return x * factor
+
+        def rule(xp, g, x_shape, factor):
+            ran.append("rule")
+            return g * factor
+
+        scaled.vjp(x=rule)
+        self.op = scaled
+
+        def forward(xp, x, *, factor):
+            ran.append("twin")
+            return NotImplemented if x.ndim > 1 else xp.multiply(x, factor)
+
+        def twin_rule(xp, g, factor):
+            ran.append("twin rule")
+            return NotImplemented if g.ndim > 1 else xp.multiply(g, factor)
+
+        scaled.twin(library, forward, x=twin_rule)
+
+
+def test_runs_instead_of_the_definition():
+    counted = Counted()
+    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    counted.op(x, factor=3.0).sum().backward()
+    assert counted.ran == ["twin", "twin rule"]
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_declines_what_it_does_not_cover():
+    counted = Counted()
+    x = gg.ones((2, 2), requires_grad=True)
+    counted.op(x).sum().backward()
+    assert counted.ran == ["twin", "forward", "twin rule", "rule"]
+    assert x.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_recorded_rules_are_the_definitions():
+    counted = Counted()
+    x = gg.tensor([1.0, 2.0], requires_grad=True)
+    (g,) = gg.autograd.grad((counted.op(x) ** 2).sum(), x, create_graph=True)
+    assert counted.ran == ["twin", "rule"]
+    (gg_,) = gg.autograd.grad(g.sum(), x)
+    assert gg_.tolist() == [8.0, 8.0]
+
+
+def test_is_not_run_on_other_libraries():
+    counted = Counted()
+    x = gg.asarray(array_api_strict.asarray([1.0, 2.0])).requires_grad_()
+    counted.op(x).sum().backward()
+    assert counted.ran == ["forward", "rule"]
+
+
+@pytest.mark.parametrize("met_before", [False, True])
+def test_of_a_library_met_before_or_after(met_before):
+    if met_before:
+        gg.asarray(array_api_strict.asarray([1.0]))
+    counted = Counted("array_api_strict")
+    x = gg.asarray(array_api_strict.asarray([1.0, 2.0])).requires_grad_()
+    counted.op(x).sum().backward()
+    assert counted.ran == ["twin", "twin rule"]
+
+
+def test_joint_rule_and_several_outputs():
+    @gg.op
+    def both(xp, x1, x2):
+        return x1 + x2, x1 * x2
+
+    both.vjp(joint=lambda xp, g, x1, x2: (g[0] + g[1] * x2, g[0] + g[1] * x1))
+    ran = []
+
+    def joint(xp, g, x1, x2, wanted):
+        ran.append(wanted)
+        return g[0] + g[1] * x2, g[0] + g[1] * x1
+
+    with pytest.raises(TypeError, match=r"both.twin: the rule for joint asks for \['wanted'\]"):
+        both.twin("numpy", joint=joint)
+    both.twin("numpy", lambda xp, x1, x2: (xp.add(x1, x2), x1 * x2), joint=lambda xp, g, x2, x1: (
+        ran.append("twin") or g[0] + g[1] * x2, g[0] + g[1] * x1))  # fmt: skip
+    a, b = gg.tensor(2.0, requires_grad=True), gg.tensor(3.0, requires_grad=True)
+    total, product = both(a, b)
+    (total + product).backward()
+    assert ran == ["twin"]
+    assert (a.grad.item(), b.grad.item()) == (4.0, 3.0)
+
+
+def test_transforms_and_tools_go_through_it():
+    counted = Counted()
+    x = gg.tensor([[1.0], [2.0]])
+    assert_close(gg.vmap(gg.vmap(counted.op))(x).tolist(), [[2.0], [4.0]])
+    y, t = gg.jvp(counted.op, (x[0],), (x[1],))
+    assert (y.tolist(), t.tolist()) == ([2.0], [4.0])
+    counted.ran.clear()
+    with gg.profile() as profile:
+        counted.op(gg.tensor([1.0], requires_grad=True)).sum().backward()
+    assert counted.ran == ["twin", "twin rule"]
+    assert "scaled" in str(profile)
+    counted.op(gg.tensor([1.0]))
+    assert counted.ran == ["twin", "twin rule", "twin"]
+
+
+def test_given_while_a_tool_is_on():
+    with gg.profile():
+        counted = Counted()
+        counted.op(gg.tensor([1.0]))
+    counted.op(gg.tensor([1.0]))
+    assert counted.ran == ["twin", "twin"]
+
+
+def test_a_guarded_rule_guards_its_twin():
+    @gg.op(elementwise=True)
+    def inverse(xp, x):
+        return 1 / x
+
+    inverse.vjp(x=lambda xp, g, out: -g * out * out)
+    inverse.twin("numpy", x=lambda xp, g, out: -g * out * out)
+    x = gg.tensor([0.0, 2.0], requires_grad=True)
+    with np.errstate(divide="ignore"):
+        gg.where(x > 1, inverse(x), 0.0).sum().backward()
+    assert x.grad.tolist() == [0.0, -0.25]
+
+
+def test_a_users_op_has_no_twin_of_the_librarys():
+    @gg.op
+    def softmax(xp, x):
+        return x
+
+    assert Op.registry["softmax"] is gg.softmax.op
+    assert softmax.op.run is softmax.op.forward
+
+
+def test_what_it_cannot_be_of():
+    op = Counted().op
+    with pytest.raises(TypeError, match=r"scaled\.twin: 'y' has no VJP to be the twin of"):
+        op.twin("numpy", y=lambda xp, g: g)
+    with pytest.raises(TypeError, match=r"asks for \['out'\]; it can have what the VJP keeps"):
+        op.twin("numpy", x=lambda xp, g, out: g)
