@@ -8,6 +8,7 @@ from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add
 from .manipulation import as_they_are, over_axis, reshape
 from .products import matmul, matmul_of_batch, matrix_transpose
+from .transcendental import tanh
 
 
 @elementwise(discards=True)
@@ -139,6 +140,50 @@ def _linear_of_batch(call, batched, x, weight, bias):
 
 
 linear.vmap(_linear_of_batch)
+
+
+# An activation of which only the result is kept: its op, forward, and VJP, which is its JVP too.
+_ACTIVATIONS = {f.op.name: (f, f.op.forward, f.op.rules["x"]) for f in (relu, sigmoid, tanh)}
+
+
+@op(discards=True)
+def dense(xp, x, weight, bias=None, /, *, activation):
+    """A layer ``activation(linear(x, weight, bias))``, of which only the result is kept.
+
+    x, weight, bias: as of `linear`.
+    activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
+    """
+    if activation not in _ACTIVATIONS:
+        names = "', '".join(_ACTIVATIONS)
+        raise ValueError(f"activation must be one of '{names}', not {activation!r}")
+    _, activate, _ = _ACTIVATIONS[activation]
+    return activate(xp, linear.op.forward(xp, x, weight, bias))
+
+
+def _dense_vjp(xp, g, x, weight, out, activation, wanted):
+    g = _ACTIVATIONS[activation][2](xp, g, out)
+    return (
+        xp.matmul(g, weight) if wanted[0] else None,
+        _linear_weight(xp, g, x, weight.shape) if wanted[1] else None,
+        g,  # for the bias; the sweep sums it over the rows
+    )
+
+
+dense.vjp(joint=_dense_vjp)
+dense.jvp(
+    x=lambda xp, t, weight, out, activation: _ACTIVATIONS[activation][2](
+        xp, xp.matmul(t, weight.T), out
+    ),
+    weight=lambda xp, t, x, out, activation: _ACTIVATIONS[activation][2](
+        xp, xp.matmul(x, t.T), out
+    ),
+    bias=lambda xp, t, out, activation: _ACTIVATIONS[activation][2](xp, t, out),
+)
+dense.vmap(
+    lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation][0](
+        _linear_of_batch(linear, batched, x, weight, bias)
+    )
+)
 
 
 def _reduce(xp, losses, reduction, axis=None):

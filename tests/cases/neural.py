@@ -25,6 +25,21 @@ def _linear(x, weight, bias=None):
     return out if bias is None else out + bias
 
 
+_ACTIVATIONS = {
+    "relu": lambda x: np.where(x > 0, x, 0),
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+}
+
+
+def _dense(x, weight, bias=None, *, activation):
+    return _ACTIVATIONS[activation](_linear(x, weight, bias))
+
+
+def _torch_dense(torch, x, weight, bias=None, *, activation):
+    return getattr(torch, activation)(torch.nn.functional.linear(x, weight, bias))
+
+
 def _softmax(x, *, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 
@@ -108,6 +123,44 @@ CASES = [
         _linear,
         lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
         complex=True,
+    ),
+    Case(
+        "dense",
+        [
+            *(
+                S(A(4, 3), A(2, 3), A(2), activation=activation)
+                for activation in ("relu", "sigmoid", "tanh")
+            ),
+            S(A(4, 3), A(2, 3), activation="relu"),
+            S(A(4, 3), A(2, 3), None, activation="tanh"),
+            S(A(3), A(2, 3), A(2), activation="relu"),
+            S(A(2, 2, 3), A(2, 3), A(2), activation="sigmoid"),
+            S(A(1, 3), A(2, 3), A(2), activation="relu"),
+            S(A(0, 3), A(2, 3), A(2), activation="relu"),
+            S(A(4, 0), A(2, 0), A(2), activation="tanh"),
+            S(A(4, 3), A(0, 3), A(0), activation="relu"),
+            S(
+                A(4, 3, layout="transposed"),
+                A(2, 3, layout="reversed"),
+                A(2, layout="strided"),
+                activation="relu",
+            ),
+            S(
+                A(4, 3, draw=integers(0, 5)),
+                A(2, 3, dtype="float32"),
+                A(2, dtype="float32"),
+                activation="tanh",
+            ),
+            kink(
+                [[0.0, 1.0]],
+                values([[1.0, 0.0]]),
+                values([0.0]),
+                activation="relu",
+                gradients=([[0.0, 0.0]], [[0.0, 0.0]], [0.0]),
+            ),
+        ],
+        _dense,
+        _torch_dense,
     ),
     Case(
         "cross_entropy",
