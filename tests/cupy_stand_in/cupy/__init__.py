@@ -10,6 +10,7 @@ import numpy as _np
 from . import cuda, fft, linalg, random  # noqa: F401
 from ._array import ndarray  # noqa: F401
 from ._functions import *  # noqa: F403
+from ._raw import RawKernel, RawModule  # noqa: F401
 from ._wrapping import ufunc
 
 _OF_NUMPY = (

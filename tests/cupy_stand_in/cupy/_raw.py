@@ -1,0 +1,196 @@
+"""Raw kernels: CUDA C++ compiled for the CPU and run there, each thread of a block in turn.
+
+What a GPU would take in silence and get wrong, such as an argument of another size than its
+parameter, is an error here.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ._array import MemoryPointer, ndarray, on_current
+
+EMULATOR = Path(__file__).with_name("_emulator.h")
+KINDS = {"float": "f", "int": "iu", "bool": "b"}
+KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
+
+
+class RawKernel:
+    def __init__(
+        self,
+        code,
+        name,
+        options=(),
+        backend="nvrtc",
+        *,
+        translate_cucomplex=False,
+        enable_cooperative_groups=False,
+        jitify=None,
+    ):
+        if not isinstance(options, tuple):
+            raise TypeError(f"options must be a tuple, not {type(options)}")
+        self.code = code
+        self.name = self.__name__ = name
+        self.options = options
+
+    @functools.cached_property
+    def kernel(self):
+        return Kernel(compiled(self.code, self.options), self.name)
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        if shared_mem:
+            raise NotImplementedError("dynamic shared memory")
+        self.kernel.launch(grid, block, args)
+
+
+class RawModule:
+    def __init__(
+        self,
+        *,
+        code=None,
+        path=None,
+        options=(),
+        backend="nvrtc",
+        translate_cucomplex=False,
+        enable_cooperative_groups=False,
+        name_expressions=None,
+        jitify=None,
+    ):
+        self.code = code
+        self.options = options
+
+    def get_function(self, name):
+        kernel = RawKernel(self.code, name, self.options)
+        kernel.kernel  # compiled now  # noqa: B018
+        return kernel
+
+
+class Kernel:
+    """A kernel as the compiled library has it."""
+
+    def __init__(self, library, name):
+        try:
+            describe = getattr(library, f"{name}__describe")
+        except AttributeError:
+            raise ValueError(f"the source has no kernel {name}") from None
+        text = ctypes.create_string_buffer(10_000)
+        describe(text)
+        self.name = name
+        self.parameters = [Parameter(line) for line in text.value.decode().splitlines()]
+        self.run = getattr(library, f"{name}__launch")
+        self.run.restype = ctypes.c_char_p
+
+    def launch(self, grid, block, args):
+        grid, block = ([max(1, n) for n in (tuple(sizes) + (1, 1))[:3]] for sizes in (grid, block))
+        if np.prod(block) > 1024 or max(grid[1:]) > 65535 or grid[0] >= 1 << 31:
+            raise ValueError(f"{self.name}: no GPU takes a grid {grid} of blocks {block}")
+        if len(args) != len(self.parameters):
+            raise TypeError(
+                f"{self.name} has {len(self.parameters)} parameters, but {len(args)} arguments "
+                "are given"
+            )
+        on_current(args)
+        values = []
+        for i, (parameter, given) in enumerate(zip(self.parameters, args, strict=True)):
+            try:
+                values.append(parameter.value(given))
+            except TypeError as error:
+                raise TypeError(f"{self.name}: argument {i}: {error}") from None
+        pointers = [value.__array_interface__["data"][0] for value in values]
+        error = self.run(
+            (ctypes.c_uint * 3)(*grid),
+            (ctypes.c_uint * 3)(*block),
+            (ctypes.c_void_p * len(pointers))(*pointers),
+        )
+        if error:
+            raise RuntimeError(f"{self.name}: {error.decode()}")
+
+
+class Parameter:
+    """What a kernel takes; a pointer's kind, size and name are those of what it points to."""
+
+    def __init__(self, text):
+        self.is_pointer = text.startswith("p ")
+        kind, size, self.name = text.removeprefix("p ").split(" ", 2)
+        self.kind, self.size = kind, int(size)
+
+    def __str__(self):
+        return self.name + " *" * self.is_pointer
+
+    def value(self, given):
+        """The bytes to pass, as an array; TypeError where the parameter is another type."""
+        if self.is_pointer:
+            return np.array(self.address(given), np.uint64)
+        if isinstance(given, (bool, int, float, complex)):
+            given = np.array(given, type(given) if type(given) is not int else np.int64)
+        if isinstance(given, np.ndarray) and given.size != 1:
+            raise TypeError(f"a numpy.ndarray of shape {given.shape} cannot be passed by value")
+        if not isinstance(given, (np.ndarray, np.generic)):
+            raise TypeError(f"{type(given).__name__} is given for {self}")
+        kinds = KINDS.get(self.kind, "Vc")
+        if given.dtype.kind not in kinds or given.dtype.itemsize != self.size:
+            raise TypeError(f"{given.dtype} is given for {self}, {self.size} bytes")
+        return np.asarray(given)
+
+    def address(self, given):
+        if given is None:
+            return 0
+        if isinstance(given, MemoryPointer):
+            return given.ptr
+        if isinstance(given, (int, np.uint64, np.int64)) and not isinstance(given, bool):
+            return given
+        if not isinstance(given, ndarray):
+            raise TypeError(f"{type(given).__name__} is given for the pointer {self}")
+        if not self.can_point_to(given.dtype):
+            raise TypeError(f"an array of {given.dtype} is given for {self}")
+        return given.data.ptr
+
+    def can_point_to(self, dtype):
+        if self.name in ("void", "unsigned char", "char"):  # bytes of anything
+            return True
+        if self.name in ("half", "bf16"):
+            return dtype.name == {"half": "float16", "bf16": "bfloat16"}[self.name]
+        if self.kind == "struct":  # of several elements, or a pointer's target
+            return self.size % dtype.itemsize == 0
+        if self.name.endswith("*"):
+            return dtype.kind in "iu" and dtype.itemsize == self.size
+        return dtype.kind in KINDS[self.kind] and dtype.itemsize == self.size
+
+
+@functools.cache
+def compiled(code, options):
+    """The library of the kernels of a source, kept on disk for other processes."""
+    names = KERNEL.findall(code)
+    entries = [
+        f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args)'
+        f" {{ return emulator::launch({name}, g, b, args); }}\n"
+        f'extern "C" void {name}__describe(char* out) {{ emulator::describe({name}, out); }}'
+        for name in names
+    ]
+    text = "\n".join([f'#include "{EMULATOR}"', '#line 1 "kernels"', code, *entries, ""])
+    defines = [option for option in options if option.startswith(("-D", "-U", "-std="))]
+    flags = ["-x", "c++", "-O1", "-fPIC", "-shared", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"]
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if compiler is None:
+        raise RuntimeError("no C++ compiler is found, so kernels cannot run on the CPU")
+    key = "\0".join([text, EMULATOR.read_text(), compiler, *flags, *defines])
+    folder = Path(tempfile.gettempdir()) / f"gpugrad-kernels-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    target = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as own:
+            made = Path(own, "kernels.so")
+            command = [compiler, *flags, *defines, "-o", made, "-"]
+            done = subprocess.run(command, input=text, capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"the kernels do not compile:\n{done.stderr}")
+            made.replace(target)  # at once, whoever else makes it
+    return ctypes.PyDLL(str(target))
