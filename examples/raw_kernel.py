@@ -2,8 +2,8 @@
 
 The activation Mish(x) = x tanh(log(1 + exp(x))) takes four of the library's operations, each of
 which reads and writes all of memory. Here it is one, with a kernel in CUDA C++ for arrays on a
-GPU, which CuPy compiles when it is first called, and beside it the same formula for all other
-arrays. Its gradient is an operation too, with a kernel again. With e = exp(x) and q = e (e + 2),
+GPU, which CuPy compiles when it is first called: the operation's twin, and the formula for all
+other arrays. Its gradient is an operation too, with a kernel again. With e = exp(x) and q = e (e + 2),
 
     w = tanh(log(1 + e)) = q / (q + 2),    w' = (1 - w²) s,    s = e / (1 + e),
     Mish = x w,    Mish' = w + x w',    Mish'' = 2 w' + x w' (1 - s - 2 w s),
@@ -64,30 +64,23 @@ def kernels():
     return cupy.RawModule(code=SOURCE, options=OPTIONS, name_expressions=NAMES)
 
 
-def has_kernel(x):
-    return type(x).__module__ == "cupy" and str(x.dtype) in TYPES
-
-
-def launch(name, *arrays):
-    """A new array, made from CuPy arrays by the kernel of that name."""
-    import cupy
-
-    with arrays[0].device:
-        dtype = cupy.result_type(*arrays)
-        arrays = [cupy.ascontiguousarray(x, dtype) for x in cupy.broadcast_arrays(*arrays)]
-        out = cupy.empty_like(arrays[0])
-        if out.size:
-            kernel = kernels().get_function(f"{name}<{TYPES[str(out.dtype)]}>")
-            blocks = min(-(-out.size // 256), 65535)
-            kernel((blocks,), (256,), (*arrays, out, np.int64(out.size)))
+def launch(xp, name, *arrays):
+    """A new array, made by the kernel of that name; NotImplemented where there is none."""
+    dtype = xp.result_type(*arrays)
+    if str(dtype) not in TYPES:
+        return NotImplemented
+    arrays = [xp.ascontiguousarray(x, dtype) for x in xp.broadcast_arrays(*arrays)]
+    out = xp.empty_like(arrays[0])
+    if out.size:
+        kernel = kernels().get_function(f"{name}<{TYPES[str(dtype)]}>")
+        blocks = min(-(-out.size // 256), 65535)
+        kernel((blocks,), (256,), (*arrays, out, np.int64(out.size)))
     return out
 
 
 @gpugrad.op(elementwise=True)
 def mish(xp, x):
     """``x tanh(log(1 + exp(x)))`` elementwise, of float32 or float64."""
-    if has_kernel(x):
-        return launch("mish", x)
     e = xp.exp(xp.minimum(x, 20))  # from 20 on w is 1
     q = e + 2
     q *= e  # in place: new memory for a large array costs more than what is done in it
@@ -98,8 +91,6 @@ def mish(xp, x):
 
 def backward(xp, v, x):
     """``v Mish'(x)`` elementwise."""
-    if has_kernel(x):
-        return launch("mish_backward", v, x)
     e = xp.exp(xp.minimum(x, 20))
     q = e + 2
     q *= e
@@ -131,6 +122,17 @@ def rule(xp, v, x):
 
 mish.vjp(x=rule)
 mish_backward.vjp(v=rule, x=backward_again)
+
+mish.twin(
+    "cupy",
+    lambda xp, x: launch(xp, "mish", x),
+    x=lambda xp, v, x: launch(xp, "mish_backward", v, x),
+)
+mish_backward.twin(
+    "cupy",
+    lambda xp, v, x: launch(xp, "mish_backward", v, x),
+    v=lambda xp, g, x: launch(xp, "mish_backward", g, x),
+)
 
 
 def composed(x):

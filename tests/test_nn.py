@@ -12,6 +12,7 @@ import pytest
 import gpugrad
 from gpugrad import nn
 from gpugrad.nn import functional
+from gpugrad.testing import assert_close
 
 
 def seeded(values, **keywords):
@@ -722,3 +723,54 @@ def test_parameters_are_not_lost_by_assignment():
 def test_to_another_tensors_dtype():
     layer = nn.Linear(2, 1).to(gpugrad.zeros(1, dtype=gpugrad.float64))
     assert layer.weight.dtype == layer.bias.dtype == gpugrad.float64
+
+
+class TestFusedLayers:
+    """A `Linear` and an activation after it, which `Sequential` runs as one operation."""
+
+    @staticmethod
+    def ops(output):
+        found, stack = [], [output.grad_fn]
+        while stack:
+            node = stack.pop()
+            found.append(node.name)
+            stack.extend(node.next_functions)
+        return [name for name in found if name != "leaf"]
+
+    @pytest.mark.parametrize("activation", [nn.ReLU, nn.Sigmoid, nn.Tanh])
+    def test_is_one_node_of_the_same_values_and_gradients(self, activation):
+        model = nn.Sequential(nn.Linear(3, 4), activation(), nn.Linear(4, 2), activation())
+        x = gpugrad.random.normal((5, 3))
+        fused = model(x)
+        assert self.ops(fused) == ["dense", "dense"]
+        one_by_one = x
+        for layer in model:
+            one_by_one = layer(one_by_one)
+        assert fused.tolist() == one_by_one.tolist()
+        (fused * fused).sum().backward()
+        gradients = [p.grad.numpy() for p in model.parameters()]
+        model.zero_grad()
+        (one_by_one * one_by_one).sum().backward()
+        for a, b in zip(gradients, model.parameters(), strict=True):
+            assert_close(a, b.grad.numpy(), rtol=1e-6)
+
+    def test_where_there_is_more_to_do(self):
+        class Mine(nn.Linear):
+            def forward(self, input):
+                return super().forward(input) * 2
+
+        x = gpugrad.ones((1, 3))
+        assert self.ops(nn.Sequential(Mine(3, 2), nn.ReLU())(x)) == ["relu", "multiply", "linear"]
+        model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+        seen = []
+        handle = model[0].register_forward_hook(lambda module, args, output: seen.append(output))
+        assert self.ops(model(x)) == ["relu", "linear"]
+        assert len(seen) == 1
+        handle.remove()
+        handle = model[1].register_forward_hook(lambda module, args, output: seen.append(output))
+        assert self.ops(model(x)) == ["relu", "linear"]
+        handle.remove()
+        assert self.ops(model(x)) == ["dense"]
+        assert self.ops(nn.Sequential(nn.Linear(3, 2))(x)) == ["linear"]
+        twice = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2, bias=False), nn.Tanh(), nn.Tanh())
+        assert self.ops(twice(x)) == ["tanh", "dense", "linear"]
