@@ -1,9 +1,9 @@
 """A CUDA kernel of one's own as an operation: Mish, and its gradient, each in one pass.
 
 The activation Mish(x) = x tanh(log(1 + exp(x))) takes four of the library's operations, each of
-which reads and writes all of memory. Here it is one, with a kernel in CUDA C++ for arrays on a
-GPU, which CuPy compiles when it is first called: the operation's twin, and the formula for all
-other arrays. Its gradient is an operation too, with a kernel again. With e = exp(x) and q = e (e + 2),
+which reads and writes all of memory. Here it is one: a formula, and as its twin for arrays on a
+GPU a kernel in CUDA C++, which CuPy compiles when it is first called. Its gradient is an
+operation too, with a kernel again. With e = exp(x) and q = e (e + 2),
 
     w = tanh(log(1 + e)) = q / (q + 2),    w' = (1 - w²) s,    s = e / (1 + e),
     Mish = x w,    Mish' = w + x w',    Mish'' = 2 w' + x w' (1 - s - 2 w s),
