@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable, Mapping
 
+from .placement import brought, taken
+
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
@@ -17,6 +19,7 @@ class Backend:
         looking costs no wait;
         ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...), or an error
         or 0 where ``one_hot`` gives an error or no True;
+        ``dropout_mask(x, shape, p, key)``: bools of ``shape``; see `philox`;
         ``to_device(x, device)``: also to a device of another library;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
@@ -47,6 +50,14 @@ class Backend:
     def to_device(self, array, device):
         """The array on another of this library's devices."""
         return array
+
+    def bring(self, batches, device):
+        """Yield ``batches``, lists of ``(array, rows)``, as lists of arrays on ``device``.
+
+        They are ``array[rows]``, of a slice or an array of indices; `placement.taken` takes them.
+        """
+        for batch in batches:
+            yield [brought(taken(array, rows), device) for array, rows in batch]
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         """An array of this library; ``copy`` True copies always, None where needed."""
@@ -151,6 +162,11 @@ class Backend:
     def pick(self, x, labels, /):
         xp = self.xp
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
+
+    def dropout_mask(self, x, /, *, shape, p, key):
+        from .philox import kept
+
+        return self.asarray(kept(shape, p, key), device=self.device(x))
 
     def setitem(self, x, value, key):
         out = self.asarray(x, copy=True)

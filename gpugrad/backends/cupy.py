@@ -4,7 +4,7 @@ What CuPy or array-api-compat's namespace for it lack or get wrong is mended her
 """
 
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, cached_property, wraps
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +25,7 @@ except ImportError as error:
 
 from array_api_compat import cupy as standard
 
+from . import cupy_batches, kernels
 from .cupy_linalg import linalg
 
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
@@ -58,8 +59,9 @@ class CuPy(Backend):
     name = "cupy"
     xp = xp
     array_types = (cupy.ndarray,)
+    twins = kernels.twins
 
-    @property
+    @cached_property
     def several_devices(self):
         """Whether there are: else no array's device ever has to be entered."""
         try:
@@ -107,6 +109,9 @@ class CuPy(Backend):
 
     def to_device(self, array, device):
         return self.asarray(array, device=device)
+
+    def bring(self, batches, device):
+        return cupy_batches.bring(batches, cupy.cuda.Device(parse_device(device)[1]))
 
     def to_numpy(self, array):
         return cupy.asnumpy(array)

@@ -1,6 +1,8 @@
-"""Bringing an array to where another one is."""
+"""Bringing arrays to where another one is, or to a device batch by batch."""
 
-from .registry import backend_of
+from itertools import chain
+
+from .registry import backend_for_device, backend_of, is_on, namespace_of, transfer
 
 
 def placed_like(value, like):
@@ -12,3 +14,24 @@ def placed_like(value, like):
     else:
         array = backend.asarray(backend_of[type(value)].to_numpy(value), device=device)
     return backend.xp.astype(array, like.dtype, copy=False)
+
+
+def taken(array, rows):
+    """``array[rows]`` of a slice, which gives a view, or of an array of indices."""
+    if isinstance(rows, slice):
+        return array[rows, ...]
+    return namespace_of[type(array)].take(array, rows, axis=0)
+
+
+def brought(array, device):
+    """The array on ``device``; a copy only if it is elsewhere."""
+    return array if is_on(array, device) else transfer(array, device)
+
+
+def brought_batches(batches, device):
+    """Yield ``batches``, lists of ``(array, rows)``, as lists of ``array[rows]`` on ``device``."""
+    for first in batches:
+        sources = [backend_of[type(array)] for array, _ in first]
+        own = [source for source in sources if source.has_device(device)]
+        backend = own[0] if own else backend_for_device(device)
+        yield from backend.bring(chain([first], batches), device)

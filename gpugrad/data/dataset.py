@@ -7,7 +7,8 @@ from typing import Any
 from ..arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
-from ..backends import backend_of, namespace_of
+from ..backends import backend_of
+from ..backends.placement import brought_batches, taken
 from ..creation import asarray
 from ..ops.manipulation import stack
 from ..random import Generator, integers
@@ -61,7 +62,9 @@ class DataLoader:
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
     drop_last: leave out a last batch smaller than the others.
-    device: where to move each batch; by default it stays where the data set is.
+    device: where to move each batch; by default it stays where the data set is. To a
+        CUDA device a batch is copied while the one before is computed with, through
+        pinned memory of three batches.
 
     epoch: number of epochs begun; set it to resume.
     """
@@ -108,22 +111,24 @@ class DataLoader:
         cut = _cut_tensors if isinstance(self.dataset, TensorDataset) else _stack_samples
         n = len(self.dataset)
         keys = [slice(i, min(i + self.batch_size, n)) for i in range(0, n, self.batch_size)]
-        for batch in cut(self.dataset, order, keys[: len(self)]):
-            if self.device is not None:
-                batch = [x.to(device=self.device) for x in batch]
-            yield tuple(batch)
+        batches = cut(self.dataset, order, keys[: len(self)])
+        if self.device is None:
+            batches = ([taken(*part) for part in batch] for batch in batches)
+        else:
+            batches = brought_batches(batches, self.device)
+        for batch in batches:
+            yield tuple([wrap(array, None) for array in batch])
+
+
+# Batches as lists of the arrays that hold them and which rows they are.
 
 
 def _cut_tensors(dataset, order, keys):
-    """Batches of a `TensorDataset`: views, or if there is an ``order`` one gather each."""
+    """Batches of a `TensorDataset`."""
     arrays = [x.array for x in dataset.tensors]
     orders = [None if order is None else _index_for(a, order.array) for a in arrays]
     for key in keys:
-        batch = [
-            a[key, ...] if o is None else namespace_of[type(a)].take(a, o[key], axis=0)
-            for a, o in zip(arrays, orders, strict=True)
-        ]
-        yield [wrap(array, None) for array in batch]
+        yield [(a, key if o is None else o[key]) for a, o in zip(arrays, orders, strict=True)]
 
 
 def _index_for(array, order):
@@ -140,4 +145,5 @@ def _stack_samples(dataset, order, keys):
         samples = [dataset[i] for i in order[key]]
         samples = [s if isinstance(s, tuple) else (s,) for s in samples]
         with no_grad():
-            yield [stack([asarray(x) for x in column]) for column in zip(*samples, strict=True)]
+            columns = [stack([asarray(x) for x in column]) for column in zip(*samples, strict=True)]
+        yield [(x.array, slice(None)) for x in columns]

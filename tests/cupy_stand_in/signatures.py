@@ -11,7 +11,10 @@ import sys
 from operator import attrgetter
 
 MODULES = "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.runtime cupyx"
-CLASSES = "cupy.ndarray cupy.ufunc cupy.random.Generator cupy.cuda.Device"
+CLASSES = (
+    "cupy.ndarray cupy.ufunc cupy.random.Generator "
+    "cupy.cuda.Device cupy.cuda.Event cupy.cuda.Stream"
+)
 
 
 def offered(owner):

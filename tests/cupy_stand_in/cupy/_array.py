@@ -4,6 +4,7 @@ import numpy as np
 
 from ._reads import note
 from .cuda.device import current_device
+from .cuda.stream import get_current_stream
 
 
 class Memory:
@@ -60,6 +61,15 @@ class ndarray:
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
         return (self[i] for i in range(len(self)))
+
+    def set(self, arr, stream=None):
+        if not isinstance(arr, np.ndarray):
+            raise TypeError("Only numpy.ndarray can be set to cupy.ndarray")
+        if self.dtype != arr.dtype:
+            raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
+        if self.shape != arr.shape:
+            raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+        (stream or get_current_stream())._ask(lambda: np.copyto(self._values, arr))
 
     # What leaves the device
 

@@ -2,9 +2,14 @@
 
 import contextlib
 
+import numpy as np
 from cupy._errors import state
 
-__all__ = ["errstate"]
+__all__ = ["empty_pinned", "errstate"]
+
+
+def empty_pinned(shape, dtype=float, order="C"):
+    return np.empty(shape, dtype, order)
 
 
 @contextlib.contextmanager

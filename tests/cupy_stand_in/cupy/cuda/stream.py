@@ -1,0 +1,119 @@
+"""Streams and events. What is asked of the current stream is done at once; copies for another late.
+
+They are done when something waits for them, so that what forgets to wait finds other values.
+"""
+
+import itertools
+import threading
+
+from .._reads import note
+from .device import current_device
+
+_local = threading.local()
+_pointers = itertools.count(16, 16)
+
+
+def _currents():
+    """The streams that are current in this thread: for each device a stack."""
+    if not hasattr(_local, "stacks"):
+        _local.stacks = {}
+    return _local.stacks
+
+
+def get_current_stream(device_id=-1):
+    device_id = current_device().id if device_id == -1 else device_id
+    return (_currents().get(device_id) or [Stream.null])[-1]
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False, interprocess=False):
+        self.ptr = next(_pointers)
+        self._device_id = current_device().id
+        self._stream = None
+        self._position = 0
+
+    @property
+    def done(self):
+        return self._stream is None or self._stream._finished >= self._position
+
+    def record(self, stream=None):
+        self._stream = stream or get_current_stream()
+        self._stream._check_device("the event was made on", self._device_id)
+        self._position = self._stream._asked
+
+    def synchronize(self):
+        if not self.done:
+            note("event")
+        self._reach()
+
+    def _reach(self):
+        if self._stream is not None:
+            self._stream._finish(self._position)
+
+
+class Stream:
+    null: "Stream"
+    ptds: "Stream"
+
+    def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
+        self.ptr = 0 if null else 2 if ptds else next(_pointers)
+        self.device_id = -1 if null or ptds else current_device().id
+        self.is_non_blocking = non_blocking
+        self._late = []
+        self._finished = 0  # of what was ever asked for late
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and self.ptr == other.ptr
+
+    def __hash__(self):
+        return self.ptr
+
+    def __enter__(self):
+        self._check_device("the current device is", current_device().id)
+        self._finish()
+        _currents().setdefault(current_device().id, [Stream.null]).append(self)
+        return self
+
+    def __exit__(self, *args):
+        _currents()[current_device().id].pop()
+
+    @property
+    def done(self):
+        return not self._late
+
+    def record(self, event=None):
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def wait_event(self, event):
+        if self == get_current_stream(self.device_id):
+            event._reach()
+        else:
+            self._ask(event._reach)
+
+    def synchronize(self):
+        self._finish()
+
+    def _check_device(self, what, device_id):
+        if self.device_id not in (-1, device_id):
+            raise RuntimeError(f"a stream of device {self.device_id}, but {what} {device_id}")
+
+    def _ask(self, work):
+        """Do this late, or at once if the stream is current."""
+        self._late.append(work)
+        if self == get_current_stream(self.device_id):
+            self._finish()
+
+    @property
+    def _asked(self):
+        return self._finished + len(self._late)
+
+    def _finish(self, position=None):
+        while self._late and (position is None or self._finished < position):
+            self._finished += 1
+            self._late.pop(0)()
+
+
+Stream.null = Stream(null=True)
+Stream.ptds = Stream(ptds=True)
