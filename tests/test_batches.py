@@ -288,3 +288,82 @@ def test_an_error_comes_after_the_batches_before_it(monkeypatch):
         found += program(recorder, monkeypatch).bring(batches(), Device())
     assert len(found) == 3
     assert recorder.races == []
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
+class TestOnDevice:
+    """That batches arrive: each kept until the last, when every buffer was filled many times."""
+
+    COLUMNS = (
+        np.random.default_rng(0).standard_normal((103, 2, 3)),
+        np.arange(103),
+        np.arange(103).astype("float16"),
+        np.asfortranarray(np.arange(206).reshape(103, 2) % 3 == 0),
+        np.zeros((103, 0), "float32"),
+        np.arange(206, dtype="uint8")[::2],
+        np.arange(103) * (1 + 2j),
+    )
+
+    def loader(self, **options):
+        return data.DataLoader(data.TensorDataset(*self.COLUMNS), 8, seed=1, **options)
+
+    def check(self, batches, expected):
+        for batch, others in zip(batches, expected, strict=True):
+            for x, y in zip(batch, others, strict=True):
+                assert x.device.startswith("cuda:")
+                assert x.dtype == y.dtype
+                np.testing.assert_array_equal(x.cpu().numpy(), y.numpy())
+
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_values(self, shuffle):
+        self.check(
+            list(self.loader(shuffle=shuffle, device="cuda")), list(self.loader(shuffle=shuffle))
+        )
+
+    def test_of_any_data_set(self):
+        samples = [(gg.ones(2) * i, i, np.float32(i / 2)) for i in range(30)]
+        for device in ("cuda", f"cuda:{gg.cuda.device_count() - 1}"):
+            loader = data.DataLoader(samples, 4, shuffle=True, seed=0, device=device)
+            self.check(list(loader), list(data.DataLoader(samples, 4, shuffle=True, seed=0)))
+
+    def test_leaving_early_and_two_at_once(self):
+        expected = list(self.loader())
+        kept = []
+        for _ in range(5):
+            loader = self.loader(device="cuda")
+            for a, b in zip(loader, loader, strict=True):
+                kept += [a, b]
+                if len(kept) % 4 == 0:
+                    break
+        self.check(kept[::2], expected[:2] * 5)
+        self.check(kept[1::2], expected[:2] * 5)
+
+    def test_with_another_stream_for_each(self):
+        batches, stream = iter(self.loader(device="cuda")), gg.cuda.Stream()
+        kept = []
+        for _ in range(6):
+            kept.append(next(batches))
+            with stream:
+                kept.append(next(batches))
+        stream.synchronize()
+        self.check(kept, list(self.loader())[:12])
+
+    def test_a_device_that_is_not_there(self):
+        n = gg.cuda.device_count()
+        with pytest.raises(RuntimeError, match=f"cuda:{n} is not there"):
+            next(iter(self.loader(device=f"cuda:{n}")))
+
+    def test_of_arrays_on_the_device(self):
+        dataset = data.TensorDataset(*self.COLUMNS).to("cuda")
+        for device in (None, "cuda"):
+            batches = data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)
+            self.check(list(batches), list(self.loader(shuffle=True)))
+
+    def test_what_does_not_wait_finds_other_values(self, monkeypatch):
+        cupy = sys.modules["cupy"]
+        if not hasattr(cupy, "_reads"):
+            pytest.skip("a GPU may be quick enough; the stand-in for CuPy never is")
+        monkeypatch.setattr(cupy.cuda.Stream, "wait_event", lambda self, event: None)
+        with pytest.raises(AssertionError):
+            self.check(list(self.loader(device="cuda")), list(self.loader()))
