@@ -25,12 +25,15 @@ except ImportError as error:
 
 from array_api_compat import cupy as standard
 
-from . import cupy_batches, kernels
+from . import cupy_batches, cupy_devices, kernels
 from .cupy_linalg import linalg
+from .cupy_products import mend
 
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 xp.linalg = linalg
+for _namespace in (xp, linalg):
+    mend(_namespace)
 
 
 def _device_of(values):
@@ -86,7 +89,8 @@ class CuPy(Backend):
         try:
             return cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise RuntimeError(f"CuPy is installed but finds no CUDA device: {error}") from error
+            reason = f"{error}{cupy_devices.driver_problem()}"
+            raise RuntimeError(f"CuPy is installed but finds no CUDA device: {reason}") from error
 
     def device(self, array):
         return f"cuda:{array.device.id}"
@@ -101,14 +105,42 @@ class CuPy(Backend):
         _, index = parse_device(device or "cuda")
         return cupy.cuda.Device(index)
 
+    def scope(self, array):
+        return array.device
+
     def asarray(self, data, *, dtype=None, device=None, copy=None):
-        if isinstance(data, cupy.ndarray) and device is None:
+        if isinstance(data, cupy.ndarray):
+            if device is not None:
+                data = self.to_device(data, device)
             device = self.device(data)
         with self._scope(device):
             return cupy.array(data, dtype=dtype, copy=copy)
 
+    def from_interface(self, x):
+        """The memory of an object that has ``__cuda_array_interface__`` as an array.
+
+        CuPy waits for the stream that it names, as the protocol asks.
+        """
+        with cupy_devices.scope(cupy_devices.of_pointer(x.__cuda_array_interface__["data"][0])):
+            return cupy.array(x, copy=None)
+
     def to_device(self, array, device):
-        return self.asarray(array, device=device)
+        source, target = array.device, self._scope(device)
+        if source == target:
+            return array
+        with cupy_devices.ordered(source.id, target.id), target:
+            return array.copy("A")  # for where strides have gaps, CuPy must be told an order
+
+    def explain(self, error, device=None):
+        if not isinstance(error, cupy_devices.OutOfMemoryError):
+            return None
+        number = parse_device(device or "cuda")[1]
+        number = cupy_devices.current_number() if number is None else number
+        return (
+            f"{error} {cupy_devices.shortage(number)}; a smaller batch, gpugrad.checkpoint, or "
+            f"no_grad() where no gradient is needed take less, and tensors that are dropped give "
+            f"back theirs"
+        )
 
     def bring(self, batches, device):
         return cupy_batches.bring(batches, cupy.cuda.Device(parse_device(device)[1]))

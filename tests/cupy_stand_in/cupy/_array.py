@@ -16,8 +16,9 @@ class Memory:
 
 
 class MemoryPointer:
-    def __init__(self, array, owner):
+    def __init__(self, array, owner, device):
         self.ptr = array.__array_interface__["data"][0]
+        self.device_id = device.id
         self.mem = Memory(owner)
 
 
@@ -52,7 +53,7 @@ class ndarray:
     itemsize = property(lambda self: self._values.itemsize)
     strides = property(lambda self: self._values.strides)
     flags = property(lambda self: Flags(self._values.flags, self.base is None))
-    data = property(lambda self: MemoryPointer(self._values, _owner(self._values)))
+    data = property(lambda self: MemoryPointer(self._values, _owner(self._values), self.device))
 
     def __len__(self):
         return len(self._values)

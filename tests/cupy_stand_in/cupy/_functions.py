@@ -41,6 +41,11 @@ def from_dlpack(array, *, device=None, copy=None):
     return array.view()
 
 
+def ascontiguousarray(a, dtype=None):
+    on_current([a])
+    return wrap(np.ascontiguousarray(a._values, dtype), [a])
+
+
 @_kernel
 def arange(start, stop=None, step=1, dtype=None): ...
 def empty(shape, dtype=float, order="C"):

@@ -1,0 +1,92 @@
+"""cuBLAS's products of matrices, carried out by NumPy on the memory at the pointers given.
+
+Matrices lie in it by columns, as cuBLAS has them: a wrong flag, leading dimension or step gives
+wrong numbers, and what cuBLAS refuses is refused.
+"""
+
+import ctypes
+
+import numpy as np
+
+from .device import get_cublas_handle
+
+_calls: list[str] = []  # the stand-in's own record
+
+# cudaDataType, and what cublasComputeType_t is for each: of 32F, its TF32, and 64F.
+_DTYPES = {0: "float32", 1: "float64", 2: "float16", 14: "bfloat16"}
+_TF32 = 77
+_COMPUTE = {0: (68, _TF32), 1: (70,), 2: (68,), 14: (68,)}
+
+
+class CUBLASError(RuntimeError):
+    pass
+
+
+def gemmEx(
+    handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
+    computeType, algo,
+):  # fmt: skip
+    _calls.append("gemmEx")
+    _multiply(
+        handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B, Btype, ldb, 0, beta,
+        C, Ctype, ldc, m * n, 1, computeType,
+    )  # fmt: skip
+
+
+def gemmStridedBatchedEx(
+    handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
+    C, Ctype, ldc, strideC, batchCount, computeType, algo,
+):  # fmt: skip
+    _calls.append("gemmStridedBatchedEx")
+    _multiply(
+        handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
+        beta, C, Ctype, ldc, strideC, batchCount, computeType,
+    )  # fmt: skip
+
+
+def _multiply(
+    handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
+    C, Ctype, ldc, strideC, count, compute,
+):  # fmt: skip
+    given = [x for x in locals().values() if type(x) is not int]
+    if given:
+        raise TypeError(f"an integer is required, not {given}")
+    a_shape = (k, m) if transa else (m, k)
+    b_shape = (n, k) if transb else (k, n)
+    fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and count > 0
+    if handle != get_cublas_handle() or not fits or strideA < 0 or strideB < 0:
+        raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
+    if Atype != Btype or Atype != Ctype or compute not in _COMPUTE[Atype]:
+        raise CUBLASError("CUBLAS_STATUS_NOT_SUPPORTED")
+    if count > 1 and strideC < ldc * n:
+        raise CUBLASError("products overlap")
+    computed = np.float64 if Atype == 1 else np.float32
+    one, zero = (np.ctypeslib.as_array((ctypes.c_byte * 8).from_address(p)) for p in (alpha, beta))
+    one, zero = (x.view(computed)[0] for x in (one, zero))
+
+    a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
+    b = _at(B, Btype, (count, *b_shape), (strideB, 1, ldb))
+    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
+    a, b = (_rounded(x.astype(computed), compute) for x in (a, b))
+    a = a.swapaxes(1, 2) if transa else a
+    b = b.swapaxes(1, 2) if transb else b
+    out = one * np.matmul(a, b)
+    if zero:  # else what is there, perhaps nan, is not read
+        out += zero * c
+    c[...] = out.astype(c.dtype)
+
+
+def _at(pointer, kind, shape, steps):
+    """The array of elements in memory, at distances of so many elements."""
+    dtype = np.dtype(_DTYPES[kind])
+    last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
+    memory = (ctypes.c_byte * ((last + 1) * dtype.itemsize)).from_address(pointer)
+    strides = [step * dtype.itemsize for step in steps]
+    return np.ndarray(shape, dtype, memory, strides=strides)
+
+
+def _rounded(x, compute):
+    """In TF32 without the 13 last bits of a float32, here cut off."""
+    if compute != _TF32:
+        return x
+    return (np.ascontiguousarray(x).view(np.uint32) & 0xFFFFE000).view(np.float32)
