@@ -97,7 +97,11 @@ __device__ inline A infinity() { return (A)__int_as_float(0x7f800000); }
 __device__ inline A maximum(A a, A b) { return a > b || a != a ? a : b; }
 
 // Of all threads of a one-dimensional grid: this one's number, and how many there are.
-__device__ inline long long thread_number() { return (long long)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ inline long long thread_number()
+{
+    return (long long)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
 __device__ inline long long thread_count() { return (long long)gridDim.x * blockDim.x; }
 
 // Reductions over a warp or over a one-dimensional block of whole warps; every thread must take

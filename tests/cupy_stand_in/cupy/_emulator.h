@@ -1,7 +1,8 @@
-// CUDA C++ on a CPU, for the tests: a kernel's source comes after this and _raw.py's lines after it.
+// CUDA C++ on a CPU, for the tests: after this comes a kernel's source, then _raw.py's own lines.
 //
 // Blocks run one after another, the threads of one as fibers that give way at barriers and warp
-// exchanges. Shared memory starts as garbage; what would hang or be undefined is an error.
+// exchanges. Shared memory starts as garbage; what would hang or be undefined is an error, and so
+// is an access outside the arrays given, for which the compiler's sanitizers call functions here.
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -25,10 +26,15 @@ constexpr int warpSize = 32;
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __constant__ static
-#define __shared__ static __attribute__((section("shared")))
+#define __shared__ static __attribute__((section("emulated_shared")))
 #define __align__(n) alignas(n)
 
-extern "C" char __start_shared[] __attribute__((weak)), __stop_shared[] __attribute__((weak));
+// Bounds of that memory and of the whole library, by the linker.
+extern "C" char __start_emulated_shared[] __attribute__((weak));
+extern "C" char __stop_emulated_shared[] __attribute__((weak));
+#pragma GCC visibility push(hidden)
+extern "C" char __ehdr_start[], _end[];
+#pragma GCC visibility pop
 
 namespace emulator {
 
@@ -65,6 +71,44 @@ template <class... Values> void fail(const char* text, Values... values)
 
 [[noreturn]] inline void leave() { _longjmp(scheduler, 1); }
 
+// Memory
+
+struct Array { char *start, *stop; };
+
+char* stacks;
+const Array* arrays;  // those given, null if not all are known
+int array_count;
+
+#define UNCHECKED __attribute__((no_sanitize_address))
+
+UNCHECKED void check(void* at, size_t size)
+{
+    char* p = (char*)at;
+#define WITHIN(start, stop) (p >= (start) && p + size <= (stop))
+    if (!arrays || WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
+    for (int i = 0; i < array_count; i++)
+        if (WITHIN(arrays[i].start, arrays[i].stop)) return;
+    const Array* nearest = nullptr;
+    size_t distance = -1;
+    for (int i = 0; i < array_count; i++) {
+        size_t d = p < arrays[i].start ? arrays[i].start - p : p - arrays[i].stop;
+        if (d < distance) nearest = &arrays[i], distance = d;
+    }
+    arrays = nullptr;
+    fail("thread %d of block %d accesses %d bytes outside the arrays, %lld bytes from the start of "
+         "one of %lld bytes", threadIdx.x, blockIdx.x, (int)size, (long long)(p - nearest->start),
+         (long long)(nearest->stop - nearest->start));
+    leave();
+}
+
+struct Place { const char* file; unsigned line, column; };  // as UBSan describes one
+
+[[noreturn]] inline void undefined(const char* what, void* place)
+{
+    fail("%s in line %d", what, ((Place*)place)->line);
+    leave();
+}
+
 inline void run_threads()
 {
     for (;;) {
@@ -76,7 +120,6 @@ inline void run_threads()
 
 inline void start_fibers()
 {
-    static char* stacks = nullptr;
     if (!stacks)
         stacks = (char*)mmap(nullptr, MOST * STACK, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -121,7 +164,8 @@ inline bool release_warp(int first)
             if (!(mask >> lane & 1)) continue;
             Fiber& other = fibers[first + lane];
             if (first + lane >= count || other.state == DONE) {
-                fail("a warp exchange in line %d waits for a thread that is not there", fibers[i].line);
+                fail("a warp exchange in line %d waits for a thread that is not there",
+                     fibers[i].line);
                 return false;
             }
             if (other.state != IN_WARP) { all = false; continue; }
@@ -139,7 +183,8 @@ inline bool release_warp(int first)
             Fiber& fiber = fibers[first + lane];
             if (!(mask >> lane & 1)) continue;
             if (!(mask >> fiber.from & 1)) {
-                fail("in line %d a thread asks a lane that takes no part, %d", fiber.line, fiber.from);
+                fail("in line %d a thread asks a lane that takes no part, %d", fiber.line,
+                     fiber.from);
                 return false;
             }
             fiber.votes = votes;
@@ -174,7 +219,8 @@ inline bool release_block()
 
 inline void run_block(unsigned number)
 {
-    if (__start_shared) memset(__start_shared, 0xff, __stop_shared - __start_shared);
+    char* shared = __start_emulated_shared;
+    if (shared) memset(shared, 0xff, __stop_emulated_shared - shared);
     for (int i = 0; i < count; i++) fibers[i].state = READY;
     // Some blocks forwards and some backwards, as what depends on the order is wrong.
     bool backwards = (launches + number) & 1;
@@ -196,6 +242,7 @@ inline void run_block(unsigned number)
 // The threads left waiting by an error begin anew.
 inline const char* finish()
 {
+    arrays = nullptr;
     if (!*error) return nullptr;
     started = 0;
     return error;
@@ -203,10 +250,10 @@ inline const char* finish()
 
 template <class... P, size_t... I>
 const char* run(void (*kernel)(P...), const unsigned* grid, const unsigned* block, void** args,
-                std::index_sequence<I...>)
+                const Array* given, int given_count, std::index_sequence<I...>)
 {
     struct Call { void (*kernel)(P...); void** args; } call{kernel, args};
-    body = [](void* given) {
+    body = [](void* given) UNCHECKED {
         Call* call = (Call*)given;
         call->kernel(*(std::remove_const_t<P>*)call->args[I]...);
     };
@@ -216,11 +263,14 @@ const char* run(void (*kernel)(P...), const unsigned* grid, const unsigned* bloc
     blockDim = {block[0], block[1], block[2]};
     count = blockDim.x * blockDim.y * blockDim.z;
     launches++;
+    arrays = nullptr;
     start_fibers();
+    arrays = given;
+    array_count = given_count;
     unsigned number = 0;
-    for (unsigned z = 0; z < grid[2]; z++)
-        for (unsigned y = 0; y < grid[1]; y++)
-            for (unsigned x = 0; x < grid[0] && !*error; x++) {
+    for (unsigned z = 0; z < gridDim.z; z++)
+        for (unsigned y = 0; y < gridDim.y; y++)
+            for (unsigned x = 0; x < gridDim.x && !*error; x++) {
                 blockIdx = {x, y, z};
                 run_block(number++);
             }
@@ -228,9 +278,10 @@ const char* run(void (*kernel)(P...), const unsigned* grid, const unsigned* bloc
 }
 
 template <class... P>
-const char* launch(void (*kernel)(P...), const unsigned* grid, const unsigned* block, void** args)
+const char* launch(void (*kernel)(P...), const unsigned* grid, const unsigned* block, void** args,
+                   const Array* arrays, int count)
 {
-    return run(kernel, grid, block, args, std::index_sequence_for<P...>{});
+    return run(kernel, grid, block, args, arrays, count, std::index_sequence_for<P...>{});
 }
 
 // Parameters as text: kind, size, name and a line's end; of pointers "p" and what is pointed to.
@@ -319,6 +370,28 @@ struct Line {
 
 }  // namespace emulator
 
+extern "C" {
+#define CHECK(n) \
+    void __asan_load##n##_noabort(void* p) { emulator::check(p, n); } \
+    void __asan_store##n##_noabort(void* p) { emulator::check(p, n); }
+CHECK(1) CHECK(2) CHECK(4) CHECK(8) CHECK(16)
+void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n); }
+void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n); }
+void __asan_handle_no_return() {}
+void __ubsan_handle_out_of_bounds(void* at, void*)
+{
+    emulator::undefined("an index out of bounds", at);
+}
+void __ubsan_handle_type_mismatch_v1(void* at, void*)
+{
+    emulator::undefined("a misaligned access", at);
+}
+void __ubsan_handle_divrem_overflow(void* at, void*, void*)
+{
+    emulator::undefined("a division by zero", at);
+}
+}
+
 #define __syncthreads emulator::Line{__LINE__}.block
 #define __syncwarp emulator::Line{__LINE__}.warp
 #define __shfl_sync emulator::Line{__LINE__}.at
@@ -343,7 +416,12 @@ ATOMICS(int) ATOMICS(unsigned) ATOMICS(unsigned long long)
 ATOMIC(atomicAdd, float, old + x) ATOMIC(atomicAdd, double, old + x) ATOMIC(atomicExch, float, x)
 ATOMIC(atomicOr, unsigned, old | x) ATOMIC(atomicAnd, unsigned, old & x)
 #define ATOMIC_CAS(V) \
-    inline V atomicCAS(V* p, V expected, V x) { V old = *p; if (old == expected) *p = x; return old; }
+    inline V atomicCAS(V* p, V expected, V x) \
+    { \
+        V old = *p; \
+        if (old == expected) *p = x; \
+        return old; \
+    }
 ATOMIC_CAS(int) ATOMIC_CAS(unsigned) ATOMIC_CAS(unsigned long long)
 
 // Mathematical functions, without <cmath>, whose templates differ from CUDA's overloads.

@@ -19,6 +19,12 @@ import numpy as np
 from ._array import MemoryPointer, ndarray, on_current
 
 EMULATOR = Path(__file__).with_name("_emulator.h")
+FLAGS = [
+    *("-O1", "-fPIC", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"),
+    *("-fsanitize=kernel-address", "-fsanitize=alignment,bounds,integer-divide-by-zero"),
+    *("--param", "asan-instrumentation-with-call-threshold=0"),
+    *("--param", "asan-stack=0", "--param", "asan-globals=0"),
+]
 KINDS = {"float": "f", "int": "iu", "bool": "b"}
 KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
 
@@ -105,13 +111,24 @@ class Kernel:
             except TypeError as error:
                 raise TypeError(f"{self.name}: argument {i}: {error}") from None
         pointers = [value.__array_interface__["data"][0] for value in values]
+        arrays = self.arrays(args)
+        bounds = [bound for array in arrays for bound in np.lib.array_utils.byte_bounds(array)]
         error = self.run(
             (ctypes.c_uint * 3)(*grid),
             (ctypes.c_uint * 3)(*block),
             (ctypes.c_void_p * len(pointers))(*pointers),
+            (ctypes.c_void_p * len(bounds))(*bounds) if bounds else None,
+            len(arrays),
         )
         if error:
             raise RuntimeError(f"{self.name}: {error.decode()}")
+
+    def arrays(self, args):
+        """The arrays that the kernel may access; none if it finds some by other means."""
+        given = zip(self.parameters, args, strict=True)
+        if any(parameter.may_hold_addresses(x) for parameter, x in given):
+            return []
+        return [x._values for x in args if isinstance(x, ndarray)]
 
 
 class Parameter:
@@ -119,8 +136,8 @@ class Parameter:
 
     def __init__(self, text):
         self.is_pointer = text.startswith("p ")
-        kind, size, self.name = text.removeprefix("p ").split(" ", 2)
-        self.kind, self.size = kind, int(size)
+        kind, size, name = text.removeprefix("p ").split(" ", 2)
+        self.kind, self.size, self.name = kind, int(size), name.rpartition("::")[2]
 
     def __str__(self):
         return self.name + " *" * self.is_pointer
@@ -153,6 +170,11 @@ class Parameter:
             raise TypeError(f"an array of {given.dtype} is given for {self}")
         return given.data.ptr
 
+    def may_hold_addresses(self, given):
+        if not self.is_pointer:
+            return self.kind == "struct"
+        return self.name.endswith("*") or not (given is None or isinstance(given, ndarray))
+
     def can_point_to(self, dtype):
         if self.name in ("void", "unsigned char", "char"):  # bytes of anything
             return True
@@ -170,27 +192,31 @@ def compiled(code, options):
     """The library of the kernels of a source, kept on disk for other processes."""
     names = KERNEL.findall(code)
     entries = [
-        f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args)'
-        f" {{ return emulator::launch({name}, g, b, args); }}\n"
+        f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args,'
+        " const emulator::Array* arrays, int count)"
+        f" {{ return emulator::launch({name}, g, b, args, arrays, count); }}\n"
         f'extern "C" void {name}__describe(char* out) {{ emulator::describe({name}, out); }}'
         for name in names
     ]
-    text = "\n".join([f'#include "{EMULATOR}"', '#line 1 "kernels"', code, *entries, ""])
-    defines = [option for option in options if option.startswith(("-D", "-U", "-std="))]
-    flags = ["-x", "c++", "-O1", "-fPIC", "-shared", "-fno-gnu-unique", "-U_FORTIFY_SOURCE", "-w"]
-    compiler = shutil.which("c++") or shutil.which("g++")
+    # In a namespace without a name all functions' shared variables can be in one section.
+    lines = f'#include "{EMULATOR}"', "namespace {", '#line 1 "kernels"', code, "}", *entries, ""
+    text = "\n".join(lines)
+    compiler = shutil.which("g++")
     if compiler is None:
-        raise RuntimeError("no C++ compiler is found, so kernels cannot run on the CPU")
-    key = "\0".join([text, EMULATOR.read_text(), compiler, *flags, *defines])
+        raise RuntimeError("kernels run on the CPU need g++, which is not found")
+    defines = [option for option in options if option.startswith(("-D", "-U", "-std="))]
+    key = "\0".join([text, EMULATOR.read_text(), compiler, *FLAGS, *defines])
     folder = Path(tempfile.gettempdir()) / f"gpugrad-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     target = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
     if not target.exists():
         with tempfile.TemporaryDirectory(dir=folder) as own:
-            made = Path(own, "kernels.so")
-            command = [compiler, *flags, *defines, "-o", made, "-"]
-            done = subprocess.run(command, input=text, capture_output=True, text=True)
+            compiling = [compiler, *FLAGS, *defines, "-c", "-o", "kernels.o", "-x", "c++", "-"]
+            done = subprocess.run(compiling, cwd=own, input=text, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(f"the kernels do not compile:\n{done.stderr}")
-            made.replace(target)  # at once, whoever else makes it
+            # Apart, and so without the sanitizers' own library.
+            linking = [compiler, "-shared", "-o", "kernels.so", "kernels.o"]
+            subprocess.run(linking, cwd=own, check=True)
+            Path(own, "kernels.so").replace(target)  # at once, whoever else makes it
     return ctypes.PyDLL(str(target))
