@@ -4,13 +4,19 @@ Standard input has the same of the stand-in, if CuPy is to be asked for just the
 """
 
 import importlib
+import importlib.util
 import inspect
 import json
 import re
 import sys
 from operator import attrgetter
+from pathlib import Path
+from types import SimpleNamespace
 
-MODULES = "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.runtime cupyx"
+MODULES = (
+    "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.device cupy.cuda.runtime "
+    "cupy._core cupy._core._routines_linalg cupyx"
+)
 CLASSES = (
     "cupy.ndarray cupy.ufunc cupy.random.Generator "
     "cupy.cuda.Device cupy.cuda.Event cupy.cuda.Stream"
@@ -28,19 +34,34 @@ def offered(owner):
 
 def parameters(function, name):
     """Names, kinds and whether there is a default; names alone where a docstring tells them."""
+    if isinstance(function, str):
+        return names_in(function, name)
     is_known = callable(function) and not inspect.isclass(function)
     if name.startswith("__") or not is_known or type(function).__name__ == "ufunc":
         return None
     try:
         found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code has its signature in its docstring
-        line = (function.__doc__ or "").partition("\n")[0]
-        text = re.search(rf"\b{name}\((.*)\)", line)
-        return text and re.findall(r"(\w+)(?:=[^,]*)?(?:,|$)", text[1])
+        return names_in((function.__doc__ or "").partition("\n")[0], name)
     return [(p.name, int(p.kind), p.default is not p.empty) for p in found]
 
 
+def names_in(line, name):
+    text = re.search(rf"\b{name}\((.*)\)", line)
+    return text and re.findall(r"(\w+)(?:=[^,]*)?(?:,|$)", text[1])
+
+
+def cublas():
+    """The module; of CuPy's own, which loads cuBLAS, the signatures that its file has as text."""
+    if Path(importlib.import_module("cupy").__file__).parents[1] == Path(__file__).parent:
+        return importlib.import_module("cupy.cuda.cublas")
+    file = Path(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
+    lines = re.findall(rb"\0((gemm\w+)\([\w ,]+\))\0", file.read_bytes())
+    return SimpleNamespace(**{name.decode(): line.decode() for line, name in lines})
+
+
 owners = {name: importlib.import_module(name) for name in MODULES.split()}
+owners["cupy.cuda.cublas"] = cublas()
 owners["cupyx.scipy.special"] = importlib.import_module("cupyx.scipy.special")
 for name in CLASSES.split():
     owners[name] = attrgetter(name.removeprefix("cupy."))(owners["cupy"])

@@ -10,6 +10,8 @@ import numpy as np
 
 from .device import get_cublas_handle
 
+__all__ = ["gemmEx", "gemmStridedBatchedEx"]
+
 _calls: list[str] = []  # the stand-in's own record
 
 # cudaDataType, and what cublasComputeType_t is for each: of 32F, its TF32, and 64F.

@@ -2,6 +2,8 @@
 
 import threading
 
+__all__ = ["Device", "get_cublas_handle"]
+
 COUNT = 2
 _current = threading.local()
 
