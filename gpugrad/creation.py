@@ -16,6 +16,7 @@ from .backends import (
     as_shape,
     backend_for_device,
     backend_of,
+    explain,
     is_on,
     namespace_of,
     transfer,
@@ -190,6 +191,8 @@ def _array(name, data, dtype, device, copy):
         return backend.asarray(data, dtype=dtype, copy=copy)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
+    except MemoryError as error:
+        raise MemoryError(f"{name}: {explain(error)}") from error
 
 
 def _default_dtype(numbers):
@@ -216,6 +219,8 @@ def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **k
         array = backend.create(name, *args, dtype=dtype, device=device, like=like, **keywords)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
+    except MemoryError as error:
+        raise MemoryError(f"{name}: {explain(error)}") from error
     return _finish(array, requires_grad)
 
 

@@ -213,6 +213,21 @@ OF_FFT = {
     "rfft2": "gpugrad.fft.rfftn(x, axes=(-2, -1))",
 }
 
+OF_CUDA = {
+    "current_device": 'x.device of a tensor made with device="cuda"',
+    "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
+    "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
+    "get_device_name": "gpugrad.cuda.device_name",
+    "manual_seed": "gpugrad.manual_seed",
+    "manual_seed_all": "gpugrad.manual_seed",
+    "max_memory_allocated": "gpugrad.cuda.memory_stats().reserved, which is at least that",
+    "mem_get_info": "gpugrad.cuda.memory_stats(), of which free and total",
+    "memory_allocated": "gpugrad.cuda.memory_stats().used",
+    "memory_reserved": "gpugrad.cuda.memory_stats().reserved",
+    "set_device": 'device="cuda:1" where a tensor is made',
+    "stream": "`with stream:` of a gpugrad.cuda.Stream",
+}
+
 OF_RANDOM = {
     "default_rng": "gpugrad.random.Generator(seed)",
     "rand": "gpugrad.random.uniform(shape)",

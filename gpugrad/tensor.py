@@ -279,10 +279,25 @@ class Tensor:
             "dl_device": dl_device,
             "copy": copy,
         }
-        return self.array.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
+        with backend_of[type(self.array)].scope(self.array):  # orders by its current stream
+            return self.array.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
 
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory, for CuPy, Numba and others, of a tensor on a CUDA device.
+
+        Other tensors, and those that require grad, have no such attribute.
+        """
+        is_shown = self.node is None and type(self) is not call.BatchedTensor
+        if not (is_shown and self.device.startswith("cuda")):
+            raise AttributeError(
+                "__cuda_array_interface__: only CUDA tensors that do not require grad have it"
+            )
+        with backend_of[type(self.array)].scope(self.array):
+            return self.array.__cuda_array_interface__
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """`gpugrad`, a namespace of the array API standard.

@@ -13,6 +13,7 @@ TABLES = {
     "gpugrad.autograd": habits.OF_AUTOGRAD,
     "gpugrad.linalg": habits.OF_LINALG,
     "gpugrad.fft": habits.OF_FFT,
+    "gpugrad.cuda": habits.OF_CUDA,
     "gpugrad.random": habits.OF_RANDOM,
     "gpugrad.nn.functional": habits.OF_FUNCTIONAL,
 }

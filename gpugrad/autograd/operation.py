@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from ..backends import describe
+from ..backends import describe, explain
 from ..backends.registry import told
 from . import call, twins
 from .plan import METADATA, Plan, kept_names
@@ -290,7 +290,8 @@ class Op:
             kind = RuntimeError
         if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
             kind = type(error)
-        return kind(f"{self.name}: {error}" + (f"; given {given}" if given else ""))
+        text = explain(error, values[0] if values else None)
+        return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 
 
 def _meet(backend):

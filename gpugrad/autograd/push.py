@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from contextlib import nullcontext
 
+from ..backends import add_note
 from . import call, twins
 from .graph import writes
 from .mode import enable_grad, set_grad_enabled
@@ -48,7 +49,7 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
             try:
                 t = _pushed(node, given, create_graph, tensors, joined)
             except Exception as error:
-                error.add_note(f"in forward mode through {node.plan.op.name}")
+                add_note(error, f"in forward mode through {node.plan.op.name}")
                 raise
             if not retain_graph:
                 node.saved = node.saved and None

@@ -13,7 +13,7 @@ from heapq import heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
-from ..backends import backend_of, describe
+from ..backends import add_note, backend_of, describe
 from . import call, twins
 from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
@@ -314,7 +314,7 @@ def sweep(
                     else:
                         wait(parent, c)
             except Exception as error:
-                error.add_note(f"in backward through {plan.op.name}")
+                add_note(error, f"in backward through {plan.op.name}")
                 raise
             # Let go of this node's values before the next rule allocates.
             g = c = saved = None

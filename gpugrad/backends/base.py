@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from .placement import brought, taken
 
@@ -119,6 +120,16 @@ class Backend:
         """Bytes of the array's elements."""
         return array.nbytes
 
+    def scope(self, array):
+        """A context in which the array's device is the current one."""
+        return nullcontext()
+
+    def explain(self, error, like=None):
+        """What an error of this library's means, where its own text does not say; else None.
+
+        like: an array, maybe another library's, of the device where it happened.
+        """
+
     def on_device(self, forward):
         """``forward(xp, *arrays, **static)``, run on the device of its first array."""
         raise NotImplementedError
@@ -134,6 +145,13 @@ class Backend:
 
     def synchronize(self, array):
         """Wait until what was asked of the array's device is done."""
+
+    def lot(self, array):
+        """What computes with many arrays such as this one at once: see `kernels.optimizers.Lot`.
+
+        None where they are computed with one after the other.
+        """
+        return None
 
     def is_unshared(self, array):
         """Whether no other array can see the memory of ``array``, given no reference to it."""

@@ -131,15 +131,14 @@ class CuPy(Backend):
         with cupy_devices.ordered(source.id, target.id), target:
             return array.copy("A")  # for where strides have gaps, CuPy must be told an order
 
-    def explain(self, error, device=None):
+    def explain(self, error, like=None):
         if not isinstance(error, cupy_devices.OutOfMemoryError):
             return None
-        number = parse_device(device or "cuda")[1]
-        number = cupy_devices.current_number() if number is None else number
+        is_there = type(like) is cupy.ndarray
+        number = like.device.id if is_there else cupy_devices.current_number()
         return (
-            f"{error} {cupy_devices.shortage(number)}; a smaller batch, gpugrad.checkpoint, or "
-            f"no_grad() where no gradient is needed take less, and tensors that are dropped give "
-            f"back theirs"
+            f"{error} {cupy_devices.shortage(number)}. A smaller batch, gpugrad.checkpoint, or "
+            f"no_grad() where no gradient is needed take less; work can go on with what fits"
         )
 
     def bring(self, batches, device):

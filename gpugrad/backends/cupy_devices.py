@@ -1,5 +1,6 @@
 """CUDA devices as CuPy has them: their names, memory and streams, and how exact products are."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -7,67 +8,88 @@ import cupy
 from cupy import _core
 from cupy._core import _routines_linalg as precision
 from cupy.cuda import runtime
+from cupy.cuda.memory import OutOfMemoryError as OutOfMemoryError
 
 GiB = 2**30
 
 
-def current_index() -> int:
+def driver_problem() -> str:
+    """What to do about the NVIDIA driver, after an error of CUDA's that may be due to it."""
+    driver, own = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    if not driver:
+        return "; no NVIDIA driver is loaded"
+    if driver // 1000 < own // 1000:
+        return (
+            f"; the NVIDIA driver is for CUDA {_version(driver)}, this CuPy for {_version(own)}: "
+            f"update the driver, or install gpugrad[cuda{driver // 1000}x]"
+        )
+    return ""
+
+
+def _version(number):
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def current_number() -> int:
     """The number of the current device."""
     return runtime.getDevice()
 
 
-def scope(index: int) -> Any:
+def scope(number: int) -> Any:
     """A context in which the device of this number is the current one."""
-    return cupy.cuda.Device(index)
+    return cupy.cuda.Device(number)
 
 
-def name(index: int) -> str:
+def of_pointer(pointer: int) -> int:
+    """The number of the device that memory is on; of none at all the current one's."""
+    return cupy.cuda.device.from_pointer(pointer).id if pointer else current_number()
+
+
+def name(number: int) -> str:
     """The device's model."""
-    return runtime.getDeviceProperties(index)["name"].decode()
+    return runtime.getDeviceProperties(number)["name"].decode()
 
 
-def memory(index: int) -> tuple[int, int, int, int]:
+def memory(number: int) -> tuple[int, int, int, int]:
     """Bytes in use by arrays, held by CuPy's pool for them, free on the card, and its total."""
-    with scope(index):
+    with scope(number):
         pool = cupy.get_default_memory_pool()
         return (pool.used_bytes(), pool.total_bytes(), *runtime.memGetInfo())
 
 
-def empty_cache(index: int) -> None:
+def empty_cache(number: int) -> None:
     """Give back what the device's pool holds and no array uses."""
-    with scope(index):
+    with scope(number):
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def shortage(index: int) -> str:
+def shortage(number: int) -> str:
     """What the memory of a device that has not enough of it is taken by."""
-    used, held, free, total = memory(index)
+    used, held, free, total = memory(number)
     elsewhere = max(total - free - held, 0)
     return (
-        f"of {total / GiB:.1f} GiB on cuda:{index} arrays use {used / GiB:.2f}, CuPy's pool "
-        f"holds {(held - used) / GiB:.2f} more, others {elsewhere / GiB:.2f}, and "
-        f"{free / GiB:.2f} are free"
+        f"Of {total / GiB:.2f} GiB on cuda:{number} arrays use {used / GiB:.2f}, CuPy's pool holds "
+        f"{(held - used) / GiB:.2f} more, others use {elsewhere / GiB:.2f}"
     )
 
 
 # Streams
 
 
-def stream(index: int, priority: int) -> Any:
+def stream(number: int, priority: int) -> Any:
     """A new stream of a device, which waits for no other."""
-    with scope(index):
+    with scope(number):
         return cupy.cuda.Stream(non_blocking=True, priority=priority)
 
 
-def current_stream(index: int) -> Any:
+def current_stream(number: int) -> Any:
     """The stream that the device's work goes to now, in this thread."""
-    return cupy.cuda.get_current_stream(index)
+    return cupy.cuda.get_current_stream(number)
 
 
-def event(index: int, timing: bool) -> Any:
-    """A new event of a device."""
-    with scope(index):
-        return cupy.cuda.Event(disable_timing=not timing)
+def event(timing: bool) -> Any:
+    """A new event of the current device."""
+    return cupy.cuda.Event(disable_timing=not timing)
 
 
 def elapsed(start: Any, end: Any) -> float:
@@ -76,22 +98,23 @@ def elapsed(start: Any, end: Any) -> float:
 
 
 @contextmanager
-def ordered(source: int, target: int):
-    """What is done between the current streams of two devices is after what either was asked.
+def ordered(source: int, target: int) -> Iterator[None]:
+    """What is done here with two devices' current streams is done after what they were asked.
 
-    Memory that the source's stream gives to others meanwhile is not written before either.
+    And before what they are asked from then on, which may be to write into memory now freed.
     """
-    streams = {index: current_stream(index) for index in (source, target)}
-
-    def wait(waiting, index):
-        with scope(index):
-            ready = streams[index].record(cupy.cuda.Event(disable_timing=True))
-        with scope(waiting):
-            streams[waiting].wait_event(ready)
-
-    wait(target, source)
+    _wait(target, source)
     yield
-    wait(source, target)
+    _wait(source, target)
+
+
+def _wait(number, other):
+    """Have the current stream of a device wait for that of another."""
+    with scope(other):
+        mark = event(timing=False)
+        current_stream(other).record(mark)
+    with scope(number):
+        current_stream(number).wait_event(mark)
 
 
 # Precision

@@ -49,7 +49,8 @@ def adopt(x):
 
     NumPy scalars become Python scalars, so that they do not promote: like
     Python's own they are weak. Arrays of a library not met before bring its
-    namespace with them; other objects that speak DLPack or ``__array__`` are read as NumPy does.
+    namespace with them; objects that speak DLPack or ``__cuda_array_interface__`` are shared,
+    other ones that have ``__array__`` read as NumPy does.
     """
     if type(x) in namespace_of:
         return x
@@ -72,6 +73,8 @@ def adopt(x):
         register(GenericBackend.of(x))
     elif hasattr(x, "__dlpack__"):
         return from_dlpack(x)
+    elif hasattr(x, "__cuda_array_interface__"):
+        return _cupy().from_interface(x)
     elif hasattr(x, "__array__"):
         return _host().asarray(x)
     if type(x) in namespace_of:
@@ -115,6 +118,22 @@ def describe(x):
     if backend is None:
         return repr(x) if type(x) in SCALARS else type(x).__name__
     return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(array)}"
+
+
+def explain(error, like=None):
+    """What an error of an array library means, where its own text does not say; else its text.
+
+    like: an array of the device where it happened; by default that is the current one.
+    """
+    return next(filter(None, [backend.explain(error, like) for backend in backends]), str(error))
+
+
+def add_note(error, where):
+    """Note on an error where it came up and, if its own text does not say, what it means."""
+    error.add_note(where)
+    meaning = explain(error)
+    if meaning != str(error):
+        error.add_note(meaning)
 
 
 def as_shape(shape):
@@ -207,3 +226,23 @@ def cuda_problem():
 def cuda_device_count():
     """How many CUDA devices can be used."""
     return 0 if cuda_problem() else _cupy().device_count()
+
+
+def cuda_device(device):
+    """The module `cupy_devices`, and the number of a device, which by default is the current one.
+
+    RuntimeError with what is in the way if no CUDA device, or not this one, can be used;
+    ValueError if the name is not one of a CUDA device.
+    """
+    backend = _cupy()
+    backend.check_works()
+    from . import cupy_devices
+
+    if device is None:
+        return cupy_devices, cupy_devices.current_number()
+    name = device if isinstance(device, str) else f"cuda:{index(device)}"
+    kind, number = parse_device(name)
+    if kind != "cuda":
+        raise ValueError(f"device {device!r} is no CUDA device; use 'cuda', 'cuda:N' or its number")
+    backend.check_device(name)
+    return cupy_devices, cupy_devices.current_number() if number is None else number
