@@ -27,7 +27,7 @@ def offered(owner):
     """The public names; of a class also the special methods, but for what every class has."""
     names = getattr(owner, "__all__", None) or dir(owner)
     if not inspect.isclass(owner):
-        return [name for name in names if not name.startswith("_")]
+        return [n for n in names if n[0] != "_" and not inspect.ismodule(getattr(owner, n))]
     hidden = {"__dict__", "__module__", "__weakref__"}
     return [n for n in names if n.endswith("__") or not n.startswith("_") if n not in hidden]
 
