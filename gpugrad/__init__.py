@@ -100,6 +100,7 @@ if _TYPE_CHECKING:
     from . import testing as testing
     from . import tools as tools
     from . import transforms as transforms
+    from .ops.dropout import *
     from .ops.elementwise import *
     from .ops.indexing import *
     from .ops.manipulation import *

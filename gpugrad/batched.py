@@ -240,6 +240,14 @@ def levels_among(name, values):
     return sorted(found, key=lambda level: level.number)
 
 
+def levels_now(name, x):
+    """The levels under way, those of ``x`` among them, the outermost first; ``name`` for errors."""
+    if not _active.levels and type(x) is not BatchedTensor:
+        return []
+    found = {*_active.levels, *levels_among(name, [x])}
+    return sorted(found, key=lambda level: level.number)
+
+
 def physical(x):
     """The tensor behind all levels of ``x``: their axes first, the outermost's before others."""
     while type(x) is BatchedTensor:

@@ -101,7 +101,6 @@ OF_THE_PACKAGE = {
     "div": "gpugrad.divide",
     "dot": "x @ y, or gpugrad.vecdot",
     "double": "gpugrad.float64",
-    "dropout": "gpugrad.nn.functional.dropout",
     "eq": "x == y",
     "flatten": "x.reshape(-1), or gpugrad.nn.functional.flatten",
     "float": "gpugrad.float32",

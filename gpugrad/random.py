@@ -1,7 +1,8 @@
 """Seeded random tensors, made on the device they are asked for.
 
 `manual_seed` makes a program repeat. Each device has a generator of its own; the
-numbers on one are not those on another. Inside `vmap` each example has numbers of its own.
+numbers on one are not those on another, but for what dropout keeps, which a key decides
+that is the same for all. Inside `vmap` each example has numbers of its own.
 """
 
 import threading
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, float64, int64
+from .backends.philox import seed_word
 from .batched import active_levels, behind
 from .habits import OF_RANDOM, answer
 from .tensor import Tensor
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
+_counting = threading.Lock()  # not a generator's own, so that generators can be copied
 
 
 class Generator:
@@ -33,7 +36,11 @@ class Generator:
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
         self.device = device
         self.backend = backend_for_device(device)
-        self.source = self.backend.generator(None if seed is None else _checked(seed), device)
+        self.reseed(None if seed is None else _checked(seed))
+
+    def reseed(self, seed):
+        self.source = self.backend.generator(seed, self.device)
+        self._keys = seed_word(seed), 0
 
     def uniform(
         self,
@@ -94,13 +101,26 @@ class Generator:
         numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
         return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
+    def key(self) -> tuple[int, int]:
+        """Two ints of 64 bits that say what `gpugrad.dropout` drops, others at every call.
+
+        They are of the seed and of how many keys were taken before: the same on every device,
+        and nothing is asked of a device to make them.
+        """
+        _note(self)
+        with _counting:
+            key = word, number = self._keys
+            self._keys = word, number + 1
+        return key
+
     def get_state(self) -> Any:
         """Where in its stream the generator is, for `set_state`."""
-        return self.source.get_state()
+        return self.source.get_state(), self._keys
 
     def set_state(self, state: Any) -> None:
         """Go on from where `get_state` of this generator, or one like it, was called."""
-        self.source.set_state(state)
+        source, self._keys = state
+        self.source.set_state(source)
 
     def _draw(self, name, shape, dtype, *bounds):
         _note(self)
@@ -182,17 +202,19 @@ def manual_seed(seed: SupportsIndex) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
     _seed = _checked(seed)
-    for device, generator in list(_generators.items()):
-        generator.source = generator.backend.generator(_seed, device)
+    for generator in list(_generators.values()):
+        generator.reseed(_seed)
 
 
 def default_generator(device: str | None = None) -> Generator:
     """The generator that the functions of this module draw from on ``device``."""
+    known = _generators.get("cpu" if device is None else device)
+    if known is not None:
+        return known
     kind, number = parse_device("cpu" if device is None else device)
     name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
-    if name not in _generators:
-        _generators[name] = Generator(_seed, name)
-    return _generators[name]
+    # Of two threads that come here at once both get the first one's, and no key twice.
+    return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
 
 
 def uniform(

@@ -16,6 +16,7 @@ import numpy as np
 
 from .base import Backend
 from .numpy_linalg import linalg
+from .philox import kept
 from .registry import register
 from .special import of_scipy
 
@@ -429,12 +430,14 @@ _ZERO = np.int8(0)
 
 def _bits(x, like):
     """The bits of a number or an array as integers; None of what is not of the kind of ``like``."""
-    bits = _bits_of[like.dtype]
+    if x is like:
+        return x.view(_bits_of[like.dtype])
     if type(x) is float or type(x) is int:
-        number = like.dtype.type(x).view(bits)
-        return number if number else _ZERO
+        if x == 0 and math.copysign(1, x) > 0:
+            return _ZERO
+        return like.dtype.type(x).view(_bits_of[like.dtype]) or _ZERO
     if type(x) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:
-        return x.view(bits)
+        return x.view(_bits_of[like.dtype])
     return None
 
 
@@ -544,6 +547,9 @@ class NumPy(Backend):
         _check_labels(labels, x.shape[-1])
         rows = x.reshape(labels.size, x.shape[-1])
         return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
+
+    def dropout_mask(self, x, /, *, shape, p, key):
+        return kept(shape, p, key)
 
     def to_numpy(self, array):
         return array

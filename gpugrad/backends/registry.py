@@ -32,7 +32,7 @@ def register(backend):
     backend.xp.special = Functions(backend.special)
     backend.xp.einsum = partial(einsum, backend.xp)
     complete(backend)
-    for name in ("add_along_axis", "clip", "last_written", "pick", "setitem"):
+    for name in ("add_along_axis", "clip", "dropout_mask", "last_written", "pick", "setitem"):
         setattr(backend.xp, name, getattr(backend, name))
     for kind in backend.array_types:
         namespace_of[kind] = backend.xp

@@ -4,18 +4,17 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import is_floating
-from ..autograd.call import wrap
-from ..backends import backend_of, namespace_of
-from ..batched import behind, levels_of, physical
+from ..backends import backend_of
+from ..batched import behind, levels_now, lifted, physical
 from ..habits import OF_FUNCTIONAL, answer
+from ..ops.dropout import dropout as _dropout
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import tanh
-from ..random import Generator
+from ..random import Generator, default_generator
 from ..tensor import Tensor
-from .init import draw
 
 __all__ = [
     "cross_entropy",
@@ -54,20 +53,26 @@ def dropout(
     """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
     training: if False, ``input`` itself.
-    generator: of the mask, on the device of ``input``; by default that device's own.
+    generator: whose next `key` decides which; by default that of the device of ``input``.
 
-    Raises TypeError unless ``input`` is floating.
+    The same seed drops the same elements on every device. Nothing of the size of ``input`` is
+    kept for backward. Inside `vmap` each example has others dropped. Raises TypeError unless
+    ``input`` is floating.
     """
     check_probability("dropout", p)
     if not is_floating(input):
         raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    numbers = draw(input, generator, "uniform")
-    array = physical(numbers).array
-    scale = namespace_of[type(array)].astype(array >= p, array.dtype)
-    scale *= 1 / (1 - p) if p < 1 else 0.0
-    return input * behind(wrap(scale, None), levels_of(numbers))
+    if generator is None:
+        device = input.device
+        generator = default_generator(device if device.startswith("cuda") else "cpu")
+    key = generator.key()
+    levels = levels_now("dropout", input)
+    if not levels:
+        return _dropout(input, p=p, key=key)
+    # One mask for all examples together.
+    return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
 def check_probability(name, p):

@@ -78,7 +78,7 @@ class Sigmoid(Module):
 class Dropout(Module):
     """In training, zeros with probability ``p``, and the other elements scaled by ``1 / (1 - p)``.
 
-    generator: of the mask, on the input's device; by default that device's own.
+    generator: whose next key decides which; by default that of the input's device.
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:

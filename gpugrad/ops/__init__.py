@@ -1,6 +1,7 @@
 """The ops, by topic. Each is one definition: a forward and its VJPs."""
 
 from . import (
+    dropout,
     elementwise,
     indexing,
     manipulation,
@@ -13,6 +14,7 @@ from . import (
 
 __all__ = [
     "elementwise",
+    "dropout",
     "indexing",
     "manipulation",
     "neural",
