@@ -222,20 +222,26 @@ inline void run_block(unsigned number)
     char* shared = __start_emulated_shared;
     if (shared) memset(shared, 0xff, __stop_emulated_shared - shared);
     for (int i = 0; i < count; i++) fibers[i].state = READY;
-    // Some blocks forwards and some backwards, as what depends on the order is wrong.
+    // Each warp goes as far as it can before the next, and some blocks backwards, as what depends on
+    // the order is wrong.
     bool backwards = (launches + number) & 1;
+    int warps = (count + 31) / 32;
     for (;;) {
-        bool all_done = true;
-        for (int k = 0; k < count; k++) {
-            int i = backwards ? count - 1 - k : k;
-            if (fibers[i].state == READY) enter(i);
-            all_done = all_done && fibers[i].state == DONE;
+        for (int w = 0; w < warps; w++) {
+            int first = 32 * (backwards ? warps - 1 - w : w);
+            int size = count - first < 32 ? count - first : 32;
+            do {
+                for (int k = 0; k < size; k++) {
+                    int i = first + (backwards ? size - 1 - k : k);
+                    if (fibers[i].state == READY) enter(i);
+                    if (*error) return;
+                }
+            } while (release_warp(first));
             if (*error) return;
         }
-        if (all_done) return;
-        bool any = false;
-        for (int first = 0; first < count; first += 32) any = release_warp(first) || any;
-        if (*error || (!any && !release_block())) return;
+        bool all_done = true;
+        for (int i = 0; i < count; i++) all_done = all_done && fibers[i].state == DONE;
+        if (all_done || !release_block()) return;
     }
 }
 
