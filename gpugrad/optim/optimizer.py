@@ -6,7 +6,7 @@ from typing import Any
 
 from ..arguments import is_floating
 from ..autograd.graph import writes
-from ..backends import backend_of
+from ..backends import backend_of, namespace_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
 from ..tensor import Tensor
@@ -14,6 +14,9 @@ from ..tensor import Tensor
 # Elements of an array on the CPU that are updated at a time. Temporaries then stay in the
 # cache: for the 20 million of 784-4096-4096-10 that takes 0.5 of the time, and no second array.
 _PIECE = 1 << 18
+
+# How PyTorch's optimizers compute, which changes no result.
+_WAYS = {"foreach", "fused", "capturable", "differentiable"}
 
 
 class Optimizer:
@@ -24,19 +27,28 @@ class Optimizer:
     - ``check(group)``: raise ValueError for hyper-parameters that cannot be;
     - ``init_single(array, group)``: the arrays to keep for a parameter, by name, each of
       its shape; asked for before its first update;
-    - ``apply_single(array, grad, state, first, *hyper)``: one update in place. ``array``,
+    - ``apply_single(array, grad, state, step, *hyper)``: one update in place. ``array``,
       ``grad`` and those in the tuple ``state`` are raw arrays, or matching pieces of
-      larger ones; ``first`` tells the first update; ``hyper`` are the group's values.
+      larger ones, those of 16 bits as float32; ``step`` is 1 at the first update;
+      ``hyper`` are the group's values.
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
+    pairs: hyper-parameters that are two numbers; the others are a number or a bool.
+    keeps_step: whether the number of updates is part of a parameter's state.
+    routine: a backend's name for what it may run for many parameters at once in place of
+        the ``apply_single`` of the same class.
     """
+
+    pairs: tuple[str, ...] = ()
+    keeps_step = False
+    routine: str | None = None
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self._slots: dict[Tensor, _Slot] = {}
-        self._hyper: list[tuple[list, tuple]] = []  # each group's values, and as last checked
+        self._hyper: list[tuple] = []  # each group's values as last checked
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._listed(params)
@@ -59,7 +71,7 @@ class Optimizer:
         """The arrays to keep for the parameter ``array``, by name."""
         raise NotImplementedError
 
-    def apply_single(self, array: Any, grad: Any, state: tuple, first: bool, *hyper: Any) -> None:
+    def apply_single(self, array: Any, grad: Any, state: tuple, step: int, *hyper: Any) -> None:
         """Update ``array`` and ``state`` in place."""
         raise NotImplementedError
 
@@ -92,7 +104,7 @@ class Optimizer:
             )
         hyper = self._checked({**self.defaults, **group})
         self.param_groups.append({"params": params, **hyper})
-        self._hyper.append((list(hyper.values()), tuple(hyper.values())))
+        self._hyper.append(tuple(hyper.values()))
 
     def _listed(self, params):
         if hasattr(params, "parameters"):
@@ -120,11 +132,12 @@ class Optimizer:
         hyper = {}
         for name, default in self.defaults.items():
             value = group[name]
-            kind = bool if isinstance(default, bool) else float
+            kind = _pair if name in self.pairs else bool if isinstance(default, bool) else float
             try:
                 hyper[name] = kind(value)
             except (TypeError, ValueError):
-                raise TypeError(f"{self._name}: {name} must be a number, not {value!r}") from None
+                what = "two numbers" if kind is _pair else "a number"
+                raise TypeError(f"{self._name}: {name} must be {what}, not {value!r}") from None
         self.check(hyper)
         return hyper
 
@@ -140,13 +153,14 @@ class Optimizer:
         Backward through a graph that saved a parameter's old value raises afterwards.
         """
         for i, group in enumerate(self.param_groups):
-            if [group[name] for name in self.defaults] != self._hyper[i][0]:
+            if tuple([group[name] for name in self.defaults]) != self._hyper[i]:
                 self._change_hyper(i, group)
         slots = self._slots
         apply_single = self.apply_single
         written = []
         try:
-            for group, (_, hyper) in zip(self.param_groups, self._hyper, strict=True):
+            for group, hyper in zip(self.param_groups, self._hyper, strict=True):
+                lots: dict[Any, list] = {}
                 for p in group["params"]:
                     grad = p.grad
                     leaf = p.node
@@ -157,20 +171,54 @@ class Optimizer:
                         slot = self._new_slot(p, slot, group)
                     grad = grad.array
                     written.append((leaf, slot.buffer))
+                    if slot.lot is not None:
+                        key = slot.lot, slot.handle is None, slot.step
+                        lots.setdefault(key, []).append((slot, grad))
+                        continue
+                    apply = self._apply_in_single if slot.narrow else apply_single
+                    step = slot.step + 1
                     for key, array, state in slot.pieces:
                         piece = grad if key is None else grad[key]
-                        apply_single(array, piece, state, slot.first, *hyper)
-                    slot.first = False
+                        apply(array, piece, state, step, *hyper)
+                    slot.step = step
+                for (lot, apart, step), members in lots.items():
+                    self._update_lot(lot, members, apart, step + 1, hyper)
         finally:
             writes.note(written)
 
+    def _update_lot(self, lot, members, apart, step, hyper):
+        """Update parameters of one device and dtype: in one go, or ``apart``."""
+        owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
+        routine = None if apart else vars(owner).get("routine")
+        with lot.device:
+            slots, grads = zip(*members, strict=True)
+            handles = [slot.handle for slot in slots]
+            if routine is None or not lot.update(routine, handles, grads, step, *hyper):
+                for slot, grad in members:
+                    apply = self._apply_in_single if slot.narrow else self.apply_single
+                    apply(slot.array, grad, tuple(slot.state.values()), step, *hyper)
+        for slot in slots:
+            slot.step = step
+
+    def _apply_in_single(self, array, grad, state, step, *hyper):
+        """The update of what has 16 bits computed in 32: small numbers such as Adam's eps are 0
+        there, and a sum of two that are far apart is the greater."""
+        xp = namespace_of[type(array)]
+        arrays = array, *state
+        wide = [xp.astype(a, xp.float32) for a in arrays]
+        self.apply_single(wide[0], xp.astype(grad, xp.float32), tuple(wide[1:]), step, *hyper)
+        for a, w in zip(arrays, wide, strict=True):
+            a[...] = xp.astype(w, a.dtype)
+
     def _change_hyper(self, i, group):
         """Take over what the program wrote in a group."""
-        given = [group[name] for name in self.defaults]
-        self._hyper[i] = given, tuple(self._checked(group).values())
-        for p in group["params"]:
-            if p in self._slots and not self._slots[p].state:  # it may need some now
-                del self._slots[p]
+        old = self._hyper[i]
+        group |= (hyper := self._checked(group))
+        self._hyper[i] = new = tuple(hyper.values())
+        if any(bool(a) != bool(b) for a, b in zip(old, new, strict=True)):
+            for p in group["params"]:  # it may need other state now
+                if p in self._slots:
+                    self._new_slot(p, self._slots[p], group)
 
     def _new_slot(self, p, old, group):
         """A slot for a parameter's first update, or with the state of before for its new array."""
@@ -179,20 +227,20 @@ class Optimizer:
                 f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
                 f"step cannot update; make it of a copy, gpugrad.tensor(data)"
             )
-        if old is None:
-            slot = _Slot(p.array, self.init_single(p.array, group), True)
-        else:
-            state = {name: placed_like(a, p.array) for name, a in old.state.items()}
-            slot = _Slot(p.array, state, old.first)
-        self._slots[p] = slot
+        state = self.init_single(p.array, group)
+        step = 0
+        if old is not None and (old.state or not state):
+            state |= {name: placed_like(a, p.array) for name, a in old.state.items()}
+            step = old.step
+        self._slots[p] = slot = _Slot(p.array, state, step)
         return slot
 
     def state_dict(self) -> dict[str, Any]:
         """Copies of all state, by PyTorch's layout.
 
         ``"state"``: for each parameter that has some, by its position over all groups,
-        the arrays kept for it, as tensors by name. ``"param_groups"``: the groups,
-        with positions for parameters.
+        the arrays kept for it, as tensors by name, and the number of its updates where that
+        matters. ``"param_groups"``: the groups, with positions for parameters.
         """
         state = {}
         groups = []
@@ -203,12 +251,15 @@ class Optimizer:
             groups.append({**group, "params": positions})
             for i, p in zip(positions, group["params"], strict=True):
                 slot = self._slots.get(p)
-                if slot is not None and slot.state and not slot.first:
+                if slot is not None and slot.state and slot.step:
                     state[i] = {name: tensor(array) for name, array in slot.state.items()}
+                    if self.keeps_step:
+                        state[i]["step"] = tensor(float(slot.step))
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` of such an optimizer returned; values are copied.
+        """Take over what `state_dict` of such an optimizer, or PyTorch's, returned; values are
+        copied.
 
         Raises ValueError where groups, parameters, names or shapes do not agree; then
         nothing has changed.
@@ -224,29 +275,32 @@ class Optimizer:
         hypers, slots = [], {}
         state = dict(state_dict["state"])
         for group, new in zip(self.param_groups, given, strict=True):
-            if new.keys() != group.keys():
+            known = {k for k, v in new.items() if v not in (None, False) or k in group} - _WAYS
+            if known != group.keys():
                 raise self._misfit(
-                    f"a group has {sorted(new.keys() - {'params'})}, "
-                    f"but here {sorted(self.defaults)}"
+                    f"a group has {sorted(known - {'params'})}, but here {sorted(self.defaults)}"
                 )
             hypers.append(self._checked(new))
             for i, p in zip(new["params"], group["params"], strict=True):
                 if arrays := state.pop(i, None):
-                    slots[p] = _Slot(p.array, self._taken(i, arrays, p, hypers[-1]), False)
+                    slots[p] = _Slot(p.array, *self._taken(i, arrays, p, hypers[-1]))
         if state:
             raise self._misfit(f"it has state of parameters {sorted(state)}, which are in no group")
         self._slots = slots
         for i, (group, hyper) in enumerate(zip(self.param_groups, hypers, strict=True)):
             group |= hyper
-            self._hyper[i] = list(hyper.values()), tuple(hyper.values())
+            self._hyper[i] = tuple(hyper.values())
 
     def _taken(self, i, arrays, p, hyper):
-        """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``."""
-        expected = self.init_single(p.array, hyper)
-        if arrays.keys() != expected.keys():
+        """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``, and the
+        number of updates there have been, at least 1."""
+        expected = {*self.init_single(p.array, hyper)} | ({"step"} if self.keeps_step else set())
+        if arrays.keys() != expected:
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
+        arrays = dict(arrays)
+        step = int(arrays.pop("step", 1))
         taken = {}
         for name, value in arrays.items():
             value = tensor(asarray(value))
@@ -255,7 +309,7 @@ class Optimizer:
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
             taken[name] = placed_like(value.array, p.array)
-        return taken
+        return taken, step
 
     def _misfit(self, what):
         return ValueError(
@@ -272,24 +326,35 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
+def _pair(value):
+    first, second = value
+    return float(first), float(second)
+
+
 class _Slot:
     """What an optimizer knows of a parameter whose array is ``array``.
 
     state: arrays by name.
-    first: whether it has had no update yet.
+    step: how many updates there have been.
     buffer: the identity of the array's allocation.
+    narrow: whether it is of 16 bits.
     pieces: a key, and the array and the tuple of state at that key; None is all of it.
+    lot: the `Backend.lot` of arrays that it can be updated with; None if it is by itself.
+    handle: what the lot's routines want to know of it; None if they are not for it.
     """
 
-    __slots__ = ("array", "state", "first", "buffer", "pieces")
+    __slots__ = ("array", "state", "step", "buffer", "narrow", "pieces", "lot", "handle")
 
-    def __init__(self, array, state, first):
+    def __init__(self, array, state, step):
         backend = backend_of[type(array)]
         self.array = array
         self.state = state
-        self.first = first
+        self.step = step
         self.buffer = backend.buffer(array)
+        self.narrow = backend.xp.finfo(array.dtype).bits == 16
         arrays = tuple(state.values())
+        self.lot = backend.lot(array)
+        self.handle = self.lot and self.lot.handle((array, *arrays))
         size = math.prod(array.shape)
         self.pieces = [(None, array, arrays)]
         if size > _PIECE and backend.device(array) == "cpu":
@@ -298,4 +363,4 @@ class _Slot:
             self.pieces = [(key, array[key], tuple([a[key] for a in arrays])) for key in keys]
 
     def __reduce__(self):  # a copy's pieces are those of its own arrays
-        return _Slot, (self.array, self.state, self.first)
+        return _Slot, (self.array, self.state, self.step)

@@ -26,6 +26,8 @@ class SGD(Optimizer):
     momentum and no dampening.
     """
 
+    routine = "sgd"
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -60,13 +62,13 @@ class SGD(Optimizer):
         return {"momentum_buffer": zeros}
 
     def apply_single(
-        self, array, grad, state, first, lr, momentum, dampening, weight_decay, nesterov
+        self, array, grad, state, step, lr, momentum, dampening, weight_decay, nesterov
     ):
         if weight_decay:
             grad = grad + weight_decay * array
         if momentum:
             (buffer,) = state
             buffer *= momentum
-            buffer += grad if first or not dampening else (1 - dampening) * grad
+            buffer += grad if step == 1 or not dampening else (1 - dampening) * grad
             grad = grad + momentum * buffer if nesterov else buffer
         array -= lr * grad

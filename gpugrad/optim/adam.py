@@ -1,0 +1,124 @@
+"""Adam and AdamW."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class Adam(Optimizer):
+    """Adam (Kingma & Ba 2015, "Adam: A method for stochastic optimization"), as PyTorch has it.
+
+    At update ``t`` from 1 on, with gradient ``g`` of parameter ``p`` and the averages ``m``
+    and ``v``, at first 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        p = p - lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps)
+
+    Of complex parameters the real and the imaginary part are numbers each by themselves.
+
+    params: leaves that require grad, or dicts of them and of hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    amsgrad: divide by the greatest ``v`` that there has been (Reddi, Kale & Kumar 2018).
+    decoupled_weight_decay: in place of the first line,
+        ``p = (1 - lr * weight_decay) * p``, as `AdamW` does.
+
+    Raises TypeError or ValueError for what cannot be optimized and for numbers that
+    cannot be; ``lr``, ``eps`` and ``weight_decay`` are finite and at least 0.
+    """
+
+    pairs = ("betas",)
+    keeps_step = True
+    routine = "adam"
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": bool(amsgrad),
+            "decoupled_weight_decay": bool(decoupled_weight_decay),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        name = type(self).__name__
+        for key in ("lr", "eps", "weight_decay"):
+            if not 0 <= group[key] < math.inf:
+                raise ValueError(f"{name}: {key} must be finite and at least 0, not {group[key]}")
+        if not all(0 <= beta < 1 for beta in group["betas"]):
+            raise ValueError(f"{name}: betas must be from 0 to below 1, not {group['betas']}")
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
+        zeros = backend_of[type(array)].zeros
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def apply_single(
+        self, array, grad, state, step, lr, betas, eps, weight_decay, amsgrad, decoupled
+    ):
+        backend = backend_of[type(array)]
+        if weight_decay:
+            if decoupled:
+                array *= 1 - lr * weight_decay
+            else:
+                grad = grad + weight_decay * array
+        if backend.is_complex(array.dtype):
+            hyper = lr, betas, eps, 0.0, amsgrad, decoupled
+            for part in (backend.xp.real, backend.xp.imag):  # views
+                self.apply_single(part(array), part(grad), tuple(map(part, state)), step, *hyper)
+            return
+        average, square, *greatest = state
+        beta1, beta2 = betas
+        change = grad - average
+        change *= 1 - beta1
+        average += change
+        change = grad * grad
+        change *= 1 - beta2
+        square *= beta2
+        square += change
+        if amsgrad:
+            (most,) = greatest
+            most[...] = square = backend.xp.maximum(most, square)
+        correction = math.sqrt(1 - beta2**step)
+        change = backend.xp.sqrt(square)
+        change += eps * correction
+        change = average / change
+        change *= lr * correction / (1 - beta1**step)
+        array -= change
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019), as PyTorch has it.
+
+    `Adam` with ``decoupled_weight_decay`` and a ``weight_decay`` of 0.01 by default.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+    ) -> None:
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True
+        )
