@@ -105,6 +105,7 @@ if _TYPE_CHECKING:
     from .ops.indexing import *
     from .ops.manipulation import *
     from .ops.neural import *
+    from .ops.normalization import *
     from .ops.products import *
     from .ops.reductions import *
     from .ops.searching import *

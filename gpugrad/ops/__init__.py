@@ -6,6 +6,7 @@ from . import (
     indexing,
     manipulation,
     neural,
+    normalization,
     products,
     reductions,
     searching,
@@ -13,11 +14,12 @@ from . import (
 )
 
 __all__ = [
-    "elementwise",
     "dropout",
+    "elementwise",
     "indexing",
     "manipulation",
     "neural",
+    "normalization",
     "products",
     "reductions",
     "searching",

@@ -1,0 +1,314 @@
+"""Normalization: less the mean, over the standard deviation, of axes that share these.
+
+Rules keep the input and the weight only, and compute mean and variance again: that reads the
+input once more, where to keep what was normalized would take as much memory as the input.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from ..autograd import call as calls
+from ..autograd.operation import op
+from ..batched import aligned, equally, shapes_of_examples
+from .elementwise import add, multiply
+from .manipulation import astype, moveaxis, reshape
+
+
+def _promoted(xp, arrays):
+    """The dtype that these have together; some may be None."""
+    first, *others = [x.dtype for x in arrays if x is not None]
+    for dtype in others:
+        if dtype != first:
+            first = xp.result_type(first, dtype)
+    return first
+
+
+def _dtypes(xp, *arrays):
+    """The dtype of the result, and the one to compute in: that of float16 is float32."""
+    dtype = _promoted(xp, arrays)
+    if dtype in (xp.float32, xp.float64):
+        return dtype, dtype
+    if xp.isdtype(dtype, "complex floating"):
+        raise TypeError("the inputs must be real")
+    # The call makes integers' results float32.
+    return dtype if xp.isdtype(dtype, "real floating") else xp.float32, xp.float32
+
+
+def _wide(xp, *arrays):
+    """Floating arrays in the dtype to compute in."""
+    dtype = _promoted(xp, arrays)
+    if xp.finfo(dtype).bits < 32:
+        dtype = xp.float32
+    return [_cast(xp, x, dtype) for x in arrays]
+
+
+def _cast(xp, x, dtype, shape=None):
+    """An array, or None, in this dtype and shape."""
+    if x is None:
+        return None
+    if x.dtype != dtype:
+        x = xp.astype(x, dtype)
+    return x if shape is None or tuple(x.shape) == shape else xp.reshape(x, shape)
+
+
+# Layer normalization (Ba, Kiros and Hinton 2016). Its last axes are handled as one.
+
+
+@op
+def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of the last axes.
+
+    x: ``(..., *shape)``, real.
+    weight, bias: ``shape``, the last ``ndim`` axes of ``x``; by default 1 and 0.
+
+    The variance is that of all elements, divided by their number. In float16 what is
+    between input and result is computed in float32.
+    (Ba, Kiros and Hinton 2016, "Layer normalization")
+    """
+    if problem := _no_layers(x.shape, weight, bias, ndim):
+        raise ValueError(problem)
+    shape = tuple(x.shape)
+    dtype, wide = _dtypes(xp, x, weight, bias)
+    y, scale, _ = _of_rows(xp, _as_rows(xp, _cast(xp, x, wide), ndim), eps)
+    y *= scale
+    last = (y.shape[1],)
+    if weight is not None:
+        y *= _cast(xp, weight, wide, last)
+    if bias is not None:
+        y += _cast(xp, bias, wide, last)
+    return _cast(xp, y, dtype, shape)
+
+
+def _no_layers(x_shape, weight, bias, ndim):
+    """What is wrong with the shapes, or None."""
+    if not 1 <= ndim <= len(x_shape):
+        return (
+            f"ndim, how many of the last axes are normalized, must be from 1 to the number of "
+            f"axes of x, but is {ndim} for x of shape {tuple(x_shape)}"
+        )
+    return _misfit(weight, bias, tuple(x_shape[len(x_shape) - ndim :]), "the last axes of x")
+
+
+def _misfit(weight, bias, shape, of):
+    for name, x in (("weight", weight), ("bias", bias)):
+        given = x if x is None or isinstance(x, tuple) else tuple(x.shape)
+        if given is not None and given != shape:
+            return f"{name} must have the shape {shape} of {of}, not {given}"
+    return None
+
+
+def _as_rows(xp, x, ndim):
+    """An array in which each row is normalized by itself."""
+    if ndim == 1 and len(x.shape) == 2:
+        return x
+    split = len(x.shape) - ndim
+    return xp.reshape(x, (math.prod(x.shape[:split]), math.prod(x.shape[split:])))
+
+
+def _of_rows(xp, x, eps):
+    """The rows less their means; as a column, the reciprocals of their standard deviations; and
+    how many elements they have."""
+    count = max(x.shape[1], 1)
+    centered = x - xp.sum(x, axis=1, keepdims=True) / count
+    squares = xp.vecdot(centered, centered, axis=-1)
+    scale = math.sqrt(count) / xp.sqrt(squares + eps * count)
+    return centered, xp.reshape(scale, (-1, 1)), count
+
+
+def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    shape = x.shape
+    last = shape[len(shape) - ndim :]
+    g, x, weight = _wide(xp, g, x, weight)
+    g = _as_rows(xp, g, ndim)
+    out, scale, count = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    out *= scale
+    products = g * out
+    to_x = to_weight = to_bias = None
+    if wanted[1]:
+        to_weight = xp.reshape(xp.sum(products, axis=0), last)
+    if wanted[2]:
+        to_bias = xp.reshape(xp.sum(g, axis=0), last)
+    if wanted[0]:
+        if weight is None:
+            total = xp.sum(g, axis=1, keepdims=True)
+            along = xp.sum(products, axis=1, keepdims=True)
+            to_x = g - total / count
+        else:
+            column = xp.reshape(weight, (-1, 1))
+            total, along = xp.matmul(g, column), xp.matmul(products, column)
+            to_x = g * xp.reshape(weight, (1, -1))
+            to_x -= total / count
+        # The sums are the parts that change the mean and the variance, and nothing else.
+        out *= along / count
+        to_x -= out
+        to_x *= scale
+        to_x = xp.reshape(to_x, shape)
+    return to_x, to_weight, to_bias
+
+
+def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
+    shape = x.shape
+    t, x, weight = _wide(xp, t, x, weight)
+    t = _as_rows(xp, t, ndim)
+    out, scale, count = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    out *= scale
+    total = xp.sum(t, axis=1, keepdims=True)
+    along = xp.sum(t * out, axis=1, keepdims=True)
+    t = (t - total / count - out * (along / count)) * scale
+    if weight is not None:
+        t = t * xp.reshape(weight, (1, -1))
+    return xp.reshape(t, shape)
+
+
+def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
+    shape = x.shape
+    (x,) = _wide(xp, x)
+    out, scale, _ = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    return xp.reshape(out * scale, shape) * t
+
+
+layer_norm.vjp(joint=_layer_norm_vjp)
+layer_norm.jvp(
+    x=_layer_norm_x_jvp,
+    weight=_layer_norm_weight_jvp,
+    bias=lambda xp, t: t,
+)
+
+
+def _layer_norm_of_batch(call, batched, x, weight, bias, *, ndim, eps):
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
+    if problem := _no_layers(shapes[0], *given, ndim):
+        raise ValueError(f"layer_norm: {problem}")
+    if not batched[1] and not batched[2]:
+        return call(x, weight, bias, ndim=ndim, eps=eps)
+    x = astype(x, _promoted(calls.namespace, (x, weight, bias)), copy=False)
+    if batched[1]:
+        out = call(x, ndim=ndim, eps=eps)
+        out = multiply(*aligned(batched[:2], (out, weight)))
+    else:
+        out = call(x, weight, ndim=ndim, eps=eps)
+    if bias is None:
+        return out
+    return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
+
+
+layer_norm.vmap(_layer_norm_of_batch)
+
+
+# Batch normalization
+
+
+class BatchNormResult(NamedTuple):
+    """What `batch_norm` returns: its result, and the mean and variance of each channel."""
+
+    out: Any
+    mean: Any
+    var: Any
+
+
+@op(materialize=False)
+def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of each channel.
+
+    x: ``(n, channels, ...)``, real.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    Returns a named tuple ``(out, mean, var)``: the statistics, ``(channels,)``, are of all axes
+    but the second, and the variance is divided by the number of elements. All three are
+    differentiable. Of no elements the statistics are 0. In float16 what is between input and
+    result is computed in float32.
+    (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
+    reducing internal covariate shift")
+    """
+    if problem := _no_channels(x.shape, weight, bias):
+        raise ValueError(problem)
+    dtype, wide = _dtypes(xp, x, weight, bias)
+    y, mean, var, scale, _ = _of_channels(xp, _cast(xp, x, wide), eps)
+    shape = tuple(mean.shape)
+    y *= scale if weight is None else scale * _cast(xp, weight, wide, shape)
+    if bias is not None:
+        y += _cast(xp, bias, wide, shape)
+    channels = (shape[1],)
+    statistics = _cast(xp, mean, dtype, channels), _cast(xp, var, dtype, channels)
+    return BatchNormResult(_cast(xp, y, dtype), *statistics)
+
+
+def _no_channels(x_shape, weight, bias):
+    """What is wrong with the shapes, or None."""
+    if len(x_shape) < 2:
+        return f"x must have the shape (n, channels, ...), not {tuple(x_shape)}"
+    return _misfit(weight, bias, tuple(x_shape[1:2]), "the channels of x")
+
+
+def _of_channels(xp, x, eps):
+    """``x`` less the mean; the mean, the variance and the reciprocal of the standard deviation,
+    which broadcast with it; and how many elements a channel has."""
+    axes = _other_axes(x)
+    count = max(math.prod(x.shape[:1]) * math.prod(x.shape[2:]), 1)
+    mean = xp.sum(x, axis=axes, keepdims=True) / count
+    centered = x - mean
+    var = xp.sum(centered * centered, axis=axes, keepdims=True) / count
+    return centered, mean, var, 1 / xp.sqrt(var + eps), count
+
+
+def _other_axes(x):
+    return (0, *range(2, len(x.shape)))
+
+
+def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
+    g, g_mean, g_var, x, weight = _wide(xp, *g, x, weight)
+    axes = _other_axes(x)
+    out, mean, _, scale, count = _of_channels(xp, x, eps)
+    out *= scale
+    shape = mean.shape
+    to_x = to_weight = to_bias = None
+    slope = shift = None  # part of the gradient is ``out * slope + shift``
+    if g is not None:
+        total = xp.sum(g, axis=axes, keepdims=True)
+        along = xp.sum(g * out, axis=axes, keepdims=True)
+        to_weight, to_bias = xp.reshape(along, (-1,)), xp.reshape(total, (-1,))
+        if not wanted[0]:
+            return None, to_weight, to_bias
+        factor = scale if weight is None else scale * xp.reshape(weight, shape)
+        to_x = g * factor
+        factor = factor / -count
+        slope, shift = along * factor, total * factor
+    if g_var is not None:
+        slope = _sum(slope, xp.reshape(g_var, shape) * (2 / count) / scale)
+    if g_mean is not None:
+        shift = _sum(shift, xp.reshape(g_mean, shape) / count)
+    if slope is not None:
+        out *= slope
+        to_x = _sum(to_x, out)
+    to_x = xp.broadcast_to(shift, x.shape) if to_x is None else _sum(to_x, shift)
+    return to_x, to_weight, to_bias
+
+
+def _sum(x1, x2):
+    """Of what is not None; in ``x1``."""
+    if x1 is None or x2 is None:
+        return x2 if x1 is None else x1
+    x1 += x2
+    return x1
+
+
+batch_norm.vjp(joint=_batch_norm_vjp)
+
+
+def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
+    """The channels of all examples side by side, as if they were one example's."""
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
+    if problem := _no_channels(shapes[0], *given):
+        raise ValueError(f"batch_norm: {problem}")
+    x, *parameters = equally(batched, (x, weight, bias))
+    size, n, channels, *rest = x.shape
+    merged = reshape(moveaxis(x, 0, 1), (n, size * channels, *rest))
+    flat = [None if p is None else reshape(p, (size * channels,)) for p in parameters]
+    out, mean, var = call(merged, *flat, eps=eps)
+    out = moveaxis(reshape(out, (n, size, channels, *rest)), 1, 0)
+    return BatchNormResult(out, reshape(mean, (size, channels)), reshape(var, (size, channels)))
+
+
+batch_norm.vmap(_batch_norm_of_batch)

@@ -1,0 +1,108 @@
+"""Normalization."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .base import LAYOUTS, A, Case, S, beyond, integers, kink, of_integers
+
+
+def _layer_norm(x, weight=None, bias=None, *, ndim=1, eps=1e-5):
+    axes = tuple(range(-ndim, 0))
+    x = np.asarray(x, np.result_type(x, "float32") if x.dtype.kind == "f" else "float64")
+    out = x - x.mean(axes, keepdims=True)
+    out = out / np.sqrt((out * out).mean(axes, keepdims=True) + eps)
+    return _affine(out, weight, bias)
+
+
+def _affine(out, weight, bias):
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def _torch_layer_norm(torch, x, weight=None, bias=None, *, ndim=1, eps=1e-5):
+    return torch.nn.functional.layer_norm(x, x.shape[x.ndim - ndim :], weight, bias, eps)
+
+
+def _batch_norm(x, weight=None, bias=None, *, eps=1e-5):
+    x = np.asarray(x, np.result_type(x, "float32") if x.dtype.kind == "f" else "float64")
+    axes = (0, *range(2, x.ndim))
+    if x.size:
+        mean, var = x.mean(axes), x.var(axes)
+    else:
+        mean = var = np.zeros(x.shape[1], x.dtype)
+    column = (-1, *[1] * (x.ndim - 2))
+    out = (x - mean.reshape(column)) / np.sqrt(var.reshape(column) + eps)
+    parameters = [None if p is None else p.reshape(column) for p in (weight, bias)]
+    return _affine(out, *parameters), mean, var
+
+
+def _torch_batch_norm(torch, x, weight=None, bias=None, *, eps=1e-5):
+    axes = (0, *range(2, x.ndim))
+    if x.numel():
+        statistics = x.mean(axes), x.var(axes, unbiased=False)
+    else:
+        statistics = x.sum(axes), x.sum(axes)
+    parameters = {"weight": weight, "bias": bias, "training": True, "eps": eps}
+    return torch.nn.functional.batch_norm(x, None, None, **parameters), *statistics
+
+
+def _beyond_torch(why, *samples):
+    return [replace(s, unlike_torch=why) for s in samples]
+
+
+NO_SECOND = "PyTorch's second gradient fails where there is a bias and no weight"
+
+CASES = [
+    Case(
+        "layer_norm",
+        [
+            S(A(4, 6), A(6), A(6)),
+            S(A(4, 6)),
+            S(A(4, 6), A(6)),
+            *_beyond_torch(NO_SECOND, S(A(4, 6), None, A(6))),
+            S(A(6), A(6), A(6)),
+            S(A(2, 3, 4), A(4), A(4)),
+            S(A(2, 3, 4), A(3, 4), A(3, 4), ndim=2),
+            S(A(2, 3, 2), A(2, 3, 2), A(2, 3, 2), ndim=3),
+            S(A(2, 3, 4), ndim=2, eps=0.1),
+            S(A(4, 1), A(1), A(1)),
+            S(A(0, 3), A(3), A(3)),
+            S(A(3, 0), A(0), A(0)),
+            *(S(A(4, 6, layout=layout), A(6, layout="reversed"), A(6)) for layout in LAYOUTS),
+            S(A(2, 3, 4, layout="transposed"), A(3, 4, layout="transposed"), ndim=2),
+            *of_integers(),
+            S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
+            *beyond(
+                "torch",  # which wants one dtype
+                S(A(4, 3, dtype="float32"), A(3, dtype="float64"), A(3, dtype="float32")),
+                S(A(4, 3, dtype="float64"), A(3, dtype="float32")),
+            ),
+            kink([[2.0, 2.0]], [3.0, 5.0], gradients=([[-1e2 * 10**0.5, 1e2 * 10**0.5]], [0, 0])),
+        ],
+        _layer_norm,
+        _torch_layer_norm,
+    ),
+    Case(
+        "batch_norm",
+        [
+            S(A(6, 4), A(4), A(4)),
+            S(A(6, 4)),
+            S(A(6, 4), A(4)),
+            *_beyond_torch(NO_SECOND, S(A(6, 4), None, A(4))),
+            S(A(3, 2, 4), A(2), A(2)),
+            S(A(2, 3, 2, 2), A(3), A(3), eps=0.1),
+            *_beyond_torch("PyTorch refuses one element", S(A(1, 3), A(3), A(3))),
+            S(A(6, 1), A(1), A(1)),
+            S(A(0, 3), A(3), A(3)),
+            *_beyond_torch("PyTorch fails without channels", S(A(6, 0), A(0), A(0))),
+            S(A(2, 3, 0), A(3), A(3)),
+            *(S(A(6, 4, layout=layout), A(4, layout="reversed"), A(4)) for layout in LAYOUTS),
+            S(A(3, 2, 4, layout="transposed"), A(2), A(2)),
+            *of_integers(),
+            S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
+        ],
+        _batch_norm,
+        _torch_batch_norm,
+    ),
+]
