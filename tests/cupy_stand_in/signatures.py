@@ -14,12 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 MODULES = (
-    "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.device cupy.cuda.runtime "
+    "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.device cupy.cuda.memory "
+    "cupy.cuda.runtime "
     "cupy._core cupy._core._routines_linalg cupyx"
 )
 CLASSES = (
     "cupy.ndarray cupy.ufunc cupy.random.Generator "
-    "cupy.cuda.Device cupy.cuda.Event cupy.cuda.Stream"
+    "cupy.cuda.Device cupy.cuda.Event cupy.cuda.MemoryPool cupy.cuda.Stream"
 )
 
 

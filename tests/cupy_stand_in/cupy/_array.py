@@ -1,9 +1,12 @@
 """CuPy's array, kept by NumPy: its devices, its refusals and its memory."""
 
+import ctypes
+
 import numpy as np
 
 from ._reads import note
-from .cuda.device import current_device
+from .cuda.device import Device, current_device, owners
+from .cuda.memory import pool
 from .cuda.stream import get_current_stream
 
 
@@ -22,6 +25,18 @@ class MemoryPointer:
         self.mem = Memory(owner)
 
 
+class Capsule:
+    """What DLPack hands over, here with the streams of the consumer and the producer."""
+
+    def __init__(self, array, stream, producer):
+        self.array = array
+        self.stream = stream
+        self.producer = producer
+
+
+crossings: list = []  # of each copy between devices the source and the stream: a record
+
+
 class Flags:
     def __init__(self, flags, owndata):
         self.c_contiguous = flags.c_contiguous
@@ -32,7 +47,7 @@ class Flags:
 class ndarray:
     """An array of a device, of which NumPy and Python learn only what they ask for."""
 
-    __slots__ = ("__weakref__", "_values", "base", "device")
+    __slots__ = ("__weakref__", "_taken", "_values", "base", "device")
     __hash__ = None
 
     def __init__(self, shape, dtype=float):
@@ -42,6 +57,7 @@ class ndarray:
         self._values = values
         self.device = device
         self.base = base
+        self._taken = pool._take(values.nbytes, device.id) if base is None else None
 
     # What it is
 
@@ -116,8 +132,26 @@ class ndarray:
             "Please use `.get()` to construct a NumPy array explicitly."
         )
 
+    @property
+    def __cuda_array_interface__(self):
+        pointer = self.data.ptr if self.size else 0
+        owners[pointer] = self.device.id
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "version": 3,
+            "strides": None if self._values.flags.c_contiguous else self.strides,
+            "data": (pointer, False),
+            "stream": get_current_stream().ptr or 1,
+        }
+
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        raise BufferError("the memory of a pretended device is for no other library")
+        if stream is None or dl_device not in (None, self.__dlpack_device__()) or copy:
+            raise BufferError("the memory of a pretended device is for no other library")
+        if stream == 0 or stream < -1:
+            raise ValueError(f"On CUDA, the valid stream is -1, 1, 2, or larger, not {stream}")
+        return Capsule(self, stream, get_current_stream().ptr or 1)
 
     def __dlpack_device__(self):
         return 2, self.device.id  # kDLCUDA in DLPack's header
@@ -211,14 +245,24 @@ class ndarray:
         setattr(self._values, name, unwrapped(value))
 
     def copy(self, order="C"):
-        out = wrap(self._values.copy(order), [])
-        out.device = current_device()  # the one thing that reaches another device's memory
-        return out
+        """On the current device: the one thing that reaches another device's memory."""
+        flags = self._values.flags
+        is_dense = flags.c_contiguous or flags.f_contiguous
+        if order == "K" and self.device != current_device() and self.size and not is_dense:
+            raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+        if self.device != current_device():
+            crossings.append((self.device.id, get_current_stream().ptr))
+        return wrap(self._values.copy(order), [])
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
+        return self._astype(dtype, order, copy or None)
+
+    def _astype(self, dtype, order, copy):
         on_current([self])
         if not copy and self.dtype == dtype:
             return self
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
         return wrap(self._values.astype(dtype, order=order), [])
 
     def reshape(self, *shape, order="C", copy=None):
@@ -266,7 +310,30 @@ def _comparison(name, ufunc):
 
 
 def _takes(other):
-    return isinstance(other, (ndarray, np.ndarray, np.generic, bool, int, float, complex))
+    kinds = (ndarray, np.ndarray, np.generic, bool, int, float, complex)
+    return isinstance(other, kinds) or has_interface(other)
+
+
+def has_interface(x):
+    return hasattr(x, "__cuda_array_interface__")
+
+
+def from_interface(x):
+    """The memory of another library's array, or the array itself."""
+    if isinstance(x, ndarray) or not has_interface(x):
+        return x
+    interface = x.__cuda_array_interface__
+    if interface.get("stream") is not None:
+        note("the stream of __cuda_array_interface__")
+    pointer, _ = interface["data"]
+    dtype, shape = np.dtype(interface["typestr"]), interface["shape"]
+    strides = interface.get("strides")
+    ends = [(n - 1) * abs(step) for n, step in zip(shape, strides or (), strict=bool(strides))]
+    size = sum(ends) + dtype.itemsize if strides else dtype.itemsize * np.prod(shape, dtype=int)
+    memory = (ctypes.c_byte * size).from_address(pointer) if pointer else bytes(size)
+    out = ndarray.__new__(ndarray)
+    out._set(np.ndarray(shape, dtype, memory, 0, strides), Device(owners.get(pointer)), x)
+    return out
 
 
 def _cupy():

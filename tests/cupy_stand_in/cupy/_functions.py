@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from ._array import arrays_in, ndarray, on_current, unwrapped, wrap
+from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
 from ._wrapping import through
+from .cuda.device import Device, current_device
+from .cuda.memory import pool
+from .cuda.stream import get_current_stream
 
 _kernel = through(np)
 _view = through(np, view=True)
@@ -15,10 +18,12 @@ _waiting_for_counts = through(np, reads=lambda given: isinstance(given["repeats"
 
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
+    obj = from_interface(obj)
     if isinstance(obj, ndarray):
-        if obj.device != ndarray(0).device:
-            obj = obj.copy()
-        return obj.astype(dtype or obj.dtype, copy=bool(copy))
+        dtype = obj.dtype if dtype is None else dtype
+        if obj.device != current_device():
+            return obj.copy(order)._astype(dtype, order, copy=None)
+        return obj._astype(dtype, order, copy)
     return wrap(np.array(_unwrapped_data(obj), dtype=dtype, order=order, ndmin=ndmin), [])
 
 
@@ -28,17 +33,26 @@ def _unwrapped_data(data):
 
 
 def asarray(a, dtype=None, order=None, *, copy=None, blocking=False):
-    return array(a, dtype=dtype, copy=bool(copy))
+    return array(a, dtype, copy, order or "K")
 
 
 def asnumpy(a, stream=None, order="C", out=None, *, blocking=True):
     return a.get() if isinstance(a, ndarray) else np.asarray(a, order=order)
 
 
+def get_default_memory_pool():
+    return pool
+
+
 def from_dlpack(array, *, device=None, copy=None):
-    if not isinstance(array, ndarray):
-        raise BufferError("only memory of a pretended device")
-    return array.view()
+    if device is not None:
+        raise NotImplementedError("from_dlpack() does not support device yet.")
+    kind, number = array.__dlpack_device__()
+    if kind != 2:
+        raise TypeError("CPU arrays cannot be directly imported to CuPy.")
+    with Device(number):
+        stream = get_current_stream().ptr or 1
+        return array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy).array.view()
 
 
 def ascontiguousarray(a, dtype=None):

@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 
-from ._array import arrays_in, ndarray, on_current, unwrapped, wrap
+from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
 from ._reads import note
 
 
@@ -50,6 +50,7 @@ class ufunc:
     def __call__(self, *args, out=None, dtype=None, casting="same_kind"):
         if len(args) > self.nin:
             *args, out = args
+        args = [from_interface(x) for x in args]
         arrays = [x for x in (*args, out) if isinstance(x, ndarray)]
         for x in args:
             if not isinstance(x, (ndarray, np.generic, bool, int, float, complex)):

@@ -5,6 +5,7 @@ They are done when something waits for them, so that what forgets to wait finds 
 
 import itertools
 import threading
+import time
 
 from .._reads import note
 from .device import current_device
@@ -31,6 +32,7 @@ class Event:
         self._device_id = current_device().id
         self._stream = None
         self._position = 0
+        self._time = None if disable_timing else 0.0
 
     @property
     def done(self):
@@ -40,6 +42,8 @@ class Event:
         self._stream = stream or get_current_stream()
         self._stream._check_device("the event was made on", self._device_id)
         self._position = self._stream._asked
+        if self._time is not None:
+            self._time = time.perf_counter()
 
     def synchronize(self):
         if not self.done:
@@ -49,6 +53,10 @@ class Event:
     def _reach(self):
         if self._stream is not None:
             self._stream._finish(self._position)
+
+
+def get_elapsed_time(start_event, end_event):
+    return 1e3 * (end_event._time - start_event._time)
 
 
 class Stream:

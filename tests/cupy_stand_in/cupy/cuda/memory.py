@@ -1,0 +1,58 @@
+"""The pool that arrays' memory comes from and goes back to: for each device what it holds."""
+
+import gc
+from collections import Counter
+
+from .device import current_device
+
+__all__ = ["MemoryPool", "OutOfMemoryError"]
+
+_UNIT = 512  # bytes, in which the pool counts
+
+
+class OutOfMemoryError(MemoryError):
+    def __init__(self, size, total, limit=0):
+        text = f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes"
+        super().__init__(text + (f", limit set to: {limit:,} bytes)." if limit else ")."))
+
+
+class MemoryPool:
+    def __init__(self, allocator=None):
+        self._used, self._total, self._limit = Counter(), Counter(), {}
+
+    def used_bytes(self):
+        return self._used[current_device().id]
+
+    def total_bytes(self):
+        return self._total[current_device().id]
+
+    def free_all_blocks(self, stream=None):
+        device = current_device().id
+        self._total[device] = self._used[device]
+
+    def set_limit(self, size=None, fraction=None):
+        self._limit[current_device().id] = size
+
+    def _take(self, size, device):
+        """What holds the memory of an array of this size until it is gone, or an error."""
+        size = -(-size // _UNIT) * _UNIT
+        limit = self._limit.get(device)
+        if limit and self._total[device] + size > limit:
+            gc.collect()
+            self._total[device] = self._used[device]
+            if self._used[device] + size > limit:
+                raise OutOfMemoryError(size, self._total[device], limit)
+        self._used[device] += size
+        self._total[device] = max(self._total[device], self._used[device])
+        return _Block(self, size, device)
+
+
+class _Block:
+    def __init__(self, pool, size, device):
+        self.pool, self.size, self.device = pool, size, device
+
+    def __del__(self):
+        self.pool._used[self.device] -= self.size
+
+
+pool = MemoryPool()
