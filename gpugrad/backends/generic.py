@@ -42,6 +42,7 @@ class GenericBackend(Backend):
         self.xp.take_along_axis = self._take_along_axis
         self.xp.roll = self._roll
         self.xp.isin = self._isin
+        self.xp.broadcast_arrays = self._broadcast_arrays
         self.xp.scatter_add = self._scatter_add
         self.xp.one_hot = self._one_hot
         self.xp.unpoison = self._unpoison
@@ -212,6 +213,11 @@ class GenericBackend(Backend):
     def _isin(self, x1, x2, /, *, invert=False):
         out = self.standard.isin(x1, x2)  # array-api-strict 2.6 does not invert
         return ~out if invert else out
+
+    def _broadcast_arrays(self, *arrays):
+        # array-api-strict's takes them all to the device of the first.
+        shape = np.broadcast_shapes(*[tuple(a.shape) for a in arrays])
+        return tuple([self.standard.broadcast_to(a, shape) for a in arrays])
 
     # PyTorch takes no negative or short indices, and a shift for each axis.
 

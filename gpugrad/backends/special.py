@@ -94,10 +94,22 @@ def of_host(backend, on_numpy, name):
                 f"{backend.name} has no function {name}, which this needs, and SciPy's takes CPU "
                 f"arrays; move the inputs there with .to('cpu')"
             )
+        device = _one_device(backend, args)
         given = [backend.to_numpy(a) if type(a) in backend.array_types else a for a in args]
-        return backend.asarray(function(*given), device=backend.device(like))
+        out = function(*given)
+        if not any(hasattr(a, "dtype") and a.dtype.kind == "f" for a in given):
+            out = np.asarray(out, np.float32)  # of integers: not every device has float64
+        return backend.asarray(out, device=device)
 
     return call
+
+
+def _one_device(backend, args):
+    """The device of the arrays among the arguments; the call layer rewords the error."""
+    devices = {backend.device(a) for a in args if type(a) in backend.array_types}
+    if len(devices) > 1:
+        raise ValueError(f"inputs are on different devices, {' and '.join(sorted(devices))}")
+    return devices.pop()
 
 
 # Not there: PyTorch's gammainc, gammaincc, j0, j1, y0 and y1, of which 7 to 9 digits are right,
@@ -125,7 +137,7 @@ def of_torch(backend, name):
         tensors = [a for a in args if type(a) in backend.array_types]
         dtype = xp.result_type(*tensors)
         used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
-        device = tensors[0].device
+        device = _one_device(backend, args)
         out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])
         return out if used is dtype else xp.astype(out, dtype)
 

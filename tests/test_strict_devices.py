@@ -1,0 +1,184 @@
+"""Every op on devices that array-api-strict pretends: where results are, and of what dtype.
+
+It refuses arrays of two devices in one function, and on ``no_float64`` arrays of double precision.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+from libraries import Library
+from test_ops import Call, each, quiet, samples
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad.autograd.call import wrap
+from gpugrad.autograd.push import push
+
+strict = pytest.importorskip("array_api_strict")
+
+DOUBLE = ("float64", "complex128")
+
+
+class OnDevice(Library):
+    """array-api-strict's arrays on one of its devices."""
+
+    def __init__(self, device):
+        super().__init__("array_api_strict", "array_api_strict")
+        self.device = device
+
+    def raw(self, value):
+        return self.device if isinstance(value, str) and value == "cpu" else super().raw(value)
+
+    def __repr__(self):
+        return self.device
+
+    def has(self, dtype):
+        is_there = self.device != "no_float64" or np.dtype(dtype).name not in DOUBLE
+        return super().has(dtype) and is_there
+
+    def _array(self, values):
+        return self.standard.asarray(values.copy(), device=strict.Device(self.device))
+
+
+DEVICES = {name: OnDevice(name) for name in ("CPU_DEVICE", "device1", "no_float64")}
+on_both = pytest.mark.parametrize(
+    "library, dtype",
+    [
+        (DEVICES["device1"], "float64"),
+        (DEVICES["no_float64"], "float32"),
+        (DEVICES["no_float64"], "complex64"),
+    ],
+    ids=["device1", "no_float64", "no_float64-complex"],
+)
+
+
+def chosen(case, library, dtype):
+    for sample in samples(case, library, dtype):
+        static = [sample.static.get("dtype") or "float32"]
+        static += [x.dtype for x in sample.static.values() if isinstance(x, np.ndarray)]
+        if all(map(library.has, static)):
+            yield sample
+
+
+def made_by(call):
+    """The results, gradients by a raw and by a recorded sweep, and tangents of a call."""
+    yield from call.outputs
+    if call.recorded:
+        cotangents = call.cotangents()
+        yield from call.gradients(cotangents, retain_graph=True)
+        yield from call.gradients(cotangents, create_graph=True)
+        given = {x.node: x.array for x in call.leaves}
+        roots = [y.node for y in call.recorded]
+        with quiet():
+            tangents = push(given, roots, retain_graph=True, create_graph=False)
+        yield from [wrap(t, None) for t in tangents.values()]
+
+
+@on_both
+@each()
+def test_all_stays_on_the_device(case, library, dtype):
+    for sample in chosen(case, library, dtype):
+        try:
+            call = Call(case, sample, library, dtype)
+            for x in made_by(call):
+                assert x.device == library.device
+                if dtype != "float64":
+                    assert library.dtype(x.dtype) not in DOUBLE
+        except Exception as error:
+            error.add_note(f"sample: {sample}")
+            raise
+
+
+@each()
+def test_nothing_is_moved_between_devices(case):
+    """Of inputs on two devices an op makes an error that names them; or results on each."""
+    for sample in samples(case, DEVICES["device1"]):
+        call = Call(case, sample, DEVICES["device1"])
+        places = [i for i, x in enumerate(call.tensors) if isinstance(x, gg.Tensor)]
+        for i in places[1:]:
+            mixed = list(call.tensors)
+            mixed[i] = DEVICES["CPU_DEVICE"].tensor(call.given[i])
+            if case.op in ("broadcast_arrays", "meshgrid"):  # whose results are not of both
+                assert [y.device for y in call.function(*mixed)] == [x.device for x in mixed]
+                continue
+            message = r"^[\w.]+: inputs are on different devices, CPU_DEVICE and device1; move"
+            with pytest.raises(ValueError, match=message):
+                call.function(*mixed)
+        if len(places) > 1:
+            break
+
+
+GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
+
+
+def layer(kind):
+    """A module of this class; sizes that it needs are 3."""
+    parameters = inspect.signature(kind).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    return kind(*GIVEN.get(kind.__name__, [3] * len(needed)))
+
+
+def classes(module, base):
+    """The public subclasses of ``base`` in a module, but for losses."""
+    kinds = [getattr(module, name) for name in module.__all__ if not name.endswith("Loss")]
+    return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
+
+
+def leaf(device, shape, dtype="float32", seed=0):
+    values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+    return DEVICES[device].tensor(values, requires_grad=True)
+
+
+def assert_on(device, *tensors):
+    for x in tensors:
+        assert x.device == device
+        assert DEVICES[device].dtype(x.dtype) == "float32"
+
+
+@pytest.mark.parametrize("device", ["device1", "no_float64"])
+@pytest.mark.parametrize("kind", classes(nn, nn.Module))
+def test_layer(kind, device):
+    module = layer(kind)
+    parameters = {name: leaf(device, p.shape) for name, p in module.named_parameters()}
+    x = leaf(device, (4, 3))
+    out = nn.functional_call(module, parameters, x)
+    loss = nn.MSELoss()(out, gg.zeros_like(out))
+    loss.backward()
+    assert_on(device, out, loss, x.grad, *[p.grad for p in parameters.values()])
+
+
+@pytest.mark.parametrize("device", ["device1", "no_float64"])
+@pytest.mark.parametrize("kind", classes(optim, optim.Optimizer))
+def test_optimizer(kind, device):
+    options = [{"weight_decay": 1e-2}]
+    options += [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}] if kind is optim.SGD else []
+    for given in options:
+        parameters = [leaf(device, (2, 3)), leaf(device, 4)]
+        optimizer = kind(parameters, lr=0.1, **given)
+        for _ in range(3):
+            optimizer.zero_grad()
+            gg.add(*[(p**2).sum() for p in parameters]).backward()
+            optimizer.step()
+        state = optimizer.state_dict()["state"].values()
+        kept = [x for s in state for x in s.values() if getattr(x, "ndim", 0)]
+        assert_on(device, *parameters, *[p.grad for p in parameters], *kept)
+
+
+TRANSFORMS = {
+    "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],
+    "jacobian": lambda f, x: gg.jacobian(gg.grad(f))(x),
+    "hessian": lambda f, x: gg.hessian(f)(x),
+    "hvp": lambda f, x: gg.hvp(f)(x, gg.ones_like(x)),
+    "vmap": lambda f, x: gg.vmap(gg.grad(f))(gg.stack([x, 2 * x])),
+    "checkpoint": lambda f, x: gg.grad(lambda x: gg.checkpoint(f, x))(x),
+}
+
+
+@pytest.mark.parametrize("device", ["device1", "no_float64"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transform(name, device):
+    def f(x):
+        return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
+
+    assert_on(device, TRANSFORMS[name](f, leaf(device, 4)))
