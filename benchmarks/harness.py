@@ -59,11 +59,12 @@ def effort(options, seconds):
 
 def alone(function, *args):
     """``function(*args)`` in a fresh process."""
-    with _process() as process:
+    with fresh_process() as process:
         return process.submit(function, *args).result()
 
 
-def _process():
+def fresh_process():
+    """A fresh process that calls what is submitted to it."""
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
@@ -79,7 +80,7 @@ def race(prepare, libraries, cases, *, rounds, seconds, patience):
     """
     results = {}
     with ExitStack() as stack:
-        processes = {name: stack.enter_context(_process()) for name in libraries}
+        processes = {name: stack.enter_context(fresh_process()) for name in libraries}
         for case in _progress(cases):
             turns = results[case] = {name: [] for name in libraries}
             for turn in range(rounds + 1):
@@ -90,7 +91,7 @@ def race(prepare, libraries, cases, *, rounds, seconds, patience):
                         work = process.submit(_turn, prepare, name, case, seconds)
                         result, used = work.result()
                         elapsed = time.perf_counter() - start
-                        tries.append(((_busy() - busy - used) / elapsed / _cpus(), result))
+                        tries.append(((_busy() - busy - used) / elapsed / cpus(), result))
                         if not turn or tries[-1][0] < QUIET or patience <= 0:
                             break
                         time.sleep(1)
@@ -220,15 +221,15 @@ def environment(libraries):
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "cpus": _cpus(),
+        "processor": processor(),
+        "cpus": cpus(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "thread_settings": {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")},
         "libraries": {name: alone(_describe, name) for name in libraries},
     }
 
 
-def _processor():
+def processor():
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
@@ -238,7 +239,7 @@ def _processor():
     return platform.processor() or platform.machine()
 
 
-def _cpus():
+def cpus():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 

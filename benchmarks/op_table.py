@@ -25,15 +25,15 @@ BY_NAME = {case.op: case for case in CASES if case.torch is not None}
 def prepare(library, work):
     """A function that does the work ``(op, size, pass)`` once."""
     name, size, direction = work
-    forward, leaves, outputs_of, grad = _call(library, name, size)
+    forward, leaves, outputs_of, grad = call_of(library, name, size)
     if direction == "forward":
         return forward
     outputs, cotangents = outputs_of(forward())
     return lambda: grad(outputs, leaves, cotangents, retain_graph=True)
 
 
-def _call(library, name, size):
-    return _gpugrad(name, size) if library == "gpugrad" else _torch(name, size)
+def call_of(library, name, size, device="cpu"):
+    return (_gpugrad if library == "gpugrad" else _torch)(name, size, device)
 
 
 def _arrays(sample, make):
@@ -41,54 +41,71 @@ def _arrays(sample, make):
     return inputs, [x for x in inputs if getattr(x, "requires_grad", False)]
 
 
-def _gpugrad(name, size):
+def _gpugrad(name, size, device):
     import gpugrad
 
     case, sample = BY_NAME[name], BY_NAME[name].at_size(size)
+
+    def array(value):
+        return gpugrad.tensor(value, device=device).array
+
     inputs, leaves = _arrays(
-        sample, lambda x: gpugrad.tensor(x, requires_grad=x.dtype.kind in "fc")
+        sample, lambda x: gpugrad.tensor(x, device=device, requires_grad=x.dtype.kind in "fc")
     )
-    function, static = case.function, sample.static
+    function, static = case.function, _static(sample, array, device)
     if getattr(getattr(function, "op", None), "variadic", False):
         inputs = [inputs]
 
     def outputs_of(result):
         outputs = [y for y in _several(result) if y.requires_grad]
         rng = np.random.default_rng(0)
-        return outputs, [gpugrad.tensor(_random(rng, y.shape, str(y.dtype))) for y in outputs]
+        values = [_random(rng, y.shape, str(y.dtype)) for y in outputs]
+        return outputs, [gpugrad.tensor(value, device=device) for value in values]
 
     return lambda: function(*inputs, **static), leaves, outputs_of, gpugrad.autograd.grad
 
 
-def _torch(name, size):
+def _torch(name, size, device):
     import torch
 
     case, sample = BY_NAME[name], BY_NAME[name].at_size(size)
 
     def make(x):
-        x = torch.tensor(x)
+        x = torch.tensor(x, device=device)
         return x.requires_grad_(x.is_floating_point() or x.is_complex())
 
-    def raw(value):
-        if isinstance(value, np.dtype):
-            return getattr(torch, value.name)
-        if isinstance(value, np.ndarray):
-            return torch.tensor(value)
-        return tuple(map(raw, value)) if isinstance(value, tuple) else value
+    def array(value):
+        return torch.tensor(value, device=device)
 
     inputs, leaves = _arrays(sample, make)
-    function, static = case.torch, {name: raw(v) for name, v in sample.static.items()}
+    function, static = case.torch, _static(sample, array, device)
+    for key, value in static.items():
+        if isinstance(value, np.dtype):
+            static[key] = getattr(torch, value.name)
 
     def outputs_of(result):
         outputs = [y for y in _several(result) if y.requires_grad]
         rng = np.random.default_rng(0)
         dtypes = [str(y.dtype).removeprefix("torch.") for y in outputs]
         return outputs, [
-            torch.tensor(_random(rng, tuple(y.shape), dtype))
+            torch.tensor(_random(rng, tuple(y.shape), dtype), device=device)
             for y, dtype in zip(outputs, dtypes, strict=True)
         ]
 
     return lambda: function(torch, *inputs, **static), leaves, outputs_of, torch.autograd.grad
+
+
+def _static(sample, array, device):
+    """The static parameters, with arrays of the library and the device."""
+
+    def raw(value):
+        if isinstance(value, np.ndarray):
+            return array(value)
+        if isinstance(value, tuple):
+            return tuple(map(raw, value))
+        return device if isinstance(value, str) and value == "cpu" else value
+
+    return {name: raw(value) for name, value in sample.static.items()}
 
 
 def _several(result):
@@ -107,7 +124,7 @@ def saved_bytes(library, ops_and_sizes):
 
 def _saved_bytes(library, name, size):
     """Bytes of the distinct arrays that the op keeps for backward, its inputs among them."""
-    forward, *_ = _call(library, name, size)
+    forward, *_ = call_of(library, name, size)
     kept = {}
     if library == "torch":
         import torch

@@ -1,0 +1,239 @@
+"""Each library on a device: what is in its way, how exactly it computes, its clock, its versions.
+
+All of it is called in the library's own process.
+"""
+
+import importlib
+import math
+import os
+from functools import cached_property
+
+import numpy as np
+
+# Name here -> module. The order is that of the turns.
+LIBRARIES = {"gpugrad": "gpugrad", "torch": "torch", "torch compile": "torch", "jax jit": "jax"}
+
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+# Float32 numbers of the array that is copied to hold a GPU up, and to measure its bandwidth.
+COPIED = 100_000_000
+COPIED_SHORT = 1_000_000
+
+# JAX would take three quarters of the GPU's memory, of which the others need some.
+ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
+class LeftOut(Exception):
+    """What a library cannot do, or not on this device."""
+
+
+def start(library, device):
+    """What describes the library on the device; `LeftOut` that says why it cannot be used."""
+    os.environ.update(ENVIRONMENT)
+    if library == "jax jit":
+        os.environ["JAX_PLATFORMS"] = device
+    try:
+        module = importlib.import_module(LIBRARIES[library])
+    except ImportError as error:
+        raise LeftOut(f"it is not installed: {error}") from None
+    about = {"version": module.__version__}
+    if device == "cpu":
+        return about
+    return about | globals()[f"_{LIBRARIES[library]}_on_cuda"]()
+
+
+def _gpugrad_on_cuda():
+    import gpugrad
+
+    if problem := gpugrad.cuda.why_not():
+        raise LeftOut(problem)
+    import cupy
+    from cupy.cuda import runtime
+
+    properties = runtime.getDeviceProperties(0)
+    return {
+        "device": properties["name"].decode(),
+        "compute_capability": f"{properties['major']}.{properties['minor']}",
+        "memory_gib": round(properties["totalGlobalMem"] / 2**30, 1),
+        "cupy": cupy.__version__,
+        "cuda_runtime": _cuda_version(runtime.runtimeGetVersion()),
+        "cuda_of_driver": _cuda_version(runtime.driverGetVersion()),
+    }
+
+
+def _cuda_version(number):
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _torch_on_cuda():
+    import torch
+
+    if torch.version.cuda is None:
+        raise LeftOut(f"PyTorch {torch.__version__} is built without CUDA")
+    if not torch.cuda.is_available():
+        raise LeftOut(f"PyTorch {torch.__version__} finds no CUDA device")
+    return {"device": torch.cuda.get_device_name(0), "cuda": torch.version.cuda}
+
+
+def _jax_on_cuda():
+    import jax
+
+    try:
+        return {"device": jax.devices("cuda")[0].device_kind}
+    except RuntimeError as error:
+        raise LeftOut(f"JAX {jax.__version__} finds no CUDA device: {error}") from None
+
+
+def use(library, precision, device):
+    """Compute products so exactly from now on; returns the library's dtype for it."""
+    if precision == "tf32" and device == "cpu":
+        raise LeftOut("a CPU has no TF32")
+    name = DTYPES[precision]
+    if library == "gpugrad":
+        import gpugrad
+
+        if not hasattr(gpugrad, name):
+            raise LeftOut(f"it has no {name}")
+        if device == "cuda":
+            gpugrad.cuda.allow_tf32(precision == "tf32")
+        return getattr(gpugrad, name)
+    if library == "jax jit":
+        import jax
+
+        exactly = "tensorfloat32" if precision == "tf32" else "float32"
+        jax.config.update("jax_default_matmul_precision", exactly)
+        return jax.numpy.dtype(name)
+    import torch
+
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    return getattr(torch, name)
+
+
+# Clocks. `asynchronous`: whether what is run goes on after the call that asked for it has
+# returned. `has_events`: whether the device itself can be asked when it was where.
+
+
+class Host:
+    """A CPU, which is done when a call returns; ``wait`` is JAX's, which is not."""
+
+    asynchronous = has_events = False
+
+    def __init__(self, size, wait=None):
+        self._size = size
+        self.copied_bytes = 4 * size
+        self.wait = wait or (lambda result: None)
+
+    @cached_property
+    def _arrays(self):
+        return np.ones(self._size, np.float32), np.zeros(self._size, np.float32)
+
+    def copy(self):
+        source, target = self._arrays
+        target[...] = source
+
+
+class OfJax:
+    """JAX on a GPU, which has no events to record."""
+
+    asynchronous, has_events = True, False
+
+    def __init__(self):
+        from jax import block_until_ready
+
+        self.wait = block_until_ready
+
+
+class _Events:
+    """A GPU, asked through events; ``copy`` copies an array within its memory."""
+
+    asynchronous = has_events = True
+
+    def hold(self, seconds):
+        """Keep the GPU busy for about so long, by copies that are asked for without waiting.
+
+        At most 400: a GPU takes some 1000 commands, then asking for more waits.
+        """
+        for _ in range(min(400, math.ceil(seconds / self._seconds_of_copy))):
+            self.copy()
+
+    def _calibrate(self, copies):
+        self.copy()
+        start = self.mark()
+        for _ in range(copies):
+            self.copy()
+        end = self.mark()
+        self.wait()
+        self._seconds_of_copy = max(self.seconds(start, end) / copies, 1e-6)
+
+
+class OfCuPy(_Events):
+    def __init__(self, size):
+        import cupy
+
+        self._cuda = cupy.cuda
+        self._source = cupy.ones(size, cupy.float32)
+        self._target = cupy.zeros_like(self._source)
+        self.copied_bytes = self._source.nbytes
+        self._calibrate(10)
+
+    def mark(self):
+        event = self._cuda.Event()
+        event.record()
+        return event
+
+    def is_done(self, event):
+        return event.done
+
+    def seconds(self, start, end):
+        return self._cuda.get_elapsed_time(start, end) / 1e3
+
+    def wait(self, result=None):
+        self._cuda.Device().synchronize()
+
+    def copy(self):
+        runtime = self._cuda.runtime
+        runtime.memcpyAsync(
+            self._target.data.ptr,
+            self._source.data.ptr,
+            self.copied_bytes,
+            runtime.memcpyDeviceToDevice,
+            self._cuda.get_current_stream().ptr,
+        )
+
+
+class OfTorch(_Events):
+    def __init__(self, size):
+        import torch
+
+        self._torch = torch
+        self._source = torch.ones(size, device="cuda")
+        self._target = torch.zeros_like(self._source)
+        self.copied_bytes = self._source.nbytes
+        self._calibrate(10)
+
+    def mark(self):
+        event = self._torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def is_done(self, event):
+        return event.query()
+
+    def seconds(self, start, end):
+        return start.elapsed_time(end) / 1e3
+
+    def wait(self, result=None):
+        self._torch.cuda.synchronize()
+
+    def copy(self):
+        self._target.copy_(self._source)
+
+
+def clock(library, device, size=COPIED):
+    """The library's clock on the device; ``size``: of the array that it copies."""
+    if device == "cpu":
+        return Host(size, OfJax().wait if library == "jax jit" else None)
+    if library == "jax jit":
+        return OfJax()
+    return OfCuPy(size) if library == "gpugrad" else OfTorch(size)

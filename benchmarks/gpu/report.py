@@ -1,0 +1,222 @@
+"""The command line of the GPU benchmarks, and what they leave: tables, bounds, JSON, pictures."""
+
+import argparse
+import importlib.util
+import json
+import platform
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import harness
+from peers import LIBRARIES, PRECISIONS
+
+RESULTS = Path(__file__).parents[1] / "results"
+BASELINE = "torch"
+COLORS = {**harness.COLORS, "torch compile": "#f4a582", "jax jit": "#c2a5cf"}
+
+
+def arguments(description, names, **parts):
+    """The options; of ``parts``, each a list, one can choose."""
+    parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
+    add = parser.add_argument
+    add("--device", choices=["cuda", "cpu"], default="cuda", help="default cuda, the first GPU")
+    add("--short", action="store_true", help="small and few, to see that it runs")
+    add("--full", action="store_true", help="more of all, in a few times as long")
+    add("--libraries", nargs="+", choices=names, default=names, metavar="NAME",
+        help=f"of {', '.join(names)}; by default all that are there")  # fmt: skip
+    for name, known in parts.items():
+        add(f"--{name}", nargs="+", choices=known, default=None, metavar=name[:-1].upper(),
+            help=f"of {', '.join(known)}" if len(known) < 9 else "by default a choice")  # fmt: skip
+    add("--json", type=Path, metavar="PATH", help="write the results as JSON")
+    add("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
+    add("--save", action="store_true", help=f"both, in {RESULTS.parent.name}/{RESULTS.name}/")
+    options = parser.parse_args()
+    if options.save and (options.device == "cpu" or options.short):
+        parser.error("--save keeps figures of a GPU in the usual form; use --json and --plot")
+    options.libraries = [name for name in LIBRARIES if name in options.libraries]
+    return options
+
+
+def precisions(options):
+    """Those asked for, by default all that the device's kind has."""
+    usual = PRECISIONS if options.device == "cuda" else ("fp32", "fp16")
+    return [p for p in PRECISIONS if p in (options.precisions or usual)]
+
+
+def machine(options, about):
+    """What a reader needs to compare with another run: device, driver, versions, date."""
+    device = about.get("gpugrad", {}).get("device") if options.device == "cuda" else None
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "device": device or f"CPU, {harness.processor()}",
+        "kind": options.device,
+        "processor": harness.processor(),
+        "cpus": harness.cpus(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "libraries": about,
+    }
+
+
+STATE = (
+    "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks_event_reasons.active,"
+    "temperature.gpu,power.draw,power.limit,utilization.gpu,memory.used"
+)
+
+
+def state(options):
+    """What nvidia-smi says of the first GPU's clocks and what slows them; None without it."""
+    program = shutil.which("nvidia-smi")
+    if options.device == "cpu" or program is None:
+        return None
+    command = [program, "-i", "0", f"--query-gpu={STATE}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"problem": str(error)}
+    values = done.stdout.strip().split(", ")
+    if done.returncode or len(values) != STATE.count(",") + 1:
+        return {"problem": (done.stdout + done.stderr).strip()}
+    return dict(zip(STATE.split(","), values, strict=True))
+
+
+def row(section, case, library, values, baseline, *, unit, target=None, **more):
+    """`harness.row`, and whatever else there is to tell."""
+    return {
+        **harness.row(section, case, library, values, baseline, unit=unit, target=target),
+        **more,
+    }
+
+
+def table(title, lines):
+    """Print rows of words; the first is the head."""
+    print(f"\n{title}")
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *rest in lines:
+        cells = [first.ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def number(value):
+    if value is None:
+        return ""
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def ratio(value):
+    return "" if value is None else f"{value:.2f}"
+
+
+def spread(values):
+    """How far the rounds are apart, as a share of their median."""
+    return f"{100 * (max(values) - min(values)) / median(values):.0f}%"
+
+
+def bound(what, figure, limit, relation="<="):
+    """One figure that must be reached; ``figure`` is None where it was not measured."""
+    met = None
+    if figure is not None:
+        met = figure <= limit if relation == "<=" else figure >= limit
+    return {"what": what, "figure": figure, "relation": relation, "limit": limit, "met": met}
+
+
+def verdict(bound):
+    """The bound as a cell of a table."""
+    if bound["met"] is None:
+        return ""
+    return f"{bound['relation']} {bound['limit']:g} {'met' if bound['met'] else 'missed'}"
+
+
+def show_bounds(options, bounds):
+    where = "" if options.device == "cuda" else " on a GPU; the figures are a CPU's"
+    lines = [["", "figure", "bound", ""]]
+    for b in bounds:
+        met = {None: "not measured", True: "met", False: "missed"}[b["met"]]
+        lines.append([b["what"], ratio(b["figure"]), f"{b['relation']} {b['limit']:g}", met])
+    table(f"must reach{where}", lines)
+
+
+def finish(name, options, workers, rows, bounds, draw, states):
+    """Show the bounds, write what was asked for; returns the exit status."""
+    show_bounds(options, bounds)
+    about = machine(options, workers.about)
+    print(f"\n{about['device']}; {versions(about)}")
+    if options.save:
+        options.json = options.json or RESULTS / f"gpu_{name}.json"
+        options.plot = options.plot or RESULTS / f"gpu_{name}.png"
+    if options.json:
+        form = "short" if options.short else "full" if options.full else "usual"
+        result = {
+            "benchmark": f"gpu/{name}",
+            "form": form,
+            "environment": about,
+            "nvidia_smi": dict(zip(("before", "after"), states, strict=True)),
+            "bounds": bounds,
+            "left_out": {**workers.missing, "cases": list(workers.told())},
+            "rows": rows,
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+        print(f"wrote {options.json}")
+    if options.plot:
+        _plot(options.plot, about, draw)
+    if workers.problems:
+        print("\nleft out:", *workers.told(), sep="\n  ")
+    return 1 if workers.failed else 0
+
+
+def versions(about):
+    told = []
+    for name, known in about["libraries"].items():
+        also = [f"{k} {known[k]}" for k in ("cupy", "cuda", "cuda_of_driver") if k in known]
+        told.append(f"{name} {known['version']}" + (f" ({', '.join(also)})" if also else ""))
+    return ", ".join(told)
+
+
+def _plot(path, about, draw):
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no plot: matplotlib is not installed")
+        return
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=120, layout="constrained")
+    draw(figure)
+    figure.suptitle(f"{about['device']}; {versions(about)}", fontsize=8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    print(f"wrote {path}")
+
+
+def bars(ax, rows, *, what, title, label, mark=None, log=False):
+    """Horizontal bars of ``what`` of the rows, cases downwards, libraries beside each other.
+
+    mark: a value to draw a line at, and what it is.
+    """
+    rows = [r for r in rows if r.get(what) is not None]
+    cases = list(dict.fromkeys(r["case"] for r in rows))
+    names = [n for n in LIBRARIES if any(r["library"] == n for r in rows)]
+    width = 0.84 / max(len(names), 1)
+    for k, library in enumerate(names):
+        mine = [r for r in rows if r["library"] == library]
+        at = [cases.index(r["case"]) + (k - (len(names) - 1) / 2) * width for r in mine]
+        drawn = ax.barh(at, [r[what] for r in mine], width * 0.92, label=library,
+                        color=COLORS[library])  # fmt: skip
+        ax.bar_label(drawn, [number(r[what]) for r in mine], fontsize=5.5, padding=2)
+    if mark:
+        ax.axvline(mark[0], color="black", lw=0.8, ls="--", label=mark[1])
+    if log and rows:
+        ax.set_xscale("log")
+        ax.set_xlim(min(r[what] for r in rows) / 2, max(r[what] for r in rows) * 3)
+    else:
+        ax.set_xlim(0, 1.1 * max([r[what] for r in rows] + [mark[0] if mark else 0, 1e-9]))
+    ax.set_yticks(range(len(cases)), cases, fontsize=6.5)
+    ax.set_ylim(len(cases) - 0.5, -0.5)
+    ax.set_title(title, fontsize=9)
+    ax.set_xlabel(label, fontsize=8)
+    ax.tick_params(axis="x", labelsize=7)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=6.5)

@@ -1,0 +1,237 @@
+"""How a run is timed, and how libraries take turns: each has a process of its own.
+
+A run's time has three figures, all in seconds:
+
+time: from one run to the next, of many that follow each other: what a program takes.
+cpu: until the calls of a run have returned, the GPU's queue being empty before: Python and
+    the library asking for the work.
+gpu: what the GPU works at a run, without gaps in which it waits for the CPU: between two
+    events, with copies before the first that keep the GPU busy until all runs are asked for.
+
+On a CPU only the first is known, and of JAX on a GPU the first two.
+"""
+
+import sys
+import time
+from statistics import median
+
+import harness
+import peers
+
+# Runs are timed in batches of about so long.
+BATCH = 0.02
+# The calls of runs asked for without waiting take about so long: a GPU's queue has room for them.
+ASKED = 0.002
+
+
+def effort(options):
+    """How many rounds, and the seconds of a turn."""
+    if options.short:
+        return 2, 0.02
+    return (9, 0.3) if options.full else (5, 0.15)
+
+
+def measure(run, clock, seconds):
+    """``{"time", "cpu", "gpu"}`` of a run, medians; None for what cannot be known.
+
+    gpu_waits: whether the GPU had gaps nevertheless, as it has if a run waits for results;
+        ``gpu`` is then too long.
+    """
+    start = time.perf_counter()
+    clock.wait(run())
+    once = time.perf_counter() - start
+    count = max(1, int(min(BATCH, seconds) / once))
+    found = {"time": median(_repeat(lambda: _wall(run, clock, count), seconds))}
+    found |= {"cpu": None, "gpu": None, "gpu_waits": False}
+    if clock.asynchronous:
+        asked = min(50, max(1, int(ASKED / found["time"])))
+        found["cpu"] = median(_repeat(lambda: _asking(run, clock, asked), seconds / 3))
+        if clock.has_events:
+            pairs = _repeat(lambda: _on_gpu(run, clock, asked, found["cpu"]), seconds / 2)
+            found["gpu"] = median(gpu for gpu, _ in pairs)
+            found["gpu_waits"] = all(waits for _, waits in pairs)
+    return found
+
+
+def _repeat(function, seconds):
+    results = []
+    end = time.perf_counter() + seconds
+    while len(results) < 3 or time.perf_counter() < end:
+        results.append(function())
+    return results
+
+
+def _wall(run, clock, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        result = run()
+    clock.wait(result)
+    return (time.perf_counter() - start) / count
+
+
+def _asking(run, clock, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        result = run()
+    elapsed = time.perf_counter() - start
+    clock.wait(result)
+    return elapsed / count
+
+
+def _on_gpu(run, clock, count, cpu):
+    """Seconds per run between events, and whether the GPU was done with what held it up before
+    all runs were asked for."""
+    hold = 2 * cpu * count + 1e-3
+    for _ in range(3):
+        clock.hold(hold)
+        start = clock.mark()
+        for _ in range(count):
+            run()
+        end = clock.mark()
+        waits = clock.is_done(start)
+        clock.wait()
+        if not waits:
+            break
+        hold *= 3
+    return clock.seconds(start, end) / count, waits
+
+
+class Workers:
+    """A process for each library that can be used on the device; it says which cannot, and why.
+
+    about: what describes each.
+    missing: why the others are left out.
+    problems: ``(library, why) -> cases`` left out later.
+    failed: whether one of them is an error, not merely beyond a library.
+    """
+
+    def __init__(self, options):
+        self.options = options
+        self.about = {}
+        self.missing = {}
+        self.problems = {}
+        self.failed = False
+        self._processes = {}
+
+    def __enter__(self):
+        for library in self.options.libraries:
+            about, error = self._ask(library, peers.start, library, self.options.device)
+            if error:
+                self.missing[library] = str(error)
+                self.failed |= not isinstance(error, peers.LeftOut)
+                print(f"{library} is left out: {error}")
+            else:
+                self.about[library] = about
+        if "gpugrad" in self.missing or not self.about:
+            sys.exit("there is nothing to measure; --device cpu measures the CPU")
+        return self
+
+    def __exit__(self, *error):
+        for process in self._processes.values():
+            process.shutdown()
+
+    def _ask(self, library, function, *args):
+        """The function's result in the library's process and None, or None and an exception.
+
+        An error may have left the GPU or the process unusable: the next call has another.
+        """
+        if library not in self._processes:
+            self._processes[library] = harness.fresh_process()
+        work = self._processes[library].submit(function, *args)
+        if (error := work.exception()) is None:
+            return work.result(), None
+        if not isinstance(error, peers.LeftOut):
+            self._processes.pop(library).shutdown()
+        return None, error
+
+    def race(self, prepare, cases, *, only=None, values=0):
+        """Times of runs, ``{case: {library: [a `measure` per round]}}``, and first results.
+
+        prepare: ``(library, device, case) -> run``, called in the library's process.
+        only: names of the libraries, of those that can be used; by default all.
+        values: how many first results of each, numbers, come as ``{case: {library: [...]}}``.
+
+        In each round each library has one turn, while the others sleep; a round
+        before them prepares and warms up. A library that fails has none.
+        """
+        rounds, seconds = effort(self.options)
+        results, firsts = {}, {}
+        for number, case in enumerate(cases, 1):
+            turns = results[case] = {}
+            firsts[case] = {}
+            for library in self.about if only is None else [n for n in only if n in self.about]:
+                first = self._turn(_begin, prepare, library, case, seconds, values)
+                if first is not None:
+                    firsts[case][library], turns[library] = first, []
+            for _ in range(rounds):
+                for library in list(turns):
+                    found = self._turn(_measure, prepare, library, case, seconds)
+                    if found is None:
+                        del turns[library]
+                    else:
+                        turns[library].append(found)
+            _progress(number, len(cases), case, turns)
+        return results, firsts
+
+    def _turn(self, function, prepare, library, case, *args):
+        task = prepare, library, self.options.device, self.options.short, case
+        found, error = self._ask(library, function, task, *args)
+        if error is not None:
+            words = " ".join(str(error).split())[:300]
+            if not isinstance(error, peers.LeftOut):
+                self.failed = True
+                words = f"{type(error).__name__}: {words}"
+            self.leave_out(library, case, words)
+        return found
+
+    def leave_out(self, library, case, why):
+        self.problems.setdefault((library, why), []).append(str(case))
+        print(f"  {case}, {library}: {why}", file=sys.stderr, flush=True)
+
+    def told(self):
+        """What was left out later, in words."""
+        for (library, why), cases in self.problems.items():
+            more = f" and {len(cases) - 2} more" if len(cases) > 3 else ""
+            yield f"{library}: {why} ({'; '.join(cases[:2] if more else cases)}{more})"
+
+
+def _progress(number, total, case, turns):
+    known = {name: median(t["time"] for t in found) for name, found in turns.items()}
+    shown = ", ".join(f"{name} {1e6 * seconds:.4g} µs" for name, seconds in known.items())
+    print(f"  {number}/{total} {case}: {shown}", file=sys.stderr, flush=True)
+
+
+_prepared: dict = {}  # the last task -> its run
+_clocks: dict = {}
+
+
+def _run_of(task):
+    prepare, library, device, short, case = task
+    if library not in _clocks:
+        _clocks[library] = peers.clock(
+            library, device, peers.COPIED_SHORT if short else peers.COPIED
+        )
+    if task not in _prepared:
+        _prepared.clear()  # before the next one needs the memory
+        _prepared[task] = prepare(library, device, case)
+    return _prepared[task], _clocks[library]
+
+
+def _begin(task, seconds, values):
+    """Run for a while, from cold; the first few results."""
+    run, clock = _run_of(task)
+    first = [float(run()) for _ in range(values)]
+    end = time.perf_counter() + seconds
+    runs = 0
+    while runs < 3 or time.perf_counter() < end:  # CUDA graphs are captured at the third
+        clock.wait(run())
+        runs += 1
+    return first
+
+
+def _measure(task, seconds):
+    run, clock = _run_of(task)
+    warm = time.perf_counter() + seconds / 4
+    while time.perf_counter() < warm:
+        clock.wait(run())
+    return measure(run, clock, seconds)
