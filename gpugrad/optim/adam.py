@@ -86,9 +86,9 @@ class Adam(Optimizer):
             return
         average, square, *greatest = state
         beta1, beta2 = betas
-        change = grad - average
-        change *= 1 - beta1
-        average += change
+        average *= beta1 / (1 - beta1)  # so that none of the three passes makes an array
+        average += grad
+        average *= 1 - beta1
         change = grad * grad
         change *= 1 - beta2
         square *= beta2
@@ -119,6 +119,4 @@ class AdamW(Adam):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
     ) -> None:
-        super().__init__(
-            params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True
-        )
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True)

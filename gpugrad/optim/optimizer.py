@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from ..arguments import is_floating
@@ -48,7 +49,7 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self._slots: dict[Tensor, _Slot] = {}
-        self._hyper: list[tuple] = []  # each group's values as last checked
+        self._hyper: list[list] = []  # each group's values as last checked
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._listed(params)
@@ -104,7 +105,7 @@ class Optimizer:
             )
         hyper = self._checked({**self.defaults, **group})
         self.param_groups.append({"params": params, **hyper})
-        self._hyper.append(tuple(hyper.values()))
+        self._hyper.append([*hyper.values()])
 
     def _listed(self, params):
         if hasattr(params, "parameters"):
@@ -153,14 +154,14 @@ class Optimizer:
         Backward through a graph that saved a parameter's old value raises afterwards.
         """
         for i, group in enumerate(self.param_groups):
-            if tuple([group[name] for name in self.defaults]) != self._hyper[i]:
+            if [group[name] for name in self.defaults] != self._hyper[i]:
                 self._change_hyper(i, group)
         slots = self._slots
         apply_single = self.apply_single
         written = []
+        lots: dict[Any, list] = {}
         try:
             for group, hyper in zip(self.param_groups, self._hyper, strict=True):
-                lots: dict[Any, list] = {}
                 for p in group["params"]:
                     grad = p.grad
                     leaf = p.node
@@ -171,32 +172,33 @@ class Optimizer:
                         slot = self._new_slot(p, slot, group)
                     grad = grad.array
                     written.append((leaf, slot.buffer))
-                    if slot.lot is not None:
+                    if slot.waits:
                         key = slot.lot, slot.handle is None, slot.step
                         lots.setdefault(key, []).append((slot, grad))
                         continue
-                    apply = self._apply_in_single if slot.narrow else apply_single
                     step = slot.step + 1
                     for key, array, state in slot.pieces:
                         piece = grad if key is None else grad[key]
-                        apply(array, piece, state, step, *hyper)
+                        apply_single(array, piece, state, step, *hyper)
                     slot.step = step
-                for (lot, apart, step), members in lots.items():
-                    self._update_lot(lot, members, apart, step + 1, hyper)
+                while lots:
+                    (lot, _, step), members = lots.popitem()
+                    self._update_lot(lot, members, step + 1, hyper)
         finally:
             writes.note(written)
 
-    def _update_lot(self, lot, members, apart, step, hyper):
-        """Update parameters of one device and dtype: in one go, or ``apart``."""
+    def _update_lot(self, lot, members, step, hyper):
+        """Update parameters with their gradients: those of a device in one go if it has a way."""
+        slots, grads = zip(*members, strict=True)
+        handles = [slot.handle for slot in slots]
         owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
-        routine = None if apart else vars(owner).get("routine")
-        with lot.device:
-            slots, grads = zip(*members, strict=True)
-            handles = [slot.handle for slot in slots]
+        routine = None if handles[0] is None else vars(owner).get("routine")
+        with nullcontext() if lot is None else lot.device:
             if routine is None or not lot.update(routine, handles, grads, step, *hyper):
                 for slot, grad in members:
                     apply = self._apply_in_single if slot.narrow else self.apply_single
-                    apply(slot.array, grad, tuple(slot.state.values()), step, *hyper)
+                    for key, array, state in slot.pieces:
+                        apply(array, grad if key is None else grad[key], state, step, *hyper)
         for slot in slots:
             slot.step = step
 
@@ -214,7 +216,7 @@ class Optimizer:
         """Take over what the program wrote in a group."""
         old = self._hyper[i]
         group |= (hyper := self._checked(group))
-        self._hyper[i] = new = tuple(hyper.values())
+        self._hyper[i] = new = [*hyper.values()]
         if any(bool(a) != bool(b) for a, b in zip(old, new, strict=True)):
             for p in group["params"]:  # it may need other state now
                 if p in self._slots:
@@ -289,7 +291,7 @@ class Optimizer:
         self._slots = slots
         for i, (group, hyper) in enumerate(zip(self.param_groups, hypers, strict=True)):
             group |= hyper
-            self._hyper[i] = tuple(hyper.values())
+            self._hyper[i] = [*hyper.values()]
 
     def _taken(self, i, arrays, p, hyper):
         """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``, and the
@@ -337,13 +339,14 @@ class _Slot:
     state: arrays by name.
     step: how many updates there have been.
     buffer: the identity of the array's allocation.
-    narrow: whether it is of 16 bits.
     pieces: a key, and the array and the tuple of state at that key; None is all of it.
+    narrow: whether it is of 16 bits.
     lot: the `Backend.lot` of arrays that it can be updated with; None if it is by itself.
     handle: what the lot's routines want to know of it; None if they are not for it.
+    waits: whether it is updated after those that need no more than `apply_single`.
     """
 
-    __slots__ = ("array", "state", "step", "buffer", "narrow", "pieces", "lot", "handle")
+    __slots__ = ("array", "state", "step", "buffer", "pieces", "narrow", "lot", "handle", "waits")
 
     def __init__(self, array, state, step):
         backend = backend_of[type(array)]
@@ -351,10 +354,11 @@ class _Slot:
         self.state = state
         self.step = step
         self.buffer = backend.buffer(array)
-        self.narrow = backend.xp.finfo(array.dtype).bits == 16
         arrays = tuple(state.values())
+        self.narrow = backend.xp.finfo(array.dtype).bits == 16
         self.lot = backend.lot(array)
-        self.handle = self.lot and self.lot.handle((array, *arrays))
+        self.handle = None if self.lot is None else self.lot.handle((array, *arrays))
+        self.waits = self.narrow or self.lot is not None
         size = math.prod(array.shape)
         self.pieces = [(None, array, arrays)]
         if size > _PIECE and backend.device(array) == "cpu":
