@@ -101,6 +101,8 @@ def _misfit(x_shape, weight_shape):
 
 
 def _linear_weight(xp, g, x, weight_shape):
+    if len(x.shape) == 2:
+        return xp.matmul(g.T, x)
     n_out, n_in = weight_shape
     rows = math.prod(x.shape[:-1])
     return xp.matmul(xp.reshape(g, (rows, n_out)).T, xp.reshape(x, (rows, n_in)))
