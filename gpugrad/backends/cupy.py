@@ -222,6 +222,9 @@ class CuPy(Backend):
             values = cupy.asarray(value, dtype=x.dtype)
             values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
             values = cupy.broadcast_to(values, shape).ravel()
+    def dropout_mask(self, x, /, *, shape, p, key):
+        return kernels.random.dropout_mask(shape, p, key)
+
             if not values.size:
                 return x.copy()
             return cupy.where(positions < 0, x, values[positions])
