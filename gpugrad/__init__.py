@@ -24,6 +24,7 @@ from .autograd.mode import no_grad as no_grad
 from .autograd.mode import set_grad_enabled as set_grad_enabled
 from .autograd.operation import exports as _exports
 from .autograd.operation import op as op
+from .backends.bfloat16 import bfloat16 as _bfloat16
 from .backends.numpy import bool_ as bool
 from .backends.numpy import complex64 as complex64
 from .backends.numpy import complex128 as complex128
@@ -91,6 +92,7 @@ _FROM = dict.fromkeys(
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 
 if _TYPE_CHECKING:
+    bfloat16 = float16
     from . import data as data
     from . import fft as fft
     from . import linalg as linalg
@@ -119,6 +121,9 @@ else:
     def __getattr__(name):
         if name in _LAZY:
             return _import_module(f".{name}", __name__)
+        if name == "bfloat16":
+            value = globals()[name] = _bfloat16()
+            return value
         if name in _FROM:
             value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
             return value

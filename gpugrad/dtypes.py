@@ -7,6 +7,7 @@ import sys
 from typing import Any, NamedTuple
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
+from .backends.bfloat16 import is_bfloat16
 from .backends.numpy import bool_, complex64, float32, int64, number_dtype, xp
 
 # What Python numbers become, by the kind of dtype that NumPy has for them.
@@ -27,7 +28,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether ``dtype`` is of a kind: a dtype, the name of a kind, or a tuple of these.
 
     Kinds are ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
-    ``"real floating"`` (with float16), ``"complex floating"``, and ``"numeric"`` for all but bool.
+    ``"real floating"`` (with float16 and bfloat16), ``"complex floating"``, and ``"numeric"``
+    for all but bool.
 
     >>> isdtype(float32, ("integral", "real floating"))
     True
@@ -39,7 +41,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         return dtype == number_dtype(kind)
     if kind not in KINDS:
         raise ValueError(f"isdtype: kind {kind!r} is not known; use a dtype or {', '.join(KINDS)}")
-    return dtype.kind in KINDS[kind]
+    return _kind(dtype) in KINDS[kind]
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
@@ -62,13 +64,13 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
         else:
             given.append(_dtype_of(x))
     dtypes = [number_dtype(dtype) for dtype in given]
-    floating = [dtype for dtype in dtypes if dtype.kind in "fc"]
+    floating = [dtype for dtype in dtypes if _kind(dtype) in "fc"]
     result = xp.result_type(*floating or dtypes) if given else bool_
     if result.kind == "f" and not floating:  # NumPy's answer to uint64 beside int64
         result = float32
     if complex in kinds and result.kind != "c":
-        result = xp.result_type(result, complex64) if result.kind == "f" else complex64
-    elif float in kinds and result.kind not in "fc":
+        result = xp.result_type(result, complex64) if _kind(result) == "f" else complex64
+    elif float in kinds and _kind(result) not in "fc":
         result = float32
     elif int in kinds and result.kind == "b":
         result = int64
@@ -109,7 +111,7 @@ def finfo(type: Any, /) -> FloatInfo:
     given = _dtype_of(type)
     if not isdtype(given, ("real floating", "complex floating")):
         raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
-    info = xp.finfo(number_dtype(given))
+    info = _finfo(number_dtype(given))
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(info.bits, eps, most, least, normal, _of_library(info.dtype, [given]))
 
@@ -122,6 +124,19 @@ def iinfo(type: Any, /) -> IntegerInfo:
     dtype = number_dtype(given)
     info = xp.iinfo(dtype)
     return IntegerInfo(info.bits, int(info.max), int(info.min), _of_library(dtype, [given]))
+
+
+def _kind(dtype):
+    """The kind of NumPy's ``dtype``, and of bfloat16 that of real floating ones."""
+    return "f" if is_bfloat16(dtype) else dtype.kind
+
+
+def _finfo(dtype):
+    if is_bfloat16(dtype):
+        from ml_dtypes import finfo
+
+        return finfo(dtype)
+    return xp.finfo(dtype)
 
 
 def _dtype_of(x):

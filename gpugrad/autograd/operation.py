@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from weakref import WeakSet
 
 from ..backends import describe, explain
+from ..backends.bfloat16 import rounding
 from ..backends.registry import told
 from . import call, twins
 from .plan import METADATA, Plan, kept_names
@@ -296,7 +297,7 @@ class Op:
 
 def _meet(backend):
     for op in list(Op.known):
-        if backend.several_devices or op.twins_of(backend):
+        if backend.several_devices or op.twins_of(backend) or rounding(backend):
             op.meet_backends()
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from operator import itemgetter
 
+from ..backends.bfloat16 import rounding
 from ..backends.numpy import quiet
 from ..backends.registry import backends, told
 
@@ -42,6 +43,8 @@ def forward(op):
         twin = op.twins_of(backend).get("forward")
         if twin is not None:
             run = _forward(backend.xp, twin, run)
+        if (of_bfloat16 := rounding(backend)) is not None:
+            run = of_bfloat16.forward(op, run)
         if backend.several_devices:
             run = backend.on_device(run)
     return run
@@ -69,6 +72,8 @@ def rule(op, target, generic, names):
         twin = op.twins_of(backend).get(target)
         if twin is not None:
             run = _rule(backend.xp, bind(twin, names), run)
+        if (of_bfloat16 := rounding(backend)) is not None:
+            run = of_bfloat16.rule(op, run)
         if backend.several_devices:
             run = backend.on_devices(run)
     return run

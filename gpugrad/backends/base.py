@@ -29,6 +29,8 @@ class Backend:
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
     twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
+    in_single: whether all ops on bfloat16 compute in float32, or only some: see `bfloat16`; None
+        where the library does all that its dtypes need.
     several_devices: whether its functions work on the current device of several, so that
         an array's own has to be entered, for which there are `on_device` and `on_devices`.
     """
@@ -38,6 +40,7 @@ class Backend:
     array_types: tuple = ()
     scalar_types: tuple = ()
     twins: Mapping[str, Mapping[str, Callable]] = {}
+    in_single: bool | None = None
     several_devices = False
 
     def device(self, array):
@@ -151,7 +154,7 @@ class Backend:
 
         None where they are computed with one after the other.
         """
-        return None
+        return
 
     def is_unshared(self, array):
         """Whether no other array can see the memory of ``array``, given no reference to it."""

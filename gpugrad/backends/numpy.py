@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .base import Backend
+from .bfloat16 import bfloat16, is_bfloat16, isdtype, result_type
 from .numpy_linalg import linalg
 from .philox import kept
 from .registry import register
@@ -23,6 +24,8 @@ from .special import of_scipy
 xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
 xp.linalg = linalg
+xp.isdtype = isdtype(np.isdtype)
+xp.result_type = result_type(np.result_type)
 
 
 bool_ = np.dtype(np.bool)
@@ -59,6 +62,8 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
         if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
             total = np.matmul(x, np.ones(x.shape[1], x.dtype))
             return total[:, None] if keepdims else total
+    if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # else it sums in these
+        return np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype)
     return np.add.reduce(x, axis, dtype, None, keepdims)
 
 
@@ -520,6 +525,7 @@ def _conj(x, /):
 class NumPy(Backend):
     name = "numpy"
     xp = xp
+    in_single = True
     array_types = (np.ndarray,)
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
@@ -558,7 +564,7 @@ class NumPy(Backend):
         return number_dtype(dtype)
 
     def is_floating(self, dtype):
-        return dtype.kind in "fc"
+        return dtype.kind in "fc" or is_bfloat16(dtype)
 
     def is_complex(self, dtype):
         return dtype.kind == "c"
@@ -595,7 +601,10 @@ def number_dtype(dtype):
     try:
         result = np.dtype(dtype)
     except TypeError:
-        result = np.dtype(str(dtype).split(".")[-1])  # torch.float32
+        name = str(dtype).split(".")[-1]  # torch.float32
+        result = bfloat16() if name == "bfloat16" else np.dtype(name)
+    if is_bfloat16(result):
+        return bfloat16()
     if result.kind not in "biufc":
         raise TypeError(f"dtype {result} is not of numbers or bools")
     return result
@@ -616,6 +625,8 @@ def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
 
 
 def format_array(array, prefix):
+    if is_bfloat16(array.dtype):  # of which NumPy prints 1 for 1.0
+        array = array.astype(float32)
     return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
 
 
@@ -629,9 +640,10 @@ class Random:
         """Uniform in [0, 1)."""
         if dtype in (np.float32, np.float64):
             return np.asarray(self.rng.random(shape, dtype=dtype))
-        # In steps that float16 holds, so that nothing is rounded up to 1.
-        steps = np.floor(self.rng.random(shape, dtype=np.float32) * 2048)
-        return np.asarray(steps / 2048).astype(dtype)
+        # In steps that the dtype holds, so that nothing is rounded up to 1.
+        count = 256 if is_bfloat16(dtype) else 2048
+        steps = np.floor(self.rng.random(shape, dtype=np.float32) * count)
+        return np.asarray(steps / count).astype(dtype)
 
     def normal(self, shape, dtype):
         """Standard normal."""

@@ -1,0 +1,151 @@
+"""bfloat16: float32's range in half the memory, with 8 bits of precision.
+
+The dtype is that of the package ``ml_dtypes``, which teaches it to NumPy and CuPy, but not all
+that a dtype needs: beside a Python float it becomes float32, sums on the CPU stop at 256, and
+``where``, ``isdtype`` and products of batches do not know it. From when it is first asked for, ops
+
+- on NumPy compute in float32 and round their results once, as PyTorch does;
+- on CuPy compute as CuPy's functions do, elementwise in float32, and in bfloat16 only what one
+  function gives to the next; linear algebra, Fourier transforms and special functions as on NumPy.
+
+A result of bfloat16 alone, and of integers and numbers beside it, is bfloat16; beside other
+floating arrays theirs, float32 beside float16. Programs that never ask for it pay nothing.
+"""
+
+from functools import wraps
+
+import numpy as np
+
+from .registry import backend_of, backends, told
+
+_SINGLE = np.dtype("float32")
+_IN_SINGLE = {"linalg", "fft", "special"}  # topics of ops that no library has in bfloat16
+
+_found: list = []  # the dtype, once asked for
+
+
+def bfloat16():
+    """The dtype; ImportError with the remedy if there is no ``ml_dtypes``."""
+    if not _found:
+        try:
+            from ml_dtypes import bfloat16 as scalar_type
+        except ImportError as error:
+            raise ImportError(
+                "bfloat16 needs the package ml_dtypes; install ml_dtypes, or gpugrad[bf16]"
+            ) from error
+        _found.append(np.dtype(scalar_type))
+        host = backend_of[np.ndarray]
+        host.scalar_types = (*host.scalar_types, scalar_type)
+        backend_of[scalar_type] = host
+        for backend in list(backends):
+            for tell in told:
+                tell(backend)
+    return _found[0]
+
+
+def is_bfloat16(dtype):
+    """Whether a dtype, of any array library, is bfloat16."""
+    return getattr(dtype, "char", "E") == "E" and str(dtype).split(".")[-1] == "bfloat16"
+
+
+def isdtype(own):
+    """A namespace's ``isdtype`` that knows bfloat16, as real floating."""
+
+    @wraps(own)
+    def isdtype(dtype, kind):
+        if isinstance(kind, tuple):
+            return any(isdtype(dtype, k) for k in kind)
+        if is_bfloat16(dtype):
+            return kind in ("real floating", "numeric") or (
+                not isinstance(kind, str) and is_bfloat16(kind)
+            )
+        return not is_bfloat16(kind) and own(dtype, kind)
+
+    return isdtype
+
+
+def result_type(own):
+    """A namespace's ``result_type`` that knows bfloat16."""
+
+    @wraps(own)
+    def result_type(*arrays_and_dtypes):
+        dtypes = [getattr(x, "dtype", x) for x in arrays_and_dtypes]
+        if not any(map(_is_narrow, dtypes)):
+            return own(*arrays_and_dtypes)
+        others = [d for d in dtypes if getattr(d, "kind", "") in ("f", "c")]
+        if others:
+            return own(_SINGLE, *others)
+        return own(_SINGLE, 1j) if complex in map(type, dtypes) else _found[0]
+
+    return result_type
+
+
+def _is_narrow(dtype):
+    return getattr(dtype, "char", None) == "E"
+
+
+def rounding(backend):
+    """The `Rounding` of an array library's ops; None if there is none, or not yet."""
+    return Rounding(backend) if _found and backend.in_single is not None else None
+
+
+class Rounding:
+    """What is put around an op's forward and rules on the arrays of one library."""
+
+    def __init__(self, backend):
+        self.backend = backend
+
+    def _widens(self, op):
+        return self.backend.in_single or op.forward.__module__.rpartition(".")[2] in _IN_SINGLE
+
+    def forward(self, op, run):
+        """``run(xp, *inputs, **static)`` whose result is rounded."""
+        own, widens = self.backend.xp, self._widens(op)
+
+        @wraps(run)
+        def rounded(xp, *inputs, **static):
+            if xp is not own:
+                return run(xp, *inputs, **static)
+            dtypes = [x.dtype for x in inputs if hasattr(x, "dtype")]
+            if not any(map(_is_narrow, dtypes)):
+                return run(xp, *inputs, **static)
+            dtype = static.get("dtype")
+            narrows = not any(d.kind in "fc" for d in dtypes)
+            if dtype is not None:
+                narrows = is_bfloat16(dtype)
+                if narrows:
+                    static["dtype"] = _SINGLE
+            if widens:
+                inputs = map(_widened, inputs)
+            out = run(xp, *inputs, **static)
+            return self._narrowed(out) if narrows else out
+
+        return rounded
+
+    def rule(self, op, run):
+        """``run(xp, g, saved)`` of what is not rounded; the sweep rounds its result."""
+        if not self._widens(op):
+            return run
+        own = self.backend.xp
+
+        def rule(xp, g, saved):
+            if xp is not own:
+                return run(xp, g, saved)
+            return run(xp, _widened(g), _widened(saved))
+
+        return rule
+
+    def _narrowed(self, out):
+        if isinstance(out, tuple):
+            parts = map(self._narrowed, out)
+            return type(out)._make(parts) if hasattr(out, "_make") else tuple(parts)
+        if out.dtype.kind != "f":
+            return out
+        # NumPy's 0-d results are scalars.
+        return self.backend.asarray(out).astype(_found[0])
+
+
+def _widened(x):
+    if type(x) is tuple or type(x) is list:
+        return type(x)(map(_widened, x))
+    return x.astype(_SINGLE) if _is_narrow(getattr(x, "dtype", None)) else x
