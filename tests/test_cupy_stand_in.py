@@ -40,7 +40,7 @@ def test_on_the_stand_in():
         *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
         *(TESTS, STAND_IN / "on_stand_in.py", STAND_IN / "on_products.py", "--ignore", __file__),
         # Of the tests of every library those with CuPy; differences are compared on NumPy.
-        *("-k", "on_stand_in or on_products or cupy] or cupy-"),
+        *("-k", "on_stand_in or on_products or cupy] or cupy- or gpu"),
         *("--deselect", "tests/test_ops.py::test_gradients["),
         stand_in=True,
     )

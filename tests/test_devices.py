@@ -227,7 +227,7 @@ class TestPlacement:
 
 @pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")
 class TestCuPyNames:
-    """Every name, keyword and signature the CuPy backend uses exists; needs no GPU."""
+    """The namespace for ops; `test_cupy_names` has the names that gpugrad itself uses."""
 
     @pytest.fixture
     def cupy(self):
@@ -242,38 +242,6 @@ class TestCuPyNames:
                     attrgetter(name)(xp)
             else:
                 assert attrgetter(name)(xp) is not None
-        assert callable(importlib.import_module("cupyx").errstate)
-
-    def test_functions_of_cupy(self, cupy):
-        parameters = inspect.signature(cupy.array).parameters
-        assert {"dtype", "copy"} <= set(parameters)
-        for call in (
-            lambda: inspect.signature(cupy.zeros).bind((2,), np.float32),
-            lambda: inspect.signature(cupy.full).bind((2,), -1, dtype=np.int64),
-            lambda: inspect.signature(cupy.asnumpy).bind(None),
-            lambda: inspect.signature(cupy.moveaxis).bind(None, 0, 0),
-            lambda: inspect.signature(cupy.broadcast_to).bind(None, (2,)),
-            lambda: inspect.signature(cupy.argsort).bind(None),
-            lambda: inspect.signature(cupy.where).bind(None, 1, 2),
-            lambda: inspect.signature(cupy.random.default_rng).bind(0),
-        ):
-            call()
-        for name in "ndarray arange asarray floor add maximum".split():
-            assert hasattr(cupy, name), name
-        assert callable(cupy.add.at)
-        assert callable(cupy.maximum.at)
-
-    def test_methods_of_arrays_generators_and_devices(self, cupy):
-        for name in "astype copy ravel reshape device data base size ndim shape dtype".split():
-            assert hasattr(cupy.ndarray, name), name
-        for name in "__dlpack__ __dlpack_device__ __iadd__ __setitem__".split():
-            assert hasattr(cupy.ndarray, name), name
-        for name in "random standard_normal integers".split():
-            assert callable(getattr(cupy.random.Generator, name)), name
-        for name in "__enter__ __exit__ id".split():
-            assert hasattr(cupy.cuda.Device, name), name
-        assert callable(cupy.cuda.runtime.getDeviceCount)
-        assert issubclass(cupy.cuda.runtime.CUDARuntimeError, Exception)
 
     def test_creation_functions_take_what_the_backend_gives(self, cupy):
         from gpugrad.backends.cupy import xp

@@ -1,0 +1,304 @@
+"""That CuPy has every name, keyword and parameter that gpugrad uses of it; no GPU is needed.
+
+What is used is read from the package's source: nothing is listed here.
+"""
+
+import ast
+import builtins
+import importlib
+import importlib.util
+import inspect
+import re
+from collections import deque
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import gpugrad
+
+cupy = pytest.importorskip("cupy", exc_type=ImportError)
+if hasattr(cupy, "_reads"):
+    pytest.skip("the stand-in for CuPy tells no signatures", allow_module_level=True)
+
+PACKAGE = Path(gpugrad.__file__).parent
+ROOTS = ("cupy", "cupyx", "cupy_backends")
+
+
+class Use(NamedTuple):
+    """A name used of CuPy, such as ``cupy.cuda.Stream``, and if it is called how.
+
+    Of what a variable holds only the last word is known, as in ``.wait_event``.
+    """
+
+    name: str
+    where: str
+    call: ast.Call | None
+
+
+def uses():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        where = str(path.relative_to(PACKAGE))
+        found = list(of_tree(tree, {}, set(others(tree)), where))
+        if any(use.name[0] != "." for use in found):  # the file is about CuPy
+            yield from found
+
+
+def of_tree(tree, known, others, where):
+    """The uses in a tree, in which ``known`` tells what CuPy's names are called.
+
+    others: names of what is imported from other packages.
+    """
+    calls = {node.func: node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    known = known | dict(imported(tree))
+    for name in dict(imported(tree)).values():
+        yield Use(name, where, None)
+    waiting = deque(ast.iter_child_nodes(tree))
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            yield from of_tree(node, known, others, where)
+            continue
+        line = f"{where}:{getattr(node, 'lineno', '')}"
+        if isinstance(node, ast.Attribute):
+            words = dotted(node)
+            if words is None:
+                yield Use(f".{node.attr}", line, calls.get(node))
+            elif words[0] in known:
+                yield Use(".".join((known[words[0]], *words[1:])), line, calls.get(node))
+            elif words[0] not in ("xp", *others) and words[:-1] != ["self"]:
+                yield Use(f".{node.attr}", line, calls.get(node))
+        elif isinstance(node, ast.Name) and node.id in known:
+            yield Use(known[node.id], line, calls.get(node))
+        waiting += ast.iter_child_nodes(node)
+
+
+def imported(tree):
+    """CuPy's names that a function or module imports itself: what they are called, and are."""
+    waiting = deque(ast.iter_child_nodes(tree))
+    while waiting:
+        node = waiting.popleft()
+        if isinstance(node, ast.Import):
+            for a in node.names:
+                root = a.name.split(".")[0]
+                if root in ROOTS:
+                    yield a.asname or root, a.name if a.asname else root
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for a in node.names:
+                if node.module.split(".")[0] in ROOTS:
+                    yield a.asname or a.name, f"{node.module}.{a.name}"
+        elif not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def others(tree):
+    """What a file imports from elsewhere, under the names it has there."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for a in node.names:
+                name = getattr(node, "module", None) or a.name
+                if name.split(".")[0] not in ROOTS and not getattr(node, "level", 0):
+                    yield a.asname or a.name.split(".")[0]
+
+
+def dotted(node):
+    """``["cupy", "cuda", "Stream"]`` for that attribute; None if it is not of a plain name."""
+    words = []
+    while isinstance(node, ast.Attribute):
+        words.insert(0, node.attr)
+        node = node.value
+    return [node.id, *words] if isinstance(node, ast.Name) else None
+
+
+# What CuPy has
+
+
+def resolve(name):
+    parts = name.split(".")
+    found = importlib.import_module(parts[0])
+    for i, part in enumerate(parts[1:], 2):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            found = importlib.import_module(".".join(parts[:i]))
+        except ImportError:  # its library is not here, but its signatures are in the file
+            found = in_file(importlib.util.find_spec(f"cupy_backends.cuda.libs.{part}").origin)
+    return found
+
+
+def in_file(path):
+    """The functions of a compiled module, as functions without effect that are documented."""
+    lines = re.findall(rb"\0((\w+)\([\w ,=*]*\)(?: -> \w+)?)\0", Path(path).read_bytes())
+    made = SimpleNamespace()
+    for line, name in lines:
+        setattr(made, name.decode(), SimpleNamespace(__doc__=line.decode()))
+    return made
+
+
+def signature(function, name):
+    """The signature, from the docstring of what is compiled; None if that has none."""
+    if isinstance(function, cupy.ufunc):
+        inputs = ", ".join(f"x{i}" for i in range(function.nin))
+        return parsed(f"{inputs}, /, out=None, *, casting='same_kind', dtype=None")
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        pass
+    for line in (function.__doc__ or "").splitlines():
+        text = re.search(rf"\b{name}\((.*?)\)(?: ->.*)?$", line.strip())
+        if text:
+            return parsed(text[1].replace("\\", ""))
+    return None
+
+
+def of_method(function, name):
+    """The signature of a method as it is called."""
+    known = signature(function, name)
+    if known is None or "self" not in known.parameters:
+        return known
+    return known.replace(parameters=list(known.parameters.values())[1:])
+
+
+def parsed(text):
+    """The signature in a docstring: ``str code=None, *, tuple options=()``."""
+    kind, result = inspect.Parameter.POSITIONAL_OR_KEYWORD, []
+    for part in re.split(r",(?![^(]*\))", text):
+        head, _, default = part.strip().partition("=")
+        stars, name = re.fullmatch(r"(\**)(?:.*\W)?(\w*)/?", head.strip()).groups()
+        if head.strip() == "/":
+            result = [p.replace(kind=p.POSITIONAL_ONLY) for p in result]
+        elif stars == "*" and not name:
+            kind = inspect.Parameter.KEYWORD_ONLY
+        elif stars:
+            variable = {"*": "VAR_POSITIONAL", "**": "VAR_KEYWORD"}[stars]
+            result.append(inspect.Parameter(name, getattr(inspect.Parameter, variable)))
+            kind = inspect.Parameter.KEYWORD_ONLY
+        elif name and name != "self":
+            default = default or inspect.Parameter.empty
+            result.append(inspect.Parameter(name, kind, default=default))
+    return inspect.Signature(result)
+
+
+def fits(call, known):
+    """Whether a call can be made with a signature; unpacked arguments may be anything."""
+    args = [a for a in call.args if not isinstance(a, ast.Starred)]
+    keywords = {k.arg: k.value for k in call.keywords if k.arg}
+    is_whole = len(args) == len(call.args) and len(keywords) == len(call.keywords)
+    try:
+        (known.bind if is_whole else known.bind_partial)(*args, **keywords)
+    except TypeError:
+        return False
+    return True
+
+
+CUBLAS = in_file(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
+OF_CUPY = [
+    CUBLAS,
+    cupy.ndarray,
+    cupy.ufunc,
+    cupy.cuda.Device,
+    cupy.cuda.Event,
+    cupy.cuda.Stream,
+    cupy.cuda.MemoryPool,
+    cupy.cuda.MemoryPointer,
+    cupy.cuda.memory.PooledMemory,
+    cupy.random.Generator,
+    cupy.RawModule,
+    cupy.RawKernel,
+    cupy._core.flags.Flags,
+]
+OF_PYTHON = [
+    np.dtype, deque, Path, MappingProxyType, str, bytes, dict, list, tuple, set,
+    int, float, type, BaseException, ImportError, type(ast),
+]  # fmt: skip
+
+
+def has(kind, name):
+    """Whether a class has the attribute, or tells that its instances do."""
+    if hasattr(kind, name) or kind is CUBLAS:
+        return hasattr(kind, name)
+    return name in re.findall(rf"~{kind.__name__}\.(\w+)", kind.__doc__ or "")
+
+
+def is_set(name):
+    """Whether compiled code of CuPy has the name of an attribute, which instances may have."""
+    files = {inspect.getfile(importlib.import_module(k.__module__)) for k in OF_CUPY[1:]}
+    return any(re.search(rf"\b{name}\b".encode(), Path(file).read_bytes()) for file in files)
+
+
+def defined():
+    """Every name that the package itself defines or sets as an attribute."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield node.name
+            elif isinstance(node, ast.ImportFrom):
+                yield from [a.asname or a.name for a in node.names]
+            elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.id if isinstance(node, ast.Name) else node.attr
+
+
+USES = list(uses())
+DEFINED = {*defined(), *dir(builtins)}
+
+
+def problem(use):
+    """What CuPy lacks of a use, or None."""
+    word = use.name.rpartition(".")[2]
+    if use.name[0] != ".":
+        try:
+            known = [signature(resolve(use.name), word)] if use.call else []
+            resolve(use.name)
+        except ModuleNotFoundError:
+            return f"{use.where}: CuPy has no {use.name}"
+        if None in known:
+            return f"{use.where}: {use.name} tells no signature"
+    else:
+        kinds = [kind for kind in OF_CUPY if has(kind, word)]
+        ours = word in DEFINED or any(has(kind, word) for kind in OF_PYTHON)
+        if not (kinds or ours or is_set(word)):
+            return f"{use.where}: nothing has {use.name}"
+        kinds += [kind for kind in OF_PYTHON if kinds and has(kind, word)]
+        known = [of_method(getattr(kind, word), word) for kind in kinds] if use.call else []
+        known = [] if None in known else known
+    if known and not any(fits(use.call, s) for s in known):
+        return f"{use.where}: {ast.unparse(use.call)} does not fit {word}{known[0]}"
+    return None
+
+
+def test_the_source_is_read():
+    names = {use.name for use in USES}
+    assert {"cupy.array", "cupyx.errstate", "cupy.cuda.Stream", "cupyx.empty_pinned"} <= names
+    assert {".wait_event", ".set", ".astype"} <= names
+
+
+@pytest.mark.parametrize("name", sorted({use.name for use in USES}))
+def test_cupy_has(name):
+    """A method or attribute of a variable is one of some class, and called as CuPy's is."""
+    assert [p for use in USES if use.name == name and (p := problem(use))] == []
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ("cupy.cuda.Streem()", "CuPy has no cupy.cuda.Streem"),
+        ("cupy.no.such", "CuPy has no cupy.no.such"),
+        ("cupy.empty((2,), device=0)", "does not fit empty"),
+        ("cupy.add(1)", "does not fit add"),
+        ("cupy.cuda.Device(0, 1)", "does not fit Device"),
+        ("cupy.RawModule('')", None),
+        ("cupy.RawModule(code='', option=())", "does not fit RawModule"),
+        ("event.wait_for()", "nothing has .wait_for"),
+        ("stream.wait_event(event)", None),
+        ("stream.wait_event()", "does not fit wait_event"),
+        ("array.set(host, queue=stream)", "does not fit set"),
+        ("array.set(host, stream=stream)", None),
+    ],
+)
+def test_what_cupy_has_not_is_found(wrong, message):
+    found = [problem(use) for use in of_tree(ast.parse(f"import cupy\n{wrong}"), {}, set(), "here")]
+    found = [p for p in found if p]
+    assert (message is None and not found) or any(message in p for p in found)
