@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 from ..arguments import is_floating
@@ -193,7 +192,7 @@ class Optimizer:
         handles = [slot.handle for slot in slots]
         owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
         routine = None if handles[0] is None else vars(owner).get("routine")
-        with nullcontext() if lot is None else lot.device:
+        with backend_of[type(slots[0].array)].scope(slots[0].array):
             if routine is None or not lot.update(routine, handles, grads, step, *hyper):
                 for slot, grad in members:
                     apply = self._apply_in_single if slot.narrow else self.apply_single
@@ -355,7 +354,7 @@ class _Slot:
         self.step = step
         self.buffer = backend.buffer(array)
         arrays = tuple(state.values())
-        self.narrow = backend.xp.finfo(array.dtype).bits == 16
+        self.narrow = str(array.dtype).split(".")[-1] in ("float16", "bfloat16")
         self.lot = backend.lot(array)
         self.handle = None if self.lot is None else self.lot.handle((array, *arrays))
         self.waits = self.narrow or self.lot is not None

@@ -1,0 +1,145 @@
+// Kernels of gpugrad/optim and of the clipping in gpugrad/nn/utils.py. Each goes over many tensors
+// in one launch: each block over up to CHUNK elements of one tensor.
+
+#define CHUNK 2048
+#define WORDS 448  // with the count, and numbers beside it, below the 4 KB of a launch's arguments
+
+// words: the addresses of all tensors' first arrays, of all their second ones, ..., the tensors'
+// sizes, and the number of the first block of each.
+struct Tensors { long long count, words[WORDS]; };
+
+// This block's tensor: the last one whose first block is not after it.
+__device__ inline int find(const Tensors& tensors, int arrays)
+{
+    int low = 0, high = (int)tensors.count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (tensors.words[(arrays + 1) * tensors.count + middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+// Run `rule(x)` on each element of the block's chunk, x being the values in ARRAYS arrays, and
+// store all but the first READ_ONLY.
+template <int ARRAYS, int READ_ONLY, class Rule>
+__device__ inline void each(const Tensors& tensors, Rule rule)
+{
+    int which = find(tensors, ARRAYS);
+    long long first = tensors.words[(ARRAYS + 1) * tensors.count + which];
+    long long start = (blockIdx.x - first) * CHUNK;
+    long long rest = tensors.words[ARRAYS * tensors.count + which] - start;
+    int n = (int)(rest < CHUNK ? rest : CHUNK);
+    T* at[ARRAYS];
+    bool aligned = true;
+#pragma unroll
+    for (int k = 0; k < ARRAYS; k++) {
+        at[k] = (T*)tensors.words[k * tensors.count + which] + start;
+        aligned = aligned && is_aligned(at[k]);
+    }
+    int packed = aligned ? n / PACK * PACK : 0;
+    A x[ARRAYS];
+    for (int i = threadIdx.x * PACK; i < packed; i += blockDim.x * PACK) {
+        Pack packs[ARRAYS];
+#pragma unroll
+        for (int k = 0; k < ARRAYS; k++) packs[k] = *(const Pack*)(at[k] + i);
+#pragma unroll
+        for (int j = 0; j < PACK; j++) {
+#pragma unroll
+            for (int k = 0; k < ARRAYS; k++) x[k] = load(packs[k].items + j);
+            rule(x);
+#pragma unroll
+            for (int k = READ_ONLY; k < ARRAYS; k++) store(packs[k].items + j, x[k]);
+        }
+#pragma unroll
+        for (int k = READ_ONLY; k < ARRAYS; k++) *(Pack*)(at[k] + i) = packs[k];
+    }
+    for (int i = packed + threadIdx.x; i < n; i += blockDim.x) {
+#pragma unroll
+        for (int k = 0; k < ARRAYS; k++) x[k] = load(at[k] + i);
+        rule(x);
+#pragma unroll
+        for (int k = READ_ONLY; k < ARRAYS; k++) store(at[k] + i, x[k]);
+    }
+}
+
+// The updates. The arrays are the gradient, the parameter and its state.
+
+extern "C" __global__ void sgd(const Tensors tensors, double lr_, double weight_decay_)
+{
+    A lr = (A)lr_, weight_decay = (A)weight_decay_;
+    each<2, 1>(tensors, [=](A* x) {
+        if (weight_decay != 0) x[0] += weight_decay * x[1];
+        x[1] -= lr * x[0];
+    });
+}
+
+// new_share: the gradient's in the momentum buffer.
+extern "C" __global__ void sgd_momentum(const Tensors tensors, double lr_, double weight_decay_,
+                                        double momentum_, double new_share_, bool nesterov)
+{
+    A lr = (A)lr_, weight_decay = (A)weight_decay_;
+    A momentum = (A)momentum_, new_share = (A)new_share_;
+    each<3, 1>(tensors, [=](A* x) {
+        if (weight_decay != 0) x[0] += weight_decay * x[1];
+        x[2] = momentum * x[2] + new_share * x[0];
+        x[1] -= lr * (nesterov ? x[0] + momentum * x[2] : x[2]);
+    });
+}
+
+// kept: what a parameter is multiplied by, for a decoupled weight decay.
+// decay1, share1: beta1 / (1 - beta1) and 1 - beta1; share2: 1 - beta2.
+// step, eps: lr and eps after the correction of the averages' start at 0.
+struct AdamNumbers { A weight_decay, kept, decay1, share1, beta2, share2, step, eps; };
+
+template <bool AMSGRAD>
+__device__ inline void update_by_adam(const Tensors& tensors, const AdamNumbers& by)
+{
+    each<AMSGRAD ? 5 : 4, 1>(tensors, [=](A* x) {
+        if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
+        x[2] = (x[2] * by.decay1 + x[0]) * by.share1;
+        x[3] = x[3] * by.beta2 + x[0] * x[0] * by.share2;
+        if (AMSGRAD) x[4] = maximum(x[4], x[3]);
+        x[1] = by.kept * x[1] - x[2] / (sqrt(x[AMSGRAD ? 4 : 3]) + by.eps) * by.step;
+    });
+}
+
+extern "C" __global__ void adam(const Tensors tensors, const AdamNumbers numbers)
+{
+    update_by_adam<false>(tensors, numbers);
+}
+
+extern "C" __global__ void amsgrad(const Tensors tensors, const AdamNumbers numbers)
+{
+    update_by_adam<true>(tensors, numbers);
+}
+
+// Clipping. Sums are made in the same order each time, and so are the same each time.
+
+// Each block's sum of squares, into the places from `sums` on.
+extern "C" __global__ void squares(const Tensors tensors, A* sums)
+{
+    A sum = 0;
+    each<1, 1>(tensors, [&](A* x) { sum += x[0] * x[0]; });
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+// By one block: the norm that the sums make, and what clips it to `most`.
+extern "C" __global__ void total_norm(const A* sums, A* out, long long n, double most)
+{
+    A sum = 0;
+    for (long long i = threadIdx.x; i < n; i += blockDim.x) sum += sums[i];
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+        A norm = sqrt(sum), factor = (A)most / (norm + (A)1e-6);
+        out[0] = norm;
+        out[1] = factor > 1 ? A(1) : factor;  // nan stays
+    }
+}
+
+extern "C" __global__ void scale(const Tensors tensors, const A* factor)
+{
+    A by = *factor;
+    each<1, 0>(tensors, [=](A* x) { x[0] *= by; });
+}
