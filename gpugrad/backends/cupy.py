@@ -5,6 +5,7 @@ What CuPy or array-api-compat's namespace for it lack or get wrong is mended her
 
 from contextlib import contextmanager
 from functools import cache, cached_property, wraps
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -142,7 +143,12 @@ class CuPy(Backend):
         )
 
     def bring(self, batches, device):
-        return cupy_batches.bring(batches, cupy.cuda.Device(parse_device(device)[1]))
+        for first in batches:
+            batches = chain([first], batches)
+            if all(type(array) is cupy.ndarray for array, _ in first):  # nothing is on the host
+                yield from super().bring(batches, device)
+            else:
+                yield from cupy_batches.bring(batches, self._scope(device))
 
     def to_numpy(self, array):
         return cupy.asnumpy(array)
@@ -210,6 +216,9 @@ class CuPy(Backend):
     def generator(self, seed, device):
         return Random(seed, self._scope(device))
 
+    def dropout_mask(self, x, /, *, shape, p, key):
+        return kernels.random.dropout_mask(shape, p, key)
+
     def setitem(self, x, value, key):
         with x.device:
             if not _may_repeat(key):
@@ -222,9 +231,6 @@ class CuPy(Backend):
             values = cupy.asarray(value, dtype=x.dtype)
             values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
             values = cupy.broadcast_to(values, shape).ravel()
-    def dropout_mask(self, x, /, *, shape, p, key):
-        return kernels.random.dropout_mask(shape, p, key)
-
             if not values.size:
                 return x.copy()
             return cupy.where(positions < 0, x, values[positions])
@@ -314,6 +320,20 @@ def _unpoison(c, g, /):
     return cupy.where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
 
 
+def _there(function):
+    """The function of an array, run on its device: for what is called outside of ops too."""
+
+    @wraps(function)
+    def call(x, /, *args, **options):
+        if x.data.device_id == cupy.cuda.runtime.getDevice():
+            return function(x, *args, **options)
+        with x.device:
+            return function(x, *args, **options)
+
+    return call
+
+
+@_there
 def _conj(x, /):
     return cupy.conj(x) if x.dtype.kind == "c" else x
 
@@ -325,3 +345,4 @@ def _unstack(x, /, *, axis=0):
 backend = CuPy()
 for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack):
     setattr(xp, _function.__name__[1:], _function)
+xp.astype = _there(standard.astype)

@@ -20,7 +20,8 @@ def taken(array, rows):
     """``array[rows]`` of a slice, which gives a view, or of an array of indices."""
     if isinstance(rows, slice):
         return array[rows, ...]
-    return namespace_of[type(array)].take(array, rows, axis=0)
+    with backend_of[type(array)].scope(array):
+        return namespace_of[type(array)].take(array, rows, axis=0)
 
 
 def brought(array, device):
