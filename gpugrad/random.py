@@ -141,6 +141,7 @@ class Generator:
 
 class _Noting(threading.local):
     draws: tuple["Draws", ...] = ()  # being noted in this thread
+    repeats = False  # whether what runs in this thread ran before
 
 
 _noting = _Noting()
@@ -177,14 +178,21 @@ class Draws:
     def repeated(self) -> Iterator[None]:
         present = [(generator, generator.get_state()) for generator in self.states]
         outer, _noting.draws = _noting.draws, ()
+        repeats, _noting.repeats = _noting.repeats, True
         try:
             for generator, state in self.states.items():
                 generator.set_state(state)
             yield
         finally:
             _noting.draws = outer
+            _noting.repeats = repeats
             for generator, state in present:
                 generator.set_state(state)
+
+
+def is_repeated() -> bool:
+    """Whether a piece of a program runs once more, for what was forgotten since it ran first."""
+    return _noting.repeats
 
 
 def _finish(array, requires_grad):

@@ -4,13 +4,16 @@ from . import functional, init
 from .container import MLP, Sequential
 from .layers import CrossEntropyLoss, Dropout, Flatten, Linear, MSELoss, ReLU, Sigmoid, Tanh
 from .module import Module, Parameter
+from .normalization import BatchNorm1d, LayerNorm
 from .stateless import functional_call
 
 __all__ = [
     "MLP",
+    "BatchNorm1d",
     "CrossEntropyLoss",
     "Dropout",
     "Flatten",
+    "LayerNorm",
     "Linear",
     "MSELoss",
     "Module",

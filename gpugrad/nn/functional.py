@@ -1,25 +1,32 @@
 """What layers do, as functions of tensors."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import is_floating
-from ..backends import backend_of
-from ..batched import behind, levels_now, lifted, physical
+from ..autograd.mode import no_grad
+from ..backends import as_shape, backend_of
+from ..batched import behind, levels_now, levels_of, lifted, physical
 from ..habits import OF_FUNCTIONAL, answer
 from ..ops.dropout import dropout as _dropout
+from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
 from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
+from ..ops.normalization import batch_norm as _batch_norm
+from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
 from ..ops.transcendental import tanh
-from ..random import Generator, default_generator
+from ..random import Generator, default_generator, is_repeated
 from ..tensor import Tensor
 
 __all__ = [
+    "batch_norm",
     "cross_entropy",
     "dropout",
     "flatten",
+    "layer_norm",
     "linear",
     "log_softmax",
     "mse_loss",
@@ -78,6 +85,114 @@ def dropout(
 def check_probability(name, p):
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, mean and variance of the last axes.
+
+    input: ``(..., *normalized_shape)``.
+    weight, bias: ``normalized_shape``; by default 1 and 0.
+
+    Raises ValueError where the shapes do not fit.
+    """
+    shape = as_shape(normalized_shape)
+    ndim = len(shape)
+    if not ndim or input.shape[input.ndim - ndim :] != shape:
+        raise ValueError(
+            f"layer_norm: the input's last axes, at least one, must be normalized_shape {shape}, "
+            f"but its shape is {input.shape}"
+        )
+    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | Tensor = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, with a mean and variance per channel.
+
+    input: ``(n, channels, ...)``.
+    running_mean, running_var, weight, bias: ``(channels,)``, or None.
+    training: normalize by the statistics of the input, and have the running ones, where there
+        are some, follow: ``running = (1 - momentum) * running + momentum * statistic``, with the
+        unbiased variance. If False, normalize by the running ones.
+
+    What `checkpoint` computes again does not count again. Inside `vmap` each example has
+    statistics of its own, which no one running mean can follow: give each its own, or None.
+    Raises ValueError there, where shapes do not fit, for running statistics that are missing,
+    and for a single element per channel in training.
+    """
+    shape = input.shape
+    if len(shape) < 2:
+        raise ValueError(f"batch_norm: the input must be (n, channels, ...), not {shape}")
+    channels = shape[1]
+    parameters = {
+        "running_mean": running_mean,
+        "running_var": running_var,
+        "weight": weight,
+        "bias": bias,
+    }
+    for name, x in parameters.items():
+        if x is not None and x.shape != (channels,):
+            raise ValueError(
+                f"batch_norm: {name} must have shape ({channels},), as the input of shape {shape} "
+                f"has {channels} channels, not {x.shape}"
+            )
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("batch_norm: without training it needs running_mean and running_var")
+        return _by_running(input, running_mean, running_var, weight, bias, eps)
+    count = shape[0] * math.prod(shape[2:])
+    if count == 1:
+        raise ValueError(
+            f"batch_norm: in training each channel needs more than one element, but the input's "
+            f"shape is {shape}"
+        )
+    out, mean, var = _batch_norm(input, weight, bias, eps=eps)
+    if count and not is_repeated():
+        _follow(running_mean, mean, 1, momentum)
+        _follow(running_var, var, count / (count - 1), momentum)
+    return out
+
+
+def _by_running(input, mean, var, weight, bias, eps):
+    scale = 1 / sqrt(var + eps)
+    if weight is not None:
+        scale = scale * weight
+    shift = -mean * scale
+    if bias is not None:
+        shift = shift + bias
+    if input.ndim > 2:
+        column = (input.shape[1],) + (1,) * (input.ndim - 2)
+        scale, shift = reshape(scale, column), reshape(shift, column)
+    return input * scale + shift
+
+
+def _follow(running, statistic, factor, momentum):
+    """Move a running statistic, in place, towards a batch's times ``factor``."""
+    if running is None:
+        return
+    if not {*levels_of(statistic)} <= {*levels_of(running)}:
+        raise ValueError(
+            "batch_norm: inside vmap the examples' statistics differ, and cannot all be kept in "
+            "one running_mean and running_var; give each example its own by functional_call, "
+            "keep none (track_running_stats=False), or use those there are (eval())"
+        )
+    with no_grad():
+        running *= 1 - momentum
+        running += statistic * (momentum * factor)
 
 
 def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:

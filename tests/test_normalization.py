@@ -1,0 +1,403 @@
+"""Layer and batch normalization: the layers, their running statistics, and PyTorch's."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn
+from gpugrad.nn import functional
+from gpugrad.testing import assert_close
+
+SHAPES = [(8, 3), (4, 3, 5)]
+
+
+def values(x):
+    return np.asarray(x.detach())
+
+
+def batch(*shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).normal(2.0, 3.0, shape).astype(dtype)
+
+
+def randomized(layer, seed=1):
+    """The layer with random parameters."""
+    rng = np.random.default_rng(seed)
+    state = layer.state_dict()
+    for name, x in state.items():
+        if name.rpartition(".")[2] in ("weight", "bias"):
+            state[name] = rng.normal(size=x.shape)
+    layer.load_state_dict(state)
+    return layer
+
+
+def theirs(torch, layer, kind, *args, **keywords):
+    """PyTorch's layer of this kind with the same state."""
+    other = getattr(torch.nn, kind)(*args, **keywords, dtype=torch.float64)
+    state = {name: torch.tensor(x.numpy()) for name, x in layer.state_dict().items()}
+    other.load_state_dict(state)
+    return other
+
+
+def check_same(ours, torchs, x):
+    """The same values and gradients, and the same state afterwards."""
+    import torch
+
+    a = gpugrad.tensor(x, requires_grad=True)
+    b = torch.tensor(x, requires_grad=True)
+    y, z = ours(a), torchs(b)
+    assert_close(values(y), z.detach().numpy(), rtol=1e-10, atol=1e-12)
+    g = np.random.default_rng(2).normal(size=x.shape)
+    ours.zero_grad()
+    torchs.zero_grad()
+    if y.requires_grad:
+        y.backward(gpugrad.tensor(g))
+        z.backward(torch.tensor(g))
+        assert_close(values(a.grad), b.grad.numpy(), rtol=1e-9, atol=1e-10)
+    parameters = dict(torchs.named_parameters())
+    assert [name for name, _ in ours.named_parameters()] == [*parameters]
+    for name, p in ours.named_parameters():
+        assert_close(values(p.grad), parameters[name].grad.numpy(), rtol=1e-9, atol=1e-10)
+    state = torchs.state_dict()
+    assert [*ours.state_dict()] == [*state]
+    for name, s in ours.state_dict().items():
+        assert str(s.dtype) == str(state[name].dtype).removeprefix("torch.")
+        assert_close(values(s), state[name].numpy(), rtol=1e-10)
+
+
+# Layer normalization
+
+
+@pytest.mark.parametrize("affine, bias", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("shape", [4, (4,), (3, 4), [2, 3, 4]], ids=str)
+def test_layer_norm_is_pytorchs(shape, affine, bias):
+    torch = pytest.importorskip("torch")
+    layer = randomized(nn.LayerNorm(shape, 1e-3, affine, bias, dtype=gpugrad.float64))
+    other = theirs(torch, layer, "LayerNorm", shape, 1e-3, affine, bias)
+    check_same(layer, other, batch(2, 3, 4))
+
+
+def test_layer_norm_says_what_it_is():
+    assert repr(nn.LayerNorm(4)) == "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"
+    assert nn.LayerNorm((3, 4)).normalized_shape == (3, 4)
+    assert list(nn.LayerNorm((3, 4)).state_dict()) == ["weight", "bias"]
+    assert nn.LayerNorm(4, elementwise_affine=False).weight is None
+    assert nn.LayerNorm(4, bias=False).bias is None
+    layer = nn.LayerNorm((3, 4), dtype=gpugrad.float64)
+    assert layer.weight.shape == layer.bias.shape == (3, 4)
+    assert layer.weight.dtype == gpugrad.float64
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: nn.LayerNorm(()), "normalized_shape must name at least one axis"),
+        (lambda: nn.LayerNorm((3, 0)), "normalized_shape must be an int of at least 1, not 0"),
+        (lambda: nn.LayerNorm((3, 4))(gpugrad.ones((3, 3))), r"last axes.*\(3, 4\).*\(3, 3\)"),
+        (lambda: nn.LayerNorm((3, 4))(gpugrad.ones(4)), r"\(3, 4\).*\(4,\)"),
+        (lambda: functional.layer_norm(gpugrad.ones(4), ()), "at least one"),
+        (
+            lambda: functional.layer_norm(gpugrad.ones(4), (4,), gpugrad.ones(3)),
+            r"weight must have the shape \(4,\) of the last axes of x, not \(3,\)",
+        ),
+        (
+            lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), None, gpugrad.ones(2)),
+            r"bias must have the shape \(4,\)",
+        ),
+        (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=3), r"from 1 to .* 3 .*\(2, 4\)"),
+        (lambda: gpugrad.layer_norm(gpugrad.ones((2, 4)), ndim=0), "is 0"),
+    ],
+)
+def test_layer_norm_where_shapes_do_not_fit(call, words):
+    with pytest.raises(ValueError, match=rf"^(LayerNorm:|layer_norm:) .*{words}"):
+        call()
+
+
+@pytest.mark.parametrize("call", [gpugrad.layer_norm, gpugrad.batch_norm])
+def test_complex_numbers_have_no_normalization(call):
+    with pytest.raises(TypeError, match="_norm: the inputs must be real"):
+        call(gpugrad.ones((2, 3), dtype=gpugrad.complex64))
+
+
+@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x).out])
+def test_large_and_equal_values(call, library):
+    """Neither a large mean nor a large variance harms, and equal elements give 0."""
+    x = batch(6, 6)
+    expected = library.values(call(library.tensor(x)))
+    moved = library.tensor((x + 1000).astype("float32"))
+    assert_close(library.values(call(moved)), expected, atol=2e-4)
+    large = library.tensor((x * 1e15).astype("float32"))
+    assert_close(library.values(call(large)), expected, atol=1e-5)
+    equal = library.tensor(np.full((4, 4), 7.0), requires_grad=True)
+    y = call(equal)
+    assert_close(library.values(y), np.zeros((4, 4)), atol=1e-9)
+    y.sum().backward()
+    assert_close(library.values(equal.grad), np.zeros((4, 4)), atol=1e-9)
+
+
+@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x).out])
+def test_float16_is_computed_in_float32(call):
+    """Squares of these values, and sums of so many, are beyond float16."""
+    x = batch(600, 600) * 100
+    expected = values(call(gpugrad.tensor(x)))
+    half = gpugrad.tensor(x.astype("float16"), requires_grad=True)
+    y = call(half)
+    assert y.dtype == gpugrad.float16
+    assert_close(values(y), expected, atol=5e-3)
+    y.sum().backward()
+    assert half.grad.dtype == gpugrad.float16
+    assert np.isfinite(values(half.grad)).all()
+
+
+# Batch normalization
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("momentum", [0.1, 0.5, 1.0, 0.0, None])
+@pytest.mark.parametrize("affine, track", [(True, True), (False, True), (True, False)])
+def test_batch_norm_is_pytorchs(shape, momentum, affine, track):
+    torch = pytest.importorskip("torch")
+    args = 3, 1e-3, momentum, affine, track
+    layer = randomized(nn.BatchNorm1d(*args, dtype=gpugrad.float64))
+    other = theirs(torch, layer, "BatchNorm1d", *args)
+    for seed in range(3):
+        check_same(layer, other, batch(*shape, seed=seed))
+    layer.eval()
+    other.eval()
+    check_same(layer, other, batch(*shape, seed=7))
+    layer.train()
+    other.train()
+    check_same(layer, other, batch(*shape, seed=8))
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("weight, bias", [(1, 1), (1, 0), (0, 1), (0, 0)])
+def test_functional_batch_norm_is_pytorchs(training, weight, bias):
+    torch = pytest.importorskip("torch")
+    x = batch(5, 3, 2)
+    given = [np.arange(3.0), np.arange(1.0, 4.0), weight * np.ones(3) * 2, bias * np.ones(3)]
+    given[2:] = [p if p.any() else None for p in given[2:]]
+    ours = [None if p is None else gpugrad.tensor(p) for p in given]
+    others = [None if p is None else torch.tensor(p) for p in given]
+    y = functional.batch_norm(gpugrad.tensor(x), *ours, training, 0.3, 0.01)
+    z = torch.nn.functional.batch_norm(torch.tensor(x), *others, training, 0.3, 0.01)
+    assert_close(values(y), z.numpy(), rtol=1e-10)
+    for a, b in zip(ours[:2], others[:2], strict=True):
+        assert_close(values(a), b.numpy(), rtol=1e-10)
+
+
+def test_running_statistics_start_again():
+    layer = nn.BatchNorm1d(3)
+    layer(gpugrad.tensor(batch(8, 3, dtype=np.float32)))
+    assert layer.num_batches_tracked.item() == 1
+    layer.reset_running_stats()
+    assert layer.running_mean.tolist() == [0, 0, 0]
+    assert layer.running_var.tolist() == [1, 1, 1]
+    assert layer.num_batches_tracked.item() == 0
+    nn.BatchNorm1d(3, track_running_stats=False).reset_running_stats()
+
+
+def test_batch_norm_says_what_it_is():
+    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+    assert repr(layer) == (
+        "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
+    )
+    assert [name for name, _ in layer.named_buffers()] == [
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+    ]
+    assert layer.running_mean.dtype == layer.weight.dtype == gpugrad.float64
+    assert layer.num_batches_tracked.dtype == gpugrad.int64
+    assert not list(nn.BatchNorm1d(3, affine=False, track_running_stats=False).state_dict())
+
+
+def test_statistics_of_no_batch_do_not_count():
+    layer = nn.BatchNorm1d(3)
+    assert layer(gpugrad.ones((0, 3))).shape == (0, 3)
+    assert layer.running_mean.tolist() == [0, 0, 0]
+    assert layer.running_var.tolist() == [1, 1, 1]
+
+
+def test_statistics_move_and_keep_their_dtypes():
+    layer = nn.BatchNorm1d(3).to(gpugrad.float64)
+    layer(gpugrad.tensor(batch(8, 3)))
+    assert layer.running_mean.dtype == layer.running_var.dtype == gpugrad.float64
+    assert layer.num_batches_tracked.dtype == gpugrad.int64
+    layer.to(gpugrad.float16)
+    for momentum in 0.1, None:
+        layer.momentum = momentum
+        assert layer(gpugrad.ones((2, 3), dtype=gpugrad.float16)).dtype == gpugrad.float16
+        assert layer.running_mean.dtype == gpugrad.float16
+    layer = nn.BatchNorm1d(3)
+    layer(gpugrad.tensor(batch(8, 3), dtype=gpugrad.float64))
+    assert layer.running_mean.dtype == gpugrad.float32
+
+
+def test_copies_have_statistics_of_their_own():
+    layer = nn.BatchNorm1d(3)
+    x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
+    layer(x)
+    copies = [copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))]
+    state = layer.state_dict()
+    before = values(layer.running_mean).tolist()
+    layer(x)
+    for other in copies:
+        assert other.running_mean.tolist() == before
+        assert other.num_batches_tracked.item() == 1
+    assert state["running_mean"].tolist() == before
+    assert layer.running_mean.tolist() != before
+
+
+def test_backward_of_what_saved_the_statistics_of_before():
+    """Statistics are replaced, not overwritten: a graph keeps those it was computed with."""
+    layer = nn.BatchNorm1d(3).eval()
+    x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
+    loss = layer(x).sum()
+    layer.train()(x)
+    loss.backward()
+    assert_close(values(layer.weight.grad), values(x).sum(0), rtol=1e-5)
+
+
+def test_statistics_carry_no_graph():
+    layer = nn.BatchNorm1d(3)
+    x = gpugrad.tensor(batch(8, 3, dtype=np.float32), requires_grad=True)
+    layer(x * 2)
+    assert not any(b.requires_grad for b in layer.buffers())
+
+
+def test_functional_call_writes_the_statistics_it_is_given():
+    layer = nn.BatchNorm1d(3)
+    x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
+    given = {name: gpugrad.asarray(b, copy=True) for name, b in layer.named_buffers()}
+    y = nn.functional_call(layer, given, x)
+    assert layer.num_batches_tracked.item() == 0
+    assert layer.running_mean.tolist() == [0, 0, 0]
+    assert given["num_batches_tracked"].item() == 1
+    assert values(y).tolist() == values(layer(x)).tolist()
+    for name, b in layer.named_buffers():
+        assert given[name].tolist() == b.tolist()
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_checkpoint_counts_a_batch_once(momentum):
+    x = gpugrad.tensor(batch(8, 3, dtype=np.float32), requires_grad=True)
+    plain, checkpointed = (nn.BatchNorm1d(3, momentum=momentum) for _ in range(2))
+    gradients = []
+    for layer, call in (
+        (plain, plain),
+        (
+            checkpointed,
+            lambda x: gpugrad.checkpoint(lambda x: gpugrad.checkpoint(checkpointed, x), x),
+        ),
+    ):
+        x.grad = None
+        (call(x) ** 3).sum().backward()
+        gradients.append((values(x.grad), values(layer.weight.grad)))
+        layer(x)
+    for a, b in zip(*gradients, strict=True):
+        assert_close(a, b, rtol=1e-6)
+    for a, b in zip(plain.buffers(), checkpointed.buffers(), strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_transforms_go_through_it():
+    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+    x = gpugrad.tensor(batch(6, 3))
+    t = gpugrad.tensor(batch(6, 3, seed=5))
+
+    def f(x):
+        return (layer(x) ** 3).sum()
+
+    gradient = gpugrad.grad(f)(x)
+    _, slope = gpugrad.jvp(f, (x,), (t,))
+    assert_close(slope.item(), (gradient * t).sum().item(), rtol=1e-9)
+    assert layer.num_batches_tracked.item() == 2
+    assert not any(b.requires_grad for b in layer.buffers())
+
+
+def test_vmap_uses_running_statistics_and_those_of_each_example():
+    x = gpugrad.tensor(batch(4, 6, 3))
+    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+    layer(x[0])
+    layer.eval()
+    assert_close(values(gpugrad.vmap(layer)(x)), np.stack([values(layer(a)) for a in x]))
+    free = nn.BatchNorm1d(3, track_running_stats=False, dtype=gpugrad.float64)
+    assert_close(values(gpugrad.vmap(free)(x)), np.stack([values(free(a)) for a in x]))
+
+
+def test_vmap_refuses_to_mix_the_statistics_of_examples():
+    layer = nn.BatchNorm1d(3)
+    before = {name: b.tolist() for name, b in layer.named_buffers()}
+    x = gpugrad.tensor(batch(4, 6, 3, dtype=np.float32))
+    with pytest.raises(ValueError, match=r"batch_norm: inside vmap .*eval"):
+        gpugrad.vmap(layer)(x)
+    assert {name: b.tolist() for name, b in layer.named_buffers()} == before
+
+
+def test_vmap_over_models_returns_the_statistics_of_each():
+    layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+    x = gpugrad.tensor(batch(4, 6, 3))
+    names = [name for name, _ in layer.named_buffers()]
+    stacked = {name: gpugrad.stack([b] * 4) for name, b in layer.named_buffers()}
+
+    def call(buffers, x):
+        y = nn.functional_call(layer, buffers, x)
+        return y, {name: buffers[name] for name in names}
+
+    y, after = gpugrad.vmap(call)(stacked, x)
+    for i in range(4):
+        alone = nn.BatchNorm1d(3, dtype=gpugrad.float64)
+        assert_close(y[i].detach().numpy(), values(alone(x[i])), rtol=1e-12)
+        for name, b in alone.named_buffers():
+            assert_close(after[name][i].numpy(), b.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda: nn.BatchNorm1d(0), "num_features must be an int of at least 1, not 0"),
+        (lambda: nn.BatchNorm1d(3)(gpugrad.ones(3)), r"\(n, 3\) or \(n, 3, length\), not \(3,\)"),
+        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 4))), r"\(n, 3\).*not \(2, 4\)"),
+        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((2, 3, 1, 1))), r"not \(2, 3, 1, 1\)"),
+        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3))), r"more than one element.*\(1, 3\)"),
+        (lambda: nn.BatchNorm1d(3)(gpugrad.ones((1, 3, 1))), r"more than one.*\(1, 3, 1\)"),
+        (
+            lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, None),
+            "needs running_mean and running_var",
+        ),
+        (
+            lambda: functional.batch_norm(gpugrad.ones((2, 3)), None, gpugrad.ones(2)),
+            r"running_var must have shape \(3,\).*not \(2,\)",
+        ),
+        (lambda: functional.batch_norm(gpugrad.ones(3), None, None, training=True), r"not \(3,\)"),
+        (
+            lambda: gpugrad.batch_norm(gpugrad.ones((2, 3)), gpugrad.ones(2)),
+            r"weight must have the shape \(3,\) of the channels of x, not \(2,\)",
+        ),
+        (lambda: gpugrad.batch_norm(gpugrad.ones(3)), r"\(n, channels, ...\), not \(3,\)"),
+    ],
+)
+def test_batch_norm_where_shapes_do_not_fit(call, words):
+    with pytest.raises(ValueError, match=rf"^(BatchNorm1d:|batch_norm:) .*{words}"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
+        (lambda x: gpugrad.layer_norm(x[0]), r"layer_norm: .*\(\)"),
+        (lambda x: gpugrad.layer_norm(x, gpugrad.ones(2)), r"layer_norm: weight .*\(3,\).*\(2,\)"),
+        (lambda x: gpugrad.layer_norm(x, x[:2]), r"layer_norm: weight .*\(3,\).*\(2,\)"),
+        (lambda x: gpugrad.batch_norm(x), r"batch_norm: x must .* not \(3,\)"),
+        (
+            lambda x: gpugrad.batch_norm(gpugrad.ones((2, 3)), x[:2]),
+            r"batch_norm: weight .*\(3,\).*\(2,\)",
+        ),
+    ],
+)
+def test_errors_inside_vmap_speak_of_one_example(call, words):
+    with pytest.raises(ValueError, match=words):
+        gpugrad.vmap(call)(gpugrad.ones((4, 3)))
