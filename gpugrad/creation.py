@@ -192,7 +192,7 @@ def _array(name, data, dtype, device, copy):
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
     except MemoryError as error:
-        raise MemoryError(f"{name}: {explain(error)}") from error
+        raise MemoryError(f"{name}: {explain(error, device, data)}") from error
 
 
 def _default_dtype(numbers):
@@ -220,7 +220,7 @@ def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **k
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise type(error)(f"{name}: {error}") from error
     except MemoryError as error:
-        raise MemoryError(f"{name}: {explain(error)}") from error
+        raise MemoryError(f"{name}: {explain(error, device, like)}") from error
     return _finish(array, requires_grad)
 
 

@@ -291,7 +291,7 @@ class Op:
             kind = RuntimeError
         if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
             kind = type(error)
-        text = explain(error, values[0] if values else None)
+        text = explain(error, *values)
         return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 
 

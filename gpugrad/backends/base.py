@@ -127,10 +127,10 @@ class Backend:
         """A context in which the array's device is the current one."""
         return nullcontext()
 
-    def explain(self, error, like=None):
+    def explain(self, error, devices):
         """What an error of this library's means, where its own text does not say; else None.
 
-        like: an array, maybe another library's, of the device where it happened.
+        devices: names of those where it may have happened, maybe other libraries'.
         """
 
     def on_device(self, forward):

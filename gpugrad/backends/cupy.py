@@ -132,11 +132,11 @@ class CuPy(Backend):
         with cupy_devices.ordered(source.id, target.id), target:
             return array.copy("A")  # for where strides have gaps, CuPy must be told an order
 
-    def explain(self, error, like=None):
+    def explain(self, error, devices):
         if not isinstance(error, cupy_devices.OutOfMemoryError):
             return None
-        is_there = type(like) is cupy.ndarray
-        number = like.device.id if is_there else cupy_devices.current_number()
+        numbers = [parse_device(name)[1] for name in devices if name.startswith("cuda")]
+        number = next((n for n in numbers if n is not None), cupy_devices.current_number())
         return (
             f"{error} {cupy_devices.shortage(number)}. A smaller batch, gpugrad.checkpoint, or "
             f"no_grad() where no gradient is needed take less; work can go on with what fits"

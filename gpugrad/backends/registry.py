@@ -120,12 +120,14 @@ def describe(x):
     return f"{str(x.dtype).split('.')[-1]} {tuple(x.shape)} on {backend.device(array)}"
 
 
-def explain(error, like=None):
+def explain(error, *places):
     """What an error of an array library means, where its own text does not say; else its text.
 
-    like: an array of the device where it happened; by default that is the current one.
+    places: names of devices, and arrays, of where it may have happened.
     """
-    return next(filter(None, [backend.explain(error, like) for backend in backends]), str(error))
+    devices = [x for x in places if isinstance(x, str)]
+    devices += [backend_of[type(x)].device(x) for x in places if type(x) in namespace_of]
+    return next(filter(None, [backend.explain(error, devices) for backend in backends]), str(error))
 
 
 def add_note(error, where):

@@ -4,10 +4,9 @@ Everything here is on ``cuda:1`` while device 0 is the current one, where CuPy w
 """
 
 import copy
-import ctypes
 import gc
-import pickle
 import threading
+from types import SimpleNamespace
 
 import cupy
 import numpy as np
@@ -16,11 +15,12 @@ from cases import CASES
 from cupy import _array
 from cupy._reads import reads
 from libraries import Library
+from numpy.testing import assert_array_equal
 from on_stand_in import NUMPY, TRANSFORMS, has_to_wait, steps
 from test_ops import Call, check, samples
 
 import gpugrad as gg
-from gpugrad import data, nn, optim
+from gpugrad import data, nn
 from gpugrad.testing import assert_close
 
 
@@ -208,3 +208,299 @@ class TestOnTheSecond:
         thread.start()
         thread.join()
         assert x.grad.tolist() == [3, 3]
+
+
+class TestTransfers:
+    @pytest.mark.parametrize(
+        "view",
+        [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:0]],
+        ids="whole transposed strided reversed empty".split(),
+    )
+    def test_to_another_device_and_back(self, view):
+        values = np.arange(12.0).reshape(3, 4)
+        x = gg.tensor(values, device="cuda:0", requires_grad=True)
+        y = view(x).to("cuda:1")
+        on_second(y)
+        assert y.to("cuda:1") is y
+        (y * y).to("cuda:0").sum().backward()
+        assert_array_equal(y.detach().cpu().numpy(), view(values))
+        expected = np.zeros((3, 4))
+        view(expected)[...] = 2 * view(values)
+        assert x.grad.device == "cuda:0"
+        assert_array_equal(x.grad.cpu().numpy(), expected)
+
+    def test_a_copy_is_in_order_on_both_devices(self, monkeypatch):
+        waits = []
+        wait = cupy.cuda.Stream.wait_event
+
+        def wait_event(self, event):
+            waits.append((self.ptr, event._stream.ptr))
+            wait(self, event)
+
+        x = gg.ones((2, 2), device="cuda:0")
+        source, target = gg.cuda.Stream(0), gg.cuda.Stream(1)
+        monkeypatch.setattr(cupy.cuda.Stream, "wait_event", wait_event)
+        with target, source:
+            x.to("cuda:1")
+        first, second = source.__cuda_stream__()[1], target.__cuda_stream__()[1]
+        assert waits == [(second, first), (first, second)]
+        assert _array.crossings == [(0, second)]
+
+    def test_to_the_device_that_is_current(self):
+        with cupy.cuda.Device(1):
+            on_second(gg.ones(2, device="cuda"), gg.ones(2).cuda())
+            x = gg.ones(2, device="cuda:0").to("cuda")
+        assert x.device == "cuda:0"
+
+    def test_different_devices(self):
+        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
+        with pytest.raises(
+            ValueError, match=r"add: .*different devices, cuda:0 and cuda:1.*\.to\("
+        ):
+            x + y
+        with pytest.raises(ValueError, match=r"setitem: .*different devices"):
+            x[:] = y
+
+
+class TestStreams:
+    def test_current(self):
+        outer = gg.cuda.current_stream(1)
+        assert outer == gg.cuda.current_stream("cuda:1")
+        side = gg.cuda.Stream("cuda:1")
+        assert side != outer
+        assert side.device == "cuda:1"
+        with side as entered:
+            assert entered is side
+            assert gg.cuda.current_stream() == side == gg.cuda.current_stream(1)
+            assert gg.cuda.current_stream(0) != side
+            assert cupy.cuda.get_current_stream().ptr == side.__cuda_stream__()[1]
+            with gg.cuda.Stream(0), side:
+                assert gg.cuda.current_stream() == side
+            on_second(gg.ones(2, device="cuda"))
+        assert gg.cuda.current_stream(1) == outer
+        assert len({side, gg.cuda.Stream("cuda:1"), outer, gg.cuda.current_stream(1)}) == 3
+        assert repr(side).endswith(" on cuda:1>")
+
+    def test_left_by_an_error(self):
+        with pytest.raises(KeyError), gg.cuda.Stream(1):
+            raise KeyError
+        assert gg.cuda.current_stream(1)._raw.ptr == 0
+
+    def test_order(self):
+        first, second = gg.cuda.Stream(1), gg.cuda.Stream(0)
+        x = gg.ones(3, device="cuda:1")
+        x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # as late as it can be
+        assert not first.query()
+        second.wait_stream(first)
+        second.synchronize()
+        assert first.query()
+        assert x.tolist() == [5, 5, 5]
+
+    def test_events(self):
+        stream = gg.cuda.Stream(1)
+        start, end = stream.record_event(timing=True), stream.record_event(timing=True)
+        gg.cuda.current_stream(0).wait_event(end)
+        end.synchronize()
+        assert end.query()
+        assert start.elapsed_time(end) >= 0
+
+    def test_forward_and_backward_on_streams_of_their_own(self):
+        x = gg.ones(3, device="cuda:1", requires_grad=True)
+        side = gg.cuda.Stream("cuda:1")
+        side.wait_stream(gg.cuda.current_stream("cuda:1"))
+        with side:
+            loss = (x * x).sum()
+        gg.cuda.current_stream("cuda:1").wait_stream(side)
+        loss.backward()
+        assert x.grad.tolist() == [2, 2, 2]
+
+
+class TestMemory:
+    def used(self):
+        gc.collect()
+        return gg.cuda.memory_stats("cuda:1").used
+
+    def test_stats(self):
+        before, other = gg.cuda.memory_stats(1), gg.cuda.memory_stats(0)
+        gg.cuda.empty_cache(1)
+        x = gg.ones(1000, device="cuda:1")
+        stats = gg.cuda.memory_stats("cuda:1")
+        assert stats.used == before.used + 4096
+        assert stats.used <= stats.reserved <= stats.total - stats.free
+        del x
+        assert gg.cuda.memory_stats(1).used == before.used
+        gg.cuda.empty_cache(1)
+        assert gg.cuda.memory_stats(1).reserved == before.used
+        assert gg.cuda.memory_stats(0) == other
+
+    @pytest.fixture
+    def limit(self):
+        pool = cupy.get_default_memory_pool()
+        used = self.used()
+
+        def set_limit(size):
+            with cupy.cuda.Device(1):
+                pool.set_limit(size=size and used + size)
+
+        yield set_limit
+        set_limit(None)
+
+    def test_too_little_for_an_op(self, limit):
+        before = self.used()
+        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        limit(11_000)
+        message = (
+            r"exp: Out of memory allocating 4,096 bytes \(allocated so far: [\d,]+ bytes, limit "
+            r"set to: [\d,]+ bytes\)\. Of 8\.00 GiB on cuda:1 arrays use 0\.00.* A smaller batch, "
+            r"gpugrad\.checkpoint, or no_grad\(\).*; given float32 \(100, 10\) on cuda:1"
+        )
+        y = x * 2
+        with pytest.raises(MemoryError, match=message):
+            gg.exp(y)
+        with pytest.raises(MemoryError, match=r"zeros: Out of memory .* on cuda:1 arrays use"):
+            gg.zeros((100, 10), device="cuda:1")
+        y[:10].sum().item()
+        limit(None)
+        y.sum().backward()
+        assert x.grad[0, 0].item() == 2
+        del x, y
+        assert self.used() == before
+
+    def test_too_little_for_a_gradient(self, limit):
+        before = self.used()
+        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        loss = gg.exp(gg.exp(x)).sum()
+        limit(3 * 4096 + 1024)
+        with pytest.raises(MemoryError) as error:
+            loss.backward()
+        first, second = error.value.__notes__
+        assert first.startswith("in backward through ")
+        assert "Of 8.00 GiB on cuda:1 arrays use" in second
+        assert x.grad is None
+        del loss, error
+        limit(None)
+        (x * 3).sum().backward()
+        assert x.grad[0, 0].item() == 3
+        del x
+        assert self.used() == before
+
+
+class Foreign:
+    """An array of a library that has no more than ``__cuda_array_interface__``, as Numba's."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self.array = array  # keeps the memory
+
+
+class TestOtherLibraries:
+    def array(self, values):
+        with cupy.cuda.Device(1):
+            return cupy.asarray(values)
+
+    def write(self, array, key, value):
+        with cupy.cuda.Device(1):
+            array[key] = value
+
+    @pytest.mark.parametrize("values", [np.arange(6.0), np.arange(6.0).reshape(2, 3).T])
+    def test_shared_by_the_interface(self, values):
+        array = self.array(values)
+        if values.ndim == 2:
+            array = array[::2]
+        x = gg.asarray(Foreign(array))
+        on_second(x, x + 1)
+        assert_array_equal(x.cpu().numpy(), array.get())
+        self.write(array, ..., 7)
+        assert x.tolist() == np.full(array.shape, 7).tolist()
+        on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * Foreign(array))
+        on_second(gg.asarray(Foreign(self.array(np.empty((0, 3)))).array))
+
+    def test_kept_while_shared(self):
+        foreign = Foreign(self.array([1.0, 2]))
+        x = gg.asarray(foreign)
+        del foreign
+        gc.collect()
+        assert x.tolist() == [1, 2]
+
+    def test_shown_by_the_interface(self):
+        x = gg.tensor([[1.0, 2], [3, 4]], device="cuda:1")
+        with gg.cuda.Stream(1) as stream:
+            shown = x.T.__cuda_array_interface__
+            assert shown["stream"] == stream.__cuda_stream__()[1]
+        assert x.__cuda_array_interface__["stream"] == 1
+        assert (shown["shape"], shown["typestr"], shown["strides"]) == ((2, 2), "<f4", (4, 8))
+        assert shown["data"] == (x.array.data.ptr, False)
+        with cupy.cuda.Device(1):
+            shared = cupy.asarray(x)
+        self.write(shared, (0, 0), 9)
+        assert x.tolist() == [[9, 2], [3, 4]]
+
+    def test_not_shown(self):
+        for x in (gg.ones(2), gg.ones(2, device="cuda:1", requires_grad=True)):
+            assert not hasattr(x, "__cuda_array_interface__")
+        gg.vmap(lambda x: not hasattr(x, "__cuda_array_interface__") or 1 / 0)(
+            gg.ones((2, 2), device="cuda:1")
+        )
+
+    def test_left_operand_of_cupys(self):
+        x, a = gg.ones(2, device="cuda", requires_grad=True), cupy.ones(2, "float32")
+        for y in (a + x, a * x, a @ x, a - x):
+            assert type(y) is gg.Tensor
+            assert y.requires_grad
+        assert type(a + x.detach()) is cupy.ndarray
+
+    def test_dlpack_out(self):
+        x = gg.ones(2, device="cuda:1")
+        side = gg.cuda.Stream(1)
+        with side:
+            capsule = x.__dlpack__(stream=123, max_version=(1, 0))
+        assert (capsule.stream, capsule.producer) == (123, side.__cuda_stream__()[1])
+        assert x.__dlpack_device__() == (2, 1)
+        assert x.__dlpack__(stream=2).producer == 1  # of its own device, whichever is current
+        with pytest.raises(RuntimeError, match="__dlpack__: this tensor requires grad"):
+            gg.ones(2, device="cuda:1", requires_grad=True).__dlpack__(stream=1)
+        shared = cupy.from_dlpack(x)
+        assert shared.device.id == 1
+
+    def test_dlpack_in(self):
+        array, asked = self.array([1.0, 2]), {}
+
+        def export(**options):
+            asked.update(options)
+            return array.__dlpack__(**options)
+
+        producer = SimpleNamespace(__dlpack__=export, __dlpack_device__=lambda: (2, 1))
+        with gg.cuda.Stream(1) as stream:
+            x = gg.from_dlpack(producer)
+        on_second(x)
+        assert asked["stream"] == stream.__cuda_stream__()[1]
+        self.write(array, 0, 5)
+        assert x.tolist() == [5, 2]
+        assert gg.asarray(producer).tolist() == [5, 2]
+        assert gg.from_dlpack(producer, device="cuda:0").device == "cuda:0"
+        assert gg.from_dlpack(producer, device="cpu", copy=True).device == "cpu"
+
+
+def test_devices_are_told():
+    assert gg.cuda.is_available()
+    assert gg.cuda.why_not() is None
+    assert gg.cuda.device_count() == 2
+    assert [gg.cuda.device_name(d) for d in (None, "cuda", 1, "cuda:1")] == [
+        *["Stand-in 0"] * 2,
+        *["Stand-in 1"] * 2,
+    ]
+    gg.cuda.synchronize()
+    gg.cuda.synchronize("cuda:1")
+    for wrong in ("cpu", "gpu", -1):
+        with pytest.raises(ValueError, match=r"is no CUDA device|is not known"):
+            gg.cuda.memory_stats(wrong)
+    with pytest.raises(RuntimeError, match="cuda:2 is not there: CUDA finds 2"):
+        gg.cuda.Stream(2)
+
+
+def test_tf32():
+    assert not gg.cuda.tf32_allowed()
+    gg.cuda.allow_tf32()
+    assert gg.cuda.tf32_allowed()
+    gg.cuda.allow_tf32(False)
+    assert not gg.cuda.tf32_allowed()
