@@ -29,6 +29,7 @@ from array_api_compat import cupy as standard
 from . import cupy_batches, cupy_devices, kernels
 from .cupy_linalg import linalg
 from .cupy_products import mend
+from .kernels.optimizers import lot
 
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
@@ -110,6 +111,8 @@ class CuPy(Backend):
         return array.device
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if type(data) is cupy.ndarray and dtype is None and device is None and not copy:
+            return data
         if isinstance(data, cupy.ndarray):
             if device is not None:
                 data = self.to_device(data, device)
@@ -209,6 +212,9 @@ class CuPy(Backend):
     def synchronize(self, array):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()
+
+    def lot(self, array):
+        return lot(array.device.id, array.dtype)
 
     def is_unshared(self, array):
         return array.base is None

@@ -1,6 +1,6 @@
 """Layers, losses and models, named and shaped as PyTorch's."""
 
-from . import functional, init
+from . import functional, init, utils
 from .container import MLP, Sequential
 from .layers import CrossEntropyLoss, Dropout, Flatten, Linear, MSELoss, ReLU, Sigmoid, Tanh
 from .module import Module, Parameter
@@ -25,4 +25,5 @@ __all__ = [
     "functional",
     "functional_call",
     "init",
+    "utils",
 ]

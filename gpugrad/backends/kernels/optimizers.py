@@ -2,7 +2,7 @@
 
 import math
 from functools import cache
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 
 import cupy
 import numpy as np
@@ -45,7 +45,7 @@ class Lot:
         if handles != self.apart:
             # One after the other they would see each other's updates.
             ordered = sorted(handles, key=lambda handle: handle.addresses[0])
-            if any(a.stop > b.addresses[0] for a, b in zip(ordered, ordered[1:], strict=False)):
+            if any(a.stop > b.addresses[0] for a, b in pairwise(ordered)):
                 return False
             self.apart = handles
         grads = [
@@ -61,12 +61,9 @@ class Lot:
     def norm(self, arrays, most):
         """The 2-norm of all together, and what to multiply them by for it to be at most ``most``.
 
-        Both are 0-d, float32 for 16-bit arrays; None if it is not for these arrays. Nothing is
-        waited for.
+        Both are 0-d, float32 for 16-bit arrays; None where it is not for the arrays.
         """
-        if not self.covered or not all(
-            a.flags.c_contiguous or a.flags.f_contiguous for a in arrays
-        ):
+        if not self._are_dense(arrays):
             return None
         tables = [*self._tables(arrays, [()] * len(arrays), [a.size for a in arrays])]
         total = sum(blocks for _, blocks in tables)
@@ -76,12 +73,21 @@ class Lot:
         for table, blocks in tables:
             self._kernel("squares")((blocks,), (THREADS,), (table, sums[start:]))
             start += blocks
-        self._kernel("total_norm")((1,), (1024,), (sums, out, total, float(most)))
+        self._kernel("total_norm")((1,), (1024,), (sums, out, total, most))
         return out[0], out[1]
 
     def scale(self, arrays, factor):
-        """Multiply the arrays, of memory that no two share, by what `norm` gave."""
+        """Multiply arrays, no two of which share memory, by a 0-d one such as `norm` gives.
+
+        False, and nothing is done, where it is not for the arrays.
+        """
+        if not self._are_dense(arrays):
+            return False
         self._launch("scale", arrays, [()] * len(arrays), [a.size for a in arrays], factor)
+        return True
+
+    def _are_dense(self, arrays):
+        return self.covered and all(a.flags.c_contiguous or a.flags.f_contiguous for a in arrays)
 
     def _kernel(self, name):
         return kernel("optimizers", name, self.dtype)
