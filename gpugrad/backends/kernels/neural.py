@@ -106,9 +106,10 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     else:
         g = _slope(g, out, activation)
     columns, inner = weight.shape
+    rows = out.size // columns
     return (
         xp.matmul(g, weight) if wanted[0] else None,
-        xp.matmul(g.reshape(-1, columns).T, x.reshape(-1, inner)) if wanted[1] else None,
+        xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, inner)) if wanted[1] else None,
         bias,
     )
 
