@@ -1,0 +1,317 @@
+"""Dropout: its random bits, that a key decides them, and who takes which key."""
+
+import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.autograd import grad
+from gpugrad.backends import backend_of, philox
+from gpugrad.nn import functional
+from gpugrad.random import Generator
+from gpugrad.testing import gradcheck, gradgradcheck
+
+# From kat_vectors of the authors' Random123: a counter, a key, and the words for them.
+KNOWN = [
+    (
+        "00" * 32,
+        "00" * 16,
+        "16554d9eca36314c db20fe9d672d0fdc d7e772cee186176b 7e68b68aec7ba23b",
+    ),
+    (
+        "ff" * 32,
+        "ff" * 16,
+        "87b092c3013fe90b 438c3c67be8d0224 9cc7d7c69cd777b6 a09caebf594f0ba0",
+    ),
+    (
+        "082efa98ec4e6c89 a4093822299f31d0 13198a2e03707344 243f6a8885a308d3",
+        "be5466cf34e90c6c 452821e638d01377",
+        "a528f45403e61d95 38c72dbd566e9788 a5a1610e72fd18b5 57bd43b5e52b7fe6",
+    ),
+]
+
+
+@pytest.mark.parametrize("counter, key, words", KNOWN)
+def test_the_generator_is_philox(counter, key, words):
+    counter, key = (int(x.replace(" ", ""), 16) for x in (counter, key))
+    source = np.random.Philox(counter=(counter - 1) % 2**256, key=key)  # it counts first
+    assert [f"{word:016x}" for word in source.random_raw(4)] == words.split()
+
+
+def keeps(n, p=0.5, key=(5, 7)):
+    return philox.kept((n,), p, key)
+
+
+class TestMask:
+    def test_is_of_the_lanes(self):
+        words = np.random.Philox(key=(7 << 64) + 5).random_raw(25).tolist()
+        lanes = [word >> shift & 0xFFFF for word in words for shift in (0, 16, 32, 48)]
+        assert keeps(100).tolist() == [lane >= 0x8000 for lane in lanes]
+        assert keeps(97).tolist() == keeps(100).tolist()[:97]
+
+    def test_words_of_one_key_do_not_depend_on_those_before(self):
+        first = keeps(33).tolist()
+        keeps(1000, key=(0, 1))
+        assert keeps(33).tolist() == first
+
+    @pytest.mark.parametrize("p", [0.1, 0.5, 0.999, 1e-4])
+    def test_share_of_what_is_kept(self, p):
+        n, keys = 100_000, 20
+        shares = [keeps(n, p, (3, number)).mean() for number in range(keys)]
+        assert abs(np.mean(shares) - (1 - p)) < 5 * (p * (1 - p) / (n * keys)) ** 0.5
+        spread = np.std(shares) / (p * (1 - p) / n) ** 0.5
+        assert 0.4 < spread < 1.8
+
+    def test_probability_to_32_bits_over_many_keys(self):
+        for p in 1e-6, 1e-5, 1 / 3:
+            limits = [philox.limit(p, (99, number)) for number in range(20_000)]
+            assert max(limits) - min(limits) == 1
+            assert abs(np.mean(limits) / 2**16 - p) < 2e-9
+        assert {philox.limit(0.75, (99, number)) for number in range(100)} == {0xC000}
+
+    def test_ends(self):
+        for number in range(50):
+            key = 2**64 - 1, number
+            assert (philox.limit(0, key), philox.limit(1, key)) == (0, 2**16)
+        assert keeps(1000, 0).all()
+        assert not keeps(1000, 1).any()
+
+    def test_keys_are_unlike(self):
+        n = 200_000
+        first = keeps(n, key=(5, 7))
+        for key in ((5, 8), (6, 7), (5, 6), (7, 5), (2**64 - 5, 7), (5, 7 + 2**63)):
+            agree = (first == keeps(n, key=key)).mean()
+            assert abs(agree - 0.5) < 5 * 0.5 / n**0.5, key
+
+    def test_neighbours_are_unlike(self):
+        bits = keeps(400_000) * 2.0 - 1
+        for step in (1, 2, 4, 8, 16, 32, 512):
+            assert abs((bits[step:] * bits[:-step]).mean()) < 5 / 400_000**0.5, step
+
+    def test_order_is_not_that_of_memory(self, library):
+        values = np.random.default_rng(0).standard_normal((20, 30))
+        expected = np.where(philox.kept((20, 30), 0.5, (5, 7)), 2 * values, 0)
+        for layout in ("contiguous", "transposed", "strided", "reversed"):
+            x = library.tensor(values, layout, requires_grad=True)
+            y = gg.dropout(x, p=0.5, key=(5, 7))
+            np.testing.assert_array_equal(library.values(y), expected)
+            y.sum().backward()
+            np.testing.assert_array_equal(library.values(x.grad) != 0, expected != 0)
+
+    @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (15,), (16,), (17,), (3, 1, 7)])
+    def test_shapes(self, library, shape):
+        x = library.tensor(np.ones(shape, "float32"))
+        mask = gg.dropout_mask(x, shape=shape, p=0.5, key=(5, 7))
+        assert (mask.shape, library.dtype(mask.dtype)) == (shape, "bool")
+        np.testing.assert_array_equal(library.values(mask), philox.kept(shape, 0.5, (5, 7)))
+        assert gg.dropout(x, p=0.5, key=(5, 7)).shape == shape
+
+    @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+    def test_no_probability(self, p):
+        with pytest.raises(ValueError, match="dropout: the probability p must be from 0 to 1, not"):
+            gg.dropout(gg.ones(3), p=p, key=(0, 0))
+
+    def test_no_key(self):
+        for key in ((-1, 0), (0, 2**64)):
+            with pytest.raises(
+                ValueError, match=r"dropout: key must be two ints from 0 to 2\*\*64"
+            ):
+                gg.dropout(gg.ones(3), p=0.5, key=key)
+
+
+class TestOp:
+    def test_probabilities_of_other_types_do_not_widen(self):
+        for p in (np.float64(0.5), np.float32(0.5), 0, 1):
+            assert gg.dropout(gg.ones(3), p=p, key=(5, 7)).dtype == gg.float32
+
+    def test_nothing_is_kept(self, library):
+        x = library.tensor(np.ones(1000), requires_grad=True)
+        y = functional.dropout(x, 0.5)
+        assert all(type(value) not in backend_of for value in y.node.saved)
+
+    def test_what_is_dropped_leaves_no_trace(self, library):
+        kept = keeps(9)
+        values = np.where(kept, 1.0, [np.nan, np.inf, -np.inf] * 3)
+        x = library.tensor(values, requires_grad=True)
+        y = gg.dropout(x, p=0.5, key=(5, 7))
+        np.testing.assert_array_equal(library.values(y), 2.0 * kept)
+        g = library.tensor(np.where(kept, 1.0, np.nan))
+        y.backward(g, retain_graph=True)
+        np.testing.assert_array_equal(library.values(x.grad), 2.0 * kept)
+        # A slope that is infinite where it was dropped.
+        z = library.tensor(np.where(kept, 1.0, 0.0), requires_grad=True)
+        gg.dropout(gg.sqrt(z), p=0.5, key=(5, 7)).sum().backward()
+        np.testing.assert_array_equal(library.values(z.grad), 1.0 * kept)
+
+    def test_derivatives(self):
+        x = gg.tensor(np.random.default_rng(0).standard_normal(20), requires_grad=True)
+
+        def f(x):
+            return gg.dropout(gg.dropout(x, p=0.3, key=(1, 2)) ** 3, p=0.2, key=(1, 3))
+
+        gradcheck(f, x)
+        gradgradcheck(f, x)
+        kept = keeps(20, 0.3, (1, 2)) & keeps(20, 0.2, (1, 3))
+        h = gg.hvp(lambda x: f(x).sum())(x.detach(), gg.ones(20, dtype=gg.float64))
+        expected = kept * 6 * x.detach().numpy() / 0.7**3 / 0.8
+        np.testing.assert_allclose(h.numpy(), expected, rtol=1e-12, atol=1e-12)
+        _, t = gg.jvp(f, (x.detach(),), (gg.ones(20, dtype=gg.float64),))
+        expected = kept * 3 * x.detach().numpy() ** 2 / 0.7**3 / 0.8
+        np.testing.assert_allclose(t.numpy(), expected, rtol=1e-12, atol=1e-12)
+
+
+class TestKeys:
+    def test_repeat_with_the_seed(self):
+        def five():
+            gg.manual_seed(3)
+            return [gg.random.default_generator().key() for _ in range(5)]
+
+        keys = five()
+        assert len(set(keys)) == 5
+        assert five() == keys
+        mine = Generator(3)
+        assert [mine.key() for _ in range(5)] == keys
+
+    def test_are_others_for_other_seeds(self):
+        words = {Generator(seed).key()[0] for seed in [*range(50), None, None]}
+        assert len(words) == 52
+
+    def test_do_not_depend_on_other_numbers(self):
+        source = Generator(3)
+        source.uniform(10)
+        assert source.key() == Generator(3).key()
+        other = Generator(3)
+        other.key()
+        assert other.uniform(10).tolist() == Generator(3).uniform(10).tolist()
+
+    def test_state(self):
+        source = Generator(5)
+        source.key()
+        state = source.get_state()
+        expected = [source.key(), source.key()]
+        for other in (source, Generator(6), copy.deepcopy(source)):
+            other.set_state(state)
+            assert [other.key(), other.key()] == expected
+
+    def test_threads_take_different_ones(self):
+        found, start = [], threading.Barrier(8)
+        source = Generator(1)
+
+        def work():
+            start.wait()
+            found.append([source.key() for _ in range(2000)])
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({key for keys in found for key in keys}) == 8 * 2000
+
+    def test_threads_that_make_the_default_generator_get_one(self, monkeypatch):
+        for _ in range(20):
+            monkeypatch.setattr(gg.random, "_generators", {})
+            start = threading.Barrier(8)
+
+            def work(_, start=start):
+                start.wait()
+                return gg.random.default_generator().key()
+
+            with ThreadPoolExecutor(8) as pool:
+                assert len(set(pool.map(work, range(8)))) == 8
+
+    def test_threads_make_their_own_masks(self):
+        expected = [keeps(5000, 0.5, (3, number)).tolist() for number in range(16)]
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(5):
+                masks = pool.map(lambda number: keeps(5000, 0.5, (3, number)).tolist(), range(16))
+                assert list(masks) == expected
+
+
+class TestLayer:
+    def test_libraries_drop_the_same(self, library):
+        layer = nn.Dropout(0.3, generator=Generator(1))
+        y = layer(library.tensor(np.ones((40, 50), "float32")))
+        mask = philox.kept((40, 50), 0.3, Generator(1).key())
+        np.testing.assert_array_equal(library.values(y) != 0, mask)
+
+    def test_calls_drop_different_elements(self):
+        x = gg.ones(1000)
+        first, second = [functional.dropout(x).numpy() != 0 for _ in range(2)]
+        assert 400 < (first == second).sum() < 600
+
+    def test_dtypes(self, library):
+        for dtype in ("float16", "float32", "float64"):
+            if library.has(dtype):
+                x = library.tensor(np.ones(50, dtype), requires_grad=True)
+                y = functional.dropout(x, 0.25)
+                y.sum().backward()
+                assert library.dtype(y.dtype) == library.dtype(x.grad.dtype) == dtype
+
+    @pytest.mark.parametrize("own", [False, True])
+    def test_checkpoint_drops_the_same_again(self, own):
+        generator = Generator(3) if own else None
+
+        def f(x):
+            y = functional.dropout(x, 0.5, generator=generator)
+            return y + gg.checkpoint(lambda y: functional.dropout(y, 0.5, generator=generator), y)
+
+        x = gg.ones(1000, requires_grad=True)
+        y = gg.checkpoint(f, x)
+        after = (generator or gg.random.default_generator()).get_state()
+        functional.dropout(x, 0.5, generator=generator)
+        y.sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), y.detach().numpy())
+        now = (generator or gg.random.default_generator()).get_state()
+        assert now[1][1] == after[1][1] + 1
+
+
+class TestExamples:
+    def test_of_one_key_are_alike(self):
+        x = gg.tensor(np.random.default_rng(0).standard_normal((4, 30)))
+        y = gg.vmap(lambda x: gg.dropout(x, p=0.5, key=(5, 7)))(x)
+        np.testing.assert_array_equal(y.numpy(), np.where(keeps(30), 2 * x.numpy(), 0))
+        none = gg.vmap(lambda x: gg.dropout(x, p=0.5, key=(5, 7)))(gg.zeros((0, 30)))
+        assert none.shape == (0, 30)
+
+    def test_jacobian(self):
+        for mode in ("forward", "reverse"):
+            J = gg.jacobian(lambda x: gg.dropout(x, p=0.5, key=(5, 7)), mode=mode)(gg.ones(30))
+            np.testing.assert_array_equal(J.numpy(), np.diag(2.0 * keeps(30)))
+
+    def test_of_a_layer_differ(self):
+        generator = Generator(1)
+        drop = lambda x: functional.dropout(x, 0.5, generator=generator)  # noqa: E731
+        mask = philox.kept((3, 4, 50), 0.5, Generator(1).key())
+        nested = gg.vmap(gg.vmap(drop))(gg.ones((3, 4, 50)))
+        np.testing.assert_array_equal(nested.numpy() != 0, mask)
+        shared = gg.vmap(lambda i: gg.vmap(lambda j: drop(gg.ones(50)) + 0 * (i + j))(gg.ones(4)))
+        rows = shared(gg.ones(3)).numpy().reshape(12, 50)
+        assert len(np.unique(rows, axis=0)) == 12
+        outer = gg.vmap(lambda x: gg.vmap(lambda j: drop(x) + 0 * j)(gg.ones(4)))(gg.ones((3, 50)))
+        assert len(np.unique(outer.numpy().reshape(12, 50), axis=0)) == 12
+
+    def test_gradients(self):
+        x = gg.tensor(np.random.default_rng(0).standard_normal((5, 40)), requires_grad=True)
+        mask = philox.kept((5, 40), 0.5, Generator(1).key())
+        scale = 2.0 * mask
+        by_example = gg.vmap(gg.grad(lambda x: (functional.dropout(x, 0.5, True, g) ** 2).sum()))
+        g = Generator(1)
+        np.testing.assert_allclose(
+            by_example(x).detach().numpy(), 2 * scale**2 * x.detach().numpy()
+        )
+        g = Generator(1)
+        y = gg.vmap(lambda x: functional.dropout(x, 0.5, True, g) ** 2)(x)
+        (c,) = grad(y.sum(), x)
+        np.testing.assert_allclose(c.numpy(), 2 * scale**2 * x.detach().numpy())
+
+    def test_of_a_shared_input_give_it_the_sum_of_their_gradients(self):
+        x = gg.ones(50, requires_grad=True)
+        g = Generator(1)
+        y = gg.vmap(lambda i: functional.dropout(x, 0.5, True, g) * i)(gg.ones(6))
+        y.sum().backward()
+        np.testing.assert_allclose(x.grad.numpy(), y.detach().numpy().sum(0))
