@@ -6,6 +6,7 @@ The tests run in a process of their own where ``import cupy`` finds the stand-in
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ def run(*command, stand_in, given=""):
     )
 
 
+@pytest.mark.skipif(not shutil.which("g++"), reason="g++, which compiles kernels, is not found")
 def test_on_the_stand_in():
     done = run(
         *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
