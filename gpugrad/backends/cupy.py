@@ -79,7 +79,8 @@ class CuPy(Backend):
         index = parse_device(device)[1] or 0
         count = self.device_count()
         if index >= count:
-            raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {count}, from cuda:0")
+            found = f"{count}, from cuda:0" if count else "none"
+            raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {found}")
 
     def check_works(self):
         """RuntimeError that says why unless the current device computes."""

@@ -74,7 +74,7 @@ def adopt(x):
     elif hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     elif hasattr(x, "__cuda_array_interface__"):
-        return _cupy().from_interface(x)
+        return backend_for_device("cuda").from_interface(x)
     elif hasattr(x, "__array__"):
         return _host().asarray(x)
     if type(x) in namespace_of:
@@ -85,7 +85,7 @@ def adopt(x):
 def from_dlpack(x):
     """The memory of an object that speaks DLPack as a NumPy or, on a CUDA device, CuPy array."""
     on_cuda = x.__dlpack_device__()[0] in (2, 13)  # kDLCUDA, kDLCUDAManaged in DLPack's header
-    return (_cupy() if on_cuda else _host()).xp.from_dlpack(x)
+    return backend_for_device("cuda" if on_cuda else "cpu").xp.from_dlpack(x)
 
 
 _ADOPTED = {"builtins", "cupy", "torch"}  # their operands are for `adopt` to take or refuse
