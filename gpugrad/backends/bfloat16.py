@@ -6,7 +6,8 @@ that a dtype needs: beside a Python float it becomes float32, sums on the CPU st
 
 - on NumPy compute in float32 and round their results once, as PyTorch does;
 - on CuPy compute as CuPy's functions do, elementwise in float32, and in bfloat16 only what one
-  function gives to the next; linear algebra, Fourier transforms and special functions as on NumPy.
+  function gives to the next; sorting, linear algebra, Fourier transforms and special functions
+  as on NumPy.
 
 A result of bfloat16 alone, and of integers and numbers beside it, is bfloat16; beside other
 floating arrays theirs, float32 beside float16. Programs that never ask for it pay nothing.
@@ -19,7 +20,9 @@ import numpy as np
 from .registry import backend_of, backends, told
 
 _SINGLE = np.dtype("float32")
-_IN_SINGLE = {"linalg", "fft", "special"}  # topics of ops that no library has in bfloat16
+# Topics of ops that CuPy has not in bfloat16, and single ops.
+_TOPICS = {"linalg", "fft", "special", "searching"}
+_OPS = {"cumulative_sum", "cumulative_prod", "prod"}
 
 _found: list = []  # the dtype, once asked for
 
@@ -96,7 +99,8 @@ class Rounding:
         self.backend = backend
 
     def _widens(self, op):
-        return self.backend.in_single or op.forward.__module__.rpartition(".")[2] in _IN_SINGLE
+        topic = op.forward.__module__.rpartition(".")[2]
+        return self.backend.in_single or topic in _TOPICS or op.name in _OPS
 
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""

@@ -9,7 +9,10 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .base import Backend
+from .bfloat16 import is_bfloat16, isdtype, result_type
 from .numpy import float32, float64, number_dtype
 from .registry import parse_device
 from .special import of_cupy
@@ -63,6 +66,7 @@ def _compute():
 class CuPy(Backend):
     name = "cupy"
     xp = xp
+    in_single = False
     array_types = (cupy.ndarray,)
     twins = kernels.twins
 
@@ -161,7 +165,7 @@ class CuPy(Backend):
         return number_dtype(dtype)
 
     def is_floating(self, dtype):
-        return dtype.kind in "fc"
+        return dtype.kind in "fc" or is_bfloat16(dtype)
 
     def is_complex(self, dtype):
         return dtype.kind == "c"
@@ -260,9 +264,10 @@ class Random:
         with self.scope:
             if dtype in (float32, float64):
                 return self.rng.random(shape, dtype=dtype)
-            # In steps that float16 holds, so that nothing is rounded up to 1.
-            steps = cupy.floor(self.rng.random(shape, dtype=float32) * 2048)
-            return (steps / 2048).astype(dtype)
+            # In steps that the dtype holds, so that nothing is rounded up to 1.
+            count = 256 if is_bfloat16(dtype) else 2048
+            steps = cupy.floor(self.rng.random(shape, dtype=float32) * count)
+            return (steps / count).astype(dtype)
 
     def normal(self, shape, dtype):
         with self.scope:
@@ -297,12 +302,50 @@ def _scatter_add(values, /, shape, key):
             out.real = _scatter_add(values.real, shape, key)
             out.imag = _scatter_add(values.imag, shape, key)
             return out
+        if values.dtype.char in _HALVES and _may_repeat(key):
+            return _scatter_add(values.astype(float32), shape, key).astype(values.dtype)
         out = cupy.zeros(shape, values.dtype)
         if _may_repeat(key):
             cupy.add.at(out, key, values)
         else:
             out[key] = values
         return out
+
+
+# Of these CuPy sums float16 in itself, has no `where` of bfloat16, and its variance is float64.
+_HALVES = "eE"  # NumPy's characters for both
+
+
+def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    if x.dtype.char == "e" and (dtype is None or dtype == x.dtype):
+        return cupy.sum(x, axis, float32, keepdims=keepdims).astype(x.dtype)
+    return standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _var(x, /, **options):
+    if x.dtype.char in _HALVES:
+        return standard.var(x.astype(float32), **options).astype(x.dtype)
+    return standard.var(x, **options)
+
+
+def _std(x, /, **options):
+    if x.dtype.char in _HALVES:
+        return standard.std(x.astype(float32), **options).astype(x.dtype)
+    return standard.std(x, **options)
+
+
+def _where(condition, x1, x2, /):
+    kinds = {getattr(x.dtype, "char", None) for x in (x1, x2) if isinstance(x, cupy.ndarray)}
+    if kinds != {"E"}:
+        return cupy.where(condition, x1, x2)
+    dtype = (x1 if isinstance(x1, cupy.ndarray) else x2).dtype
+    return cupy.where(condition, _bits(x1, dtype), _bits(x2, dtype)).view(dtype)
+
+
+def _bits(x, dtype):
+    if not isinstance(x, cupy.ndarray):
+        x = np.asarray(x).astype(dtype)[()]
+    return x.view(np.uint16)
 
 
 def _one_hot(labels, /, n):
@@ -324,7 +367,7 @@ def _may_repeat(key):
 
 
 def _unpoison(c, g, /):
-    return cupy.where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
+    return _where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
 
 
 def _there(function):
@@ -350,6 +393,8 @@ def _unstack(x, /, *, axis=0):
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack):
+for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _var, _std, _where):
     setattr(xp, _function.__name__[1:], _function)
+xp.isdtype = isdtype(standard.isdtype)
+xp.result_type = result_type(standard.result_type)
 xp.astype = _there(standard.astype)

@@ -1,5 +1,7 @@
 """CuPy's functions: each is declared as CuPy has it, and carried out by NumPy."""
 
+import functools
+
 import numpy as np
 
 from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
@@ -12,6 +14,19 @@ _kernel = through(np)
 _view = through(np, view=True)
 _waiting = through(np, reads=lambda given: True)
 _waiting_for_counts = through(np, reads=lambda given: isinstance(given["repeats"], ndarray))
+
+
+def _summing(function):
+    """A reduction that sums bfloat16 in float32, as CuPy does and NumPy does not."""
+    reduce = _kernel(function)
+
+    @functools.wraps(function)
+    def call(a, axis=None, dtype=None, out=None, keepdims=False):
+        if a.dtype.name != "bfloat16" or dtype not in (None, a.dtype):
+            return reduce(a, axis, dtype, out, keepdims)
+        return reduce(a, axis, np.float32, out, keepdims).astype(a.dtype)
+
+    return call
 
 
 # Creation
@@ -160,11 +175,11 @@ def cumprod(a, axis=None, dtype=None, out=None): ...
 def max(a, axis=None, out=None, keepdims=False): ...
 @_kernel
 def min(a, axis=None, out=None, keepdims=False): ...
-@_kernel
+@_summing
 def mean(a, axis=None, dtype=None, out=None, keepdims=False): ...
-@_kernel
+@_summing
 def prod(a, axis=None, dtype=None, out=None, keepdims=False): ...
-@_kernel
+@_summing
 def sum(a, axis=None, dtype=None, out=None, keepdims=False): ...
 @_kernel
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
