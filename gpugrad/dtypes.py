@@ -4,6 +4,7 @@ All functions take the dtypes of any array library, and answer with that library
 """
 
 import sys
+from functools import cache
 from typing import Any, NamedTuple
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
@@ -42,6 +43,12 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     if kind not in KINDS:
         raise ValueError(f"isdtype: kind {kind!r} is not known; use a dtype or {', '.join(KINDS)}")
     return _kind(dtype) in KINDS[kind]
+
+
+@cache
+def is_half(dtype: Any) -> bool:
+    """Whether a floating ``dtype`` has 16 bits."""
+    return number_dtype(dtype).itemsize == 2
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:

@@ -9,6 +9,7 @@ from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import zeros
+from ..dtypes import is_half
 from ..tensor import Tensor
 
 
@@ -42,9 +43,10 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
         factor = _factor(norm, max_norm)
     for arrays, (own, _) in zip(groups.values(), parts, strict=True):
         _scale(arrays, factor if len(parts) == 1 else placed_like(factor, own))
-    first = next(iter(groups.values()))[0]
-    if _is_narrow(first) and len({dtype for _, _, dtype in groups}) == 1:
-        norm = placed_like(norm, first)
+    dtypes = {dtype for _, _, dtype in groups}
+    if len(dtypes) == 1 and is_half(array.dtype):
+        xp = backend_of[type(norm)].xp
+        norm = xp.astype(norm, dtypes.pop())
     return wrap(norm, None)
 
 
@@ -117,8 +119,10 @@ def _norm(arrays, norm_type, max_norm):
             both = lot.norm(arrays, max_norm)
             if both is not None:
                 return both
-        norm = backend.xp.linalg.vector_norm
-        norms = [backend.asarray(norm(_widened(a), ord=norm_type)) for a in arrays]
+        xp = backend.xp
+        if is_half(arrays[0].dtype):
+            arrays = [xp.astype(array, xp.float32) for array in arrays]
+        norms = [backend.asarray(xp.linalg.vector_norm(array, ord=norm_type)) for array in arrays]
         norm = _joined(norms, norm_type)
         return norm, _factor(norm, max_norm)
 
@@ -130,9 +134,9 @@ def _joined(norms, norm_type):
     backend = backend_of[type(norms[0])]
     xp = backend.xp
     with backend.scope(norms[0]):
-        double = any(str(norm.dtype).endswith("float64") for norm in norms)
-        first = xp.astype(norms[0], xp.float64, copy=False) if double else norms[0]
-        parts = xp.stack([first, *[placed_like(norm, first) for norm in norms[1:]]])
+        if len({norm.dtype for norm in norms}) > 1:
+            norms = [xp.astype(norms[0], xp.float64), *norms[1:]]
+        parts = xp.stack([placed_like(norm, norms[0]) for norm in norms])
         return backend.asarray(xp.linalg.vector_norm(parts, ord=norm_type))
 
 
@@ -147,18 +151,12 @@ def _scale(arrays, factor):
     backend = backend_of[type(arrays[0])]
     with backend.scope(arrays[0]):
         lot = backend.lot(arrays[0])
-        if lot is None or not lot.scale(arrays, factor):
-            for array in arrays:
-                if _is_narrow(array):
-                    array[...] = backend.xp.astype(_widened(array) * factor, array.dtype)
-                else:
-                    array *= factor
-
-
-def _is_narrow(array):
-    return str(array.dtype).split(".")[-1] in ("float16", "bfloat16")
-
-
-def _widened(array):
-    xp = backend_of[type(array)].xp
-    return xp.astype(array, xp.float32) if _is_narrow(array) else array
+        if lot is not None and lot.scale(arrays, factor):
+            return
+        xp = backend.xp
+        halves = is_half(arrays[0].dtype)
+        for array in arrays:
+            if halves:
+                array[...] = xp.astype(xp.astype(array, xp.float32) * factor, array.dtype)
+            else:
+                array *= factor

@@ -9,6 +9,7 @@ from ..autograd.graph import writes
 from ..backends import backend_of, namespace_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
+from ..dtypes import is_half
 from ..tensor import Tensor
 
 # Elements of an array on the CPU that are updated at a time. Temporaries then stay in the
@@ -354,7 +355,7 @@ class _Slot:
         self.step = step
         self.buffer = backend.buffer(array)
         arrays = tuple(state.values())
-        self.narrow = str(array.dtype).split(".")[-1] in ("float16", "bfloat16")
+        self.narrow = is_half(array.dtype)
         self.lot = backend.lot(array)
         self.handle = None if self.lot is None else self.lot.handle((array, *arrays))
         self.waits = self.narrow or self.lot is not None
