@@ -3,11 +3,10 @@
 It refuses arrays of two devices in one function, and on ``no_float64`` arrays of double precision.
 """
 
-import inspect
-
 import numpy as np
 import pytest
 from libraries import Library
+from modules import LAYERS, OPTIMIZERS, layer
 from test_ops import Call, each, quiet, samples
 
 import gpugrad as gg
@@ -109,22 +108,6 @@ def test_nothing_is_moved_between_devices(case):
             break
 
 
-GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
-
-
-def layer(kind):
-    """A module of this class; sizes that it needs are 3."""
-    parameters = inspect.signature(kind).parameters.values()
-    needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    return kind(*GIVEN.get(kind.__name__, [3] * len(needed)))
-
-
-def classes(module, base):
-    """The public subclasses of ``base`` in a module, but for losses."""
-    kinds = [getattr(module, name) for name in module.__all__ if not name.endswith("Loss")]
-    return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
-
-
 def leaf(device, shape, dtype="float32", seed=0):
     values = np.random.default_rng(seed).standard_normal(shape).astype(dtype)
     return DEVICES[device].tensor(values, requires_grad=True)
@@ -137,19 +120,20 @@ def assert_on(device, *tensors):
 
 
 @pytest.mark.parametrize("device", ["device1", "no_float64"])
-@pytest.mark.parametrize("kind", classes(nn, nn.Module))
+@pytest.mark.parametrize("kind", LAYERS)
 def test_layer(kind, device):
     module = layer(kind)
     parameters = {name: leaf(device, p.shape) for name, p in module.named_parameters()}
+    buffers = {name: DEVICES[device].tensor(b.numpy()) for name, b in module.named_buffers()}
     x = leaf(device, (4, 3))
-    out = nn.functional_call(module, parameters, x)
+    out = nn.functional_call(module, {**parameters, **buffers}, x)
     loss = nn.MSELoss()(out, gg.zeros_like(out))
     loss.backward()
     assert_on(device, out, loss, x.grad, *[p.grad for p in parameters.values()])
 
 
 @pytest.mark.parametrize("device", ["device1", "no_float64"])
-@pytest.mark.parametrize("kind", classes(optim, optim.Optimizer))
+@pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_optimizer(kind, device):
     options = [{"weight_decay": 1e-2}]
     options += [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}] if kind is optim.SGD else []
