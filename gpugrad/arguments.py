@@ -23,7 +23,7 @@ def is_floating(x):
 
 
 # By name, as NumPy takes them.
-_DTYPES = "bool float16 float32 float64 complex64 complex128".split()
+_DTYPES = "bool bfloat16 float16 float32 float64 complex64 complex128".split()
 _DTYPES += [f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 
 

@@ -9,6 +9,7 @@ OF_TENSORS = {
     "amax": "x.max(axis=axis)",
     "amin": "x.min(axis=axis)",
     "angle": "gpugrad.atan2(x.imag, x.real)",
+    "bfloat16": "x.to(gpugrad.bfloat16)",
     "bmm": "x @ y",
     "bool": "x.astype(gpugrad.bool)",
     "byte": "x.astype(gpugrad.uint8)",
@@ -180,6 +181,7 @@ RENAMED = {
 }
 
 OF_MODULES = {
+    "bfloat16": "model.to(gpugrad.bfloat16)",
     "cpu": 'model.to("cpu")',
     "cuda": 'model.to("cuda")',
     "double": "model.to(gpugrad.float64)",

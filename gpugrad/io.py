@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from .backends import backend_for_device, backend_of
+from .backends.bfloat16 import bfloat16
+from .backends.numpy import array_of_bytes
 from .creation import tensor
 from .tensor import Tensor
 
@@ -15,6 +17,7 @@ _DTYPES = {
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
     **{f"float{bits}": f"F{bits}" for bits in (16, 32, 64)},
+    "bfloat16": "BF16",
     "complex64": "C64",
 }
 
@@ -53,8 +56,9 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, T
     """The tensors in a safetensors file by name, on ``device``, by default the CPU.
 
     Raises FileNotFoundError where there is no file, ValueError where it is
-    truncated, of another kind, or has a dtype that arrays here do not. A device
-    that is not known is a ValueError, one that is not there a RuntimeError.
+    truncated, of another kind, or has a dtype that arrays here do not; ImportError where it
+    has bfloat16 and ``ml_dtypes`` is missing. A device that is not known is a ValueError, one
+    that is not there a RuntimeError.
     """
     try:
         backend_for_device(device)
@@ -69,8 +73,20 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, T
                     f"load: {name} in {path} is {dtype}, which arrays here have not; "
                     f"convert it to F32 where it was saved"
                 )
-            tensors[name] = tensor(file.get_tensor(name), device=device)
+            values = _bfloat16s(path, name) if dtype == "BF16" else file.get_tensor(name)
+            tensors[name] = tensor(values, device=device)
     return tensors
+
+
+def _bfloat16s(path, name):
+    """An array of the one dtype that the library's NumPy part has not."""
+    import json
+
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        start, stop = header[name]["data_offsets"]
+        file.seek(start, os.SEEK_CUR)
+        return array_of_bytes(file.read(stop - start), bfloat16(), header[name]["shape"])
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:

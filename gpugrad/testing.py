@@ -131,8 +131,8 @@ def assert_close(
     actual, expected: Tensors, arrays of any known library, numbers or nested lists;
         dtypes are not compared.
     rtol, atol: elements agree if ``|actual - expected| <= atol + rtol * |expected|``;
-        the defaults fit the lower of the two precisions: 1e-3 for float16, 1e-5 for float32,
-        1e-9 for float64 and Python numbers, 0 where both are integers or bools.
+        the defaults fit the lower of the two precisions: 1e-2 for bfloat16, 1e-3 for float16,
+        1e-5 for float32, 1e-9 for float64 and Python numbers, 0 where both are integers or bools.
     equal_nan: whether nan agrees with nan.
     """
     tolerances = [_tolerance(x) for x in (actual, expected)]
@@ -342,6 +342,8 @@ def _tolerance(x):
     name = str(getattr(x, "dtype", "float64"))
     if "int" in name or "bool" in name:
         return 0.0
+    if "bfloat16" in name:
+        return 1e-2
     return 1e-3 if "float16" in name else 1e-5 if "32" in name or "complex64" in name else 1e-9
 
 

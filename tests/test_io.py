@@ -88,12 +88,27 @@ def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
     np.testing.assert_allclose(theirs(torch.from_numpy(x)).detach(), expected)
 
 
-def test_a_bfloat16_file_says_what_to_do(tmp_path):
+def test_bfloat16_of_pytorch(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import load_file, save_file
+
+    given = {"v": torch.arange(3.0), "w": torch.tensor([[1.5, -2], [3e38, 0]]).bfloat16()}
+    save_file(given, tmp_path / "w")
+    loaded = gpugrad.load(tmp_path / "w")
+    assert [str(x.dtype) for x in loaded.values()] == ["float32", "bfloat16"]
+    gpugrad.save(loaded, tmp_path / "back")
+    back = load_file(tmp_path / "back")
+    for name, x in given.items():
+        assert back[name].dtype == x.dtype
+        assert torch.equal(back[name], x)
+
+
+def test_a_dtype_that_arrays_have_not(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
-    save_file({"w": torch.ones(2, dtype=torch.bfloat16)}, tmp_path / "w")
-    with pytest.raises(ValueError, match=r"load: w in .* is BF16, which arrays here have not"):
+    save_file({"w": torch.ones(2, dtype=torch.float8_e5m2)}, tmp_path / "w")
+    with pytest.raises(ValueError, match=r"load: w in .* is F8_E5M2, which arrays here have not"):
         gpugrad.load(tmp_path / "w")
 
 

@@ -387,6 +387,8 @@ def _broadcast_to(x, /, shape):
 
 @_extend
 def _matmul(x1, x2, /):
+    if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # for which there is no BLAS
+        return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
     # An outer product (batch size 1) is memory-bound, and BLAS is 4 times slower at it.
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
