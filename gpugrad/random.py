@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, float64, int64
-from .backends.philox import seed_word
+from .backends.philox import Keys
 from .batched import active_levels, behind
 from .habits import OF_RANDOM, answer
 from .tensor import Tensor
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
-_counting = threading.Lock()  # not a generator's own, so that generators can be copied
 
 
 class Generator:
@@ -40,7 +39,7 @@ class Generator:
 
     def reseed(self, seed):
         self.source = self.backend.generator(seed, self.device)
-        self._keys = seed_word(seed), 0
+        self._keys = Keys(seed, 1)
 
     def uniform(
         self,
@@ -108,18 +107,15 @@ class Generator:
         and nothing is asked of a device to make them.
         """
         _note(self)
-        with _counting:
-            key = word, number = self._keys
-            self._keys = word, number + 1
-        return key
+        return self._keys.fresh()
 
     def get_state(self) -> Any:
         """Where in its stream the generator is, for `set_state`."""
-        return self.source.get_state(), self._keys
+        return self.source.get_state(), self._keys.state
 
     def set_state(self, state: Any) -> None:
         """Go on from where `get_state` of this generator, or one like it, was called."""
-        source, self._keys = state
+        source, self._keys.state = state
         self.source.set_state(source)
 
     def _draw(self, name, shape, dtype, *bounds):

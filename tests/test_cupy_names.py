@@ -205,7 +205,6 @@ OF_CUPY = [
     cupy.cuda.MemoryPool,
     cupy.cuda.MemoryPointer,
     cupy.cuda.memory.PooledMemory,
-    cupy.random.Generator,
     cupy.RawModule,
     cupy.RawKernel,
     cupy._core.flags.Flags,

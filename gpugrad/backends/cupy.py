@@ -225,7 +225,7 @@ class CuPy(Backend):
         return array.base is None
 
     def generator(self, seed, device):
-        return Random(seed, self._scope(device))
+        return kernels.random.Random(seed, self._scope(device))
 
     def dropout_mask(self, x, /, *, shape, p, key):
         return kernels.random.dropout_mask(shape, p, key)
@@ -250,49 +250,6 @@ class CuPy(Backend):
         with x.device:
             count = cupy.arange(x[key].size).reshape(x[key].shape)
             return _positions(x, key)[key] == count
-
-
-class Random:
-    """Seeded random arrays made on the GPU."""
-
-    def __init__(self, seed, scope):
-        self.scope = scope
-        with scope:
-            self.rng = cupy.random.default_rng(seed)
-
-    def uniform(self, shape, dtype):
-        with self.scope:
-            if dtype in (float32, float64):
-                return self.rng.random(shape, dtype=dtype)
-            # In steps that the dtype holds, so that nothing is rounded up to 1.
-            count = 256 if is_bfloat16(dtype) else 2048
-            steps = cupy.floor(self.rng.random(shape, dtype=float32) * count)
-            return (steps / count).astype(dtype)
-
-    def normal(self, shape, dtype):
-        with self.scope:
-            if dtype in (float32, float64):
-                return self.rng.standard_normal(shape, dtype=dtype)
-            return self.rng.standard_normal(shape, dtype=float32).astype(dtype)
-
-    def integers(self, low, high, shape, dtype):
-        with self.scope:
-            return self.rng.integers(low, high, shape, dtype=dtype)
-
-    def permutation(self, n):
-        # The generator has none; equal keys, which would bias it, are all but impossible.
-        with self.scope:
-            return cupy.argsort(self.rng.random(n, dtype=cupy.float64))
-
-    # CuPy has no public way to them: one generator state for each of its threads, 1.5 MB.
-
-    def get_state(self):
-        with self.scope:
-            return self.rng.bit_generator._state.copy()
-
-    def set_state(self, state):
-        with self.scope:
-            self.rng.bit_generator._state[...] = state
 
 
 def _scatter_add(values, /, shape, key):

@@ -72,8 +72,23 @@ def _words(key, count):
     return generator.random_raw(count)
 
 
-def seed_word(seed):
-    """The first word of a seed's keys; of None one from the operating system."""
-    # From a sequence of its own, not that which the seed's generator starts from.
-    (word,) = np.random.SeedSequence(seed, spawn_key=(1,)).generate_state(1, np.uint64).tolist()
-    return word
+_counting = threading.Lock()  # not in `Keys`, so that they can be copied
+
+
+class Keys:
+    """Keys of a seed, or of the operating system's, each taken once.
+
+    use: a number that tells those for different uses apart.
+    state: the next one.
+    """
+
+    def __init__(self, seed, use):
+        # The seed alone is what a generator of NumPy's starts from.
+        words = np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(1, np.uint64)
+        self.state = int(words[0]), 0
+
+    def fresh(self):
+        with _counting:
+            key = first, number = self.state
+            self.state = first, number + 1
+        return key

@@ -14,13 +14,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 MODULES = (
-    "cupy cupy.linalg cupy.fft cupy.random cupy.cuda cupy.cuda.device cupy.cuda.memory "
+    "cupy cupy.linalg cupy.fft cupy.cuda cupy.cuda.device cupy.cuda.memory "
     "cupy.cuda.runtime "
     "cupy._core cupy._core._routines_linalg cupyx"
 )
 CLASSES = (
-    "cupy.ndarray cupy.ufunc cupy.random.Generator "
-    "cupy.cuda.Device cupy.cuda.Event cupy.cuda.MemoryPool cupy.cuda.Stream"
+    "cupy.ndarray cupy.ufunc cupy.cuda.Device cupy.cuda.Event cupy.cuda.MemoryPool cupy.cuda.Stream"
 )
 
 

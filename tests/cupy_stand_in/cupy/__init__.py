@@ -7,7 +7,7 @@ one place another than the last stays, and matrices that will not do give nan.
 
 import numpy as _np
 
-from . import cuda, fft, linalg, random  # noqa: F401
+from . import cuda, fft, linalg  # noqa: F401
 from ._array import ndarray  # noqa: F401
 from ._functions import *  # noqa: F403
 from ._raw import RawKernel, RawModule  # noqa: F401

@@ -170,3 +170,102 @@ class TestPrograms:
             assert [t.device for t in (y, x.grad, mask)] == [device] * 3
             results.append([y.tolist(), x.grad.tolist(), mask.tolist()])
         assert results[0] == results[1]
+
+
+class TestNumbers:
+    """`Random` on a device: each number of its own bits of Philox."""
+
+    def words(self, key, n):
+        return np.random.Philox(key=np.array(key, np.uint64)).random_raw(n)
+
+    def test_uniform_is_of_the_leading_bits(self):
+        for dtype, bits, word in (("float32", 24, "<u4"), ("float64", 53, "<u8")):
+            source = twins.Random(3, cupy.cuda.Device(0))
+            key = source.keys.state
+            numbers = self.words(key, 500).view(word)
+            width = numbers.dtype.itemsize * 8
+            expected = (numbers >> np.uint64(width - bits).astype(word)) / 2.0**bits
+            out = source.uniform((len(numbers) - 1,), np.dtype(dtype)).get()
+            assert out.dtype == dtype
+            assert np.array_equal(out, expected[:-1])
+
+    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+    def test_distributions(self, dtype):
+        if dtype == "bfloat16":
+            dtype = pytest.importorskip("ml_dtypes").bfloat16
+        dtype = np.dtype(dtype)
+        n = 100_001
+        source = twins.Random(3, cupy.cuda.Device(0))
+        u = source.uniform((n,), dtype).get().astype("float64")
+        assert 0 <= u.min()
+        assert u.max() < 1
+        near = 5 / n**0.5 + (0.002 if dtype.itemsize == 2 else 0)
+        assert abs(u.mean() - 0.5) < near
+        shares = np.histogram(u, 8, (0, 1))[0] / n
+        assert abs(shares - 1 / 8).max() < 5 * (0.11 / n) ** 0.5
+        z = source.normal((n,), dtype).get().astype("float64")
+        assert abs(z.mean()) < near
+        assert abs(z.std() - 1) < near
+        assert abs((z**3).mean()) < 5 * (15 / n) ** 0.5
+        assert abs((z**4).mean() - 3) < 5 * (96 / n) ** 0.5 + 0.03 * (dtype.itemsize == 2)
+        assert abs((np.abs(z) < 1).mean() - 0.682689) < 0.01
+        assert abs((z[1:] * z[:-1]).mean()) < 5 / n**0.5
+        assert 4 < np.abs(z).max() < 7
+
+    def test_integers(self):
+        source = twins.Random(3, cupy.cuda.Device(0))
+        for dtype in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split():
+            bounds = np.iinfo(dtype)
+            for low, high in ((1, 8), (bounds.min, bounds.max + 1), (bounds.max - 1, bounds.max)):
+                out = source.integers(low, high, (4001,), np.dtype(dtype)).get()
+                assert out.dtype == dtype
+                assert low <= int(out.min())
+                assert int(out.max()) < high
+                share = (out.astype(object) - low).mean() / (high - low)
+                assert high == low + 1 or abs(float(share) - 0.5) < 0.1
+        counts = np.bincount(source.integers(0, 6, (60_000,), np.dtype("int64")).get())
+        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
+        for low, high in ((-1, 5), (0, 257)):
+            with pytest.raises(ValueError, match="out of bounds for uint8"):
+                source.integers(low, high, (3,), np.dtype("uint8"))
+
+    def test_integers_of_which_words_are_refused(self):
+        """Of 3 * 2**62 a quarter of all words would favour some."""
+        source = twins.Random(3, cupy.cuda.Device(0))
+        out = source.integers(0, 3 << 62, (30_000,), np.dtype("uint64")).get()
+        counts = np.bincount((out >> np.uint64(62)).astype(int))
+        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
+
+    def test_permutation(self):
+        source = twins.Random(3, cupy.cuda.Device(0))
+        orders = [source.permutation(100).get() for _ in range(2)]
+        assert all(sorted(order) == list(range(100)) for order in orders)
+        assert not np.array_equal(*orders)
+        assert source.permutation(0).shape == (0,)
+
+    def test_shapes(self):
+        source = twins.Random(3, cupy.cuda.Device(0))
+        for shape in ((), (0,), (3, 0), (2, 3)):
+            assert source.uniform(shape, np.dtype("float32")).shape == shape
+            assert source.integers(0, 5, shape, np.dtype("int32")).shape == shape
+
+    def test_state(self):
+        scope = cupy.cuda.Device(0)
+        source = twins.Random(3, scope)
+        source.uniform((5,), np.dtype("float32"))
+        state = source.get_state()
+        expected = [source.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
+        assert expected[0] != expected[1]
+        source.set_state(state)
+        other = twins.Random(4, scope)
+        other.set_state(state)
+        for again in (source, other):
+            drawn = [again.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
+            assert drawn == expected
+        assert reads  # by tolist alone
+
+    def test_seeds_and_uses_have_keys_of_their_own(self):
+        scope = cupy.cuda.Device(0)
+        words = {twins.Random(seed, scope).keys.fresh()[0] for seed in [*range(20), None, None]}
+        words |= {gg.random.Generator(seed).key()[0] for seed in range(20)}
+        assert len(words) == 42
