@@ -5,14 +5,15 @@ makes four words of 64 bits of a key, which is two words, and a block's number, 
 Each word is four lanes of 16 bits, the least significant first: a block is for 16 elements of
 an array in C order, and an element is dropped where its lane is less than ``limit(p, key)``.
 
-A limit is a multiple of ``p`` by 2**16, rounded up for some keys and down for others, so that
-over many keys the probability is ``p`` to 32 bits. With one is it within 2**-16 of that; lanes of
-32 bits would take twice the time on a CPU, and on a GPU more than memory does.
+A limit is ``p * 2**16``, rounded up for some keys and down for others: with one key the
+probability is within 2**-16 of ``p``, over many it is ``p``. Lanes of 32 bits would take twice
+the time on a CPU, and on a GPU longer than memory does.
 """
 
 import math
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -50,8 +51,7 @@ _uint16 = np.dtype("<u2")
 
 
 class _Own(threading.local):
-    def __init__(self):
-        self.generator = np.random.Philox(key=0)
+    generator: Any = None  # of the thread; numpy.random is imported when first used
 
 
 _own = _Own()
@@ -59,8 +59,10 @@ _ZEROS = 0, 0, 0, 0
 
 
 def _words(key, count):
-    # To set a generator's state takes a tenth of the time that to make one does.
     generator = _own.generator
+    if generator is None:
+        generator = _own.generator = np.random.Philox(key=0)
+    # A tenth of the time that it takes to make a generator of the key.
     generator.state = {
         "bit_generator": "Philox",
         "state": {"counter": _ZEROS, "key": key},
