@@ -28,8 +28,9 @@ except ImportError as error:
     raise RuntimeError(f"CuPy is installed but does not load: {error}") from error
 
 from array_api_compat import cupy as standard
+from cupy.cuda.memory import PooledMemory
 
-from . import cupy_batches, cupy_devices, kernels
+from . import cupy_batches, cupy_devices, cupy_standard, kernels
 from .cupy_linalg import linalg
 from .cupy_products import mend
 from .kernels.optimizers import lot
@@ -159,7 +160,8 @@ class CuPy(Backend):
                 yield from cupy_batches.bring(batches, self._scope(device))
 
     def to_numpy(self, array):
-        return cupy.asnumpy(array)
+        with array.device:  # whose current stream has the work to wait for
+            return cupy.asnumpy(array)
 
     def dtype(self, dtype):
         return number_dtype(dtype)
@@ -222,7 +224,7 @@ class CuPy(Backend):
         return lot(array.device.id, array.dtype)
 
     def is_unshared(self, array):
-        return array.base is None
+        return array.base is None and isinstance(array.data.mem, PooledMemory)
 
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))
@@ -352,6 +354,9 @@ def _unstack(x, /, *, axis=0):
 backend = CuPy()
 for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _var, _std, _where):
     setattr(xp, _function.__name__[1:], _function)
+xp.finfo = finfo(standard.finfo)
 xp.isdtype = isdtype(standard.isdtype)
 xp.result_type = result_type(standard.result_type)
+for _function in cupy_standard.mended:
+    setattr(xp, _function.__name__, _function)
 xp.astype = _there(standard.astype)

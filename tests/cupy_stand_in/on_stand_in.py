@@ -11,6 +11,7 @@ from cases import CASES
 from cases.base import Array
 from cupy._reads import reads
 from libraries import Library
+from numpy.testing import assert_equal
 from test_ops import Call, check, samples
 
 import gpugrad as gg
@@ -86,6 +87,26 @@ def test_op(case, dtype):
             near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
             check(sample, assert_close, CUPY.values(a), NUMPY.values(b), rtol=near, atol=near)
     assert waited == expected_to_wait
+
+
+def test_values_that_cupy_computes_otherwise():
+    """Of division that rounds down, and what CuPy refuses to count."""
+    x1 = gg.tensor([1.0, -1, 1, -1, 5, np.inf, 1, -7, 7, 1e10, np.nan, 0, 0.3], dtype=gg.float64)
+    x2 = gg.tensor(
+        [0.1, np.inf, np.inf, -np.inf, 0, 2, -0.0, 3, -3, 3.3, 1, -2, -0.1], dtype=x1.dtype
+    )
+    pairs = [(x1, x2), (x1, 0.1), (x1, 0.0), (-1.0, x2), (x1, np.inf)]
+    for divide in (gg.floor_divide, gg.remainder):
+        for a, b in pairs:
+            on_device = [x.to("cuda") if isinstance(x, gg.Tensor) else x for x in (a, b)]
+            with np.errstate(all="ignore"):
+                assert_equal(divide(*on_device).cpu().numpy(), divide(a, b).numpy())
+    for make in (
+        lambda device: gg.linspace(1 + 2j, -3j, 5, device=device),
+        lambda device: gg.arange(7, 0, -2, dtype=gg.uint8, device=device),
+    ):
+        assert_close(make("cuda").cpu(), make("cpu"))
+        assert make("cuda").dtype == make("cpu").dtype
 
 
 def mlp(device):

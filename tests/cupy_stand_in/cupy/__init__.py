@@ -24,10 +24,10 @@ for _name in _OF_NUMPY:
 _UFUNCS = (
     "abs absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or "
     "bitwise_xor cbrt ceil conj conjugate copysign cos cosh divide equal exp exp2 expm1 floor "
-    "floor_divide greater greater_equal hypot invert isfinite isinf isnan left_shift less "
+    "floor_divide fmod greater greater_equal hypot invert isfinite isinf isnan left_shift less "
     "less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor "
     "maximum minimum multiply negative nextafter not_equal positive power reciprocal remainder "
-    "right_shift sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc"
+    "right_shift rint sign signbit sin sinh sqrt square subtract tan tanh true_divide trunc"
 ).split()
 for _name in _UFUNCS:
     globals()[_name] = ufunc(_name)

@@ -6,23 +6,17 @@ import numpy as np
 
 from ._reads import note
 from .cuda.device import Device, current_device, owners
-from .cuda.memory import pool
+from .cuda.memory import Block, PooledMemory, UnownedMemory, pool
 from .cuda.stream import get_current_stream
 
 
-class Memory:
-    """An allocation."""
-
-    def __init__(self, array):
-        self.ptr = array.__array_interface__["data"][0]
-        self.size = array.nbytes
-
-
 class MemoryPointer:
-    def __init__(self, array, owner, device):
-        self.ptr = array.__array_interface__["data"][0]
-        self.device_id = device.id
-        self.mem = Memory(owner)
+    def __init__(self, array):
+        root = array if array.base is None else array.base
+        kind = PooledMemory if type(root._held) is Block else UnownedMemory
+        self.ptr = array._values.__array_interface__["data"][0]
+        self.device_id = array.device.id
+        self.mem = kind(_owner(array._values))
 
 
 class Capsule:
@@ -47,17 +41,19 @@ class Flags:
 class ndarray:
     """An array of a device, of which NumPy and Python learn only what they ask for."""
 
-    __slots__ = ("__weakref__", "_taken", "_values", "base", "device")
+    __slots__ = ("__weakref__", "_held", "_values", "base", "device")
     __hash__ = None
 
     def __init__(self, shape, dtype=float):
         self._set(np.empty(shape, dtype), current_device(), None)
 
-    def _set(self, values, device, base):
+    def _set(self, values, device, base, owner=None):
         self._values = values
         self.device = device
         self.base = base
-        self._taken = pool._take(values.nbytes, device.id) if base is None else None
+        if base is None and owner is None:
+            owner = pool._take(values.nbytes, device.id)
+        self._held = owner  # of another library's memory the object, of its own the block
 
     # What it is
 
@@ -69,7 +65,7 @@ class ndarray:
     itemsize = property(lambda self: self._values.itemsize)
     strides = property(lambda self: self._values.strides)
     flags = property(lambda self: Flags(self._values.flags, self.base is None))
-    data = property(lambda self: MemoryPointer(self._values, _owner(self._values), self.device))
+    data = property(MemoryPointer)
 
     def __len__(self):
         return len(self._values)
@@ -92,6 +88,7 @@ class ndarray:
 
     def get(self, stream=None, order="C", out=None, blocking=True):
         note("get")
+        (stream or get_current_stream())._check_device("an array of device", self.device.id)
         return self._values.copy()
 
     def item(self):
@@ -331,8 +328,14 @@ def from_interface(x):
     ends = [(n - 1) * abs(step) for n, step in zip(shape, strides or (), strict=bool(strides))]
     size = sum(ends) + dtype.itemsize if strides else dtype.itemsize * np.prod(shape, dtype=int)
     memory = (ctypes.c_byte * size).from_address(pointer) if pointer else bytes(size)
+    values = np.ndarray(shape, dtype, memory, 0, strides)
+    return borrowed(values, Device(owners.get(pointer)), x)
+
+
+def borrowed(values, device, owner):
+    """An array of memory that is another object's."""
     out = ndarray.__new__(ndarray)
-    out._set(np.ndarray(shape, dtype, memory, 0, strides), Device(owners.get(pointer)), x)
+    out._set(values, device, None, owner)
     return out
 
 

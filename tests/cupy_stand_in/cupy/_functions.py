@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
+from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
 from ._wrapping import through
 from .cuda.device import Device, current_device
 from .cuda.memory import pool
@@ -67,7 +67,8 @@ def from_dlpack(array, *, device=None, copy=None):
         raise TypeError("CPU arrays cannot be directly imported to CuPy.")
     with Device(number):
         stream = get_current_stream().ptr or 1
-        return array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy).array.view()
+        shared = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy).array
+        return borrowed(shared._values, shared.device, shared)
 
 
 def ascontiguousarray(a, dtype=None):
@@ -75,8 +76,11 @@ def ascontiguousarray(a, dtype=None):
     return wrap(np.ascontiguousarray(a._values, dtype), [a])
 
 
-@_kernel
-def arange(start, stop=None, step=1, dtype=None): ...
+def arange(start, stop=None, step=1, dtype=None):
+    np.dtype(dtype or float).type(step)  # which refuses what an unsigned integer cannot be
+    return wrap(np.arange(start, stop, step, dtype), [])
+
+
 def empty(shape, dtype=float, order="C"):
     out = np.empty(shape, dtype, order)
     out.fill(np.nan if out.dtype.kind in "fc" else 85)  # to be noticed
@@ -99,8 +103,8 @@ def full(shape, fill_value, dtype=None, order="C"): ...
 def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None): ...
 @_kernel
 def eye(N, M=None, k=0, dtype=float, order="C"): ...
-@_kernel
-def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0): ...
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    return wrap(np.linspace(float(start), float(stop), num, endpoint, retstep, dtype, axis), [])
 
 
 # Shapes

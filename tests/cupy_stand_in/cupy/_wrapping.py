@@ -39,6 +39,21 @@ def through(numpy, reads=lambda arguments: False, view=False):
     return decorate
 
 
+def _is_floating(args):
+    return any(isinstance(x, ndarray) and x.dtype.kind == "f" for x in args)
+
+
+def _floor_divide(x1, x2, **options):
+    return np.floor(x1 / x2, **options)
+
+
+def _remainder(x1, x2, **options):
+    return np.subtract(x1, np.floor(x1 / x2) * x2, **options)
+
+
+_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # of floats as CuPy does
+
+
 class ufunc:
     """An elementwise function, as far as CuPy's go."""
 
@@ -59,7 +74,9 @@ class ufunc:
             raise TypeError(f"Wrong type of arguments for {self.name}")
         on_current(arrays)
         options = {} if out is None else {"out": out._values}
-        values = self._ufunc(*map(unwrapped, args), dtype=dtype, casting=casting, **options)
+        function = _ROUNDED.get(self.name) if _is_floating(args) else None
+        options |= {"dtype": dtype, "casting": casting}
+        values = (function or self._ufunc)(*map(unwrapped, args), **options)
         return wrap(values, []) if out is None else out
 
     def at(self, a, indices, b=None):

@@ -5,7 +5,7 @@ from collections import Counter
 
 from .device import current_device
 
-__all__ = ["MemoryPool", "OutOfMemoryError"]
+__all__ = ["MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
 
 _UNIT = 512  # bytes, in which the pool counts
 
@@ -14,6 +14,20 @@ class OutOfMemoryError(MemoryError):
     def __init__(self, size, total, limit=0):
         text = f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes"
         super().__init__(text + (f", limit set to: {limit:,} bytes)." if limit else ")."))
+
+
+class PooledMemory:
+    """An allocation."""
+
+    def __init__(self, values):
+        self.ptr = values.__array_interface__["data"][0]
+        self.size = values.nbytes
+
+
+class UnownedMemory:
+    """An allocation of another library."""
+
+    __init__ = PooledMemory.__init__
 
 
 class MemoryPool:
@@ -44,10 +58,10 @@ class MemoryPool:
                 raise OutOfMemoryError(size, self._total[device], limit)
         self._used[device] += size
         self._total[device] = max(self._total[device], self._used[device])
-        return _Block(self, size, device)
+        return Block(self, size, device)
 
 
-class _Block:
+class Block:
     def __init__(self, pool, size, device):
         self.pool, self.size, self.device = pool, size, device
 
