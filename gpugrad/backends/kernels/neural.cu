@@ -125,7 +125,8 @@ __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
 
 // out = the cotangent of what was activated to y, and its columns' sums: in total if there is one
 // chunk of rows, else each chunk's in parts. Without y and out: the sums of g.
-extern "C" __global__ void activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
+extern "C" __global__ void __launch_bounds__(512)
+activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
                                                      A* parts, long long rows, long long columns,
                                                      int activation, bool packed)
 {
@@ -135,7 +136,8 @@ extern "C" __global__ void activate_backward_and_sum(const T* g, const T* y, T* 
         sum_cotangents<1>(g, y, out, total, parts, rows, columns, activation);
 }
 
-extern "C" __global__ void sum_parts(const A* parts, T* total, long long rows, long long columns)
+extern "C" __global__ void __launch_bounds__(512)
+sum_parts(const A* parts, T* total, long long rows, long long columns)
 {
     long long column = (long long)blockIdx.x * 32 + threadIdx.x;
     A sum = 0;
@@ -195,7 +197,8 @@ __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int 
     for (long long first_ = (long long)blockIdx.x * groups, row; \
          row = first_ + threadIdx.x / width, first_ < rows; first_ += (long long)gridDim.x * groups)
 
-extern "C" __global__ void softmax(const T* x, T* out, long long rows, long long columns, int width,
+extern "C" __global__ void __launch_bounds__(1024)
+softmax(const T* x, T* out, long long rows, long long columns, int width,
                                    bool is_log)
 {
     EACH_ROW(row) {
@@ -212,7 +215,8 @@ extern "C" __global__ void softmax(const T* x, T* out, long long rows, long long
     }
 }
 
-extern "C" __global__ void softmax_backward(const T* g, const T* out, T* dx, long long rows,
+extern "C" __global__ void __launch_bounds__(1024)
+softmax_backward(const T* g, const T* out, T* dx, long long rows,
                                             long long columns, int width, bool is_log)
 {
     EACH_ROW(row) {
@@ -245,7 +249,8 @@ __device__ inline long long label(const void* target, bool is_long, long long ro
 
 // The losses of all rows, or their sum times `factor`: in out if there is one block, else each
 // block's in parts.
-extern "C" __global__ void cross_entropy(const T* x, const void* target, T* losses, T* out,
+extern "C" __global__ void __launch_bounds__(1024)
+cross_entropy(const T* x, const void* target, T* losses, T* out,
                                          A* parts, long long rows, long long columns, double factor,
                                          int width, bool is_long)
 {
@@ -279,7 +284,8 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
 }
 
 // g is of each row, or one of all.
-extern "C" __global__ void cross_entropy_backward(const T* x, const void* target, const T* g, T* dx,
+extern "C" __global__ void __launch_bounds__(1024)
+cross_entropy_backward(const T* x, const void* target, const T* g, T* dx,
                                                   long long rows, long long columns, double factor,
                                                   int width, bool is_long, bool of_each)
 {

@@ -26,7 +26,7 @@ FLAGS = [
     *("--param", "asan-stack=0", "--param", "asan-globals=0"),
 ]
 KINDS = {"float": "f", "int": "iu", "bool": "b"}
-KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\(")
+KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\s*\(([^,)]*)[^)]*\)\s*)?(\w+)\s*\(")
 
 
 class RawKernel:
@@ -91,13 +91,17 @@ class Kernel:
         describe(text)
         self.name = name
         self.parameters = [Parameter(line) for line in text.value.decode().splitlines()]
+        self.most = ctypes.c_int.in_dll(library, f"{name}__most").value
         self.run = getattr(library, f"{name}__launch")
         self.run.restype = ctypes.c_char_p
 
     def launch(self, grid, block, args):
         grid, block = ([max(1, n) for n in (tuple(sizes) + (1, 1))[:3]] for sizes in (grid, block))
-        if np.prod(block) > 1024 or max(grid[1:]) > 65535 or grid[0] >= 1 << 31:
-            raise ValueError(f"{self.name}: no GPU takes a grid {grid} of blocks {block}")
+        if np.prod(block) > self.most or max(grid[1:]) > 65535 or grid[0] >= 1 << 31:
+            raise ValueError(
+                f"{self.name}: not every GPU takes a grid {grid} of blocks {block}; "
+                f"__launch_bounds__ ensures that its registers are enough for {self.most} threads"
+            )
         if len(args) != len(self.parameters):
             raise TypeError(
                 f"{self.name} has {len(self.parameters)} parameters, but {len(args)} arguments "
@@ -190,13 +194,14 @@ class Parameter:
 @functools.cache
 def compiled(code, options):
     """The library of the kernels of a source, kept on disk for other processes."""
-    names = KERNEL.findall(code)
+    # Without bounds a kernel may have 255 registers, of a block's 65536.
     entries = [
+        f'extern "C" const int {name}__most = {most or 256};\n'
         f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args,'
         " const emulator::Array* arrays, int count)"
         f" {{ return emulator::launch({name}, g, b, args, arrays, count); }}\n"
         f'extern "C" void {name}__describe(char* out) {{ emulator::describe({name}, out); }}'
-        for name in names
+        for most, name in KERNEL.findall(code)
     ]
     # In a namespace without a name all functions' shared variables can be in one section.
     lines = f'#include "{EMULATOR}"', "namespace {", '#line 1 "kernels"', code, "}", *entries, ""
