@@ -4,7 +4,6 @@ All functions take the dtypes of any array library, and answer with that library
 """
 
 import sys
-from functools import cache
 from typing import Any, NamedTuple
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
@@ -45,7 +44,6 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return _kind(dtype) in KINDS[kind]
 
 
-@cache
 def is_half(dtype: Any) -> bool:
     """Whether a floating ``dtype`` has 16 bits."""
     return number_dtype(dtype).itemsize == 2
@@ -118,7 +116,7 @@ def finfo(type: Any, /) -> FloatInfo:
     given = _dtype_of(type)
     if not isdtype(given, ("real floating", "complex floating")):
         raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
-    info = _finfo(number_dtype(given))
+    info = xp.finfo(number_dtype(given))
     eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
     return FloatInfo(info.bits, eps, most, least, normal, _of_library(info.dtype, [given]))
 
@@ -136,14 +134,6 @@ def iinfo(type: Any, /) -> IntegerInfo:
 def _kind(dtype):
     """The kind of NumPy's ``dtype``, and of bfloat16 that of real floating ones."""
     return "f" if is_bfloat16(dtype) else dtype.kind
-
-
-def _finfo(dtype):
-    if is_bfloat16(dtype):
-        from ml_dtypes import finfo
-
-        return finfo(dtype)
-    return xp.finfo(dtype)
 
 
 def _dtype_of(x):

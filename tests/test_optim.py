@@ -1,4 +1,4 @@
-"""SGD: its algorithm, parameter groups, state, and that it writes in place."""
+"""Optimizers: their algorithms, parameter groups, state, and that they write in place."""
 
 import copy
 import math
@@ -21,6 +21,20 @@ OPTIONS = {
     "nesterov": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.05},
     "all": {"lr": 0.1, "momentum": 0.8, "dampening": 0.5, "weight_decay": 0.05},
 }
+ADAM_OPTIONS = {
+    "plain": {},
+    "rates": {"lr": 0.05, "betas": (0.6, 0.95), "eps": 1e-3},
+    "no averages": {"lr": 0.05, "betas": (0.0, 0.0), "eps": 0.5},
+    "decay": {"lr": 0.05, "weight_decay": 0.1},
+    "decoupled": {"lr": 0.05, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    "amsgrad": {"lr": 0.05, "amsgrad": True, "betas": (0.8, 0.5)},
+}
+ALL = [
+    *[pytest.param(optim.SGD, options, id=f"SGD, {name}") for name, options in OPTIONS.items()],
+    *[pytest.param(optim.Adam, o, id=f"Adam, {name}") for name, o in ADAM_OPTIONS.items()],
+    pytest.param(optim.AdamW, {}, id="AdamW, plain"),
+    pytest.param(optim.AdamW, {"lr": 0.05, "amsgrad": True, "weight_decay": 0.3}, id="AdamW, all"),
+]
 
 
 def values(x):
@@ -47,21 +61,36 @@ def descend(optimizer, steps=1):
         optimizer.step()
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_sgd_is_pytorchs(options):
+@pytest.mark.parametrize("kind, options", ALL)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+def test_it_is_pytorchs(kind, options, dtype):
     torch = pytest.importorskip("torch")
-    ours = [p * 0.3 for p in parameters()]
-    ours = [p.detach().requires_grad_() for p in ours]
-    theirs = [torch.tensor(values(p).copy(), requires_grad=True) for p in ours]
-    a = optim.SGD(ours, **options)
-    b = torch.optim.SGD(theirs, **options)
+    rng = np.random.default_rng(0)
+    starts = [
+        rng.normal(size=shape) + 0.5j * rng.normal(size=shape) for shape in ((3, 4), (4,), ())
+    ]
+    if dtype != np.complex128:
+        starts = [start.real for start in starts]
+    starts = [np.asarray(start * 0.3, dtype) for start in starts]
+    ours = [gpugrad.tensor(start, requires_grad=True) for start in starts]
+    theirs = [torch.tensor(start, requires_grad=True) for start in starts]
+    a = kind(ours, **options)
+    b = getattr(torch.optim, kind.__name__)(theirs, **options)
+    near = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-12, "atol": 1e-14}
     for _ in range(20):
-        descend(a)
-        b.zero_grad()
-        sum((p**4).sum() * (i + 1) + p.sum() for i, p in enumerate(theirs)).backward()
+        for p, q in zip(ours, theirs, strict=True):
+            grad = rng.normal(size=p.shape) + 1j * rng.normal(size=p.shape) + values(p)
+            grad = np.asarray(grad if dtype == np.complex128 else grad.real, dtype)
+            p.grad = gpugrad.tensor(grad)
+            q.grad = torch.tensor(grad)
+        a.step()
         b.step()
         for p, q in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(values(p), q.detach(), rtol=1e-12, atol=1e-14)
+            assert p.dtype == dtype
+            np.testing.assert_allclose(values(p), q.detach(), **near)
+    for i, state in b.state_dict()["state"].items():
+        for name, value in state.items():
+            np.testing.assert_allclose(values(a.state_dict()["state"][i][name]), value, **near)
 
 
 def reference(p, gradient, steps, *, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False):
@@ -76,13 +105,39 @@ def reference(p, gradient, steps, *, lr, momentum=0, dampening=0, weight_decay=0
     return p
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def adam_reference(
+    p, gradient, steps, *, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+    amsgrad=False, decoupled_weight_decay=False,
+):  # fmt: skip
+    """The algorithm as the docstring states it."""
+    m = v = most = np.zeros_like(p)
+    for t in range(1, steps + 1):
+        g = gradient(p)
+        if decoupled_weight_decay:
+            p = (1 - lr * weight_decay) * p
+        else:
+            g = g + weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g**2
+        most = np.maximum(most, v)
+        root = np.sqrt((most if amsgrad else v) / (1 - betas[1] ** t))
+        p = p - lr * m / (1 - betas[0] ** t) / (root + eps)
+    return p
+
+
+def expected(kind, *args, **options):
+    if kind is optim.AdamW:
+        options = {"weight_decay": 0.01, "decoupled_weight_decay": True, **options}
+    return (reference if kind is optim.SGD else adam_reference)(*args, **options)
+
+
+@pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sgd_follows_its_formula_in_place_and_keeps_dtypes(library, options, dtype):
+def test_it_follows_its_formula_in_place_and_keeps_dtypes(library, kind, options, dtype):
     start = np.linspace(-1, 1, 12, dtype=dtype).reshape(3, 4)
     p = library.tensor(start, requires_grad=True)
     array = p.array
-    optimizer = optim.SGD([p], **options)
+    optimizer = kind([p], **options)
     for _ in range(5):
         optimizer.zero_grad()
         (p * p).sum().backward()
@@ -91,31 +146,61 @@ def test_sgd_follows_its_formula_in_place_and_keeps_dtypes(library, options, dty
     assert library.values(p).dtype == library.values(p.grad).dtype == dtype
     np.testing.assert_allclose(
         library.values(p),
-        reference(start, lambda p: 2 * p, 5, **options),
+        expected(kind, start, lambda p: 2 * p, 5, **options),
         rtol=1e-5 if dtype == np.float32 else 1e-12,
     )
     for state in optimizer.state_dict()["state"].values():
-        assert library.values(state["momentum_buffer"]).dtype == dtype
+        for name in state.keys() - {"step"}:
+            assert library.values(state[name]).dtype == dtype
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("kind, options", ALL)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_what_has_16_bits_is_computed_in_32_and_rounded(kind, options, dtype):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    start = np.linspace(-1, 1, 7).astype(dtype)
+    p = gpugrad.tensor(start, requires_grad=True)
+    optimizer = kind([p], **options)
+    grad = np.array([0, 1, -2, 1e-3, 3e-5, 100, 0]).astype(dtype)
+    p.grad = gpugrad.tensor(grad)
+    optimizer.step()
+    wide = expected(kind, start.astype("float32"), lambda p: grad.astype("float32"), 1, **options)
+    assert p.dtype == p.grad.dtype == dtype
+    near = 2 * float(np.spacing(np.float16(1)) if dtype == "float16" else 2**-8)
+    np.testing.assert_allclose(values(p).astype("float32"), wide, rtol=near, atol=near / 100)
+    optimizer.step()
+    assert np.isfinite(values(p).astype("float32")).all()
+    for state in optimizer.state_dict()["state"].values():
+        for name in state.keys() - {"step"}:
+            assert state[name].dtype == dtype
+
+
+@pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])
-def test_large_arrays_are_updated_in_pieces_and_wholly(monkeypatch, options, layout):
+def test_large_arrays_are_updated_in_pieces_and_wholly(monkeypatch, kind, options, layout):
     monkeypatch.setattr(implementation, "_PIECE", 10)
     start = np.linspace(-1, 1, 91).reshape(13, 7)
     start = start.T.copy().T if layout == "transposed" else start
     p = nn.Parameter(start.copy(order="K"))
-    optimizer = optim.SGD([p], **options)
+    optimizer = kind([p], **options)
     for _ in range(4):
         optimizer.zero_grad()
         (p * p).sum().backward()
         optimizer.step()
-    np.testing.assert_allclose(values(p), reference(start, lambda p: 2 * p, 4, **options))
+    np.testing.assert_allclose(values(p), expected(kind, start, lambda p: 2 * p, 4, **options))
 
 
-def test_a_step_allocates_no_second_array_of_the_parameters_size():
+@pytest.mark.parametrize(
+    "kind, options",
+    [
+        (optim.SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-4, "nesterov": True}),
+        (optim.Adam, {"weight_decay": 1e-4, "amsgrad": True}),
+    ],
+)
+def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
     p = nn.Parameter(gpugrad.ones((2048, 2048)))
-    optimizer = optim.SGD([p], lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True)
+    optimizer = kind([p], **options)
     p.grad = gpugrad.ones((2048, 2048))
     optimizer.step()
     tracemalloc.start()
@@ -163,8 +248,9 @@ def test_a_parameter_in_read_only_memory_is_refused_and_what_to_do_is_said():
     assert values(q).tolist() == [0.5] * 3
 
 
-def test_an_interrupted_step_has_been_noted():
-    class Interrupted(optim.SGD):
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
+def test_an_interrupted_step_has_been_noted(kind):
+    class Interrupted(kind):
         def apply_single(self, array, *rest):
             super().apply_single(array, *rest)
             raise KeyboardInterrupt
@@ -177,6 +263,16 @@ def test_an_interrupted_step_has_been_noted():
         optimizer.step()
     with pytest.raises(RuntimeError, match="overwritten in place"):
         kept.backward()
+
+
+def test_parameters_that_share_memory_are_updated_one_after_the_other(library):
+    array = library.array(np.ones(4, np.float32))
+    p, q = (gpugrad.asarray(a).requires_grad_() for a in (array[:3], array[1:]))
+    optimizer = optim.SGD([p, q], lr=1.0, weight_decay=0.5)
+    for x in p, q:
+        x.grad = gpugrad.zeros_like(x)
+    optimizer.step()
+    np.testing.assert_array_equal(library.values(gpugrad.asarray(array)), [0.5, 0.25, 0.25, 0.5])
 
 
 def test_numpy_numbers_as_hyper_parameters_stay_weak():
@@ -233,6 +329,47 @@ def test_hyper_parameters_can_be_changed_between_steps():
         a.step()
 
 
+def test_amsgrad_can_be_turned_on_between_steps():
+    (p, _, _) = parameters()
+    optimizer = optim.Adam([p], lr=0.1)
+    descend(optimizer, 2)
+    optimizer.param_groups[0]["amsgrad"] = True
+    descend(optimizer)
+    (state,) = optimizer.state_dict()["state"].values()
+    assert state["step"].item() == 3
+    np.testing.assert_array_equal(values(state["max_exp_avg_sq"]), values(state["exp_avg_sq"]))
+    optimizer.param_groups[0]["amsgrad"] = False
+    descend(optimizer)
+
+
+def test_a_changed_pair_is_taken_over():
+    a, b = (optim.Adam(parameters()[:1], betas=(0.5, 0.6)) for _ in range(2))
+    descend(a)
+    descend(b)
+    a.param_groups[0]["betas"] = [np.float32(0.25), 0.75]
+    b.param_groups[0]["betas"] = (0.25, 0.75)
+    descend(a)
+    descend(b)
+    assert a.param_groups[0]["betas"] == (0.25, 0.75)
+    assert [*map(type, a.param_groups[0]["betas"])] == [float, float]
+    np.testing.assert_array_equal(*(values(o.param_groups[0]["params"][0]) for o in (a, b)))
+    a.param_groups[0]["betas"] = 0.9
+    with pytest.raises(TypeError, match=r"Adam: betas must be two numbers, not 0\.9"):
+        a.step()
+
+
+def test_updates_are_counted_for_each_parameter():
+    p, q, _ = parameters()
+    optimizer = optim.Adam([p, q], lr=0.1)
+    p.grad = gpugrad.ones_like(p.detach())
+    optimizer.step()
+    q.grad = gpugrad.ones_like(q.detach())
+    start = values(q).copy()
+    optimizer.step()
+    np.testing.assert_allclose(values(q), start - 0.1, rtol=1e-7)  # as any first update
+    assert [s["step"].item() for s in optimizer.state_dict()["state"].values()] == [2, 1]
+
+
 def test_parameters_that_cannot_be_optimized_are_refused():
     p = nn.Parameter(gpugrad.ones(2))
     for given, kind, message in (
@@ -278,6 +415,27 @@ def test_hyper_parameters_that_cannot_be_are_refused(options, kind, message):
         optim.SGD(parameters(), **options)
 
 
+@pytest.mark.parametrize(
+    "options, kind, message",
+    [
+        ({"lr": -0.1}, ValueError, "Adam: lr must be finite and at least 0, not -0.1"),
+        ({"eps": math.nan}, ValueError, "Adam: eps must be finite and at least 0, not nan"),
+        ({"weight_decay": math.inf}, ValueError, "Adam: weight_decay must be finite and at least"),
+        ({"betas": (0.9, 1)}, ValueError, r"Adam: betas must be from 0 to below 1, not \(0.9, 1.0"),
+        ({"betas": (-0.1, 0.9)}, ValueError, "Adam: betas must be from 0 to below 1"),
+        ({"betas": (0.9, math.nan)}, ValueError, "Adam: betas must be from 0 to below 1"),
+        ({"betas": 0.9}, TypeError, "Adam: betas must be two numbers, not 0.9"),
+        ({"betas": (0.9,)}, TypeError, r"Adam: betas must be two numbers, not \(0.9,\)"),
+        ({"lr": (0.1, 0.2)}, TypeError, r"Adam: lr must be a number, not \(0.1, 0.2\)"),
+    ],
+)
+def test_hyper_parameters_that_adam_cannot_have_are_refused(options, kind, message):
+    with pytest.raises(kind, match=message):
+        optim.Adam(parameters(), **options)
+    with pytest.raises(kind, match=message.replace("Adam", "AdamW")):
+        optim.AdamW([{"params": parameters(), **options}])
+
+
 def test_a_refused_group_changes_nothing():
     p, q, _ = parameters()
     optimizer = optim.SGD([p], lr=0.1)
@@ -291,14 +449,15 @@ def test_a_refused_group_changes_nothing():
 # State
 
 
-def test_state_dict_resumes_to_the_last_bit():
-    options = OPTIONS["all"]
-    straight = optim.SGD(parameters(), **options)
+@pytest.mark.parametrize("kind, options", ALL)
+def test_state_dict_resumes_to_the_last_bit(kind, options):
+    options = {**options, "lr": 0.01}
+    straight = kind(parameters(), **options)
     descend(straight, 6)
-    first = optim.SGD(parameters(), **options)
+    first = kind(parameters(), **options)
     descend(first, 3)
     (group,) = first.param_groups
-    second = optim.SGD([p.detach() for p in parameters()], lr=9.0)
+    second = kind([p.detach() for p in parameters()], lr=9.0)
     for p, q in zip(second.param_groups[0]["params"], group["params"], strict=True):
         nn.init.overwrite(p, q.array)
         p.requires_grad_()
@@ -322,6 +481,49 @@ def test_state_dict_is_laid_out_as_pytorchs():
     assert [group["lr"] for group in state["param_groups"]] == [0.5, 1e-3]
     assert list(state["state"]) == [1]
     assert state["state"][1]["momentum_buffer"].tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("kind, options", ALL)
+def test_states_are_exchanged_with_pytorch(kind, options):
+    torch = pytest.importorskip("torch")
+    ours, theirs = [], []
+    for seed in range(2):
+        ours.append([p * 0.3 for p in parameters(seed)])
+        ours[-1] = [p.detach().requires_grad_() for p in ours[-1]]
+        theirs.append([torch.tensor(values(p).copy(), requires_grad=True) for p in ours[-1]])
+
+    def stepped(optimizer, parameters, library):
+        for p in parameters:
+            p.grad = library.ones_like(p.detach()) * 0.1 + p.detach()
+        optimizer.step()
+
+    of_torch = getattr(torch.optim, kind.__name__)
+    a, b = kind(ours[0], **options), of_torch(theirs[0], **options)
+    stepped(a, ours[0], gpugrad)
+    stepped(b, theirs[0], torch)
+    c, d = kind(ours[1]), of_torch(theirs[1], lr=9.0)
+    c.load_state_dict(b.state_dict())
+    state = a.state_dict()
+    for i, arrays in state["state"].items():
+        for name, array in arrays.items():
+            arrays[name] = torch.tensor(values(array))
+            known = b.state_dict()["state"][i][name]
+            assert (arrays[name].dtype, arrays[name].shape) == (known.dtype, known.shape)
+    d.load_state_dict(state)
+    for _ in range(3):
+        stepped(c, ours[1], gpugrad)
+        stepped(d, theirs[1], torch)
+    for p, q in zip(ours[1], theirs[1], strict=True):
+        np.testing.assert_allclose(values(p), q.detach(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
+def test_pytorchs_state_with_an_option_that_is_not_here_is_refused(kind):
+    torch = pytest.importorskip("torch")
+    q = torch.ones(3, requires_grad=True)
+    theirs = getattr(torch.optim, kind.__name__)([q], maximize=True)
+    with pytest.raises(ValueError, match=r"a group has .*'maximize'.*, but here"):
+        kind(parameters()[:1]).load_state_dict(theirs.state_dict())
 
 
 def test_a_state_that_does_not_fit_changes_nothing():
@@ -358,6 +560,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
             r"0 has state \['exp_avg', 'momentum_buffer'\], but here \['momentum_buffer'\]",
         ),
         (changed(lambda s: s["param_groups"][0].update(momentum=0)), r"but here \[\]"),
+        (changed(lambda s: s["param_groups"][0].update(maximize=True)), "a group has .*'maximize'"),
     ):
         with pytest.raises(ValueError, match=message):
             optimizer.load_state_dict(state)

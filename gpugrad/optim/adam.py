@@ -95,7 +95,8 @@ class Adam(Optimizer):
         square += change
         if amsgrad:
             (most,) = greatest
-            most[...] = square = backend.xp.maximum(most, square)
+            most[...] = backend.xp.maximum(most, square)
+            square = most
         correction = math.sqrt(1 - beta2**step)
         change = backend.xp.sqrt(square)
         change += eps * correction

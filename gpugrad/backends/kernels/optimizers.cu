@@ -126,7 +126,8 @@ extern "C" __global__ void squares(const Tensors tensors, A* sums)
 }
 
 // By one block: the norm that the sums make, and what clips it to `most`.
-extern "C" __global__ void total_norm(const A* sums, A* out, long long n, double most)
+extern "C" __global__ void __launch_bounds__(1024)
+total_norm(const A* sums, A* out, long long n, double most)
 {
     A sum = 0;
     for (long long i = threadIdx.x; i < n; i += blockDim.x) sum += sums[i];
