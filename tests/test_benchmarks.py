@@ -1,8 +1,17 @@
-"""What benchmarks take from the table of ops."""
+"""What benchmarks take from the table of ops, and that those for a GPU run without one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases import CASES
+
+ROOT = Path(__file__).parents[1]
+STAND_IN = ROOT / "tests/cupy_stand_in"
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.torch], ids=lambda case: case.op)
@@ -12,3 +21,97 @@ def test_an_op_has_a_sample_of_a_size(case):
     outputs = case(given, sample.static)
     arrays = [*given, *(outputs if isinstance(outputs, tuple) else [outputs])]
     assert 8 <= max(np.prod(getattr(x, "shape", ())) for x in arrays) <= 20
+
+
+def run(*words, stand_in=False, cwd=ROOT):
+    """The finished process; without a GPU, whatever this machine has."""
+    paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "CUDA_VISIBLE_DEVICES": "",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *map(str, words)], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+
+
+class TestOnGPU:
+    """The scripts in benchmarks/gpu, their CUDA form on the stand-in for CuPy."""
+
+    @pytest.mark.parametrize("name", ["ops", "gemm", "mlp"])
+    def test_all_cases_are_measured(self, name, tmp_path):
+        script = ROOT / f"benchmarks/gpu/{name}.py"
+        done = run(script, "--short", "--json", tmp_path / "results.json", stand_in=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        results = json.loads((tmp_path / "results.json").read_text())
+        assert results["environment"]["device"] == "Stand-in 0"
+        rows = [r for r in results["rows"] if r["library"] == "gpugrad"]
+        assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= 4
+        assert all(r["value"] > 0 for r in rows)
+        # What has no such dtype says so; nothing else is left out.
+        assert all("bfloat16" in words for words in results["left_out"]["cases"])
+        for words in ("must reach", "torch is left out: "):
+            assert words in done.stdout
+
+    def test_without_a_gpu(self):
+        done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
+        assert done.returncode == 1
+        assert "gpugrad is left out: " in done.stdout
+        assert "--device cpu measures the CPU" in done.stderr
+
+    def test_figures_of_a_cpu_are_not_saved_as_a_gpus(self):
+        done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
+        assert done.returncode == 2
+        assert "--save keeps figures of a GPU" in done.stderr
+
+    def test_what_fails_is_left_out_and_the_rest_goes_on(self, tmp_path):
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM.format(paths=[str(ROOT), str(ROOT / "benchmarks/gpu")]))
+        done = run(program)
+        assert done.stdout.splitlines() == [
+            "[True, False, False, False, True]",
+            "gpugrad: it has none (beyond)",
+            "gpugrad: ZeroDivisionError: division b",
+            "gpugrad: BrokenProcessPool: A process ",
+            "True",
+        ], done.stderr
+
+    def test_every_command_for_a_gpu_is_listed(self):
+        done = run(ROOT / "benchmarks/gpu", "--list")
+        for path in [*ROOT.glob("examples/*.py"), *ROOT.glob("benchmarks/gpu/[a-z]*.py")]:
+            if '__name__ == "__main__"' in path.read_text():
+                assert f"{path} --device cuda" in done.stdout
+
+
+PROGRAM = """
+import os
+import sys
+from types import SimpleNamespace
+
+sys.path[:0] = {paths}
+sys.path.append(os.path.dirname({paths}[1]))
+import peers
+import timing
+
+
+def prepare(library, device, case):
+    if case == "beyond":
+        raise peers.LeftOut("it has none")
+    if case == "wrong":
+        return lambda: 1 / 0
+    if case == "dead":
+        os._exit(1)
+    return lambda: None
+
+
+if __name__ == "__main__":
+    options = SimpleNamespace(device="cpu", short=True, full=False, libraries=["gpugrad"])
+    with timing.Workers(options) as workers:
+        results, _ = workers.race(prepare, ["good", "beyond", "wrong", "dead", "good again"])
+    print([bool(turns) for turns in results.values()])
+    for words in workers.told():
+        print(words[:38])
+    print(workers.failed)
+"""

@@ -239,19 +239,17 @@ def draw(rows):
             left, rows, what="ratio", title="time of a step against torch eager's",
             label="ratio (lower is better)",
         )  # fmt: skip
-        width = 0.84 / max(1, len({r["library"] for r in rows}))
         for r in rows:
             if r["target"] and r["ratio"]:
                 at = cases.index(r["case"])
-                left.vlines(r["target"], at - 0.42, at + 0.42 - width, color="black", lw=1.5)
+                left.vlines(r["target"], at - 0.45, at - 0.15, color="black", lw=2, label="bound")
         shown = [{**r, "µs": 1e6 * r["value"]} for r in rows]
         report.bars(right, shown, what="µs", title="time of a step", label="µs", log=True)
-        asked = [(cases.index(r["case"]), 1e6 * r["cpu"]) for r in rows
-                 if r["library"] == "gpugrad" and r["cpu"]]  # fmt: skip
-        if asked:
-            right.plot([x for _, x in asked], [y for y, _ in asked], "k|", ms=12,
-                       label="gpugrad's CPU part")  # fmt: skip
-            right.legend(frameon=False, fontsize=6.5)
+        own = [r for r in rows if r["library"] == "gpugrad" and r["cpu"]]
+        at = [cases.index(r["case"]) for r in own]
+        for key, style in (("cpu", "k|"), ("gpu", "kx")):
+            label = f"gpugrad, the {key.upper()}'s part"
+            right.plot([1e6 * r[key] for r in own], at, style, ms=8, label=label)
 
     return draw_on
 

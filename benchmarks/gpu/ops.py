@@ -32,6 +32,7 @@ USUAL = (
     "sum mean max var softmax log_softmax cross_entropy mse linear dense matmul einsum "
     "layer_norm reshape permute_dims broadcast_to concat stack getitem take astype"
 ).split()
+FEW = "add softmax cross_entropy getitem".split()
 
 
 class Wide(NamedTuple):
@@ -90,7 +91,7 @@ OPTIMIZERS = {"SGD": {"lr": 1e-3, "momentum": 0.9}, "Adam": {"lr": 1e-3}}
 
 
 def main():
-    ops = sorted(BY_NAME)
+    ops = sorted({*BY_NAME, *(wide.op for wide in WIDE)})
     options = report.arguments(
         __doc__.splitlines()[0], ["gpugrad", "torch"], sections=list(SECTIONS), ops=ops
     )
@@ -125,10 +126,8 @@ def prepare_small(library, device, op):
 
 
 def overhead(options, workers):
-    chosen = options.ops or (BY_NAME if options.full else [op for op in USUAL if op in BY_NAME])
-    if options.short and not options.ops:
-        chosen = [op for op in chosen if op in ("add", "softmax", "getitem", "cross_entropy")]
-    results, _ = workers.race(prepare_small, list(chosen))
+    chosen = options.ops or (BY_NAME if options.full else FEW if options.short else USUAL)
+    results, _ = workers.race(prepare_small, [op for op in chosen if op in BY_NAME])
     rows = []
     for op, turns in results.items():
         # On a CPU the time of a run.

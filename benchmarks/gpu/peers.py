@@ -6,6 +6,7 @@ All of it is called in the library's own process.
 import importlib
 import math
 import os
+from contextlib import suppress
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +19,7 @@ DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bflo
 
 # Float32 numbers of the array that is copied to hold a GPU up, and to measure its bandwidth.
 COPIED = 100_000_000
-COPIED_SHORT = 1_000_000
+COPIED_SHORT = 100_000
 
 # JAX would take three quarters of the GPU's memory, of which the others need some.
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -31,7 +32,7 @@ class LeftOut(Exception):
 def start(library, device):
     """What describes the library on the device; `LeftOut` that says why it cannot be used."""
     os.environ.update(ENVIRONMENT)
-    if library == "jax jit":
+    if device == "cpu":
         os.environ["JAX_PLATFORMS"] = device
     try:
         module = importlib.import_module(LIBRARIES[library])
@@ -93,15 +94,20 @@ def use(library, precision, device):
     if library == "gpugrad":
         import gpugrad
 
-        if not hasattr(gpugrad, name):
-            raise LeftOut(f"it has no {name}")
         if device == "cuda":
             gpugrad.cuda.allow_tf32(precision == "tf32")
-        return getattr(gpugrad, name)
+        if name == "bfloat16":
+            with suppress(ImportError):
+                import ml_dtypes  # noqa: F401  NumPy learns the name from it
+        try:
+            return gpugrad.tensor([1.0], dtype=name, device=device, requires_grad=True).dtype
+        except (TypeError, RuntimeError) as error:
+            raise LeftOut(str(error)) from None
     if library == "jax jit":
         import jax
 
-        exactly = "tensorfloat32" if precision == "tf32" else "float32"
+        # By default JAX takes TF32 for float32.
+        exactly = {"fp32": "float32", "tf32": "tensorfloat32"}.get(precision)
         jax.config.update("jax_default_matmul_precision", exactly)
         return jax.numpy.dtype(name)
     import torch
@@ -111,7 +117,8 @@ def use(library, precision, device):
 
 
 # Clocks. `asynchronous`: whether what is run goes on after the call that asked for it has
-# returned. `has_events`: whether the device itself can be asked when it was where.
+# returned. `has_events`: whether the device itself can be asked when it was where. `wait`: until
+# a result is there. `release`: give back memory that no array uses.
 
 
 class Host:
@@ -128,6 +135,9 @@ class Host:
     def _arrays(self):
         return np.ones(self._size, np.float32), np.zeros(self._size, np.float32)
 
+    def release(self):
+        pass
+
     def copy(self):
         source, target = self._arrays
         target[...] = source
@@ -142,6 +152,9 @@ class OfJax:
         from jax import block_until_ready
 
         self.wait = block_until_ready
+
+    def release(self):
+        pass
 
 
 class _Events:
@@ -172,6 +185,7 @@ class OfCuPy(_Events):
         import cupy
 
         self._cuda = cupy.cuda
+        self.release = cupy.get_default_memory_pool().free_all_blocks
         self._source = cupy.ones(size, cupy.float32)
         self._target = cupy.zeros_like(self._source)
         self.copied_bytes = self._source.nbytes
@@ -207,6 +221,7 @@ class OfTorch(_Events):
         import torch
 
         self._torch = torch
+        self.release = torch.cuda.empty_cache
         self._source = torch.ones(size, device="cuda")
         self._target = torch.zeros_like(self._source)
         self.copied_bytes = self._source.nbytes

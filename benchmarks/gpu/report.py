@@ -185,6 +185,13 @@ def _plot(path, about, draw):
 
     figure = Figure(dpi=120, layout="constrained")
     draw(figure)
+    handles = {}
+    for ax in figure.axes:
+        handles |= {h.get_label(): h for h in ax.get_legend_handles_labels()[0]}
+    figure.legend(
+        handles.values(), handles, loc="outside lower center", ncols=len(handles) or 1,
+        frameon=False, fontsize=8,
+    )  # fmt: skip
     figure.suptitle(f"{about['device']}; {versions(about)}", fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
@@ -197,9 +204,14 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
     mark: a value to draw a line at, and what it is.
     """
     rows = [r for r in rows if r.get(what) is not None]
+    ax.set_title(title, fontsize=9)
+    if not rows:
+        ax.text(0.5, 0.5, "not measured", ha="center", fontsize=8, transform=ax.transAxes)
+        ax.set_axis_off()
+        return
     cases = list(dict.fromkeys(r["case"] for r in rows))
     names = [n for n in LIBRARIES if any(r["library"] == n for r in rows)]
-    width = 0.84 / max(len(names), 1)
+    width = 0.84 / len(names)
     for k, library in enumerate(names):
         mine = [r for r in rows if r["library"] == library]
         at = [cases.index(r["case"]) + (k - (len(names) - 1) / 2) * width for r in mine]
@@ -208,15 +220,13 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
         ax.bar_label(drawn, [number(r[what]) for r in mine], fontsize=5.5, padding=2)
     if mark:
         ax.axvline(mark[0], color="black", lw=0.8, ls="--", label=mark[1])
-    if log and rows:
+    if log:
         ax.set_xscale("log")
         ax.set_xlim(min(r[what] for r in rows) / 2, max(r[what] for r in rows) * 3)
     else:
-        ax.set_xlim(0, 1.1 * max([r[what] for r in rows] + [mark[0] if mark else 0, 1e-9]))
+        ax.set_xlim(0, 1.1 * max([r[what] for r in rows] + [mark[0] if mark else 0]))
     ax.set_yticks(range(len(cases)), cases, fontsize=6.5)
     ax.set_ylim(len(cases) - 0.5, -0.5)
-    ax.set_title(title, fontsize=9)
     ax.set_xlabel(label, fontsize=8)
     ax.tick_params(axis="x", labelsize=7)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=6.5)

@@ -27,8 +27,8 @@ ASKED = 0.002
 def effort(options):
     """How many rounds, and the seconds of a turn."""
     if options.short:
-        return 2, 0.02
-    return (9, 0.3) if options.full else (5, 0.15)
+        return 1, 0.01
+    return (9, 0.3) if options.full else (5, 0.08)
 
 
 def measure(run, clock, seconds):
@@ -102,7 +102,7 @@ class Workers:
     about: what describes each.
     missing: why the others are left out.
     problems: ``(library, why) -> cases`` left out later.
-    failed: whether one of them is an error, not merely beyond a library.
+    failed: whether one of them is an error of gpugrad, not merely beyond it.
     """
 
     def __init__(self, options):
@@ -117,9 +117,8 @@ class Workers:
         for library in self.options.libraries:
             about, error = self._ask(library, peers.start, library, self.options.device)
             if error:
-                self.missing[library] = str(error)
-                self.failed |= not isinstance(error, peers.LeftOut)
-                print(f"{library} is left out: {error}")
+                self.missing[library] = _words(error)
+                print(f"{library} is left out: {self.missing[library]}")
             else:
                 self.about[library] = about
         if "gpugrad" in self.missing or not self.about:
@@ -177,11 +176,8 @@ class Workers:
         task = prepare, library, self.options.device, self.options.short, case
         found, error = self._ask(library, function, task, *args)
         if error is not None:
-            words = " ".join(str(error).split())[:300]
-            if not isinstance(error, peers.LeftOut):
-                self.failed = True
-                words = f"{type(error).__name__}: {words}"
-            self.leave_out(library, case, words)
+            self.failed |= library == "gpugrad" and not isinstance(error, peers.LeftOut)
+            self.leave_out(library, case, _words(error))
         return found
 
     def leave_out(self, library, case, why):
@@ -193,6 +189,11 @@ class Workers:
         for (library, why), cases in self.problems.items():
             more = f" and {len(cases) - 2} more" if len(cases) > 3 else ""
             yield f"{library}: {why} ({'; '.join(cases[:2] if more else cases)}{more})"
+
+
+def _words(error):
+    words = " ".join(str(error).split())[:300]
+    return words if isinstance(error, peers.LeftOut) else f"{type(error).__name__}: {words}"
 
 
 def _progress(number, total, case, turns):
@@ -212,7 +213,8 @@ def _run_of(task):
             library, device, peers.COPIED_SHORT if short else peers.COPIED
         )
     if task not in _prepared:
-        _prepared.clear()  # before the next one needs the memory
+        _prepared.clear()
+        _clocks[library].release()  # before the next one needs the memory
         _prepared[task] = prepare(library, device, case)
     return _prepared[task], _clocks[library]
 

@@ -13,6 +13,8 @@ from ._functions import *  # noqa: F403
 from ._raw import RawKernel, RawModule  # noqa: F401
 from ._wrapping import ufunc
 
+__version__ = "14.2.0"
+
 _OF_NUMPY = (
     "bool_ complex64 complex128 complexfloating dtype e float16 float32 float64 floating inf int8 "
     "int16 int32 int64 integer intp nan newaxis number pi signedinteger uint8 uint16 uint32 uint64 "

@@ -1,0 +1,101 @@
+"""All that is to be run where a GPU is: tests that need one, examples, benchmarks.
+
+    python benchmarks/gpu [--out FOLDER] [--parts tests examples benchmarks] [--device cpu]
+        [--short | --full] [--list]
+
+Each command has a time limit, and goes on whatever became of the one before. What it printed is
+in FOLDER, by default runs/gpu, with what it wrote: pictures, and the benchmarks' gpu_*.json and
+gpu_*.png, which belong in benchmarks/results/ if they are to be kept. Ends with status 0 if all
+did.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = (
+    "xor fit_quadratic fit_sine train_mlp raw_kernel least_squares ode_fit fixed_point pinn "
+    "differentiate_scipy"
+).split()
+BENCHMARKS = "ops", "gemm", "mlp"
+LIMITS = {"tests": 600, "examples": 120, "benchmarks": 300}  # seconds for each command
+
+
+def commands(options, out):
+    """``(part, name, words after python)`` of each."""
+    form = ["--short"] if options.short else ["--full"] if options.full else []
+    yield "tests", "pytest", ["-m", "pytest", "-m", "gpu", "-q", "-rs", str(ROOT / "tests")]
+    for name in EXAMPLES:
+        yield "examples", name, [str(ROOT / "examples" / f"{name}.py"), "--device", options.device]
+    for name in BENCHMARKS:
+        files = ["--json", str(out / f"gpu_{name}.json"), "--plot", str(out / f"gpu_{name}.png")]
+        script = str(ROOT / "benchmarks/gpu" / f"{name}.py")
+        yield "benchmarks", name, [script, "--device", options.device, *form, *files]
+
+
+def run(words, log, folder, limit):
+    """The command's exit status, None if it ran out of time; what it prints goes to the log."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=folder, env=environment, stdout=file,
+            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # and the processes that it started
+                process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/gpu", description=__doc__.splitlines()[0]
+    )
+    add = parser.add_argument
+    add("--device", choices=["cuda", "cpu"], default="cuda", help="default cuda")
+    add("--short", action="store_true", help="benchmarks in their short form")
+    add("--full", action="store_true", help="benchmarks in their full form, without a time limit")
+    add("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default all")
+    add("--out", type=Path, default=Path("runs/gpu"), metavar="FOLDER", help="default runs/gpu")
+    add("--list", action="store_true", help="print the commands, run none")
+    options = parser.parse_args()
+    out = options.out.resolve()
+    todo = [c for c in commands(options, out) if c[0] in options.parts]
+    if options.list:
+        for _, _, words in todo:
+            print(shlex.join(["python", *words]))
+        return 0
+    out.mkdir(parents=True, exist_ok=True)
+    failed = False
+    for part, name, words in todo:
+        log = out / f"{part}_{name}.log"
+        limit = None if options.full and part == "benchmarks" else LIMITS[part]
+        start = time.perf_counter()
+        status = run(words, log, out, limit)
+        failed |= status != 0
+        became = "ran out of time" if status is None else f"status {status}" if status else "ok"
+        print(f"{part:<10}  {name:<20}{time.perf_counter() - start:7.1f} s  {became}", flush=True)
+        text = log.read_text(errors="replace").rstrip()
+        if status != 0:
+            print(text[-2000:])
+        elif part == "benchmarks":
+            print(text[text.rfind("must reach") :])
+        elif part == "tests":
+            print(text.splitlines()[-1])
+    print(f"logs and results: {out}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
