@@ -121,7 +121,7 @@ def test_complex_numbers_have_no_normalization(call):
         call(gpugrad.ones((2, 3), dtype=gpugrad.complex64))
 
 
-@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x).out])
+@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
 def test_large_and_equal_values(call, library):
     """Neither a large mean nor a large variance harms, and equal elements give 0."""
     x = batch(6, 6)
@@ -137,10 +137,10 @@ def test_large_and_equal_values(call, library):
     assert_close(library.values(equal.grad), np.zeros((4, 4)), atol=1e-9)
 
 
-@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x).out])
+@pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
 def test_float16_is_computed_in_float32(call):
     """Squares of these values, and sums of so many, are beyond float16."""
-    x = batch(600, 600) * 100
+    x = batch(600, 600) * 30
     expected = values(call(gpugrad.tensor(x)))
     half = gpugrad.tensor(x.astype("float16"), requires_grad=True)
     y = call(half)

@@ -5,7 +5,6 @@ input once more, where to keep what was normalized would take as much memory as 
 """
 
 import math
-from typing import Any, NamedTuple
 
 from ..autograd import call as calls
 from ..autograd.operation import op
@@ -199,14 +198,6 @@ layer_norm.vmap(_layer_norm_of_batch)
 # Batch normalization
 
 
-class BatchNormResult(NamedTuple):
-    """What `batch_norm` returns: its result, and the mean and variance of each channel."""
-
-    out: Any
-    mean: Any
-    var: Any
-
-
 @op(materialize=False)
 def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of each channel.
@@ -214,10 +205,9 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     x: ``(n, channels, ...)``, real.
     weight, bias: ``(channels,)``; by default 1 and 0.
 
-    Returns a named tuple ``(out, mean, var)``: the statistics, ``(channels,)``, are of all axes
-    but the second, and the variance is divided by the number of elements. All three are
-    differentiable. Of no elements the statistics are 0. In float16 what is between input and
-    result is computed in float32.
+    Returns ``(out, mean, var)``: the statistics, ``(channels,)``, are of all axes but the second,
+    and the variance is divided by the number of elements; of none they are 0. All three are
+    differentiable. In float16 what is between input and results is computed in float32.
     (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
     reducing internal covariate shift")
     """
@@ -231,7 +221,7 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
         y += _cast(xp, bias, wide, shape)
     channels = (shape[1],)
     statistics = _cast(xp, mean, dtype, channels), _cast(xp, var, dtype, channels)
-    return BatchNormResult(_cast(xp, y, dtype), *statistics)
+    return _cast(xp, y, dtype), *statistics
 
 
 def _no_channels(x_shape, weight, bias):
@@ -308,7 +298,7 @@ def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
     flat = [None if p is None else reshape(p, (size * channels,)) for p in parameters]
     out, mean, var = call(merged, *flat, eps=eps)
     out = moveaxis(reshape(out, (n, size, channels, *rest)), 1, 0)
-    return BatchNormResult(out, reshape(mean, (size, channels)), reshape(var, (size, channels)))
+    return out, reshape(mean, (size, channels)), reshape(var, (size, channels))
 
 
 batch_norm.vmap(_batch_norm_of_batch)

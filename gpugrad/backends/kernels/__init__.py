@@ -5,9 +5,9 @@ Each topic has its kernels in ``<topic>.cu`` and in ``<topic>.py`` a table
 generic one, which returns NotImplemented where it does not cover what it is given.
 """
 
-from . import neural, random
+from . import neural, normalization, random
 from .loader import covers, kernel
 
 __all__ = ["covers", "kernel", "twins"]
 
-twins = {**neural.twins, **random.twins}
+twins = {**neural.twins, **normalization.twins, **random.twins}
