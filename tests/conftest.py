@@ -3,6 +3,10 @@ import os
 import pytest
 from libraries import libraries
 
+import gpugrad
+from gpugrad.autograd.operation import Op
+from gpugrad.backends import bfloat16 as of_bfloat16
+
 # SciPy reads it when it is first imported, by whichever test: it then takes Tensors.
 os.environ["SCIPY_ARRAY_API"] = "1"
 
@@ -11,3 +15,13 @@ os.environ["SCIPY_ARRAY_API"] = "1"
 def library(request):
     """Every array library that is there, in turn."""
     return request.param
+
+
+@pytest.fixture(scope="module")
+def bfloat16():
+    """The dtype, for the tests of a module: others are to run what runs without it."""
+    yield gpugrad.bfloat16
+    of_bfloat16._found.clear()
+    vars(gpugrad).pop("bfloat16", None)
+    for op in Op.known:
+        op.meet_backends()
