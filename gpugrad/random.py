@@ -130,7 +130,7 @@ class Generator:
 
     def _floating(self, name, dtype):
         dtype = self.backend.dtype(float32 if dtype is None else dtype)
-        if dtype.kind != "f":
+        if not self.backend.is_floating(dtype) or self.backend.is_complex(dtype):
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
         return dtype
 

@@ -88,7 +88,7 @@ def test_weights_saved_by_pytorch_load_by_name_and_give_its_outputs(tmp_path):
     np.testing.assert_allclose(theirs(torch.from_numpy(x)).detach(), expected)
 
 
-def test_bfloat16_of_pytorch(tmp_path):
+def test_bfloat16_of_pytorch(tmp_path, bfloat16):
     torch = pytest.importorskip("torch")
     from safetensors.torch import load_file, save_file
 

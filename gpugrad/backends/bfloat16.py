@@ -20,9 +20,9 @@ import numpy as np
 from .registry import backend_of, backends, told
 
 _SINGLE = np.dtype("float32")
-# Topics of ops that CuPy has not in bfloat16, and single ops.
+# Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
 _TOPICS = {"linalg", "fft", "special", "searching"}
-_OPS = {"cumulative_sum", "cumulative_prod", "prod"}
+_OPS = {"cumulative_sum", "cumulative_prod", "prod", "std", "var"}
 
 _found: list = []  # the dtype, once asked for
 
@@ -65,6 +65,21 @@ def isdtype(own):
         return not is_bfloat16(kind) and own(dtype, kind)
 
     return isdtype
+
+
+def finfo(own):
+    """A namespace's ``finfo`` that knows bfloat16."""
+
+    @wraps(own)
+    def finfo(type, /):
+        dtype = getattr(type, "dtype", type)
+        if not is_bfloat16(dtype):
+            return own(type)
+        from ml_dtypes import finfo
+
+        return finfo(dtype)
+
+    return finfo
 
 
 def result_type(own):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .base import Backend
-from .bfloat16 import is_bfloat16, isdtype, result_type
-from .numpy import float32, float64, number_dtype
+from .bfloat16 import finfo, is_bfloat16, isdtype, result_type
+from .numpy import float32, number_dtype
 from .registry import parse_device
 from .special import of_cupy
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .base import Backend
-from .bfloat16 import bfloat16, is_bfloat16, isdtype, result_type
+from .bfloat16 import bfloat16, finfo, is_bfloat16, isdtype, result_type
 from .numpy_linalg import linalg
 from .philox import kept
 from .registry import register
@@ -24,6 +24,7 @@ from .special import of_scipy
 xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
 xp.linalg = linalg
+xp.finfo = finfo(np.finfo)
 xp.isdtype = isdtype(np.isdtype)
 xp.result_type = result_type(np.result_type)
 
@@ -473,6 +474,11 @@ def _scatter_add(values, /, shape, key):
 
 
 def _add_at(out, places, values):
+    if out.dtype is float16:  # in which 2048 + 1 is 2048
+        wide = np.zeros(out.shape, float32)
+        _add_at(wide, places, values)
+        out[...] = wide
+        return
     # With a flat index it is five times faster than with any other.
     np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
 

@@ -9,6 +9,7 @@ import itertools
 import math
 
 import cupy
+import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
 import numpy as np
 import pytest
 from cupy._reads import reads
@@ -232,7 +233,7 @@ def test_empty(watch, shapes):
     assert watch.calls == []
 
 
-HALVES = {"float16": 2**-11}
+HALVES = {"float16": 2**-11, "bfloat16": 2**-8}
 
 
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
