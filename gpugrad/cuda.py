@@ -59,9 +59,9 @@ def memory_stats(device: Device = None) -> MemoryStats:
 
 
 def empty_cache(device: Device = None) -> None:
-    """Give back to the driver what CuPy's pool holds and no array uses, for other programs.
+    """Give back what CuPy's pool holds and no array uses, to other programs and CUDA's libraries.
 
-    Arrays to come then take longer to make. It is no help against running out of memory: the
+    Arrays to come take longer to make then. For an array that does not fit it is no help: the
     pool is emptied before that is an error. Without a CUDA device there is nothing to do.
     """
     if is_available():

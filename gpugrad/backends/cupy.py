@@ -142,14 +142,8 @@ class CuPy(Backend):
             return array.copy("A")  # for where strides have gaps, CuPy must be told an order
 
     def explain(self, error, devices):
-        if not isinstance(error, cupy_devices.OutOfMemoryError):
-            return None
         numbers = [parse_device(name)[1] for name in devices if name.startswith("cuda")]
-        number = next((n for n in numbers if n is not None), cupy_devices.current_number())
-        return (
-            f"{error} {cupy_devices.shortage(number)}. A smaller batch, gpugrad.checkpoint, or "
-            f"no_grad() where no gradient is needed take less; work can go on with what fits"
-        )
+        return cupy_devices.meaning(error, next((n for n in numbers if n is not None), None))
 
     def bring(self, batches, device):
         for first in batches:

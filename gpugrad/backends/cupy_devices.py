@@ -8,7 +8,7 @@ import cupy
 from cupy import _core
 from cupy._core import _routines_linalg as precision
 from cupy.cuda import runtime
-from cupy.cuda.memory import OutOfMemoryError as OutOfMemoryError
+from cupy.cuda.memory import OutOfMemoryError
 
 GiB = 2**30
 
@@ -63,8 +63,39 @@ def empty_cache(number: int) -> None:
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def shortage(number: int) -> str:
+def meaning(error: BaseException, number: int | None) -> str | None:
+    """What an error of CuPy's means for the program; None if its text tells that.
+
+    number: of the device where it came up, by default the current one.
+    """
+    if isinstance(error, OutOfMemoryError):
+        return (
+            f"{error} {_shortage(number)}. A smaller batch, gpugrad.checkpoint, or no_grad() where "
+            f"no gradient is needed take less; work can go on with what fits"
+        )
+    text = str(error)
+    if not type(error).__module__.startswith("cupy"):
+        return None
+    if any(word in text for word in _NO_MEMORY):
+        return (
+            f"{text}: CUDA found no memory beside CuPy's pool. {_shortage(number)}; "
+            f"gpugrad.cuda.empty_cache() gives back what the pool does not use"
+        )
+    if any(word in text for word in _LOST):
+        return (
+            f"{text}. What this process has on CUDA devices is lost: start it again, with "
+            f"CUDA_LAUNCH_BLOCKING=1 to meet the error where it comes up"
+        )
+    return None
+
+
+_NO_MEMORY = "ALLOC_FAILED", "MemoryAllocation", "OUT_OF_MEMORY"
+_LOST = "IllegalAddress", "ILLEGAL_ADDRESS", "LaunchFailure", "LAUNCH_FAILED", "MisalignedAddress"
+
+
+def _shortage(number):
     """What the memory of a device that has not enough of it is taken by."""
+    number = current_number() if number is None else number
     used, held, free, total = memory(number)
     elsewhere = max(total - free - held, 0)
     return (

@@ -5,6 +5,7 @@ Everything here is on ``cuda:1`` while device 0 is the current one, where CuPy w
 
 import copy
 import gc
+import re
 import threading
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ from test_ops import Call, check, samples
 
 import gpugrad as gg
 from gpugrad import data, nn
-from gpugrad.backends import backend_of
+from gpugrad.backends import backend_of, namespace_of
 from gpugrad.testing import assert_close
 
 
@@ -390,6 +391,31 @@ class TestMemory:
         assert x.grad[0, 0].item() == 3
         del x
         assert self.used() == before
+
+
+class CUDAError(RuntimeError):
+    """As CuPy raises for its libraries, in a module of its own."""
+
+    __module__ = "cupy_backends.cuda.libs"
+
+
+@pytest.mark.parametrize(
+    "text, meaning",
+    [
+        ("CUBLAS_STATUS_ALLOC_FAILED", r"Of 8\.00 GiB on cuda:1 .*gpugrad\.cuda\.empty_cache\(\)"),
+        ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
+        ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
+    ],
+)
+def test_errors_of_cuda_are_explained(monkeypatch, text, meaning):
+    def fail(*args):
+        raise CUDAError(text)
+
+    x = gg.ones(2, device="cuda:1")
+    monkeypatch.setattr(namespace_of[cupy.ndarray], "exp", fail)
+    with pytest.raises(RuntimeError, match=rf"exp: {text}") as error:
+        gg.exp(x)
+    assert re.search(meaning, str(error.value))
 
 
 class Foreign:
