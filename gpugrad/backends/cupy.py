@@ -348,9 +348,11 @@ def _unstack(x, /, *, axis=0):
 backend = CuPy()
 for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _var, _std, _where):
     setattr(xp, _function.__name__[1:], _function)
-xp.finfo = finfo(standard.finfo)
-xp.isdtype = isdtype(standard.isdtype)
-xp.result_type = result_type(standard.result_type)
 for _function in cupy_standard.mended:
     setattr(xp, _function.__name__, _function)
-xp.astype = _there(standard.astype)
+vars(xp).update(
+    astype=_there(standard.astype),
+    finfo=finfo(standard.finfo),
+    isdtype=isdtype(standard.isdtype),
+    result_type=result_type(standard.result_type),
+)
