@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
 except ImportError as error:
     raise RuntimeError(f"CuPy is installed but does not load: {error}") from error
 
-from array_api_compat import cupy as standard
+from array_api_compat import cupy as compat
 from cupy.cuda.memory import PooledMemory
 
 from . import cupy_batches, cupy_devices, cupy_standard, kernels
@@ -35,6 +35,7 @@ from .cupy_linalg import linalg
 from .cupy_products import mend
 from .kernels.optimizers import lot
 
+standard: Any = compat
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 xp.linalg = linalg
