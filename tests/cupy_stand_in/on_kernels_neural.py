@@ -261,6 +261,26 @@ class TestCrossEntropy:
         assert forward(xp, x, target, reduction="least") is NotImplemented
 
 
+class TestMSE:
+    @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+    @pytest.mark.parametrize("shape", [(), (1,), (3, 33), (1 << 14,), (5, 10_000)])
+    def test_twin(self, shape, reduction, dtype):
+        x, target = (np.asarray(numbers(*shape, dtype=dtype, seed=i)) for i in range(2))
+        x.flat[::2] = target.flat[::2]
+        static = {"reduction": reduction}
+        expected = np.asarray(defined("mse", "forward", x, target, **static))
+        agree(twin("mse", "forward", x, target, **static), expected, dtype)
+        g = np.asarray(numbers(*expected.shape, dtype=dtype, seed=3), dtype)
+        for name in ("x", "target"):
+            both("mse", name, g, x, target, **static)
+
+    def test_what_is_left_to_the_definition(self):
+        x = cupy.zeros((4, 3))
+        for other in (cupy.zeros(3), cupy.zeros((4, 3), "float32")):
+            assert twins["mse"]["forward"](xp, x, other) is NotImplemented
+        assert twins["mse"]["forward"](xp, x[:0], x[:0]) is NotImplemented
+
+
 def calls():
     """For each twin what it is given."""
     x, g, out = (numbers(6, 10, dtype="float32", seed=i) for i in range(3))
@@ -281,6 +301,9 @@ def calls():
     for reduction in ("mean", "none"):
         static = {"reduction": reduction}
         yield "cross_entropy", "forward", (x, target), static
+        yield "mse", "forward", (x, out), static
+        given = g if reduction == "none" else np.asarray(g[0, 0])
+        yield "mse", "x", (given, x, out), static
         given = g[:, 0] if reduction == "none" else np.asarray(g[0, 0])
         yield "cross_entropy", "logits", (given, x, target), static
 

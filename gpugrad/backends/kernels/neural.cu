@@ -303,3 +303,35 @@ cross_entropy_backward(const T* x, const void* target, const T* g, T* dx,
         REST(c) store(to + c, SLOPE(load(from + c)));
     }
 }
+
+// Squared errors, or their sum times `factor`, as of cross_entropy.
+extern "C" __global__ void __launch_bounds__(1024)
+mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, double factor)
+{
+    A total = 0;
+#pragma unroll 4
+    for (long long i = thread_number(); i < n; i += thread_count()) {
+        A difference = load(x + i) - load(target + i);
+        A loss = difference * difference;
+        if (losses) store(losses + i, loss);
+        total += loss;
+    }
+    if (losses) return;
+    total = block_sum(total) * (A)factor;
+    if (threadIdx.x) return;
+    if (gridDim.x == 1)
+        store(out, total);
+    else
+        parts[blockIdx.x] = total;
+}
+
+// g is of each element, or one of all.
+extern "C" __global__ void mse_backward(const T* x, const T* target, const T* g, T* dx, long long n,
+                                        double factor, bool of_each)
+{
+#pragma unroll 4
+    for (long long i = thread_number(); i < n; i += thread_count()) {
+        A slope = load(g + (of_each ? i : 0)) * (A)factor;
+        store(dx + i, (load(x + i) - load(target + i)) * slope);
+    }
+}

@@ -223,8 +223,12 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
     args = _contiguous(logits), _contiguous(target), losses, out, parts
     args = *args, rows, columns, factor, width, is_long
     kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
+    return _sum_losses(parts, out)
+
+
+def _sum_losses(parts, out):
     if parts is not None:
-        kernel("neural", "sum_losses", dtype)((1,), (_THREADS,), (parts, out, blocks))
+        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), (parts, out, parts.size))
     return out
 
 
@@ -244,6 +248,45 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
     return out
 
 
+def _is_pair(x, target):
+    dtype = x.dtype
+    return covers(dtype) and target.dtype == dtype and x.shape == target.shape and x.size
+
+
+def _mse(xp, x, target, /, *, reduction="mean"):
+    if not _is_pair(x, target) or reduction not in _REDUCTIONS:
+        return NotImplemented
+    n, dtype = x.size, x.dtype
+    losses = out = parts = None
+    if reduction == "none":
+        out = losses = cupy.empty(x.shape, dtype)
+        blocks, threads = min(-(-n // _THREADS), _BLOCKS), _THREADS
+    else:
+        out = cupy.empty((), dtype)
+        blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
+        threads = 1024 if blocks == 1 else _THREADS
+        parts = cupy.empty(blocks, _accumulator(dtype)) if blocks > 1 else None
+    factor = 1 / n if reduction == "mean" else 1.0
+    args = _contiguous(x), _contiguous(target), losses, out, parts, n, factor
+    kernel("neural", "mse", dtype)((blocks,), (threads,), args)
+    return _sum_losses(parts, out)
+
+
+def _mse_of(sign):
+    def rule(xp, g, x, target, reduction):
+        if not _is_pair(x, target) or g.dtype != x.dtype:
+            return NotImplemented
+        n, dtype, of_each = x.size, x.dtype, reduction == "none"
+        factor = sign * (2 / n if reduction == "mean" else 2.0)
+        out = cupy.empty(x.shape, dtype)
+        args = _contiguous(x), _contiguous(target), _contiguous(g), out, n, factor, of_each
+        blocks = min(-(-n // _THREADS), _BLOCKS)
+        kernel("neural", "mse_backward", dtype)((blocks,), (_THREADS,), args)
+        return out
+
+    return rule
+
+
 twins = {
     "relu": {"x": _rule_of("relu")},
     "sigmoid": {"forward": _sigmoid, "x": _rule_of("sigmoid")},
@@ -252,5 +295,6 @@ twins = {
     "dense": {"forward": _dense, "joint": _dense_vjp},
     "softmax": _softmax_of(False),
     "log_softmax": _softmax_of(True),
+    "mse": {"forward": _mse, "x": _mse_of(1), "target": _mse_of(-1)},
     "cross_entropy": {"forward": _cross_entropy, "logits": _cross_entropy_vjp},
 }
