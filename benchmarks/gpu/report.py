@@ -42,7 +42,7 @@ def arguments(description, names, **parts):
 
 def precisions(options):
     """Those asked for, by default all that the device's kind has."""
-    usual = PRECISIONS if options.device == "cuda" else ("fp32", "fp16")
+    usual = PRECISIONS if options.device == "cuda" else ("fp32", "fp16", "bf16")
     return [p for p in PRECISIONS if p in (options.precisions or usual)]
 
 
