@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
 except ImportError as error:
     raise RuntimeError(f"CuPy is installed but does not load: {error}") from error
 
-from array_api_compat import cupy as compat
+from array_api_compat import cupy as standard
 from cupy.cuda.memory import PooledMemory
 
 from . import cupy_batches, cupy_devices, cupy_standard, kernels
@@ -35,7 +35,6 @@ from .cupy_linalg import linalg
 from .cupy_products import mend
 from .kernels.optimizers import lot
 
-standard: Any = compat
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 xp.linalg = linalg
@@ -321,6 +320,9 @@ def _may_repeat(key):
 
 
 def _unpoison(c, g, /):
+    out = kernels.unpoison(c, g)
+    if out is not NotImplemented:
+        return out
     return _where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
 
 
@@ -352,8 +354,8 @@ for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _var
 for _function in cupy_standard.mended:
     setattr(xp, _function.__name__, _function)
 vars(xp).update(
-    astype=_there(standard.astype),
-    finfo=finfo(standard.finfo),
-    isdtype=isdtype(standard.isdtype),
-    result_type=result_type(standard.result_type),
+    astype=_there(xp.astype),
+    finfo=finfo(xp.finfo),
+    isdtype=isdtype(xp.isdtype),
+    result_type=result_type(xp.result_type),
 )
