@@ -6,8 +6,9 @@ generic one, which returns NotImplemented where it does not cover what it is giv
 """
 
 from . import neural, normalization, random
+from .elementwise import unpoison
 from .loader import covers, kernel
 
-__all__ = ["covers", "kernel", "twins"]
+__all__ = ["covers", "kernel", "twins", "unpoison"]
 
 twins = {**neural.twins, **normalization.twins, **random.twins}
