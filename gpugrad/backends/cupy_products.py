@@ -78,7 +78,7 @@ def gemm(kind, plan, a, b, out):
     if kind.data == 0 and tf32():
         compute = _IN_TF32
     data = kind.data
-    m, n, k, count = plan.m, plan.n, plan.k, plan.count
+    m, n, k, count = plan.m, plan.n, plan.k, plan.products
     t1, ld1, step1 = plan.first
     t2, ld2, step2 = plan.second
     # fmt: off
@@ -111,10 +111,10 @@ class Layout(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A product ``(count, m, k) @ (count, k, n)``, and what to do before.
+    """Products ``(products, m, k) @ (products, k, n)``, and what to do before.
 
     shape: of the result.
-    count: how many products; 0 where the result is empty or sums nothing.
+    products: how many; 0 where the result is empty or sums nothing.
     first, second: the operands' layouts.
     copies: for each operand the shape to broadcast it to and copy it in, or None.
     """
@@ -123,7 +123,7 @@ class Plan(NamedTuple):
     m: int = 0
     n: int = 0
     k: int = 0
-    count: int = 0
+    products: int = 0
     first: Layout | None = None
     second: Layout | None = None
     copies: tuple | None = None
@@ -153,9 +153,9 @@ def matmul(x1, x2, /):
             x2 = cupy.ascontiguousarray(cupy.broadcast_to(x2, shape2))
             b = x2.data
         plan = plan_for(x1.shape, x1.strides, x2.shape, x2.strides, dtype.itemsize)
-    if not plan.count:
+    if not plan.products:
         return cupy.zeros(plan.shape, dtype)
-    out = cupy.empty(plan.shape, dtype)
+    out = cupy.ndarray(plan.shape, dtype)
     gemm(kind, plan, a.ptr, b.ptr, out.data.ptr)
     return out
 

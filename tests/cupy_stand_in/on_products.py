@@ -195,8 +195,8 @@ def test_rows_of_a_batch_are_one_product(watch):
             assert watch.copied == []
             strides = x.shape, x.strides, w.shape, w.strides
             plan = plan_for(*strides, x.itemsize)
-            assert (plan.m, plan.count) == (math.prod(x.shape[:-1]), 1) or x.shape[0] == 2
-            assert set(watch.calls) == {"gemmEx" if plan.count == 1 else "gemmStridedBatchedEx"}
+            assert (plan.m, plan.products) == (math.prod(x.shape[:-1]), 1) or x.shape[0] == 2
+            assert set(watch.calls) == {"gemmEx" if plan.products == 1 else "gemmStridedBatchedEx"}
 
 
 def test_vectors(watch):
