@@ -22,7 +22,7 @@ from .registry import backend_of, backends, told
 _SINGLE = np.dtype("float32")
 # Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
 _TOPICS = {"linalg", "fft", "special", "searching"}
-_OPS = {"cumulative_sum", "cumulative_prod", "prod", "std", "var"}
+_OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
 
 _found: list = []  # the dtype, once asked for
 
