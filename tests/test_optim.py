@@ -572,6 +572,19 @@ def test_a_state_that_does_not_fit_changes_nothing():
             )
 
 
+def test_a_step_count_that_cannot_be_is_refused():
+    optimizer = optim.Adam(parameters()[:1])
+    descend(optimizer)
+    for step, message in ((-1, "step of parameter 0 is -1.0"), (math.nan, "step .* is nan")):
+        state = optimizer.state_dict()
+        state["state"][0]["step"] = step
+        with pytest.raises(ValueError, match=message):
+            optimizer.load_state_dict(state)
+    del state["state"][0]["step"]
+    with pytest.raises(ValueError, match=r"but here .*'step'"):
+        optimizer.load_state_dict(state)
+
+
 def test_an_optimizer_goes_on_after_its_model_was_cast():
     model = nn.Linear(3, 2)
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

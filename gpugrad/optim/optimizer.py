@@ -295,14 +295,16 @@ class Optimizer:
 
     def _taken(self, i, arrays, p, hyper):
         """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``, and the
-        number of updates there have been, at least 1."""
+        number of its updates, 1 where that is not told."""
         expected = {*self.init_single(p.array, hyper)} | ({"step"} if self.keeps_step else set())
         if arrays.keys() != expected:
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
         arrays = dict(arrays)
-        step = int(arrays.pop("step", 1))
+        step = float(arrays.pop("step", 1))
+        if not 0 <= step < math.inf:
+            raise self._misfit(f"step of parameter {i} is {step}")
         taken = {}
         for name, value in arrays.items():
             value = tensor(asarray(value))
@@ -311,7 +313,7 @@ class Optimizer:
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
             taken[name] = placed_like(value.array, p.array)
-        return taken, step
+        return taken, int(step)
 
     def _misfit(self, what):
         return ValueError(

@@ -191,6 +191,25 @@ def test_backward_through_what_a_step_has_overwritten_raises():
         kept.backward()
 
 
+def test_an_interrupted_step_has_been_noted(monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    (p,) = parameters([np.ones(3, "float32")])
+    kept = (p * p).sum()
+    (p * p).sum().backward()
+    optimizer = optim.Adam([p])
+    with monkeypatch.context() as patch:
+        patch.setattr(optimizers.Lot, "_launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.step()
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        kept.backward()
+    assert optimizer.state_dict()["state"] == {}
+    optimizer.step()
+    assert optimizer.state_dict()["state"][0]["step"].item() == 1
+
+
 def test_a_step_of_a_model_goes_on_where_it_was():
     model = nn.MLP(6, [5, 3]).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=0.1)
