@@ -507,3 +507,21 @@ class TestRulesForTransforms:
             f.jvp(x=lambda xp, t, x: t)
         with pytest.raises(TypeError, match=r"total.jvp: 'y' has no VJP"):
             f.jvp(y=lambda xp, t: t)
+
+
+def test_a_joint_rule_keeps_an_input_only_for_what_is_wanted():
+    rng = np.random.default_rng(0)
+    x, w = (gg.asarray(rng.standard_normal(shape)) for shape in ((4, 3), (2, 3)))
+    for wanted, kept in (((True, True), 3), ((True, False), 2), ((False, True), 2)):
+        inputs = [a.detach() for a in (x, w)]
+        for a, want in zip(inputs, wanted, strict=True):
+            a.requires_grad = want
+        y = gg.dense(*inputs, activation="tanh")
+        assert sum(getattr(a, "ndim", 0) == 2 for a in y.node.saved) == kept
+        y.sum().backward()
+        slope = 1 - y.detach().numpy() ** 2
+        expected = slope @ w.numpy(), slope.T @ x.numpy()
+        for a, want, e in zip(inputs, wanted, expected, strict=True):
+            assert (a.grad is not None) == want
+            if want:
+                assert_allclose(a.grad.numpy(), e, rtol=1e-12)

@@ -27,7 +27,7 @@ class Plan:
     special: whether there is a joint rule, more than one output, or elements discarded.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
-    sources: where each saved value comes from.
+    sources: where each saved value comes from; of ``"none"`` it is None.
     """
 
     __slots__ = (
@@ -64,7 +64,10 @@ class Plan:
             needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
             names = tuple(needed)
 
-        self.sources = tuple(_source(op, name) for name in names)
+        served = {n: wanted[op.inputs.index(target)] for n, target in op.keep_for.items()}
+        self.sources = tuple(
+            _source(op, n) if served.get(n, True) else ("none", None) for n in names
+        )
         self.pick = _picker(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
         self.special = bool(whole) or op.discards  # and set at an op's first several outputs
@@ -123,6 +126,8 @@ def _picker(op, sources, n, wanted):
             return lambda call: call[-1][which]
         if kind == "wanted":
             return lambda call: wanted
+        if kind == "none":
+            return lambda call: None
         if op.variadic:
             if kind == "input":
                 return itemgetter(slice(0, n))

@@ -100,12 +100,11 @@ def _misfit(x_shape, weight_shape):
     )
 
 
-def _linear_weight(xp, g, x, weight_shape):
+def _linear_weight(xp, g, x):
     if len(x.shape) == 2:
         return xp.matmul(g.T, x)
-    n_out, n_in = weight_shape
     rows = math.prod(x.shape[:-1])
-    return xp.matmul(xp.reshape(g, (rows, n_out)).T, xp.reshape(x, (rows, n_in)))
+    return xp.matmul(xp.reshape(g, (rows, g.shape[-1])).T, xp.reshape(x, (rows, x.shape[-1])))
 
 
 linear.vjp(
@@ -166,12 +165,12 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     g = _ACTIVATIONS[activation][2](xp, g, out)
     return (
         xp.matmul(g, weight) if wanted[0] else None,
-        _linear_weight(xp, g, x, weight.shape) if wanted[1] else None,
+        _linear_weight(xp, g, x) if wanted[1] else None,
         g,  # for the bias; the sweep sums it over the rows
     )
 
 
-dense.vjp(joint=_dense_vjp)
+dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"})
 dense.jvp(
     x=lambda xp, t, weight, out, activation: _ACTIVATIONS[activation][2](
         xp, xp.matmul(t, weight.T), out

@@ -105,11 +105,11 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
         bias = _sum_rows(given, _contiguous(out), g, activation)
     else:
         g = _slope(g, out, activation)
-    columns, inner = weight.shape
+    columns = out.shape[-1]
     rows = out.size // columns
     return (
         xp.matmul(g, weight) if wanted[0] else None,
-        xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, inner)) if wanted[1] else None,
+        xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
         bias,
     )
 
