@@ -233,6 +233,44 @@ def test_training(device, dtype):
     assert low[-1] < 0.3 * low[0]
 
 
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam, optim.AdamW])
+def test_layers_and_optimizers(device, optimizer):
+    gg.manual_seed(0)
+    layers = nn.LayerNorm(16), nn.BatchNorm1d(16), nn.Sigmoid(), nn.Dropout(0.1)
+    model = nn.Sequential(nn.Linear(20, 16), *layers, nn.Linear(16, 4))
+    model.to(device=device, dtype=bf16)
+    x, labels = batch(bf16, device)
+    steps = optimizer(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(30):
+        steps.zero_grad()
+        loss = nn.CrossEntropyLoss()(model(x), labels)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        steps.step()
+        losses.append(loss)
+    state = [a for arrays in steps.state_dict()["state"].values() for a in arrays.values()]
+    tensors = [loss, norm, *model.state_dict().values(), *(p.grad for p in model.parameters())]
+    assert {str(t.dtype) for t in tensors if "int" not in str(t.dtype)} == {"bfloat16"}
+    assert {str(a.dtype) for a in state if a.shape} <= {"bfloat16"}
+    assert losses[-1].item() < losses[0].item()
+
+
+def test_arrays_of_pytorch():
+    torch = pytest.importorskip("torch")
+    theirs = torch.tensor([1.5, -2.0]).bfloat16()
+    x = gg.asarray(theirs).requires_grad_()
+    assert gg.isdtype(x.dtype, "real floating")
+    assert gg.result_type(x, gg.float32) == torch.float32
+    assert repr(x.detach()) == "tensor([ 1.5, -2. ], dtype=bfloat16)"
+    y = gg.asarray(x.detach().numpy())
+    assert (y.dtype, y.tolist()) == (bf16, [1.5, -2])
+    (x * x).sum().backward()
+    assert (x.grad.dtype, x.grad.tolist()) == (torch.bfloat16, [3, -4])
+    back = gg.zeros_like(x.detach()) + gg.asarray(torch.zeros(2)).to(bf16)
+    assert back.dtype == torch.bfloat16
+
+
 def test_step_is_that_of_pytorch(device):
     """Losses and gradients agree to the last bits: those of sums in another order."""
     torch = pytest.importorskip("torch")

@@ -9,6 +9,7 @@ import array_api_compat
 import numpy as np
 
 from .base import Backend
+from .bfloat16 import bfloat16, is_bfloat16
 from .numpy import Random, number_dtype
 from .numpy import backend as host
 from .special import of_host, of_torch
@@ -71,6 +72,8 @@ class GenericBackend(Backend):
         return array_api_compat.to_device(array, self.devices[device])
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if isinstance(data, np.ndarray) and is_bfloat16(data.dtype):  # whose memory none reads
+            data, dtype = data.astype(np.float32), data.dtype if dtype is None else dtype
         if dtype is not None:
             dtype = self.dtype(dtype)
         device = self.devices.get(device, device)
@@ -80,6 +83,8 @@ class GenericBackend(Backend):
         array = array_api_compat.to_device(array, self.host_device)
         if hasattr(array, "resolve_conj"):  # PyTorch conjugates and negates lazily
             array = array.resolve_conj().resolve_neg()
+        if is_bfloat16(array.dtype):
+            return np.asarray(self.xp.astype(array, self.xp.float32)).astype(bfloat16())
         return np.asarray(array)
 
     def dtype(self, dtype):

@@ -16,6 +16,7 @@ from cupy._reads import reads
 from cupy.cuda import cublas
 
 import gpugrad as gg
+from gpugrad import nn, optim
 from gpugrad.backends import namespace_of
 from gpugrad.backends.cupy_products import plan_for
 from gpugrad.testing import assert_close
@@ -366,3 +367,20 @@ def test_backward_copies_nothing(watch, name, monkeypatch):
     for x, expected in zip(inputs, on_cpu, strict=True):
         assert_close(x.grad.cpu().numpy(), expected.grad.numpy(), rtol=1e-5, atol=1e-5)
     reads.clear()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_step_in_halves_reads_nothing(watch, dtype, bfloat16):
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.LayerNorm(5), nn.Linear(5, 3))
+    model.to(device="cuda", dtype=dtype)
+    optimizer = optim.Adam(model.parameters())
+    x, labels = gg.ones((2, 4, 6), dtype=dtype, device="cuda"), gg.zeros(8, dtype=gg.int64)
+    labels = labels.to("cuda")
+    watch.clear()
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = gg.cross_entropy(model(x).reshape(8, 3), labels)
+        loss.backward()
+        optimizer.step()
+    assert (watch.copied, len(watch.calls)) == ([], 2 * 5)
+    assert {str(p.grad.dtype) for p in model.parameters()} == {dtype}
