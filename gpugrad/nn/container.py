@@ -36,9 +36,9 @@ class Sequential(Module):
             layer = layers[i]
             i += 1
             # A module with hooks, or of a user's own class, is of another type.
-            fused = type(layer) is Linear and i < n and _FUSED.get(type(layers[i]))
-            if fused:
-                input = dense(input, layer.weight, layer.bias, activation=fused)
+            if type(layer) is Linear and i < n and type(layers[i]) in _FUSED:
+                activation = _FUSED[type(layers[i])]
+                input = dense(input, layer.weight, layer.bias, activation=activation)
                 i += 1
             else:
                 input = layer(input)
