@@ -11,7 +11,14 @@ from gpugrad.backends import bfloat16 as of_bfloat16
 os.environ["SCIPY_ARRAY_API"] = "1"
 
 
-@pytest.fixture(params=libraries(), ids=repr, scope="session")
+def marks(library):
+    return [pytest.mark.gpu] if library.name == "cupy" else []
+
+
+@pytest.fixture(
+    params=[pytest.param(each, marks=marks(each), id=repr(each)) for each in libraries()],
+    scope="session",
+)
 def library(request):
     """Every array library that is there, in turn."""
     return request.param

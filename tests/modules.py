@@ -1,7 +1,8 @@
-"""Every layer and optimizer that is public, made small."""
+"""Every layer and optimizer that is public, made small; and every kind of transform."""
 
 import inspect
 
+import gpugrad as gg
 from gpugrad import nn, optim
 
 # What is given to classes that need more than sizes.
@@ -23,3 +24,14 @@ def _public(module, base):
 LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
 OPTIMIZERS = _public(optim, optim.Optimizer)
+
+# Of a function of a vector to a number, at a vector.
+TRANSFORMS = {
+    "grad": lambda f, x: gg.grad(f)(x),
+    "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],
+    "jacobian": lambda f, x: gg.jacobian(gg.grad(f))(x),
+    "hessian": lambda f, x: gg.hessian(f)(x),
+    "hvp": lambda f, x: gg.hvp(f)(x, gg.ones_like(x)),
+    "vmap": lambda f, x: gg.vmap(gg.grad(f))(gg.stack([x, 2 * x])),
+    "checkpoint": lambda f, x: gg.grad(lambda x: gg.checkpoint(f, x))(x),
+}

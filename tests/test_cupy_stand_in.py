@@ -38,13 +38,26 @@ def run(*command, stand_in, given=""):
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="g++, which compiles kernels, is not found")
-def test_on_the_stand_in():
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        # What a GPU is to be tested by; differences are compared on NumPy.
+        (
+            TESTS,
+            "-m",
+            "gpu",
+            "--ignore",
+            __file__,
+            "--deselect",
+            "tests/test_ops.py::test_gradients[",
+        ),
+        OWN,
+    ],
+    ids=["as on a GPU", "its own"],
+)
+def test_on_the_stand_in(chosen):
     done = run(
-        *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
-        *(TESTS, *OWN, "--ignore", __file__),
-        # Of the tests of every library those with CuPy; differences are compared on NumPy.
-        *("-k", " or ".join(["cupy]", "cupy-", "gpu", *[path.stem for path in OWN]])),
-        *("--deselect", "tests/test_ops.py::test_gradients["),
+        *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", *chosen),
         stand_in=True,
     )
     if done.returncode:

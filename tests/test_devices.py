@@ -5,13 +5,11 @@ import importlib.util
 import inspect
 import subprocess
 import sys
-import threading
 from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 import gpugrad as gg
 from gpugrad.backends import backend_of, is_on, namespace_of, parse_device
@@ -255,53 +253,6 @@ class TestCuPyNames:
             ("eye", (2, None), {"k": 0}),
         ]:
             inspect.signature(getattr(xp, name)).bind(*args, dtype=np.float32, **keywords)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not gg.cuda.is_available(), reason="needs a CUDA device")
-class TestGPU:
-    def test_training_step_stays_on_the_device(self):
-        x = gg.random.normal((4, 3), device="cuda", requires_grad=True)
-        w = gg.random.normal((2, 3), device="cuda", requires_grad=True)
-        gg.cross_entropy(gg.linear(x, w), gg.tensor([0, 1, 0, 1], device="cuda")).backward()
-        assert w.grad.device == x.grad.device == x.device == "cuda:0"
-
-    def test_never_copied_to_the_host_implicitly(self):
-        x = gg.ones(2, device="cuda")
-        for leave in (np.asarray, lambda t: t.numpy(), np.from_dlpack):
-            with pytest.raises((TypeError, BufferError, RuntimeError, ValueError)):
-                leave(x)
-        assert x.cpu().numpy().tolist() == [1, 1]
-
-    def test_mixing(self):
-        with pytest.raises(ValueError, match=r"add: .*different devices, cpu and cuda:0.*\.to\("):
-            gg.ones(2) + gg.ones(2, device="cuda")
-
-    def test_repeated_index_in_an_assignment(self):
-        x, v = gg.zeros(3, device="cuda"), gg.arange(1.0, 5.0, device="cuda").requires_grad_()
-        x[[0, 2, 0, 2]] = v
-        assert x.tolist() == [3, 0, 4]
-        x.sum().backward()
-        assert v.grad.tolist() == [0, 0, 1, 1]
-
-    def test_random_repeats(self):
-        gg.manual_seed(1)
-        first = gg.random.normal(5, device="cuda").tolist()
-        gg.manual_seed(1)
-        assert gg.random.normal(5, device="cuda").tolist() == first
-
-    def test_device_that_is_not_there(self):
-        n = gg.cuda.device_count()
-        with pytest.raises(RuntimeError, match=f"cuda:{n} is not there: CUDA finds {n}"):
-            gg.ones(2, device=f"cuda:{n}")
-
-    def test_backward_in_another_thread(self):
-        x = gg.ones(2, device="cuda", requires_grad=True)
-        y = (x * 3).sum()
-        thread = threading.Thread(target=y.backward)
-        thread.start()
-        thread.join()
-        assert_array_equal(x.grad.cpu().numpy(), [3, 3])
 
 
 def test_every_namespace_has_what_ops_use(library):

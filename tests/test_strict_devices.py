@@ -6,7 +6,7 @@ It refuses arrays of two devices in one function, and on ``no_float64`` arrays o
 import numpy as np
 import pytest
 from libraries import Library
-from modules import LAYERS, OPTIMIZERS, layer
+from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
 from test_ops import Call, each, quiet, samples
 
 import gpugrad as gg
@@ -147,16 +147,6 @@ def test_optimizer(kind, device):
         state = optimizer.state_dict()["state"].values()
         kept = [x for s in state for x in s.values() if getattr(x, "ndim", 0)]
         assert_on(device, *parameters, *[p.grad for p in parameters], *kept)
-
-
-TRANSFORMS = {
-    "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],
-    "jacobian": lambda f, x: gg.jacobian(gg.grad(f))(x),
-    "hessian": lambda f, x: gg.hessian(f)(x),
-    "hvp": lambda f, x: gg.hvp(f)(x, gg.ones_like(x)),
-    "vmap": lambda f, x: gg.vmap(gg.grad(f))(gg.stack([x, 2 * x])),
-    "checkpoint": lambda f, x: gg.grad(lambda x: gg.checkpoint(f, x))(x),
-}
 
 
 @pytest.mark.parametrize("device", ["device1", "no_float64"])

@@ -16,8 +16,9 @@ from cases import CASES
 from cupy import _array
 from cupy._reads import reads
 from libraries import Library
+from modules import TRANSFORMS
 from numpy.testing import assert_array_equal
-from on_stand_in import NUMPY, TRANSFORMS, has_to_wait, steps
+from on_stand_in import NUMPY, has_to_wait, steps
 from test_ops import Call, check, samples
 
 import gpugrad as gg

@@ -1,0 +1,131 @@
+"""Ops, layers and optimizers on a GPU give what they give on the CPU."""
+
+import numpy as np
+import pytest
+from cases import CASES
+from cuda_device import PRETENDED, host_must_not_wait, on_gpu
+from libraries import Library
+from modules import LAYERS, LOSSES, OPTIMIZERS, layer
+from test_ops import Call, check, quiet, samples
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.testing import assert_close
+
+pytestmark = on_gpu
+
+CPU, GPU = Library("numpy", "numpy"), Library("cupy", "cupy")
+NEAR = {"float64": 1e-9, "complex128": 1e-9, "float32": 1e-4, "float16": 1e-2, "complex64": 1e-4}
+DTYPES = list(NEAR)[2:] if PRETENDED else list(NEAR)  # test_op in on_stand_in.py has the others
+SIZES = [300] if PRETENDED else [1000, 100_000]  # the stand-in is slow
+
+
+def compare(case, sample, dtype):
+    """The values and gradients on both; ``near`` is relative to the largest value."""
+    made = []
+    for library in (GPU, CPU):
+        call = Call(case, sample, library, dtype)
+        gradients = call.gradients(call.cotangents()) if call.recorded else []
+        made.append([*call.outputs, *gradients])
+    for a, b in zip(*made, strict=True):
+        assert a.device == "cuda:0"
+        assert GPU.dtype(a.dtype) == CPU.dtype(b.dtype)
+        a, b = GPU.values(a), CPU.values(b)
+        near = max(NEAR.get(x, 0) for x in (dtype, b.dtype.name, "float32" * sample.mixed))
+        finite = np.abs(b[np.isfinite(b)]).max(initial=0) if b.dtype.kind in "fc" else 0
+        assert_close(a, b, rtol=near, atol=near * max(1, finite))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+def test_op(case, dtype):
+    for sample in samples(case, GPU, dtype):
+        with quiet():
+            check(sample, compare, case, sample, dtype)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if not c.op.startswith(("linalg", "special"))], ids=lambda c: c.op
+)
+def test_op_of_many_elements(case, dtype, n):
+    """Kernels have another path for these: several blocks, whole vectors and what remains."""
+    sample = case.at_size(n)
+    with quiet():
+        check(sample, compare, case, sample, dtype)
+
+
+def built(make):
+    """The same module on both, and the same inputs ``(8, 3)``."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 8, 3)).astype("float32")
+    for device in ("cuda", "cpu"):
+        gg.manual_seed(0)
+        inputs = [gg.tensor(v, device=device, requires_grad=True) for v in (x, y)]
+        yield (make().to(device), *inputs)
+
+
+def same(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.device, a.dtype, a.shape) == ("cuda:0", b.dtype, b.shape)
+        assert_close(a.detach().cpu().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def stepping(x):
+    """The context for a second step: on a GPU, where all is compiled, nothing waits for it."""
+    return quiet() if x.device == "cpu" else host_must_not_wait()
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("kind", LAYERS)
+def test_layer(kind, training):
+    made = []
+    for module, x, _ in built(lambda: layer(kind)):
+        module.train(training)
+        module(x).sum().backward()
+        with stepping(x):
+            out = module(x)
+            (out * out).sum().backward()
+        gradients = [p.grad for p in module.parameters()]
+        made.append([out, x.grad, *gradients, *module.buffers()])
+    same(*made)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_loss(kind):
+    made = []
+    for loss, x, y in built(kind):
+        target = gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device=x.device)
+        out = loss(x, target if kind is nn.CrossEntropyLoss else y)
+        out.backward()
+        made.append([out, x.grad])
+    same(*made)
+
+
+def step(model, optimizer, x, y):
+    optimizer.zero_grad()
+    nn.MSELoss()(model(x), y).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+GIVEN = [{}, {"weight_decay": 1e-2}]
+OF_SGD = [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}]
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_optimizer(kind):
+    for given in GIVEN + (OF_SGD if kind.__name__ == "SGD" else []):
+        made = []
+        for model, x, y in built(lambda: nn.MLP(3, [5, 3])):
+            optimizer = kind(model.parameters(), lr=0.05, **given)
+            for _ in range(3):
+                step(model, optimizer, x, y)
+            with stepping(x):
+                step(model, optimizer, x, y)
+                step(model, optimizer, x, y)
+            state = optimizer.state_dict()["state"].values()
+            kept = [x for s in state for x in s.values() if getattr(x, "ndim", 0)]
+            made.append([*model.parameters(), *kept])
+        same(*made)

@@ -1,0 +1,324 @@
+"""What a device is asked for besides ops: memory, streams, precision, other libraries' arrays."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu, on_several, only_real
+from numpy.testing import assert_array_equal
+
+import gpugrad as gg
+from gpugrad import cuda, nn, optim
+
+pytestmark = on_gpu
+
+
+def test_what_it_is():
+    assert cuda.is_available()
+    assert cuda.why_not() is None
+    assert cuda.device_name()
+    stats = cuda.memory_stats()
+    assert 0 <= stats.used <= stats.reserved <= stats.total - stats.free
+
+
+def test_never_copied_to_the_host_implicitly():
+    x = gg.ones(2, device="cuda")
+    for leave in (np.asarray, lambda t: t.numpy(), np.from_dlpack):
+        with pytest.raises((TypeError, BufferError, RuntimeError, ValueError)):
+            leave(x)
+    assert x.cpu().numpy().tolist() == [1, 1]
+
+
+def test_with_the_cpus():
+    with pytest.raises(ValueError, match=r"add: .*different devices, cpu and cuda:0.*\.to\("):
+        gg.ones(2) + gg.ones(2, device="cuda")
+
+
+def test_repeated_index_in_an_assignment():
+    x, v = gg.zeros(3, device="cuda"), gg.arange(1.0, 5.0, device="cuda").requires_grad_()
+    x[[0, 2, 0, 2]] = v
+    assert x.tolist() == [3, 0, 4]
+    x.sum().backward()
+    assert v.grad.tolist() == [0, 0, 1, 1]
+
+
+def test_device_that_is_not_there():
+    n = cuda.device_count()
+    with pytest.raises(RuntimeError, match=f"cuda:{n} is not there: CUDA finds {n}"):
+        gg.ones(2, device=f"cuda:{n}")
+
+
+def test_backward_in_another_thread():
+    x = gg.ones(2, device="cuda", requires_grad=True)
+    y = (x * 3).sum()
+    thread = threading.Thread(target=y.backward)
+    thread.start()
+    thread.join()
+    assert_array_equal(x.grad.cpu().numpy(), [3, 3])
+
+
+def test_a_matrix_that_will_not_do_is_an_error():
+    with pytest.raises(np.linalg.LinAlgError):
+        gg.linalg.inv(gg.zeros((2, 2), device="cuda"))
+
+
+def test_saved_and_loaded(tmp_path):
+    model = nn.MLP(3, [4, 2]).to("cuda")
+    gg.save(model.state_dict(), tmp_path / "weights.safetensors")
+    loaded = gg.load(tmp_path / "weights.safetensors", device="cuda")
+    for name, x in model.state_dict().items():
+        assert loaded[name].device == "cuda:0"
+        assert loaded[name].tolist() == x.tolist()
+
+
+DRAWS = {
+    "uniform": lambda: gg.random.uniform((50,), device="cuda"),
+    "normal": lambda: gg.random.normal((50,), device="cuda", dtype=gg.float16),
+    "integers": lambda: gg.random.integers(2, 5, (50,), device="cuda"),
+    "permutation": lambda: gg.random.permutation(50, device="cuda"),
+    "dropout": lambda: nn.functional.dropout(gg.ones((50,), device="cuda"), 0.5),
+}
+
+
+class TestRandomNumbers:
+    @pytest.mark.parametrize("name", DRAWS)
+    def test_repeat(self, name):
+        draw = DRAWS[name]
+        draw()
+        gg.manual_seed(3)
+        with host_must_not_wait():
+            first, second = draw(), draw()
+        gg.manual_seed(3)
+        assert [draw().tolist(), draw().tolist()] == [first.tolist(), second.tolist()]
+        assert first.tolist() != second.tolist()
+
+    def test_are_what_they_should_be(self):
+        u, n = (
+            gg.random.uniform((10_000,), device="cuda"),
+            gg.random.normal((10_000,), device="cuda"),
+        )
+        assert u.dtype == n.dtype == gg.float32
+        assert 0 <= u.min().item() < 0.01 < 0.99 < u.max().item() < 1
+        assert abs(n.mean().item()) < 0.05
+        assert abs(n.var().item() - 1) < 0.1
+        assert sorted(gg.random.permutation(100, device="cuda").tolist()) == list(range(100))
+
+    def test_elements_dropped_are_the_cpus(self):
+        masks = []
+        for device in ("cuda", "cpu"):
+            gg.manual_seed(7)
+            masks.append(nn.functional.dropout(gg.ones((33, 100), device=device), 0.3).tolist())
+        assert masks[0] == masks[1]
+
+
+class TestMemory:
+    def used(self):
+        gc.collect()
+        return cuda.memory_stats().used
+
+    @pytest.fixture
+    def limit(self):
+        """Lets arrays take just so much more."""
+        import cupy
+
+        pool = cupy.get_default_memory_pool()
+        cuda.empty_cache()
+        used = self.used()
+        yield lambda size: pool.set_limit(size=used + size)
+        pool.set_limit(size=0)
+
+    def test_too_little_is_an_error_after_which_work_goes_on(self, limit):
+        model = nn.MLP(100, [100, 10]).to("cuda")
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(n):
+            optimizer.zero_grad()
+            model(gg.ones((n, 100), device="cuda")).sum().backward()
+            optimizer.step()
+
+        step(10)
+        before = self.used()
+        limit(2_000_000)
+        with pytest.raises(MemoryError, match=r"Out of memory .*on cuda:0 arrays use"):
+            step(10_000)
+        optimizer.zero_grad()
+        step(10)
+        assert self.used() == before
+
+    @only_real
+    def test_more_than_there_is(self):
+        n = cuda.memory_stats().total
+        with pytest.raises(MemoryError, match="on cuda:0 arrays use"):
+            gg.zeros(n, device="cuda")
+        assert gg.ones(3, device="cuda").sum().item() == 3
+
+    def test_given_back(self):
+        x = gg.ones(1_000_000, device="cuda")
+        reserved = cuda.memory_stats().reserved
+        del x
+        gc.collect()
+        cuda.empty_cache()
+        assert cuda.memory_stats().reserved <= reserved - 4_000_000
+
+
+class TestStreams:
+    def test_one_waits_for_another(self):
+        side, x = cuda.Stream(), gg.zeros(1000, device="cuda", requires_grad=True)
+        side.wait_stream(cuda.current_stream())
+        with side:
+            keep_busy(0.05)
+            y = ((x + 3) * (x + 3)).sum()
+        cuda.current_stream().wait_stream(side)
+        y.backward()
+        assert x.grad.tolist() == [6.0] * 1000
+
+    def test_all_of_a_step_is_on_the_current_one(self):
+        """The stream that is current first is free all the while."""
+        import cupy
+
+        side, first = cuda.Stream(), cupy.cuda.get_current_stream()
+        model = nn.MLP(3, [4, 2]).to("cuda")
+        x = gg.ones((5, 3), device="cuda")
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        side.wait_stream(cuda.current_stream())
+        for _ in range(2):  # the first compiles
+            cuda.synchronize()
+            keep_busy(0.2)
+            with side:
+                optimizer.zero_grad()
+                model(x).sum().backward()
+                optimizer.step()
+            spun = first.record()
+            side.synchronize()
+            assert PRETENDED or not spun.done
+
+    def test_time_between_events(self):
+        stream = cuda.current_stream()
+        start = stream.record_event(timing=True)
+        keep_busy(0.02)
+        end = stream.record_event(timing=True)
+        end.synchronize()
+        assert start.elapsed_time(end) >= (0 if PRETENDED else 19)
+
+
+class TestPrecision:
+    @pytest.fixture(autouse=True)
+    def as_before(self):
+        before = cuda.tf32_allowed()
+        yield
+        cuda.allow_tf32(before)
+
+    def test_switch(self):
+        for allowed in (True, False):
+            cuda.allow_tf32(allowed)
+            assert cuda.tf32_allowed() is allowed
+
+    @only_real
+    def test_products(self):
+        x = gg.full((64, 64), 1 + 2**-12, device="cuda")  # which TF32 rounds to 1
+        ones = gg.ones((64, 64), device="cuda")
+        found = {}
+        for allowed in (True, False):
+            cuda.allow_tf32(allowed)
+            found[allowed] = {
+                y[0, 0].item() for y in (x @ ones, gg.stack([x, x])[0] @ ones, ones @ x.T)
+            }
+        assert found == {True: {64.0}, False: {64.015625}}
+
+
+@on_several
+class TestSeveral:
+    LAST = f"cuda:{cuda.device_count() - 1}"
+
+    def test_all_stays_where_it_is(self):
+        gg.manual_seed(0)
+        model = nn.MLP(3, [4, 2])
+        x = gg.random.normal((5, 3))
+        found = []
+        for device in (self.LAST, "cuda:0", "cpu"):
+            model.to(device)
+            model.zero_grad()
+            given = x.to(device)
+            with host_must_not_wait():
+                out = model(given)
+                (out * out).sum().backward()
+            gradients = [p.grad for p in model.parameters()]
+            assert {t.device for t in (out, *gradients)} == {device}
+            found.append([g.cpu().numpy() for g in gradients])
+        for a, b in zip(found[0], found[1], strict=True):
+            assert_array_equal(a, b)
+        for a, b in zip(found[0], found[2], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+    def test_from_one_to_another(self):
+        x = gg.random.normal((3,), device=self.LAST, requires_grad=True)
+        keep_busy(0.01)
+        y = x.to("cuda:0")
+        (y * y).sum().backward()
+        assert [t.device for t in (x, y, x.grad)] == [self.LAST, "cuda:0", self.LAST]
+        assert x.grad.tolist() == [2 * a for a in x.tolist()]
+
+    def test_mixed(self):
+        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device=self.LAST)
+        with pytest.raises(ValueError, match=r"add: .*different devices, cuda:0 and cuda:"):
+            x + y
+
+
+class Foreign:
+    """An array of a library that has no more than ``__cuda_array_interface__``, as Numba's."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self.array = array  # keeps the memory
+
+
+class TestOtherLibraries:
+    def test_cupy(self):
+        import cupy
+
+        array = cupy.arange(6, dtype=np.float32).reshape(2, 3)
+        for x in (gg.asarray(array), gg.asarray(Foreign(array))):
+            assert x.device == "cuda:0"
+            array[0, 0] += 5
+            assert x[0, 0].item() == float(array[0, 0])
+        assert gg.asarray(array).array is array
+        assert_array_equal(cupy.asarray(x.array).get(), array.get())
+
+    @pytest.fixture
+    def torch(self):
+        torch = pytest.importorskip("torch")
+        if PRETENDED or not torch.cuda.is_available():
+            pytest.skip("PyTorch finds no CUDA device")
+        return torch
+
+    def test_memory_of_pytorch(self, torch):
+        theirs = torch.arange(6.0, device="cuda").reshape(2, 3)
+        x = gg.from_dlpack(theirs)
+        assert x.device == "cuda:0"
+        theirs[0, 0] = 7
+        torch.cuda.synchronize()
+        assert x[0, 0].item() == 7
+        for back in (torch.from_dlpack(x), torch.as_tensor(x, device="cuda")):
+            assert back.data_ptr() == theirs.data_ptr()
+
+    def test_streams_of_pytorch(self, torch):
+        """What was asked of either library before is done when the other reads."""
+        theirs = torch.zeros(1000, device="cuda")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(50_000_000)
+            theirs += 3
+            x = gg.from_dlpack(theirs)
+        assert (x * 2).sum().item() == 6000
+        keep_busy(0.05)
+        y = x * 5
+        with torch.cuda.stream(side):
+            assert torch.from_dlpack(y).sum().item() == 15_000
+
+    def test_gradients_of_pytorchs_tensors_on_the_device(self, torch):
+        x = gg.asarray(torch.ones(3, device="cuda"), requires_grad=True)
+        (x * x).sum().backward()
+        assert x.grad.array.tolist() == [2, 2, 2]
+        assert x.grad.array.device.type == "cuda"

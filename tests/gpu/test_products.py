@@ -1,0 +1,97 @@
+"""Products of matrices by cuBLAS: the right numbers whatever lies in memory how, and no waiting.
+
+What is asked of cuBLAS, and what is copied, on_products.py tests on the stand-in for CuPy.
+"""
+
+import cupy
+import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import numpy as np
+import pytest
+from cuda_device import host_must_not_wait, on_gpu
+from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
+
+import gpugrad as gg
+from gpugrad import cuda
+from gpugrad.testing import assert_close
+
+pytestmark = on_gpu
+
+EPS = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
+
+
+def on_host(x):
+    return cupy.asnumpy(x).astype("float64")
+
+
+def product(x1, x2):
+    out = gg.matmul(gg.asarray(x1), gg.asarray(x2)).array
+    assert out.dtype == x1.dtype
+    return out
+
+
+@pytest.mark.parametrize("dtype", EPS)
+@pytest.mark.parametrize("way1", MATRICES)
+def test_matrices(way1, dtype):
+    for way2 in MATRICES:
+        for batch in (), (3,), (2, 3):
+            x1, _ = matrix(way1, *batch, 4, 2, dtype=dtype)
+            x2, _ = matrix(way2, *batch, 2, 3, dtype=dtype)
+            out = product(x1, x2)
+            assert np.array_equal(on_host(out), on_host(x1) @ on_host(x2)), (way2, batch)
+
+
+@pytest.mark.parametrize("dtype", EPS)
+@pytest.mark.parametrize("way1", STACKS)
+def test_batches(way1, dtype):
+    for way2 in STACKS:
+        for m, k, n in (4, 5, 2), (1, 5, 2), (4, 5, 1):
+            x1, x2 = stack(way1, m, k, dtype), stack(way2, k, n, dtype)
+            out = product(x1, x2)
+            assert np.array_equal(on_host(out), on_host(x1) @ on_host(x2)), (way2, m, n)
+
+
+@pytest.mark.parametrize("dtype", EPS)
+@pytest.mark.parametrize("shapes", [((300, 1000), (1000, 200)), ((6, 70, 500), (6, 500, 90))])
+def test_sums_of_many(shapes, dtype):
+    """Halves are summed in float32: the result is as near as it can be."""
+    rng = np.random.default_rng(0)
+    x1, x2 = (cupy.asarray(rng.standard_normal(s).astype(dtype)) for s in shapes)
+    for a, b in (x1, x2), (swapped(x2), swapped(x1)):
+        expected = on_host(a) @ on_host(b)
+        near = 40 * EPS["float32"] if EPS[dtype] > EPS["float32"] else 40 * EPS[dtype]
+        error = np.abs(on_host(product(a, b)) - expected)
+        assert np.all(error <= EPS[dtype] * np.abs(expected) + near * np.sqrt(shapes[0][-1]))
+
+
+def test_vectors_and_nothing():
+    for shapes in (
+        ((5,), (5,)),
+        ((4, 5), (5,)),
+        ((5,), (2, 5, 3)),
+        ((2, 0), (0, 3)),
+        ((0, 2), (2, 3)),
+    ):
+        x1, x2 = map(filled, shapes)
+        assert_close(on_host(product(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
+
+
+def test_tf32():
+    rng = np.random.default_rng(0)
+    allowed = cuda.tf32_allowed() if hasattr(cuda, "tf32_allowed") else False
+    for shape in (512, 512), (4, 256, 256):
+        x = cupy.asarray(rng.standard_normal(shape).astype("float32"))
+        expected = on_host(x) @ on_host(x)
+        errors = {}
+        for allow in True, False:
+            cuda.allow_tf32(allow)
+            errors[allow] = np.abs(on_host(product(x, x)) - expected).max()
+        cuda.allow_tf32(allowed)
+        assert errors[False] < 1e-3 < errors[True] < 1
+
+
+def test_nothing_waits():
+    x = gg.asarray(filled((6, 50, 40), "float32")).requires_grad_()
+    w = gg.asarray(filled((40, 30), "float32")).requires_grad_()
+    gg.softmax(x @ w).sum().backward()  # compiles
+    with host_must_not_wait():
+        gg.softmax(x @ w @ w.mT @ x.mT).sum().backward()

@@ -1,0 +1,164 @@
+"""Training on a GPU: it ends where it does on the CPU, waits for nothing and keeps no memory."""
+
+import gc
+import sys
+
+import numpy as np
+import pytest
+import train_mlp
+from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu
+from modules import TRANSFORMS
+
+import gpugrad as gg
+from gpugrad import cuda, data, nn, optim
+from gpugrad.testing import assert_close
+
+pytestmark = on_gpu
+
+
+def setting(device, n=64, seed=0):
+    """A model, its optimizer, and a loader of host arrays: the same on every device."""
+    gg.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Flatten(), nn.Linear(6, 5), nn.Tanh(), nn.Dropout(0.2), nn.MLP(5, [4, 3], nn.Sigmoid)
+    ).to(device)
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-3)
+    rng = np.random.default_rng(seed)
+    images = rng.standard_normal((n, 2, 3)).astype("float32")
+    dataset = data.TensorDataset(images, rng.integers(0, 3, n))
+    return model, optimizer, data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)
+
+
+def step(model, optimizer, images, labels):
+    optimizer.zero_grad()
+    loss = nn.CrossEntropyLoss()(model(images), labels)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    return loss
+
+
+def train(device, epochs=3):
+    model, optimizer, loader = setting(device)
+    losses = [step(model, optimizer, *batch) for _ in range(epochs) for batch in loader]
+    return losses, model
+
+
+def assert_same(trained, expected):
+    (losses, model), (other_losses, other) = trained, expected
+    assert_close([x.item() for x in losses], [x.item() for x in other_losses], rtol=1e-4, atol=1e-5)
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        assert p.dtype == q.dtype == gg.float32
+        assert_close(p.detach().cpu().numpy(), q.detach().cpu().numpy(), rtol=1e-3, atol=1e-5)
+
+
+def test_the_cpus_losses_and_weights():
+    losses, model = train("cuda")
+    assert {x.device for x in [*losses, *model.parameters()]} == {"cuda:0"}
+    assert_same((losses, model), train("cpu"))
+
+
+def test_a_step_does_not_wait():
+    """Nor do batches, of which three have a buffer each."""
+    model, optimizer, loader = setting("cuda")
+    for batch in loader:
+        step(model, optimizer, *batch)
+    batches = iter(loader)
+    for _ in range(3):
+        step(model, optimizer, *next(batches))
+    with host_must_not_wait():
+        for _ in range(2):
+            step(model, optimizer, *next(batches))
+    batches.close()
+
+
+def test_batches_of_a_data_set_on_the_device_do_not_wait():
+    model, optimizer, loader = setting("cpu")
+    there, model = loader.dataset.to("cuda"), model.to("cuda")
+    for shuffle in (False, True):
+        batches = data.DataLoader(there, 8, shuffle=shuffle, seed=0)
+        step(model, optimizer, *next(iter(batches)))
+        with host_must_not_wait():
+            for batch in batches:
+                assert [x.device for x in batch] == ["cuda:0"] * 2
+                step(model, optimizer, *batch)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_transform_does_not_wait(name):
+    def f(x):
+        return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
+
+    transform, x = TRANSFORMS[name], gg.random.normal((4,), dtype=gg.float64)
+    there = x.to("cuda")
+    transform(f, there)
+    with host_must_not_wait():
+        out = transform(f, there)
+    assert_close(out.cpu().numpy(), transform(f, x).numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_memory_returns_to_its_level():
+    steps = 100 if PRETENDED else 1000
+    model, optimizer, loader = setting("cuda", n=8 * steps // 10)
+
+    def epoch():
+        for batch in loader:
+            step(model, optimizer, *batch)
+        optimizer.zero_grad()
+        del batch
+        gc.collect()
+        return cuda.memory_stats().used
+
+    epoch()
+    level = epoch()
+    assert [epoch() for _ in range(10)] == [level] * 10
+
+
+def test_batches_arrive_while_the_device_is_busy():
+    """More of them than there are buffers, while not one step is over."""
+    _, _, loader = setting("cuda", n=160)
+    sums = []
+    for images, labels in loader:
+        keep_busy(0.01)
+        sums.append((images.sum(), labels.sum()))
+    loader.epoch -= 1
+    loader.device = None
+    for (a, b), (images, labels) in zip(sums, loader, strict=True):
+        assert_close(a.item(), images.sum().item(), rtol=1e-4, atol=1e-5)
+        assert b.item() == labels.sum().item()
+
+
+def test_two_streams_at_once():
+    settings = [setting("cuda", seed=seed) for seed in (0, 1)]
+    streams = [cuda.Stream(), cuda.Stream()]
+    losses = [[], []]
+    for stream in streams:
+        stream.wait_stream(cuda.current_stream())
+    batches = [iter(loader) for _, _, loader in settings]
+    for _ in range(8):
+        for i in (0, 1):
+            with streams[i]:
+                gg.manual_seed(5)
+                keep_busy(0.002)
+                losses[i].append(step(*settings[i][:2], *next(batches[i])))
+    cuda.synchronize()
+    for i in (0, 1):
+        model, optimizer, loader = setting("cuda", seed=i)
+        again = []
+        for batch in loader:
+            gg.manual_seed(5)
+            again.append(step(model, optimizer, *batch))
+        assert_same((losses[i], settings[i][0]), (again, model))
+
+
+def test_the_program_reaches_the_same_accuracy(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    last = []
+    for device in ("cuda", "cpu"):
+        options = ["--device", device, "--epochs", "3", "--hidden", "32"]
+        monkeypatch.setattr(sys, "argv", ["train_mlp.py", *options])
+        train_mlp.main()
+        rows = [row.split() for row in capsys.readouterr().out.splitlines() if "epoch" in row]
+        last.append([float(word) for word in rows[-1] if word.replace(".", "").isdigit()])
+    assert_close(last[0], last[1], atol=5e-3)
+    assert last[0][-1] > 0.9
