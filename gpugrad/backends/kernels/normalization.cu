@@ -10,7 +10,7 @@
 
 template <int N> struct alignas(N * sizeof(T)) Items { T items[N]; };
 
-// Of this thread's groups, number k: where it is in a row, and the first of its values.
+// For each group of this thread: where it is in a row, and the first of its values.
 #define EACH_GROUP(column, value) \
     _Pragma("unroll") for (int value = 0; value < ITEMS; value += N) \
         if (int column = (value / N * blockDim.x + threadIdx.x) * N; column < columns)
