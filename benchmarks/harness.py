@@ -192,6 +192,11 @@ def table(title, rows, against=BASELINE):
         line.append(_verdict(of_case.get("gpugrad")))
         lines.append(line)
     print(f"\n{title}: {rows[0]['unit']} (ratio to {against})")
+    print_columns(lines)
+
+
+def print_columns(lines):
+    """Print rows of words below each other, all but the first word of each flush right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *rest in lines:
         cells = [first.ljust(widths[0])]

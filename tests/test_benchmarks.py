@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -78,11 +79,58 @@ class TestOnGPU:
             "True",
         ], done.stderr
 
+    def test_a_gpus_time_has_no_gaps_while_the_cpu_asks(self, monkeypatch):
+        for folder in ("benchmarks", "benchmarks/gpu"):
+            monkeypatch.syspath_prepend(ROOT / folder)
+        import timing
+
+        gpu = PretendedGPU()
+        found = timing.measure(lambda: gpu.ask(0.0002, work=0.00005), gpu, 0.02)
+        assert found["gpu"] == pytest.approx(0.00005, rel=1e-3)
+        assert found["cpu"] >= 0.0002
+        assert found["time"] >= 0.0002
+        assert not found["gpu_waits"]
+        found = timing.measure(lambda: gpu.wait(gpu.ask(0.0002, work=0.00005)), gpu, 0.02)
+        assert found["gpu"] >= 0.0002
+        assert found["gpu_waits"]
+
     def test_every_command_for_a_gpu_is_listed(self):
         done = run(ROOT / "benchmarks/gpu", "--list")
         for path in [*ROOT.glob("examples/*.py"), *ROOT.glob("benchmarks/gpu/[a-z]*.py")]:
             if '__name__ == "__main__"' in path.read_text():
                 assert f"{path} --device cuda" in done.stdout
+
+
+class PretendedGPU:
+    """A clock of a GPU that does one work after the other, by the CPU's time."""
+
+    asynchronous = has_events = True
+
+    def __init__(self):
+        self.idle_from = 0.0
+
+    def ask(self, seconds, work):
+        """Take the CPU so long, and give the GPU ``work``, seconds too."""
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            pass
+        self.hold(work)
+
+    def hold(self, seconds):
+        self.idle_from = max(self.idle_from, time.perf_counter()) + seconds
+
+    def mark(self):
+        return max(self.idle_from, time.perf_counter())
+
+    def is_done(self, event):
+        return time.perf_counter() >= event
+
+    def seconds(self, start, end):
+        return end - start
+
+    def wait(self, result=None):
+        while time.perf_counter() < self.idle_from:
+            pass
 
 
 PROGRAM = """

@@ -101,13 +101,11 @@ def main():
     options = report.arguments(
         __doc__.splitlines()[0], ["gpugrad", "torch"], precisions=list(report.PRECISIONS)
     )
-    before = report.state(options)
     with Workers(options) as workers:
         results, _ = workers.race(prepare, products(options))
     rows = rows_of(results)
     bounds = show(options, rows)
-    states = before, report.state(options)
-    sys.exit(report.finish("gemm", options, workers, rows, bounds, draw(rows), states))
+    sys.exit(report.finish("gemm", options, workers, rows, bounds, draw(rows)))
 
 
 def rows_of(results):

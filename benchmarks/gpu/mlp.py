@@ -165,14 +165,12 @@ def main():
         ["gpugrad", "torch", "torch compile", "jax jit"],
         precisions=list(report.PRECISIONS),
     )
-    before = report.state(options)
     with Workers(options) as workers:
         results, losses = workers.race(prepare, trainings(options), values=STEPS)
         compare(workers, losses)
     rows = rows_of(results)
     bounds = show(rows)
-    states = before, report.state(options)
-    sys.exit(report.finish("mlp", options, workers, rows, bounds, draw(rows), states))
+    sys.exit(report.finish("mlp", options, workers, rows, bounds, draw(rows)))
 
 
 def compare(workers, losses):
@@ -226,30 +224,32 @@ def show(rows):
             report.verdict(here) if r["target"] else "",
         ])  # fmt: skip
         last = r["case"]
+    own = [r for r in rows if r["library"] == "gpugrad" and r["gpu"]]
+    waiting = sum(r["gpu_waits"] for r in own) if own else None
+    bounds.append(report.bound("steps in which gpugrad waits for the GPU", waiting, 0))
     report.table("training step (* with gaps: it waits for results)", lines)
     return bounds
 
 
 def draw(rows):
     def draw_on(figure):
-        cases = list(dict.fromkeys(r["case"] for r in rows))
-        figure.set_size_inches(12, 1.8 + 0.75 * len(cases))
+        figure.set_size_inches(12, 1.8 + 0.75 * len({r["case"] for r in rows}))
         left, right = figure.subplots(1, 2)
-        report.bars(
+        places = report.bars(
             left, rows, what="ratio", title="time of a step against torch eager's",
             label="ratio (lower is better)",
         )  # fmt: skip
         for r in rows:
             if r["target"] and r["ratio"]:
-                at = cases.index(r["case"])
-                left.vlines(r["target"], at - 0.45, at - 0.15, color="black", lw=2, label="bound")
+                y = places[r["case"], r["library"]]
+                left.vlines(r["target"], y - 0.12, y + 0.12, color="black", lw=2, label="bound")
         shown = [{**r, "µs": 1e6 * r["value"]} for r in rows]
-        report.bars(right, shown, what="µs", title="time of a step", label="µs", log=True)
-        own = [r for r in rows if r["library"] == "gpugrad" and r["cpu"]]
-        at = [cases.index(r["case"]) for r in own]
+        places = report.bars(right, shown, what="µs", title="time of a step", label="µs", log=True)
         for key, style in (("cpu", "k|"), ("gpu", "kx")):
-            label = f"gpugrad, the {key.upper()}'s part"
-            right.plot([1e6 * r[key] for r in own], at, style, ms=8, label=label)
+            known = [r for r in rows if r[key]]
+            at = [places[r["case"], r["library"]] for r in known]
+            label = f"the {key.upper()}'s part"
+            right.plot([1e6 * r[key] for r in known], at, style, ms=6, label=label)
 
     return draw_on
 

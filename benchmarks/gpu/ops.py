@@ -95,15 +95,13 @@ def main():
     options = report.arguments(
         __doc__.splitlines()[0], ["gpugrad", "torch"], sections=list(SECTIONS), ops=ops
     )
-    before = report.state(options)
     rows, bounds = [], []
     with Workers(options) as workers:
         for section in options.sections or SECTIONS:
             measured = globals()[section](options, workers)
             rows += measured[0]
             bounds += measured[1]
-    states = before, report.state(options)
-    sys.exit(report.finish("ops", options, workers, rows, bounds, draw(rows), states))
+    sys.exit(report.finish("ops", options, workers, rows, bounds, draw(rows)))
 
 
 # Overhead

@@ -1,11 +1,13 @@
 """Each library on a device: what is in its way, how exactly it computes, its clock, its versions.
 
-All of it is called in the library's own process.
+All but `state` is called in the library's own process.
 """
 
 import importlib
 import math
 import os
+import shutil
+import subprocess
 from functools import cached_property
 
 import numpy as np
@@ -110,6 +112,28 @@ def use(library, precision, device):
 
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     return getattr(torch, name)
+
+
+STATE = (
+    "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks_event_reasons.active,"
+    "temperature.gpu,power.draw,power.limit,utilization.gpu,memory.used"
+)
+
+
+def state(device):
+    """What nvidia-smi says of the first GPU's clocks and what slows them; None without it."""
+    program = shutil.which("nvidia-smi")
+    if device == "cpu" or program is None:
+        return None
+    command = [program, "-i", "0", f"--query-gpu={STATE}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"problem": str(error)}
+    values = done.stdout.strip().split(", ")
+    if done.returncode or len(values) != STATE.count(",") + 1:
+        return {"problem": (done.stdout + done.stderr).strip()}
+    return dict(zip(STATE.split(","), values, strict=True))
 
 
 # Clocks. `asynchronous`: whether what is run goes on after the call that asked for it has

@@ -4,8 +4,6 @@ import argparse
 import importlib.util
 import json
 import platform
-import shutil
-import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -48,7 +46,7 @@ def precisions(options):
 
 def machine(options, about):
     """What a reader needs to compare with another run: device, driver, versions, date."""
-    device = about.get("gpugrad", {}).get("device") if options.device == "cuda" else None
+    device = next((known["device"] for known in about.values() if "device" in known), None)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "device": device or f"CPU, {harness.processor()}",
@@ -59,28 +57,6 @@ def machine(options, about):
         "system": f"{platform.system()} {platform.machine()}",
         "libraries": about,
     }
-
-
-STATE = (
-    "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,clocks_event_reasons.active,"
-    "temperature.gpu,power.draw,power.limit,utilization.gpu,memory.used"
-)
-
-
-def state(options):
-    """What nvidia-smi says of the first GPU's clocks and what slows them; None without it."""
-    program = shutil.which("nvidia-smi")
-    if options.device == "cpu" or program is None:
-        return None
-    command = [program, "-i", "0", f"--query-gpu={STATE}", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return {"problem": str(error)}
-    values = done.stdout.strip().split(", ")
-    if done.returncode or len(values) != STATE.count(",") + 1:
-        return {"problem": (done.stdout + done.stderr).strip()}
-    return dict(zip(STATE.split(","), values, strict=True))
 
 
 def row(section, case, library, values, baseline, *, unit, target=None, **more):
@@ -94,11 +70,7 @@ def row(section, case, library, values, baseline, *, unit, target=None, **more):
 def table(title, lines):
     """Print rows of words; the first is the head."""
     print(f"\n{title}")
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for first, *rest in lines:
-        cells = [first.ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)]
-        print("  ".join(cells).rstrip())
+    harness.print_columns(lines)
 
 
 def number(value):
@@ -140,7 +112,7 @@ def show_bounds(options, bounds):
     table(f"must reach{where}", lines)
 
 
-def finish(name, options, workers, rows, bounds, draw, states):
+def finish(name, options, workers, rows, bounds, draw):
     """Show the bounds, write what was asked for; returns the exit status."""
     show_bounds(options, bounds)
     about = machine(options, workers.about)
@@ -154,7 +126,7 @@ def finish(name, options, workers, rows, bounds, draw, states):
             "benchmark": f"gpu/{name}",
             "form": form,
             "environment": about,
-            "nvidia_smi": dict(zip(("before", "after"), states, strict=True)),
+            "nvidia_smi": workers.states,
             "bounds": bounds,
             "left_out": {**workers.missing, "cases": list(workers.told())},
             "rows": rows,
@@ -162,7 +134,7 @@ def finish(name, options, workers, rows, bounds, draw, states):
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(result, indent=1) + "\n")
         print(f"wrote {options.json}")
-    if options.plot:
+    if options.plot and rows:
         _plot(options.plot, about, draw)
     if workers.problems:
         print("\nleft out:", *workers.told(), sep="\n  ")
@@ -202,19 +174,23 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
     """Horizontal bars of ``what`` of the rows, cases downwards, libraries beside each other.
 
     mark: a value to draw a line at, and what it is.
+
+    Returns the place of each case and library's bar.
     """
     rows = [r for r in rows if r.get(what) is not None]
     ax.set_title(title, fontsize=9)
     if not rows:
         ax.text(0.5, 0.5, "not measured", ha="center", fontsize=8, transform=ax.transAxes)
         ax.set_axis_off()
-        return
+        return {}
     cases = list(dict.fromkeys(r["case"] for r in rows))
     names = [n for n in LIBRARIES if any(r["library"] == n for r in rows)]
     width = 0.84 / len(names)
+    places = {}
     for k, library in enumerate(names):
         mine = [r for r in rows if r["library"] == library]
         at = [cases.index(r["case"]) + (k - (len(names) - 1) / 2) * width for r in mine]
+        places |= {(r["case"], library): y for r, y in zip(mine, at, strict=True)}
         drawn = ax.barh(at, [r[what] for r in mine], width * 0.92, label=library,
                         color=COLORS[library])  # fmt: skip
         ax.bar_label(drawn, [number(r[what]) for r in mine], fontsize=5.5, padding=2)
@@ -230,3 +206,4 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
     ax.set_xlabel(label, fontsize=8)
     ax.tick_params(axis="x", labelsize=7)
     ax.spines[["top", "right"]].set_visible(False)
+    return places

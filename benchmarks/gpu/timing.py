@@ -102,6 +102,7 @@ class Workers:
     about: what describes each.
     missing: why the others are left out.
     problems: ``(library, why) -> cases`` left out later.
+    states: what nvidia-smi said of the GPU before, and four times during each race.
     failed: whether one of them is an error of gpugrad, not merely beyond it.
     """
 
@@ -110,6 +111,7 @@ class Workers:
         self.about = {}
         self.missing = {}
         self.problems = {}
+        self.states = [peers.state(options.device)]
         self.failed = False
         self._processes = {}
 
@@ -170,6 +172,8 @@ class Workers:
                     else:
                         turns[library].append(found)
             _progress(number, len(cases), case, turns)
+            if 4 * number % len(cases) < 4:
+                self.states.append(peers.state(self.options.device))
         return results, firsts
 
     def _turn(self, function, prepare, library, case, *args):
