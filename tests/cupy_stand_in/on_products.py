@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cupy._reads import reads
 from cupy.cuda import cublas
+from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -55,47 +56,6 @@ def watch(monkeypatch):
     assert reads == []
 
 
-def filled(shape, dtype="float64"):
-    """Small whole numbers: every order of summation gives the same."""
-    values = np.random.default_rng(math.prod(shape)).integers(-3, 4, shape)
-    return cupy.asarray(values.astype(dtype))
-
-
-def swapped(x):
-    return x.swapaxes(-1, -2)
-
-
-# Ways for a matrix (..., m, n) to lie in memory, and whether BLAS can take it as it is.
-MATRICES = {
-    "rows": (lambda *s: filled(s), True),
-    "columns": (lambda *s, m, n: swapped(filled((*s, n, m))), True),
-    "some rows": (lambda *s, m, n: filled((*s, 2 * m, n))[..., ::2, :], True),
-    "part of rows": (lambda *s, m, n: filled((*s, m, n + 3))[..., 2 : n + 2], True),
-    "part of columns": (lambda *s, m, n: swapped(filled((*s, n, m + 3)))[..., 1 : m + 1, :], True),
-    "some columns": (lambda *s, m, n: swapped(filled((*s, 3 * n, m))[..., ::3, :]), True),
-    "a step in rows": (lambda *s, m, n: filled((*s, m, 2 * n))[..., ::2], False),
-    "upside down": (lambda *s, m, n: filled((*s, m, n))[..., ::-1, :], False),
-    "backwards": (lambda *s, m, n: filled((*s, m, n))[..., ::-1], False),
-    "one row repeated": (
-        lambda *s, m, n: cupy.broadcast_to(filled((*s, 1, n)), (*s, m, n)),
-        False,
-    ),
-    "one column repeated": (
-        lambda *s, m, n: cupy.broadcast_to(filled((*s, m, 1)), (*s, m, n)),
-        False,
-    ),
-    "one number": (lambda *s, m, n: cupy.broadcast_to(filled(()), (*s, m, n)), False),
-}
-
-
-def matrix(way, *shape):
-    make, is_free = MATRICES[way]
-    *batch, m, n = shape
-    x = make(*shape) if way == "rows" else make(*batch, m=m, n=n)
-    assert x.shape == shape
-    return x, is_free
-
-
 def check(out, x1, x2, atol=0):
     expected = np.matmul(x1._values.astype("float64"), x2._values.astype("float64"))
     assert out.shape == expected.shape
@@ -129,23 +89,6 @@ def test_axes_of_length_1(watch, sizes):
             assert len(watch.copied) <= (not free1) + (not free2)
 
 
-# Ways for a stack of the batch shape (2, 3) to lie or to be broadcast.
-STACKS = {
-    "in order": lambda m, n: filled((2, 3, m, n)),
-    "swapped": lambda m, n: filled((3, 2, m, n)).swapaxes(0, 1),
-    "some of both": lambda m, n: filled((4, 5, m, n))[::2, 1:4],
-    "some of one": lambda m, n: filled((2, 6, m, n))[:, ::2],
-    "backwards": lambda m, n: filled((2, 3, m, n))[::-1, ::-1],
-    "no batch": lambda m, n: filled((m, n)),
-    "one axis": lambda m, n: filled((3, m, n)),
-    "first alone": lambda m, n: filled((2, 1, m, n)),
-    "second alone": lambda m, n: filled((1, 3, m, n)),
-    "neither": lambda m, n: filled((1, 1, m, n)),
-    "repeated": lambda m, n: cupy.broadcast_to(filled((m, n)), (2, 3, m, n)),
-    "first repeated": lambda m, n: cupy.broadcast_to(filled((3, m, n)), (2, 3, m, n)),
-    "between the axes": lambda m, n: filled((2, m, 3, n)).swapaxes(1, 2),
-}
-
 # How many operands must be copied of the first with the second in order, and the other way round.
 COPIES = {
     "in order": (0, 0),
@@ -168,7 +111,7 @@ COPIES = {
 @pytest.mark.parametrize("way1", STACKS)
 def test_batches(watch, way1, way2):
     for m, k, n in (4, 5, 2), (1, 5, 2), (4, 5, 1):
-        x1, x2 = STACKS[way1](m, k), STACKS[way2](k, n)
+        x1, x2 = stack(way1, m, k), stack(way2, k, n)
         watch.clear()
         check(xp.matmul(x1, x2), x1, x2)
         assert len(watch.calls) == 1
@@ -204,8 +147,8 @@ def test_vectors(watch):
     vector, x = filled((5,)), filled((2, 3, 4, 5))
     every_other = filled((10,))[::2]
     for v in vector, every_other, vector[::-1]:
-        for stack in x[0, 0], x[0], x, swapped(filled((2, 3, 5, 4))):
-            for a, b in (stack, v), (v, swapped(stack)):
+        for matrices in x[0, 0], x[0], x, swapped(filled((2, 3, 5, 4))):
+            for a, b in (matrices, v), (v, swapped(matrices)):
                 watch.clear()
                 check(xp.matmul(a, b), a, b)
                 assert len(watch.calls) == 1
