@@ -3,18 +3,17 @@
 What is asked of cuBLAS, and what is copied, on_products.py tests on the stand-in for CuPy.
 """
 
-import cupy
 import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
 import numpy as np
 import pytest
 from cuda_device import host_must_not_wait, on_gpu
-from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
+from matrices import MATRICES, STACKS, cupy, filled, matrix, stack, swapped
 
 import gpugrad as gg
 from gpugrad import cuda
 from gpugrad.testing import assert_close
 
-pytestmark = on_gpu
+pytestmark = [*on_gpu, pytest.mark.usefixtures("bfloat16")]
 
 EPS = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 
@@ -77,7 +76,7 @@ def test_vectors_and_nothing():
 
 def test_tf32():
     rng = np.random.default_rng(0)
-    allowed = cuda.tf32_allowed() if hasattr(cuda, "tf32_allowed") else False
+    allowed = cuda.tf32_allowed()
     for shape in (512, 512), (4, 256, 256):
         x = cupy.asarray(rng.standard_normal(shape).astype("float32"))
         expected = on_host(x) @ on_host(x)
