@@ -188,6 +188,18 @@ def test_functional_batch_norm_is_pytorchs(training, weight, bias):
         assert_close(values(a), b.numpy(), rtol=1e-10)
 
 
+def test_a_model_takes_pytorchs_state():
+    torch = pytest.importorskip("torch")
+    other = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.LayerNorm(3)).double()
+    x = batch(8, 3)
+    other(torch.tensor(x))
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.LayerNorm(3)).to(gpugrad.float64)
+    assert model.load_state_dict(other.state_dict()) == ([], [])
+    assert model[0].num_batches_tracked.item() == 1
+    expected = other.eval()(torch.tensor(x)).detach().numpy()
+    assert_close(values(model.eval()(gpugrad.tensor(x))), expected, rtol=1e-9, atol=1e-12)
+
+
 def test_running_statistics_start_again():
     layer = nn.BatchNorm1d(3)
     layer(gpugrad.tensor(batch(8, 3, dtype=np.float32)))
