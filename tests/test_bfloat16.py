@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from cases import CASES
+from conftest import marks
 from libraries import libraries
 from ml_dtypes import bfloat16 as scalar_type
 from test_ops import check, quiet, samples
@@ -17,10 +18,14 @@ from gpugrad.testing import assert_close
 bf16 = np.dtype(scalar_type)
 
 pytestmark = pytest.mark.usefixtures("bfloat16")
-OWN = [library for library in libraries() if library.name in ("numpy", "cupy")]
+OWN = [
+    pytest.param(each, marks=marks(each), id=each.name)
+    for each in libraries()
+    if each.name in ("numpy", "cupy")
+]
 
 
-@pytest.fixture(params=OWN, ids=repr)
+@pytest.fixture(params=OWN)
 def device(request):
     return {"numpy": "cpu", "cupy": "cuda"}[request.param.name]
 
@@ -61,7 +66,7 @@ def as_numpy(x):
     return x.detach().cpu().numpy()
 
 
-@pytest.mark.parametrize("library", OWN, ids=repr)
+@pytest.mark.parametrize("library", OWN)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_op(case, library):
     """Results and gradients are bfloat16 where those of float64 are float64, and near these."""
