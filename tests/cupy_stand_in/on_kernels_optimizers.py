@@ -200,7 +200,7 @@ def test_an_interrupted_step_has_been_noted(monkeypatch):
     (p * p).sum().backward()
     optimizer = optim.Adam([p])
     with monkeypatch.context() as patch:
-        patch.setattr(optimizers.Lot, "_launch", interrupted)
+        patch.setattr(_raw.Kernel, "launch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             optimizer.step()
     with pytest.raises(RuntimeError, match="overwritten in place"):

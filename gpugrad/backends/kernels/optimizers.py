@@ -14,7 +14,12 @@ WORDS = 448
 THREADS = 256
 
 _TENSORS = np.dtype([("count", "i8"), ("words", "i8", WORDS)])
-_ADAM_NUMBERS = "weight_decay kept decay1 share1 beta2 share2 step eps".split()
+_ADAM_NUMBERS = {
+    kind: np.dtype(
+        [(n, kind) for n in "weight_decay kept decay1 share1 beta2 share2 step eps".split()]
+    )
+    for kind in ("f4", "f8")
+}
 
 
 class Lot:
@@ -28,7 +33,8 @@ class Lot:
         self.dtype = dtype
         self.covered = covers(dtype)
         self.computed = "f8" if dtype == "float64" else "f4"
-        self.apart = []  # handles last found to be of memory that no two share
+        self.together = {}  # handles updated together: their tables; None if two share memory
+        self.clipped = None  # addresses and sizes of what was clipped last, and its tables
 
     def handle(self, arrays):
         """What `update` wants to know of a parameter and its state; None if it is not for them."""
@@ -42,35 +48,52 @@ class Lot:
         handles: of the parameters and their state.
         step, hyper: as for its ``apply_single``.
         """
-        if handles != self.apart:
-            # One after the other they would see each other's updates.
-            ordered = sorted(handles, key=lambda handle: handle.addresses[0])
-            if any(a.stop > b.addresses[0] for a, b in pairwise(ordered)):
-                return False
-            self.apart = handles
+        tables = self._tables_of(tuple(handles))
+        if tables is None:
+            return False
+        name, count, *numbers = ROUTINES[routine](self, step, *hyper)
+        if count not in tables:
+            addresses = [(0, *handle.addresses[:count]) for handle in handles]
+            tables[count] = _tables(addresses, [handle.size for handle in handles])
+        run = self._kernel(name)
         grads = [
-            g if g.flags.c_contiguous and g.dtype == self.dtype
+            g if g.flags.c_contiguous and g.dtype is self.dtype
             else cupy.ascontiguousarray(g, self.dtype)
             for g in grads
         ]  # fmt: skip
-        addresses = [handle.addresses for handle in handles]
-        sizes = [handle.size for handle in handles]
-        _ROUTINES[routine](self, grads, addresses, sizes, step, *hyper)
+        addresses = [g.data.ptr for g in grads]
+        for some, table, blocks in tables[count]:
+            here = addresses[some]
+            table["words"][0, : len(here)] = here
+            run((blocks,), (THREADS,), (table, *numbers))
         return True
+
+    def _tables_of(self, handles):
+        """Tables for parameters that are updated together, by the arrays of each that take part.
+
+        They are None for memory that two share: these would not see each other's updates.
+        """
+        if handles not in self.together:
+            if len(self.together) >= 100:  # most of handles that are no more
+                self.together.clear()
+            ordered = sorted(handles, key=lambda handle: handle.addresses[0])
+            shared = any(a.stop > b.addresses[0] for a, b in pairwise(ordered))
+            self.together[handles] = None if shared else {}
+        return self.together[handles]
 
     def norm(self, arrays, most):
         """The 2-norm of all together, and what to multiply them by for it to be at most ``most``.
 
         Both are 0-d, float32 for 16-bit arrays; None where it is not for the arrays.
         """
-        if not self._are_dense(arrays):
+        tables = self._tables_to_clip(arrays)
+        if tables is None:
             return None
-        tables = [*self._tables(arrays, [()] * len(arrays), [a.size for a in arrays])]
-        total = sum(blocks for _, blocks in tables)
+        total = sum(blocks for _, _, blocks in tables)
         sums = cupy.empty(total, self.computed)
         out = cupy.empty(2, self.computed)
         start = 0
-        for table, blocks in tables:
+        for _, table, blocks in tables:
             self._kernel("squares")((blocks,), (THREADS,), (table, sums[start:]))
             start += blocks
         self._kernel("total_norm")((1,), (1024,), (sums, out, total, most))
@@ -81,44 +104,27 @@ class Lot:
 
         False, and nothing is done, where it is not for the arrays.
         """
-        if not self._are_dense(arrays):
+        tables = self._tables_to_clip(arrays)
+        if tables is None:
             return False
-        self._launch("scale", arrays, [()] * len(arrays), [a.size for a in arrays], factor)
+        for _, table, blocks in tables:
+            self._kernel("scale")((blocks,), (THREADS,), (table, factor))
         return True
 
-    def _are_dense(self, arrays):
-        return self.covered and all(a.flags.c_contiguous or a.flags.f_contiguous for a in arrays)
+    def _tables_to_clip(self, arrays):
+        if not self.covered:
+            return None
+        if not all(a.flags.c_contiguous or a.flags.f_contiguous for a in arrays):
+            return None
+        known = self.clipped
+        key = [(a.data.ptr, a.size) for a in arrays]
+        if known is None or known[0] != key:
+            tables = _tables([(address,) for address, _ in key], [size for _, size in key])
+            self.clipped = known = key, tables
+        return known[1]
 
     def _kernel(self, name):
         return kernel("optimizers", name, self.dtype)
-
-    def _launch(self, name, firsts, addresses, sizes, *numbers):
-        run = self._kernel(name)
-        for table, blocks in self._tables(firsts, addresses, sizes):
-            run((blocks,), (THREADS,), (table, *numbers))
-
-    def _tables(self, firsts, addresses, sizes):
-        """A `Tensors` and its number of blocks for each launch that it takes.
-
-        firsts: the tensors' first arrays, whose addresses are not among ``addresses``.
-        """
-        most = WORDS // (len(addresses[0]) + 3)
-        for i in range(0, len(sizes), most):
-            some = slice(i, i + most)
-            blocks = [-(-size // CHUNK) for size in sizes[some]]
-            ends = [*accumulate(blocks)]
-            words = [
-                *[a.data.ptr for a in firsts[some]],
-                *chain.from_iterable(zip(*addresses[some], strict=True)),
-                *sizes[some],
-                0,
-                *ends[:-1],
-            ]
-            if ends[-1]:
-                table = np.zeros(1, _TENSORS)
-                table["count"] = len(blocks)
-                table["words"][0, : len(words)] = words
-                yield table, ends[-1]
 
 
 class Handle:
@@ -138,20 +144,39 @@ def lot(device, dtype):
     return Lot(dtype)
 
 
-# The optimizers' routines, after their `apply_single`.
+def _tables(addresses, sizes):
+    """For each launch the slice of the tensors it is for, their `Tensors`, and its blocks.
+
+    addresses: of each tensor those of its arrays.
+    """
+    tables = []
+    most = WORDS // (len(addresses[0]) + 2)
+    for i in range(0, len(sizes), most):
+        some = slice(i, i + most)
+        blocks = [-(-size // CHUNK) for size in sizes[some]]
+        firsts = [0, *accumulate(blocks)]
+        if firsts[-1]:
+            table = np.zeros(1, _TENSORS)
+            table["count"] = len(blocks)
+            words = [*chain.from_iterable(zip(*addresses[some], strict=True)), *sizes[some]]
+            words += firsts[:-1]
+            table["words"][0, : len(words)] = words
+            tables.append((some, table, firsts[-1]))
+    return tables
 
 
-def _sgd(lot, grads, addresses, sizes, step, lr, momentum, dampening, weight_decay, nesterov):
+# What optimizers' `apply_single` are here: the kernel's name, how many of a parameter's arrays it
+# takes, itself the first, and its numbers.
+
+
+def _sgd(lot, step, lr, momentum, dampening, weight_decay, nesterov):
     if not momentum:
-        own = [one[:1] for one in addresses]
-        lot._launch("sgd", grads, own, sizes, lr, weight_decay)
-        return
+        return "sgd", 1, lr, weight_decay
     share = 1.0 if step == 1 else 1 - dampening
-    numbers = lr, weight_decay, momentum, share, nesterov
-    lot._launch("sgd_momentum", grads, addresses, sizes, *numbers)
+    return "sgd_momentum", 2, lr, weight_decay, momentum, share, nesterov
 
 
-def _adam(lot, grads, addresses, sizes, step, lr, betas, eps, weight_decay, amsgrad, decoupled):
+def _adam(lot, step, lr, betas, eps, weight_decay, amsgrad, decoupled):
     beta1, beta2 = betas
     correction = math.sqrt(1 - beta2**step)
     values = (
@@ -164,9 +189,8 @@ def _adam(lot, grads, addresses, sizes, step, lr, betas, eps, weight_decay, amsg
         lr * correction / (1 - beta1**step),
         eps * correction,
     )
-    numbers = np.array(values, [(name, lot.computed) for name in _ADAM_NUMBERS])
-    own = [one[: 4 if amsgrad else 3] for one in addresses]
-    lot._launch("amsgrad" if amsgrad else "adam", grads, own, sizes, numbers)
+    numbers = np.array(values, _ADAM_NUMBERS[lot.computed])
+    return ("amsgrad", 4, numbers) if amsgrad else ("adam", 3, numbers)
 
 
-_ROUTINES = {"sgd": _sgd, "adam": _adam}
+ROUTINES = {"sgd": _sgd, "adam": _adam}
