@@ -36,7 +36,7 @@ def names_of_ops():
                     yield ".".join(words)
 
 
-LACKING = {f"special.{name}" for name in "hyp1f1 hyp2f1 spence stdtrit".split()}  # in CuPy
+LACKING = {f"special.{name}" for name in "hyp1f1 hyp2f1".split()}  # in CuPy
 
 has_cupy = importlib.util.find_spec("cupy") is not None
 

@@ -48,7 +48,7 @@ def _without_scipy(name):
 
 
 def of_cupy(name):
-    """CuPy's function; RuntimeError that names it if CuPy has none."""
+    """CuPy's function, or one made of its others; RuntimeError that names it if there is none."""
     import cupy
     from cupyx.scipy import special
 
@@ -59,14 +59,65 @@ def of_cupy(name):
         tail = special.betainc(df / 2, 0.5, df / (t * t + df)) / 2
         return cupy.where(t < 0, tail, 1 - tail)
 
-    lacking = {"betaincc": betaincc, "stdtr": stdtr}
-    function = getattr(special, name, None) or lacking.get(name)
+    def stdtrit(df, p):
+        # By t * t / (df + t * t), near its middle, or there and in the tails by 1 less that.
+        tail = 2 * cupy.minimum(p, 1 - p)
+        inner = special.betaincinv(0.5, df / 2, 1 - tail)
+        outer = special.betaincinv(df / 2, 0.5, tail)
+        ratio = cupy.where(tail > 0.5, inner / (1 - inner), (1 - outer) / outer)
+        return cupy.copysign(cupy.sqrt(df * ratio), p - 0.5)
+
+    def spence(z):
+        # Cephes: reduced to [1/2, 3/2] by reflections, in which it is a ratio of polynomials.
+        z = z.astype(np.result_type(z, np.float32), copy=False)
+        inverted = z > 1.5
+        x = cupy.where(inverted, 1 / z, z)
+        mirrored = x < 0.5
+        w = cupy.where(mirrored, -x, cupy.where(inverted & (z <= 2), 1 / z, x) - 1)
+        value = -w * _horner(_SPENCE_ABOVE, w) / _horner(_SPENCE_BELOW, w)
+        log = cupy.log(cupy.where(z > 0, x, 1))
+        value = cupy.where(mirrored, math.pi**2 / 6 - log * cupy.log1p(-x) - value, value)
+        value = cupy.where(inverted, -log * log / 2 - value, value)
+        return cupy.where(z < 0, math.nan, value)
+
+    made = {"betaincc": betaincc, "spence": spence, "stdtr": stdtr, "stdtrit": stdtrit}
+    function = getattr(special, name, None) or made.get(name)
     if function is None:
         raise RuntimeError(
             f"CuPy has no function {name}, which this needs; "
             f"move the inputs to the CPU with .to('cpu')"
         )
     return _keeping_dtype(function)
+
+
+# Of Cephes's spence, from the highest power.
+_SPENCE_ABOVE = (
+    4.65128586073990045278e-5,
+    7.31589045238094711071e-3,
+    1.33847639578309018650e-1,
+    8.79691311754530315341e-1,
+    2.71149851196553469920e0,
+    4.25697156008121755724e0,
+    3.29771340985225106936e0,
+    1.00000000000000000126e0,
+)
+_SPENCE_BELOW = (
+    6.90990488912553276999e-4,
+    2.54043763932544379113e-2,
+    2.82974860602568089943e-1,
+    1.41172597751831069617e0,
+    3.63800533345137075418e0,
+    5.03278880143316990390e0,
+    3.54771340985225096217e0,
+    9.99999999999999998740e-1,
+)
+
+
+def _horner(coefficients, x):
+    value = coefficients[0]
+    for c in coefficients[1:]:
+        value = value * x + c
+    return value
 
 
 def _keeping_dtype(function):

@@ -339,7 +339,7 @@ CASES = [
     _case("fdtrc", positive, positive, positive),
     _case("fdtri", positive, positive, unit),
     _case("stdtr", positive, normal, more=[S(A(3, draw=between(10, 90)), A(3))]),
-    _case("stdtrit", positive, unit, lacking="cupy"),
+    _case("stdtrit", positive, unit),
     *(
         replace(
             _case(name, counts, trials, unit, more=[S(A(3, draw=between(1.2, 1.8)), 4, unit_3)]),
@@ -372,7 +372,6 @@ CASES = [
         "spence",
         positive,
         more=[S(A(3, draw=between(0.8, 1.2))), _at([0, 1], gradients=([-inf, -1],))],
-        lacking="cupy",
     ),
     _case(
         "ellipk",
