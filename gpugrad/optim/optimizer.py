@@ -296,18 +296,18 @@ class Optimizer:
     def _taken(self, i, arrays, p, hyper):
         """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``, and the
         number of its updates, 1 where that is not told."""
-        expected = {*self.init_single(p.array, hyper)} | ({"step"} if self.keeps_step else set())
-        if arrays.keys() != expected:
+        names = [*self.init_single(p.array, hyper)]
+        expected = [*names, "step"] if self.keeps_step else names
+        if {*arrays} != {*expected}:
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
             )
-        arrays = dict(arrays)
-        step = float(arrays.pop("step", 1))
+        step = float(arrays.get("step", 1))
         if not 0 <= step < math.inf:
             raise self._misfit(f"step of parameter {i} is {step}")
         taken = {}
-        for name, value in arrays.items():
-            value = tensor(asarray(value))
+        for name in names:
+            value = tensor(asarray(arrays[name]))
             if value.shape != p.shape:
                 raise self._misfit(
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
