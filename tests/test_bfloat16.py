@@ -189,6 +189,7 @@ def test_sums_do_not_lose_their_elements(device, dtype):
     x = gg.ones((4096, 8), dtype=dtype, device=device)
     assert x.sum(axis=0).tolist() == [4096] * 8
     assert x.sum().item() == 4096 * 8
+    assert gg.cumulative_sum(x, axis=0)[-1].tolist() == [4096] * 8
     assert (x.mT @ x).tolist() == [[4096] * 8] * 8
     assert gg.var(x * 300).item() == 0
     weight = gg.ones((8, 8), dtype=dtype, device=device, requires_grad=True)

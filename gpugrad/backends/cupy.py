@@ -265,7 +265,7 @@ def _scatter_add(values, /, shape, key):
         return out
 
 
-# Of these CuPy sums float16 in itself, has no `where` of bfloat16, and its variance is float64.
+# Of these CuPy sums float16 in itself, has no `where` of bfloat16, and makes float64 of its var.
 _HALVES = "eE"  # NumPy's characters for both
 
 
@@ -275,16 +275,16 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def _var(x, /, **options):
-    if x.dtype.char in _HALVES:
-        return standard.var(x.astype(float32), **options).astype(x.dtype)
-    return standard.var(x, **options)
+def _in_single(function):
+    """The function, of halves computed in float32."""
 
+    @wraps(function)
+    def call(x, /, **options):
+        if x.dtype.char not in _HALVES or options.get("dtype") is not None:
+            return function(x, **options)
+        return function(x.astype(float32), **options).astype(x.dtype)
 
-def _std(x, /, **options):
-    if x.dtype.char in _HALVES:
-        return standard.std(x.astype(float32), **options).astype(x.dtype)
-    return standard.std(x, **options)
+    return call
 
 
 def _where(condition, x1, x2, /):
@@ -349,8 +349,10 @@ def _unstack(x, /, *, axis=0):
 
 
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _var, _std, _where):
+for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _where):
     setattr(xp, _function.__name__[1:], _function)
+for _name in ("cumulative_prod", "cumulative_sum", "prod", "std", "var"):
+    setattr(xp, _name, _in_single(getattr(xp, _name)))
 for _function in cupy_standard.mended:
     setattr(xp, _function.__name__, _function)
 vars(xp).update(

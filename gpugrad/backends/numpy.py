@@ -169,6 +169,9 @@ def _cumulative_prod(x, /, *, axis, dtype=None, include_initial=False):
 
 
 def _accumulate(ufunc, x, axis, dtype, include_initial):
+    if x.dtype is float16 and dtype in (None, float16):  # in which 2048 + 1 is 2048
+        x = x.astype(float32)
+        return _accumulate(ufunc, x, axis, None, include_initial).astype(float16)
     if include_initial:
         lead = (slice(None),) * (axis % x.ndim)
         shape = list(x.shape)
@@ -474,7 +477,7 @@ def _scatter_add(values, /, shape, key):
 
 
 def _add_at(out, places, values):
-    if out.dtype is float16:  # in which 2048 + 1 is 2048
+    if out.dtype is float16:
         wide = np.zeros(out.shape, float32)
         _add_at(wide, places, values)
         out[...] = wide
