@@ -106,9 +106,9 @@ class Stream:
     >>> current_stream().wait_stream(side)  # doctest: +SKIP
     >>> loss.backward()  # doctest: +SKIP
 
-    Here `backward` runs on the stream that is current when it is called, not on those of the
-    forward, as in PyTorch: so it is to wait for them. An array's memory is used again by the
-    stream it was made on: keep an array that another works with until the first waits for that.
+    `backward` runs on the stream that is current when it is called, as here, where PyTorch's
+    runs on those of the forward: so it is to wait for them. An array's memory is used again by
+    the stream it was made on: keep what another works with until the first has waited for that.
 
     device: by default the current one.
     priority: of streams that have work, those with lower numbers go first.
@@ -138,7 +138,8 @@ class Stream:
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same queue."""
-        return isinstance(other, Stream) and hash(self) == hash(other)
+        is_stream = isinstance(other, Stream)
+        return is_stream and (self.device, self._raw.ptr) == (other.device, other._raw.ptr)
 
     def __hash__(self) -> int:
         return hash((self.device, self._raw.ptr))
@@ -171,11 +172,13 @@ class Stream:
 
     def query(self) -> bool:
         """Whether all that was asked is done, without waiting."""
-        return self._raw.done
+        with self._scope:  # each device has a first stream, of the same handle
+            return self._raw.done
 
     def synchronize(self) -> None:
         """Wait until all that was asked is done."""
-        self._raw.synchronize()
+        with self._scope:
+            self._raw.synchronize()
 
 
 class Event:

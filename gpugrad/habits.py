@@ -219,13 +219,16 @@ OF_CUDA = {
     "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
     "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
     "get_device_name": "gpugrad.cuda.device_name",
+    "get_device_properties": "gpugrad.cuda.device_name and gpugrad.cuda.memory_stats",
     "manual_seed": "gpugrad.manual_seed",
     "manual_seed_all": "gpugrad.manual_seed",
     "max_memory_allocated": "gpugrad.cuda.memory_stats().reserved, which is at least that",
     "mem_get_info": "gpugrad.cuda.memory_stats(), of which free and total",
     "memory_allocated": "gpugrad.cuda.memory_stats().used",
     "memory_reserved": "gpugrad.cuda.memory_stats().reserved",
+    "memory_summary": "gpugrad.cuda.memory_stats()",
     "set_device": 'device="cuda:1" where a tensor is made',
+    "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
     "stream": "`with stream:` of a gpugrad.cuda.Stream",
 }
 
