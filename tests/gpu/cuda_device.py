@@ -48,8 +48,11 @@ def keep_busy(seconds):
 
 
 @contextmanager
-def host_must_not_wait():
-    """An error if what is done here waits for the device, which is busy all the while."""
+def host_must_not_wait(number=0):
+    """An error if what is done here waits for the device, which is busy all the while.
+
+    It is to be done once before: what is compiled and loaded then is not waited for again.
+    """
     import cupy
 
     if PRETENDED:
@@ -58,11 +61,12 @@ def host_must_not_wait():
         yield
         assert reads == []
         return
-    keep_busy(0)  # compiles it
-    stream = cupy.cuda.get_current_stream()
-    stream.synchronize()
-    keep_busy(0.5)
-    spun = stream.record()
+    with cupy.cuda.Device(number):
+        keep_busy(0)  # compiles it
+        stream = cupy.cuda.get_current_stream()
+        stream.synchronize()
+        keep_busy(0.5)
+        spun = stream.record()
     yield
     assert not spun.done, "the host waited for the device, or took longer than half a second"
     stream.synchronize()
