@@ -162,8 +162,9 @@ class TestDense:
         x, weight = (gg.ones(shape, device="cuda") for shape in [(2, 3), (4, 5)])
         with pytest.raises(ValueError, match="must be the in_features"):
             gg.dense(x, weight, None, activation="relu")
-        with pytest.raises(ValueError, match="activation must be one of"):
-            gg.dense(x, weight[:, :3], None, activation="gelu")
+        for other in ("gelu", "none"):
+            with pytest.raises(ValueError, match="activation must be one of"):
+                gg.dense(x, weight[:, :3], None, activation=other)
         with pytest.raises(ValueError, match="bias must have shape"):
             gg.linear(x, weight[:, :3], gg.ones(3, device="cuda"))
 

@@ -15,7 +15,7 @@ from .loader import covers, kernel
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
 _THREADS = 256
 _BLOCKS = 2048  # as many as are worth starting; then each thread has several elements
-_ROWS = 16  # of threads in a block that sums columns, and as in neural.cu
+_ROWS = 16  # of threads in a block that sums columns, as in neural.cu
 _contiguous = cupy.ascontiguousarray
 
 
@@ -75,18 +75,24 @@ def _is_linear(x, weight, bias):
     )
 
 
-def _dense(xp, x, weight, bias=None, /, *, activation):
-    if not _is_linear(x, weight, bias) or activation not in _ACTIVATIONS:
+def _layer(xp, x, weight, bias, activation):
+    if not _is_linear(x, weight, bias):
         return NotImplemented
     out = _contiguous(xp.matmul(x, weight.T))
     bias = bias if bias is None else _contiguous(bias)
     return _activate(out, bias, out, activation)
 
 
+def _dense(xp, x, weight, bias=None, /, *, activation):
+    if activation not in ("relu", "sigmoid", "tanh"):
+        return NotImplemented
+    return _layer(xp, x, weight, bias, activation)
+
+
 def _linear(xp, x, weight, bias=None):
     if bias is None:
         return NotImplemented
-    return _dense(xp, x, weight, bias, activation="none")
+    return _layer(xp, x, weight, bias, "none")
 
 
 def _linear_bias(xp, g):
