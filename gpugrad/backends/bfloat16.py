@@ -14,6 +14,7 @@ floating arrays theirs, float32 beside float16. Programs that never ask for it p
 """
 
 from functools import wraps
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -23,6 +24,8 @@ _SINGLE = np.dtype("float32")
 # Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
 _TOPICS = {"linalg", "fft", "special", "searching"}
 _OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
+
+_NARROW = SimpleNamespace(char="E")  # of several cotangents, which are looked at one by one
 
 _found: list = []  # the dtype, once asked for
 
@@ -120,16 +123,19 @@ class Rounding:
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""
         own, widens = self.backend.xp, self._widens(op)
+        (kind,) = self.backend.array_types
 
         @wraps(run)
         def rounded(xp, *inputs, **static):
             if xp is not own:
                 return run(xp, *inputs, **static)
-            dtypes = [x.dtype for x in inputs if hasattr(x, "dtype")]
-            if not any(map(_is_narrow, dtypes)):
+            for x in inputs:
+                if type(x) is kind and x.dtype.char == "E":
+                    break
+            else:
                 return run(xp, *inputs, **static)
             dtype = static.get("dtype")
-            narrows = not any(d.kind in "fc" for d in dtypes)
+            narrows = not any(type(x) is kind and x.dtype.kind in "fc" for x in inputs)
             if dtype is not None:
                 narrows = is_bfloat16(dtype)
                 if narrows:
@@ -148,7 +154,8 @@ class Rounding:
         own = self.backend.xp
 
         def rule(xp, g, saved):
-            if xp is not own:
+            # Cotangents of another dtype come of other floating inputs: NumPy casts to theirs.
+            if xp is not own or getattr(g, "dtype", _NARROW).char != "E":
                 return run(xp, g, saved)
             return run(xp, _widened(g), _widened(saved))
 
