@@ -81,6 +81,24 @@ DRAWS = {
 }
 
 
+WAITS = {
+    "item": lambda x: x.sum().item(),
+    "bool": lambda x: bool(x[0] > 0),
+    "cpu": lambda x: x.cpu(),
+    "mask": lambda x: x[x > 0],
+    "nonzero": lambda x: gg.nonzero(x),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_a_wait_is_noticed(name):
+    """Or the tests that nothing waits would show nothing."""
+    x = gg.ones(100, device="cuda")
+    WAITS[name](x)
+    with pytest.raises(AssertionError), host_must_not_wait():
+        WAITS[name](x)
+
+
 class TestRandomNumbers:
     @pytest.mark.parametrize("name", DRAWS)
     def test_repeat(self, name):
