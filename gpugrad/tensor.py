@@ -498,6 +498,7 @@ _REMEDY = (
 
 
 def _rebuild(kind, array, requires_grad, label=None):
+    backend_of[type(array)].dtype(array.dtype)  # asks for bfloat16 where it is that
     tensor = kind.__new__(kind)
     tensor.array = array
     tensor.node = Leaf(tensor) if requires_grad else None

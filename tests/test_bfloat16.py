@@ -1,5 +1,6 @@
 """bfloat16: what it makes of each op, beside other dtypes, in files and in training."""
 
+import pickle
 import subprocess
 import sys
 
@@ -311,6 +312,16 @@ def test_state_is_saved_and_loaded(tmp_path, device):
         assert loaded[name].tolist() == x.tolist()
     other = mlp(bf16, "cpu")
     other.load_state_dict(loaded)
+
+
+def test_pickled_for_another_process(tmp_path):
+    """There it is asked for as the pickle is loaded."""
+    (tmp_path / "x").write_bytes(pickle.dumps(gg.ones(2, dtype=bf16)))
+    code = "import pickle, sys; print((pickle.load(open(sys.argv[1], 'rb')) * 2.0).dtype)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "x"], capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "bfloat16", done.stderr
 
 
 def test_transforms(device):
