@@ -7,7 +7,7 @@ from typing import Any
 from ..arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
-from ..backends import backend_of
+from ..backends import backend_of, explain
 from ..backends.placement import brought_batches, taken
 from ..creation import asarray
 from ..ops.manipulation import stack
@@ -116,8 +116,11 @@ class DataLoader:
             batches = ([taken(*part) for part in batch] for batch in batches)
         else:
             batches = brought_batches(batches, self.device)
-        for batch in batches:
-            yield tuple([wrap(array, None) for array in batch])
+        try:
+            for batch in batches:
+                yield tuple([wrap(array, None) for array in batch])
+        except MemoryError as error:
+            raise MemoryError(f"DataLoader: {explain(error, self.device)}") from error
 
 
 # Batches as lists of the arrays that hold them and which rows they are.

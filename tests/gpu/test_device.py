@@ -9,7 +9,7 @@ from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu, on_sev
 from numpy.testing import assert_array_equal
 
 import gpugrad as gg
-from gpugrad import cuda, nn, optim
+from gpugrad import cuda, data, nn, optim
 
 pytestmark = on_gpu
 
@@ -163,6 +163,14 @@ class TestMemory:
         optimizer.zero_grad()
         step(10)
         assert self.used() == before
+
+    def test_too_little_for_a_batch(self, limit):
+        limit(1_000_000)
+        loader = data.DataLoader(np.ones((4, 500_000)), 4, device="cuda")
+        with pytest.raises(MemoryError, match=r"^DataLoader: Out of memory .*on cuda:0 arrays use"):
+            next(iter(loader))
+        loader = data.DataLoader(np.ones((4, 100)), 4, device="cuda")
+        assert next(iter(loader))[0].sum().item() == 400
 
     @only_real
     def test_more_than_there_is(self):
