@@ -13,7 +13,7 @@ from .autograd import call, sweep
 from .autograd.graph import Leaf, Node, watched
 from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
-from .backends import backend_of
+from .backends import adopt, backend_of
 from .habits import OF_TENSORS, Elsewhere
 
 # Of the array API standard; each has all that the ones before it have.
@@ -498,6 +498,7 @@ _REMEDY = (
 
 
 def _rebuild(kind, array, requires_grad, label=None):
+    array = adopt(array)  # in another process its library may be new
     backend_of[type(array)].dtype(array.dtype)  # asks for bfloat16 where it is that
     tensor = kind.__new__(kind)
     tensor.array = array
