@@ -6,7 +6,6 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import train_mlp
 from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu
 from modules import TRANSFORMS
 
@@ -154,6 +153,8 @@ def test_two_streams_at_once():
 
 
 def test_the_program_reaches_the_same_accuracy(tmp_path, capsys, monkeypatch):
+    import train_mlp
+
     monkeypatch.chdir(tmp_path)
     last = []
     for device in ("cuda", "cpu"):
