@@ -138,8 +138,9 @@ class Stream:
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same queue."""
-        is_stream = isinstance(other, Stream)
-        return is_stream and (self.device, self._raw.ptr) == (other.device, other._raw.ptr)
+        if not isinstance(other, Stream):
+            return NotImplemented
+        return (self.device, self._raw.ptr) == (other.device, other._raw.ptr)
 
     def __hash__(self) -> int:
         return hash((self.device, self._raw.ptr))
