@@ -190,6 +190,15 @@ class Op:
         if Op.observer is not None:
             Op.observer(self)
 
+    @classmethod
+    def all(cls):
+        """Those there are, users' among them, as a list."""
+        while True:
+            try:
+                return list(cls.known)
+            except RuntimeError:  # another thread has made one meanwhile
+                continue
+
     def signature(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
         parameters = list(inspect.signature(self.forward).parameters.values())[1:]
@@ -299,7 +308,7 @@ class Op:
 
 
 def _meet(backend):
-    for op in list(Op.known):
+    for op in Op.all():
         if backend.several_devices or op.twins_of(backend) or rounding(backend):
             op.meet_backends()
 

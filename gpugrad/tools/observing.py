@@ -179,7 +179,7 @@ def _switch(tools):
     _active.tools = tuple(sorted(tools, key=lambda tool: tool.rank))
     if tools and Op.observer is None:
         Op.observer = _observe
-        for op in _known():
+        for op in Op.all():
             _observe(op)
     elif not tools and Op.observer is not None:
         Op.observer = None
@@ -191,14 +191,6 @@ def _switch(tools):
                 setattr(plan, name, value)
         _active.ops.clear()
         _active.plans.clear()
-
-
-def _known():
-    while True:
-        try:
-            return list(Op.known)
-        except RuntimeError:  # another thread has made one meanwhile
-            continue
 
 
 def _observe(new):
