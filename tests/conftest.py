@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from libraries import libraries
+from libraries import each_library
 
 import gpugrad
 from gpugrad.autograd.operation import Op
@@ -11,14 +11,7 @@ from gpugrad.backends import bfloat16 as of_bfloat16
 os.environ["SCIPY_ARRAY_API"] = "1"
 
 
-def marks(library):
-    return [pytest.mark.gpu] if library.name == "cupy" else []
-
-
-@pytest.fixture(
-    params=[pytest.param(each, marks=marks(each), id=repr(each)) for each in libraries()],
-    scope="session",
-)
+@pytest.fixture(params=each_library(), scope="session")
 def library(request):
     """Every array library that is there, in turn."""
     return request.param

@@ -4,6 +4,7 @@ import importlib
 from importlib.util import find_spec
 
 import numpy as np
+import pytest
 
 import gpugrad
 from gpugrad.backends import backend_of, namespace_of
@@ -82,3 +83,12 @@ def libraries():
     if gpugrad.cuda.is_available():
         found.append(Library("cupy", "cupy"))
     return found
+
+
+def each_library(chosen=lambda library: True):
+    """Those chosen, to parametrize with; CuPy's tests are among those that need a GPU."""
+    return [
+        pytest.param(library, marks=[pytest.mark.gpu] * (library.name == "cupy"), id=repr(library))
+        for library in libraries()
+        if chosen(library)
+    ]

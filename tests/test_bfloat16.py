@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 from cases import CASES
-from conftest import marks
-from libraries import libraries
+from libraries import each_library
 from ml_dtypes import bfloat16 as scalar_type
 from test_ops import check, quiet, samples
 
@@ -19,11 +18,7 @@ from gpugrad.testing import assert_close
 bf16 = np.dtype(scalar_type)
 
 pytestmark = pytest.mark.usefixtures("bfloat16")
-OWN = [
-    pytest.param(each, marks=marks(each), id=each.name)
-    for each in libraries()
-    if each.name in ("numpy", "cupy")
-]
+OWN = each_library(lambda library: library.name in ("numpy", "cupy"))
 
 
 @pytest.fixture(params=OWN)
