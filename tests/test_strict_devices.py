@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
-from test_ops import Call, each, quiet, samples
+from test_batching import MAPPED, Batch, choices, some
+from test_ops import Call, check, each, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -35,6 +36,10 @@ class OnDevice(Library):
     def has(self, dtype):
         is_there = self.device != "no_float64" or np.dtype(dtype).name not in DOUBLE
         return super().has(dtype) and is_there
+
+    def values(self, tensor):
+        assert tensor.device == self.device
+        return super().values(tensor)
 
     def _array(self, values):
         return self.standard.asarray(values.copy(), device=strict.Device(self.device))
@@ -87,6 +92,17 @@ def test_all_stays_on_the_device(case, library, dtype):
         except Exception as error:
             error.add_note(f"sample: {sample}")
             raise
+
+
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
+def test_a_batch_stays_on_the_device(case):
+    library = DEVICES["no_float64"]
+    for sample in some(chosen(case, library, "float32"), library):
+        for over in choices(case, sample, 1):
+            batch = Batch(case, sample, library, "float32", (3,), over)
+            with quiet():
+                check((sample, over), batch.by_loop)
+                check((sample, over), batch.by_levels)
 
 
 @each()
