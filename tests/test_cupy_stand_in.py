@@ -64,6 +64,33 @@ def test_on_the_stand_in(chosen):
         pytest.fail(done.stdout + done.stderr, pytrace=False)
 
 
+FIRST_USE = """
+import sys
+import threading
+import gpugrad
+
+def use(number):
+    barrier.wait()
+    x = gpugrad.ones(3, device=f"cuda:{number % 2}", requires_grad=True)
+    gpugrad.exp(x).sum().backward()
+    done.append(x.grad.device)
+
+sys.setswitchinterval(1e-6)
+barrier, done = threading.Barrier(8), []
+threads = [threading.Thread(target=use, args=[number]) for number in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*sorted(done))
+"""
+
+
+def test_first_use_in_several_threads():
+    done = run("-c", FIRST_USE, stand_in=True)
+    assert done.stdout.split() == ["cuda:0"] * 4 + ["cuda:1"] * 4, done.stderr
+
+
 @pytest.mark.skipif(not importlib.util.find_spec("cupy"), reason="CuPy is not installed")
 def test_the_stand_in_offers_only_what_cupy_has():
     """Its names are CuPy's, and of functions the parameters too, where CuPy's can be told."""

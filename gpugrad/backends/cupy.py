@@ -43,17 +43,27 @@ for _namespace in (xp, linalg):
 
 
 def _device_of(values):
-    """The device of the first array among them; None if there is none."""
+    """The device of the arrays among them; None if there is none.
+
+    ValueError where they are on several: a kernel of our own takes addresses as they are, and
+    CuPy's may read another device's memory in silence.
+    """
+    first = None
     for x in values:
         if type(x) is cupy.ndarray:
-            return x.device
-    return None
+            if first is None:
+                first = x
+            elif x.data.device_id != first.data.device_id:
+                raise ValueError(f"arrays are on devices {first.device.id} and {x.device.id}")
+    return None if first is None else first.device
 
 
 def _enter(values):
-    device = _device_of(values if isinstance(values, (tuple, list)) else (values,))
-    if device is not None and device.id != cupy.cuda.runtime.getDevice():
-        device.use()
+    for x in values if isinstance(values, (tuple, list)) else (values,):
+        if type(x) is cupy.ndarray:
+            if x.data.device_id != cupy.cuda.runtime.getDevice():
+                x.device.use()
+            return
 
 
 @cache

@@ -1,7 +1,7 @@
 """The tables of known array libraries, and what is asked of them by device or by array."""
 
 import re
-import sys
+import threading
 from collections.abc import Sequence
 from functools import cache, partial
 from numbers import Complex, Integral, Number, Real
@@ -23,6 +23,8 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 
 backends: list = []
 told: list = []  # functions to call with each
+_admitting = threading.RLock()  # of threads that need a library first all but one wait
+_admitted: list = []  # CuPy's backend, once all is done
 
 
 def register(backend):
@@ -34,14 +36,15 @@ def register(backend):
     complete(backend)
     for name in ("add_along_axis", "clip", "dropout_mask", "last_written", "pick", "setitem"):
         setattr(backend.xp, name, getattr(backend, name))
-    for kind in backend.array_types:
-        namespace_of[kind] = backend.xp
-        backend_of[kind] = backend
-    for kind in backend.scalar_types:
-        backend_of[kind] = backend
     backends.append(backend)
     for tell in told:
         tell(backend)
+    # Last, as from then on other threads may give ops such arrays.
+    for kind in backend.array_types:
+        backend_of[kind] = backend
+        namespace_of[kind] = backend.xp
+    for kind in backend.scalar_types:
+        backend_of[kind] = backend
 
 
 def adopt(x):
@@ -70,7 +73,9 @@ def adopt(x):
     elif hasattr(x, "__array_namespace__") or library == "torch":
         from .generic import GenericBackend
 
-        register(GenericBackend.of(x))
+        with _admitting:
+            if type(x) not in namespace_of:
+                register(GenericBackend.of(x))
     elif hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     elif hasattr(x, "__cuda_array_interface__"):
@@ -209,11 +214,14 @@ def _host():
 
 
 def _cupy():
-    if "gpugrad.backends.cupy" not in sys.modules:
-        from .cupy import backend
+    if not _admitted:
+        with _admitting:
+            if not _admitted:
+                from .cupy import backend
 
-        register(backend)
-    return sys.modules["gpugrad.backends.cupy"].backend
+                register(backend)
+                _admitted.append(backend)
+    return _admitted[0]
 
 
 def cuda_problem():

@@ -264,6 +264,12 @@ class TestTransfers:
         with pytest.raises(ValueError, match=r"setitem: .*different devices"):
             x[:] = y
 
+    def test_different_devices_for_a_kernel(self, monkeypatch):
+        monkeypatch.setattr(cupy._raw, "on_current", lambda args: None)  # as a GPU launches it
+        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
+        with pytest.raises(ValueError, match=r"mse: .*different devices"):
+            gg.mse(x, y)
+
 
 class TestStreams:
     def test_current(self):
