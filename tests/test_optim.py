@@ -286,6 +286,17 @@ def test_numpy_numbers_as_hyper_parameters_stay_weak():
     assert values(p) == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("yes", [1, np.True_])
+def test_what_says_yes_for_a_bool(yes):
+    p, q = (nn.Parameter(gpugrad.ones(3)) for _ in range(2))
+    optimizers = [optim.SGD([x], 0.1, 0.9, nesterov=n) for x, n in ((p, yes), (q, True))]
+    assert optimizers[0].param_groups[0]["nesterov"] is True
+    for optimizer in optimizers * 2:
+        p.grad = q.grad = gpugrad.ones(3)
+        optimizer.step()
+    np.testing.assert_array_equal(values(p), values(q))
+
+
 # Parameter groups
 
 

@@ -42,7 +42,7 @@ class SGD(Optimizer):
             "momentum": momentum,
             "dampening": dampening,
             "weight_decay": weight_decay,
-            "nesterov": nesterov,
+            "nesterov": bool(nesterov),
         }
         super().__init__(params, defaults)
 
