@@ -137,6 +137,7 @@ class Op:
         default_of |= forward.__kwdefaults__ or {}
 
         public = _public_name(forward)
+        self.public = public is not None  # others may take what is on several devices
         self.name = public or forward.__name__.strip("_")
         self.forward = forward
         self.run = forward  # what a call runs: with its twins

@@ -46,7 +46,7 @@ def forward(op):
         if (of_bfloat16 := rounding(backend)) is not None:
             run = of_bfloat16.forward(op, run)
         if backend.several_devices:
-            run = backend.on_device(run)
+            run = backend.on_device(run, op.public)
     return run
 
 

@@ -133,8 +133,11 @@ class Backend:
         devices: names of those where it may have happened, maybe other libraries'.
         """
 
-    def on_device(self, forward):
-        """``forward(xp, *arrays, **static)``, run on the device of its first array."""
+    def on_device(self, forward, of_one):
+        """``forward(xp, *arrays, **static)``, run on the device of its first array.
+
+        of_one: whether it is an error if the others are on another one.
+        """
         raise NotImplementedError
 
     def on_devices(self, rule):

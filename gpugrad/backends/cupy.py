@@ -43,19 +43,19 @@ for _namespace in (xp, linalg):
 
 
 def _device_of(values):
-    """The device of the arrays among them; None if there is none.
-
-    ValueError where they are on several: a kernel of our own takes addresses as they are, and
-    CuPy's may read another device's memory in silence.
-    """
-    first = None
+    """The device of the first array among them; None if there is none."""
     for x in values:
         if type(x) is cupy.ndarray:
-            if first is None:
-                first = x
-            elif x.data.device_id != first.data.device_id:
-                raise ValueError(f"arrays are on devices {first.device.id} and {x.device.id}")
-    return None if first is None else first.device
+            return x.device
+    return None
+
+
+def _check_one_device(values):
+    """A kernel of our own takes addresses as they are, and CuPy's may read another device's
+    memory in silence."""
+    devices = {x.data.device_id for x in values if type(x) is cupy.ndarray}
+    if len(devices) > 1:
+        raise ValueError(f"arrays are on devices {' and '.join(map(str, sorted(devices)))}")
 
 
 def _enter(values):
@@ -176,10 +176,12 @@ class CuPy(Backend):
     def is_complex(self, dtype):
         return dtype.kind == "c"
 
-    def on_device(self, forward):
+    def on_device(self, forward, of_one):
         @wraps(forward)
         def run(xp, *arrays, **static):
             if xp is self.xp:
+                if of_one:
+                    _check_one_device(arrays)
                 device = _device_of(arrays)
                 if device is not None and device.id != cupy.cuda.runtime.getDevice():
                     with device:

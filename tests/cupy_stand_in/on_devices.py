@@ -271,6 +271,22 @@ class TestTransfers:
             gg.mse(x, y)
 
 
+    def test_modules_of_different_devices(self):
+        class Both(nn.Module):
+            def forward(self, x, y):
+                return x * 2.0, y * 3.0
+
+        module = Both()
+        seen = []
+        module.register_full_backward_hook(lambda module, to, of: seen.extend(to))
+        inputs = [gg.ones(2, device=f"cuda:{i}", requires_grad=True) for i in range(2)]
+        for function in (module, lambda x, y: gg.checkpoint(Both(), x, y)):
+            x, y = function(*inputs)
+            (x.sum() + y.sum().to("cuda:0")).backward()
+        assert [x.device for x in seen] == ["cuda:0", "cuda:1"]
+        assert [x.grad.tolist() for x in inputs] == [[4.0, 4.0], [6.0, 6.0]]
+
+
 class TestStreams:
     def test_current(self):
         outer = gg.cuda.current_stream(1)
