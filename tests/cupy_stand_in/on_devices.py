@@ -270,7 +270,6 @@ class TestTransfers:
         with pytest.raises(ValueError, match=r"mse: .*different devices"):
             gg.mse(x, y)
 
-
     def test_modules_of_different_devices(self):
         class Both(nn.Module):
             def forward(self, x, y):
