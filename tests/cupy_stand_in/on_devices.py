@@ -127,6 +127,11 @@ class TestOnTheSecond:
             assert draw().tolist() == first[name].tolist()
         generator = gg.random.Generator(3, device="cuda:1")
         on_second(generator.normal((2,)), generator.permutation(3))
+        on_second(
+            generator.uniform((2,), low=-1, high=3),
+            generator.normal((2,), mean=1.0, std=2.0),
+            gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, device="cuda:1")),
+        )
 
     def test_read_and_shown(self):
         x = gg.tensor([[1.5, 2], [3, 4]], device="cuda:1", requires_grad=True)
@@ -139,6 +144,7 @@ class TestOnTheSecond:
         assert f"{x[1, 1]:.2f}" == "4.00"
         assert x.T.cpu().detach().numpy().tolist() == [[1.5, 3], [2, 4]]
         assert x._repr_html_() is None or "cuda:1" in x._repr_html_()
+        assert "cuda:1" in (gg.ones((90, 90), device="cuda:1")._repr_html_() or "cuda:1")
 
     def test_copied(self, tmp_path):
         x = gg.tensor([1.0, 2], device="cuda:1", requires_grad=True)
@@ -191,6 +197,16 @@ class TestOnTheSecond:
         model.to("cuda:0").load_state_dict(state)
         assert {p.device for p in model.parameters()} == {"cuda:0"}
         assert {name: p.tolist() for name, p in model.named_parameters()} == before
+
+    def test_a_layer_made_there(self):
+        model = nn.Sequential(nn.Linear(3, 2, device="cuda:1"), nn.BatchNorm1d(2, device="cuda:1"))
+        nn.init.kaiming_normal_(model[0].weight)
+        nn.init.zeros_(model[0].bias)
+        model(gg.ones((4, 3), device="cuda:1"))
+        model.load_state_dict(model.state_dict())
+        model[1].reset_running_stats()
+        on_second(*model.state_dict().values())
+        assert model[0].bias.tolist() == model[1].running_mean.tolist() == [0, 0]
 
     def test_batches(self):
         images, labels = np.arange(12.0).reshape(6, 2), np.arange(6)
@@ -526,7 +542,8 @@ class TestOtherLibraries:
             capsule = x.__dlpack__(stream=123, max_version=(1, 0))
         assert (capsule.stream, capsule.producer) == (123, side.__cuda_stream__()[1])
         assert x.__dlpack_device__() == (2, 1)
-        assert x.__dlpack__(stream=2).producer == 1  # of its own device, whichever is current
+        with side, gg.cuda.Stream(0):  # of its own device, whichever is current
+            assert x.__dlpack__(stream=2).producer == side.__cuda_stream__()[1]
         with pytest.raises(RuntimeError, match="__dlpack__: this tensor requires grad"):
             gg.ones(2, device="cuda:1", requires_grad=True).__dlpack__(stream=1)
         shared = cupy.from_dlpack(x)
@@ -566,6 +583,14 @@ def test_devices_are_told():
             gg.cuda.memory_stats(wrong)
     with pytest.raises(RuntimeError, match="cuda:2 is not there: CUDA finds 2"):
         gg.cuda.Stream(2)
+
+
+def test_a_profile_waits_where_it_is_asked_to():
+    x = gg.ones(2, device="cuda:1")
+    for sync in (False, True):
+        with gg.profile(sync=sync):
+            gg.exp(x)
+        assert bool(reads) == sync
 
 
 def test_tf32():

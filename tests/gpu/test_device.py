@@ -87,6 +87,8 @@ WAITS = {
     "cpu": lambda x: x.cpu(),
     "mask": lambda x: x[x > 0],
     "nonzero": lambda x: gg.nonzero(x),
+    "stream": lambda x: cuda.current_stream().synchronize(),
+    "device": lambda x: cuda.synchronize(),
 }
 
 

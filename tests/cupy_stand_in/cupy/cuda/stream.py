@@ -101,6 +101,7 @@ class Stream:
             self._ask(event._reach)
 
     def synchronize(self):
+        note("stream")
         self._finish()
 
     def _check_device(self, what, device_id):
