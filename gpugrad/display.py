@@ -40,7 +40,8 @@ def _table(array, first):
         if None in places:
             chosen = [i for i in places if i is not None]
             chosen = backend.asarray(chosen, dtype=xp.int64, device=backend.device(array))
-            array = xp.take(array, chosen, axis=axis)
+            with backend.scope(array):
+                array = xp.take(array, chosen, axis=axis)
     values = backend.to_list(array)
     if not shown:
         return f"<table><tr>{_cell(values)}</tr></table>"

@@ -55,8 +55,9 @@ class Generator:
             raise ValueError(f"uniform: low {low} is above high {high}; swap them")
         array = self._draw("uniform", shape, self._floating("uniform", dtype))
         if (low, high) != (0.0, 1.0):
-            array *= high - low
-            array += low
+            with self.backend.scope(array):
+                array *= high - low
+                array += low
         return _finish(array, requires_grad)
 
     def normal(
@@ -73,8 +74,9 @@ class Generator:
             raise ValueError(f"normal: std must be at least 0, not {std}")
         array = self._draw("normal", shape, self._floating("normal", dtype))
         if (mean, std) != (0.0, 1.0):
-            array *= std
-            array += mean
+            with self.backend.scope(array):
+                array *= std
+                array += mean
         return _finish(array, requires_grad)
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
@@ -98,7 +100,8 @@ class Generator:
             return wrap(self.source.permutation(n), None)
         # Those of all examples at once: what puts random numbers in order.
         numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
-        return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
+        with self.backend.scope(numbers):
+            return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
     def key(self) -> tuple[int, int]:
         """Two ints of 64 bits that say what `gpugrad.dropout` drops, others at every call.

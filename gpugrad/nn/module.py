@@ -341,7 +341,8 @@ def overwrite(tensor, values):
         tensor.array = array = backend.asarray(array, copy=True)
     else:
         writes.note([(tensor.node, backend.buffer(array))])
-    array[...] = values
+    with backend.scope(array):
+        array[...] = values
 
 
 def _join(path, name):
