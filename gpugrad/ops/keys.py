@@ -84,7 +84,9 @@ class Parts:
                 found = tuple([next(lengths) for _ in k.shape])
                 if found != k.shape:
                     raise IndexError(f"index: a mask of shape {k.shape} is not of axes {found}")
-                for n, places in zip(found, self.backend.xp.nonzero(k.value), strict=True):
+                with self.backend.scope(k.value):
+                    all_places = self.backend.xp.nonzero(k.value)
+                for n, places in zip(found, all_places, strict=True):
                     self._index(n, places)
         self.ndim = max(len(getattr(i, "shape", ())) for i in self.indices)
         self.at = _place(parts, starts, rest, True)

@@ -115,7 +115,9 @@ def _fitted(event, target, c):
     is_whole = event.phase == "backward" and isinstance(like, tuple)
     for array in arrays_in(c):
         if is_whole and type(c) is not BatchedTensor:
-            array = fit(backend_of[type(array)].xp, array, *like, event.op)
+            backend = backend_of[type(array)]
+            with backend.scope(array):
+                array = fit(backend.xp, array, *like, event.op)
         yield array
 
 
@@ -166,26 +168,31 @@ def _flat(values):
 
 
 def _any(array):
-    return bool(backend_of[type(array)].xp.any(array != 0))
+    backend = backend_of[type(array)]
+    with backend.scope(array):
+        return bool(backend.xp.any(array != 0))
 
 
 def _mask(kind, array):
-    xp = backend_of[type(array)].xp
-    return xp.isnan(array) if kind == "nan" else xp.isinf(array)
+    backend = backend_of[type(array)]
+    with backend.scope(array):
+        return backend.xp.isnan(array) if kind == "nan" else backend.xp.isinf(array)
 
 
 def _kinds(array):
     """Which of "nan" and "inf" a raw array has."""
     backend = backend_of[type(array)]
     xp = backend.xp
-    if not backend.is_floating(array.dtype) or bool(xp.all(xp.isfinite(array))):
-        return ()
-    return tuple([kind for kind in ("nan", "inf") if bool(xp.any(_mask(kind, array)))])
+    with backend.scope(array):
+        if not backend.is_floating(array.dtype) or bool(xp.all(xp.isfinite(array))):
+            return ()
+        return tuple([kind for kind in ("nan", "inf") if bool(xp.any(_mask(kind, array)))])
 
 
 def _fresh(kind, out, event):
     """A mask of the places of a result that have a nan or infinity and no input has; or None."""
     is_kind = cmath.isnan if kind == "nan" else cmath.isinf
+    backend = backend_of[type(out)]
     mask = _mask(kind, out)
     for x in _flat((*event.inputs, *event.static.values())):
         if type(x) in SCALARS and is_kind(x):
@@ -194,19 +201,23 @@ def _fresh(kind, out, event):
             if kind in _kinds(array):
                 if not event.op.elementwise:
                     return None
-                mask = mask & ~_mask(kind, array)
-    return mask if bool(backend_of[type(out)].xp.any(mask)) else None
+                with backend.scope(out):
+                    mask = mask & ~_mask(kind, array)
+    with backend.scope(out):
+        return mask if bool(backend.xp.any(mask)) else None
 
 
 def _places(kind, mask):
     """How many elements a mask chooses, and the first's index, as text."""
-    xp = backend_of[type(mask)].xp
-    flat = xp.reshape(xp.astype(mask, xp.int64), (-1,))
-    first, index = int(xp.argmax(flat)), []
+    backend = backend_of[type(mask)]
+    xp = backend.xp
+    with backend.scope(mask):
+        flat = xp.reshape(xp.astype(mask, xp.int64), (-1,))
+        first, count = int(xp.argmax(flat)), int(xp.sum(flat))
+    index, size = [], math.prod(mask.shape)
     for n in tuple(mask.shape)[::-1]:
         first, i = divmod(first, n)
         index.append(i)
-    count, size = int(xp.sum(flat)), math.prod(mask.shape)
     if not mask.shape:
         return kind
     return f"{kind} in {count} of {size} elements, the first at {tuple(index[::-1])}"

@@ -198,6 +198,19 @@ class TestOnTheSecond:
         assert {p.device for p in model.parameters()} == {"cuda:0"}
         assert {name: p.tolist() for name, p in model.named_parameters()} == before
 
+    def test_chosen_by_a_mask_in_a_batch(self):
+        x = gg.reshape(gg.arange(6, device="cuda:1"), (2, 3))
+        mask = gg.tensor([True, False, True], device="cuda:1")
+        assert gg.vmap(lambda x: x[mask])(x).tolist() == [[0, 2], [3, 5]]
+
+    def test_anomalies(self):
+        x = gg.tensor([1.0, 0], device="cuda:1", requires_grad=True)
+        with gg.detect_anomaly():
+            with pytest.raises(FloatingPointError, match="inf in 1 of 2 elements"):
+                1 / x
+            with pytest.raises(FloatingPointError, match="its gradient by x has inf"):
+                gg.sqrt(x).sum().backward()
+
     def test_a_layer_made_there(self):
         model = nn.Sequential(nn.Linear(3, 2, device="cuda:1"), nn.BatchNorm1d(2, device="cuda:1"))
         nn.init.kaiming_normal_(model[0].weight)
