@@ -301,6 +301,8 @@ def _operator(name, ufunc):
 
 def _comparison(name, ufunc):
     def compare(self, other):
+        if other is None and name in ("eq", "ne"):  # elementwise, as NumPy's
+            return wrap(np.full(self.shape, name == "ne"), [])
         return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
 
     setattr(ndarray, f"__{name}__", compare)
