@@ -44,8 +44,11 @@ class TestOnGPU:
     @pytest.mark.parametrize("name", ["ops", "gemm", "mlp"])
     def test_all_cases_are_measured(self, name, tmp_path):
         script = ROOT / f"benchmarks/gpu/{name}.py"
-        done = run(script, "--short", "--json", tmp_path / "results.json", stand_in=True)
+        pytest.importorskip("matplotlib")
+        files = "--json", tmp_path / "results.json", "--plot", tmp_path / "plot.png"
+        done = run(script, "--short", *files, stand_in=True)
         assert done.returncode == 0, done.stdout + done.stderr
+        assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
         results = json.loads((tmp_path / "results.json").read_text())
         assert results["environment"]["device"] == "Stand-in 0"
         rows = [r for r in results["rows"] if r["library"] == "gpugrad"]

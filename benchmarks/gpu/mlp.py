@@ -243,6 +243,7 @@ def draw(rows):
             if r["target"] and r["ratio"]:
                 y = places[r["case"], r["library"]]
                 left.vlines(r["target"], y - 0.12, y + 0.12, color="black", lw=2, label="bound")
+                left.set_xlim(right=max(left.get_xlim()[1], 1.1 * r["target"]))
         shown = [{**r, "µs": 1e6 * r["value"]} for r in rows]
         places = report.bars(right, shown, what="µs", title="time of a step", label="µs", log=True)
         for key, style in (("cpu", "k|"), ("gpu", "kx")):

@@ -198,6 +198,7 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
         ax.axvline(mark[0], color="black", lw=0.8, ls="--", label=mark[1])
     if log:
         ax.set_xscale("log")
+        ax.xaxis.set_minor_formatter("")  # they would lie on each other
         ax.set_xlim(min(r[what] for r in rows) / 2, max(r[what] for r in rows) * 3)
     else:
         ax.set_xlim(0, 1.1 * max([r[what] for r in rows] + [mark[0] if mark else 0]))
