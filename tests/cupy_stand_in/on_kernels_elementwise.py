@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.kernels import loader
+from gpugrad.backends.kernels import loader, unpoison
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 1000, 1025])
 @pytest.mark.parametrize("dtype", [*loader.TYPES, "complex64"])
 def test_unpoison(dtype, n):
+    has_kernel = dtype in loader.TYPES
     dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
     rng = np.random.default_rng(0)
     c, g = (rng.standard_normal(n).astype(dtype) for _ in range(2))
@@ -22,7 +23,9 @@ def test_unpoison(dtype, n):
     g[::2] = 0
     expected = np.where(np.isnan(c) & (g == 0), np.zeros((), dtype), c)
     for start in (0, 1):  # aligned to 16 bytes, or to no more than an element
-        out = xp.unpoison(cupy.asarray(c)[start:], cupy.asarray(g)[start:])
+        given = cupy.asarray(c)[start:], cupy.asarray(g)[start:]
+        assert (unpoison(*given) is not NotImplemented) == has_kernel
+        out = xp.unpoison(*given)
         assert out.dtype == c.dtype
         assert np.array_equal(out.get(), expected[start:], equal_nan=True)
     backwards = xp.unpoison(cupy.asarray(c)[::-1], cupy.asarray(g)[::-1])
