@@ -182,6 +182,20 @@ def test_parameters_on_two_devices(kind, launches):
     assert launches == ["squares", "total_norm"] * 2 + ["scale"] * 2 + [name] * 2
 
 
+def test_tables_that_another_thread_forgets(monkeypatch):
+    class Forgetful(dict):
+        def __setitem__(self, key, value):
+            pass
+
+    p = nn.Parameter(gg.ones(3, device="cuda"))
+    p.grad = gg.ones(3, device="cuda")
+    optimizer = optim.SGD([p], lr=0.5)
+    lot = optimizers.lot(0, np.dtype("float32"))
+    monkeypatch.setattr(lot, "together", Forgetful())
+    optimizer.step()
+    assert p.tolist() == [0.5] * 3
+
+
 def test_backward_through_what_a_step_has_overwritten_raises():
     (p,) = parameters([np.ones(3, "float32")])
     kept = (p * p).sum()

@@ -73,13 +73,15 @@ class Lot:
 
         They are None for memory that two share: these would not see each other's updates.
         """
-        if handles not in self.together:
+        tables = self.together.get(handles, False)
+        if tables is False:
             if len(self.together) >= 100:  # most of handles that are no more
                 self.together.clear()
             ordered = sorted(handles, key=lambda handle: handle.addresses[0])
             shared = any(a.stop > b.addresses[0] for a, b in pairwise(ordered))
-            self.together[handles] = None if shared else {}
-        return self.together[handles]
+            # Another thread may clear them again.
+            self.together[handles] = tables = None if shared else {}
+        return tables
 
     def norm(self, arrays, most):
         """The 2-norm of all together, and what to multiply them by for it to be at most ``most``.
