@@ -233,7 +233,11 @@ def sweep(
 
     for node, g in roots:
         if needed is None or node in needed:
-            wait(node, g)
+            if node in waiting and not tensors:  # no rule has entered the device yet
+                with backend_of[type(g)].scope(g):
+                    wait(node, g)
+            else:
+                wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
     # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
     with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():

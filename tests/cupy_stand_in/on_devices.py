@@ -211,6 +211,11 @@ class TestOnTheSecond:
             with pytest.raises(FloatingPointError, match="its gradient by x has inf"):
                 gg.sqrt(x).sum().backward()
 
+    def test_an_output_given_twice(self):
+        x = gg.ones(2, device="cuda:1", requires_grad=True)
+        y = (x * 2.0).sum()
+        assert gg.autograd.grad([y, y], [x])[0].tolist() == [4, 4]
+
     def test_a_layer_made_there(self):
         model = nn.Sequential(nn.Linear(3, 2, device="cuda:1"), nn.BatchNorm1d(2, device="cuda:1"))
         nn.init.kaiming_normal_(model[0].weight)
