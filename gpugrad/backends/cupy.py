@@ -356,12 +356,8 @@ def _conj(x, /):
     return cupy.conj(x) if x.dtype.kind == "c" else x
 
 
-def _unstack(x, /, *, axis=0):
-    return tuple(cupy.moveaxis(x, axis, 0))
-
-
 backend = CuPy()
-for _function in (_scatter_add, _one_hot, _unpoison, _conj, _unstack, _sum, _where):
+for _function in (_scatter_add, _one_hot, _unpoison, _conj, _sum, _where):
     setattr(xp, _function.__name__[1:], _function)
 for _name in ("cumulative_prod", "cumulative_sum", "prod", "std", "var"):
     setattr(xp, _name, _in_single(getattr(xp, _name)))
