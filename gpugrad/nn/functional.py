@@ -214,7 +214,8 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
         classes, of the shape of ``input``.
     reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
 
-    Raises ValueError where the shapes do not fit, IndexError for a label that is no class.
+    Raises ValueError where the shapes do not fit, IndexError for a label that is no class, except
+    on a GPU, where looking would wait for it; see `gpugrad.one_hot`.
     """
     backend = backend_of.get(type(getattr(target, "_like", target)))
     if backend is None or not backend.is_floating(target.dtype):
