@@ -217,7 +217,8 @@ class CuPy(Backend):
         return of_cupy(name)
 
     def buffer(self, array):
-        return array.data.mem.ptr
+        memory = array.data.mem
+        return memory.ptr or memory  # the address of every empty array is 0
 
     def buffer_size(self, array):
         return array.data.mem.size

@@ -211,6 +211,14 @@ class TestOnTheSecond:
             with pytest.raises(FloatingPointError, match="its gradient by x has inf"):
                 gg.sqrt(x).sum().backward()
 
+    def test_empty_arrays_are_not_one(self):
+        x, p = (gg.zeros((0, 2), device="cuda:1", requires_grad=True) for _ in range(2))
+        y = (x * x).sum()
+        p.grad = gg.zeros_like(p.detach())
+        gg.optim.SGD([p], lr=0.1).step()
+        y.backward()
+        assert x.grad.shape == (0, 2)
+
     def test_an_output_given_twice(self):
         x = gg.ones(2, device="cuda:1", requires_grad=True)
         y = (x * 2.0).sum()

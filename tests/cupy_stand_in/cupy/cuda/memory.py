@@ -20,7 +20,7 @@ class PooledMemory:
     """An allocation."""
 
     def __init__(self, values):
-        self.ptr = values.__array_interface__["data"][0]
+        self.ptr = values.__array_interface__["data"][0] if values.nbytes else 0
         self.size = values.nbytes
 
 
