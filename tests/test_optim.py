@@ -351,6 +351,9 @@ def test_amsgrad_can_be_turned_on_between_steps():
     np.testing.assert_array_equal(values(state["max_exp_avg_sq"]), values(state["exp_avg_sq"]))
     optimizer.param_groups[0]["amsgrad"] = False
     descend(optimizer)
+    saved = optimizer.state_dict()
+    assert {*saved["state"][0]} == {"step", "exp_avg", "exp_avg_sq"}
+    optimizer.load_state_dict(saved)
 
 
 def test_a_changed_pair_is_taken_over():

@@ -156,3 +156,20 @@ def test_what_it_cannot_be_of():
         op.twin("numpy", y=lambda xp, g: g)
     with pytest.raises(TypeError, match=r"asks for \['out'\]; it can have what the VJP keeps"):
         op.twin("numpy", x=lambda xp, g, out: g)
+
+
+def test_its_errors_say_so():
+    @gg.op
+    def scaled(xp, x1, x2):
+        return x1 * x2
+
+    scaled.vjp(x1=lambda xp, g, x2: g * x2)
+    scaled.twin("numpy", lambda xp, x1, x2: x1 * x2.dtype.type(1))
+    with pytest.raises(RuntimeError, match=r"^scaled: 'float' .* 'dtype'; in a twin of scaled; g"):
+        scaled(gg.ones(3), 1.5)
+
+
+@pytest.mark.parametrize("library", ["CuPy", "no library", "", None])
+def test_of_no_library(library):
+    with pytest.raises(ValueError, match=r"^scaled\.twin: .* is no array library; for CUDA arrays"):
+        Counted().op.twin(library, print)

@@ -513,7 +513,8 @@ def _failure(op, error, arrays, static=()):
         here = [f"{n} is {RENAMED[n]} here" for n in RENAMED if f"'{n}'" in str(error)]
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
         error = TypeError("; ".join([str(error), *here, takes]))
-    elif type(getattr(error, "obj", None)) in SCALARS:  # an AttributeError
+    elif type(getattr(error, "obj", None)) in SCALARS and not hasattr(error, "__notes__"):
+        # An AttributeError, of the definition: that of a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
 

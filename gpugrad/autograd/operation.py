@@ -14,6 +14,7 @@ multiply.vjp(
 import inspect
 from collections.abc import Callable, Collection
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -69,7 +70,8 @@ def op(
 
     A third, ``twin(library, forward=None, **rules)``, gives one array library's faster way to the
     same values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs of arrays, with
-    parameters as above, of which each may return NotImplemented for what it does not cover.
+    parameters as above, of which each may return NotImplemented for what it does not cover,
+    a Python number beside an array for instance. `gpugrad.testing.twincheck` compares them.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
@@ -250,6 +252,12 @@ class Op:
 
     def twin(self, library, forward=None, **rules):
         """Give one array library's faster forward and VJPs of arrays; see `op`."""
+        if library not in ("numpy", "cupy") and not (
+            isinstance(library, str) and library.isidentifier() and find_spec(library)
+        ):
+            raise ValueError(
+                f"{self.name}.twin: {library!r} is no array library; for CUDA arrays it is 'cupy'"
+            )
         for target, rule in rules.items():
             generic = self.joint if target == "joint" else self.rules.get(target)
             if generic is None:
@@ -278,12 +286,13 @@ class Op:
         self._plan_anew()
 
     def _plan_anew(self):
-        self.plans.clear()
+        self.plans = {}  # where another thread is making one, of the old rules, it stays in the old dict
         self.hot_plans[:] = [None] * 4
 
     def plan(self, wanted, n_inputs, key):
         """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""
-        plan = self.plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
+        plans = self.plans
+        plan = plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
         if Op.observer is not None:
             Op.observer(plan)
         return plan
@@ -292,6 +301,8 @@ class Op:
         """The same for a unary or binary op, kept in a list."""
         plan = self.plans.get(wanted) or self.plan(wanted, len(self.inputs), wanted)
         self.hot_plans[wanted] = plan
+        if self.plans.get(wanted) is not plan:  # the rules have changed meanwhile
+            self.hot_plans[wanted] = None
         return plan
 
     def failure(self, error, values):
@@ -304,7 +315,7 @@ class Op:
             kind = RuntimeError
         if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
             kind = type(error)
-        text = explain(error, *values)
+        text = "; ".join([explain(error, *values), *getattr(error, "__notes__", ())])
         return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 
 

@@ -42,7 +42,7 @@ def forward(op):
     for backend in backends:
         twin = op.twins_of(backend).get("forward")
         if twin is not None:
-            run = _forward(backend.xp, twin, run)
+            run = _forward(backend.xp, twin, run, op)
         if (of_bfloat16 := rounding(backend)) is not None:
             run = of_bfloat16.forward(op, run)
         if backend.several_devices:
@@ -50,11 +50,15 @@ def forward(op):
     return run
 
 
-def _forward(own, twin, generic):
+def _forward(own, twin, generic, op):
     @wraps(generic)
     def run(xp, *inputs, **static):
         if xp is own:
-            out = twin(xp, *inputs, **static)
+            try:
+                out = twin(xp, *inputs, **static)
+            except Exception as error:
+                error.add_note(f"in a twin of {op.name}")
+                raise
             if out is not NotImplemented:
                 return out
         return generic(xp, *inputs, **static)
@@ -71,7 +75,7 @@ def rule(op, target, generic, names):
     for backend in backends:
         twin = op.twins_of(backend).get(target)
         if twin is not None:
-            run = _rule(backend.xp, bind(twin, names), run)
+            run = _rule(backend.xp, bind(twin, names), run, op)
         if (of_bfloat16 := rounding(backend)) is not None:
             run = of_bfloat16.rule(op, run)
         if backend.several_devices:
@@ -79,10 +83,14 @@ def rule(op, target, generic, names):
     return run
 
 
-def _rule(own, twin, generic):
+def _rule(own, twin, generic, op):
     def run(xp, g, saved):
         if xp is own:
-            c = twin(xp, g, saved)
+            try:
+                c = twin(xp, g, saved)
+            except Exception as error:
+                error.add_note(f"in a twin of {op.name}")
+                raise
             if c is not NotImplemented:
                 return c
         return generic(xp, g, saved)

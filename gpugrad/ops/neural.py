@@ -45,6 +45,8 @@ def _along_axis(call, batched, x, axis):
 @op
 def softmax(xp, x, /, axis=-1):
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+    if 0 in x.shape:
+        return xp.exp(x)
     e = xp.exp(x - xp.max(x, axis=axis, keepdims=True))
     e /= xp.sum(e, axis=axis, keepdims=True)
     return e
@@ -68,6 +70,8 @@ softmax.vmap(_along_axis)
 @op
 def log_softmax(xp, x, /, axis=-1):
     """``log(softmax(x))`` along ``axis``, without overflow."""
+    if 0 in x.shape:
+        return xp.exp(x)
     shifted = x - xp.max(x, axis=axis, keepdims=True)
     return shifted - xp.log(xp.sum(xp.exp(shifted), axis=axis, keepdims=True))
 

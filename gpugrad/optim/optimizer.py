@@ -232,7 +232,8 @@ class Optimizer:
         state = self.init_single(p.array, group)
         step = 0
         if old is not None and (old.state or not state):
-            state |= {name: placed_like(a, p.array) for name, a in old.state.items()}
+            kept = [name for name in state if name in old.state]
+            state |= {name: placed_like(old.state[name], p.array) for name in kept}
             step = old.step
         self._slots[p] = slot = _Slot(p.array, state, step)
         return slot

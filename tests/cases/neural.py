@@ -86,6 +86,7 @@ CASES = [
         "softmax",
         [
             *along(),
+            S(A(3, 0)),
             *of_integers(),
             *_of_complex(),
             kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
