@@ -23,7 +23,7 @@ import numpy as np
 from common import Parser, panels, positive, save_figure
 
 import gpugrad
-from gpugrad.testing import gradcheck, gradgradcheck
+from gpugrad.testing import gradcheck, gradgradcheck, twincheck
 
 SOURCE = r"""
 template <typename T> struct Parts {
@@ -146,6 +146,10 @@ def check(device):
     x.requires_grad = True
     gradcheck(mish, x, check_forward=True)
     gradgradcheck(mish, x, check_forward=True)
+    if device.startswith("cuda"):
+        for dtype in TYPES:
+            twincheck(mish, x.astype(dtype))
+            twincheck(mish_backward, x.astype(dtype), x.astype(dtype))
     slopes = gpugrad.vmap(gpugrad.vmap(gpugrad.grad(mish)))(x.detach())
     _, tangents = gpugrad.jvp(mish, (x.detach(),), (gpugrad.ones_like(x.detach()),))
     expected = gpugrad.grad(lambda x: composed(x).sum())(x.detach())

@@ -7,10 +7,13 @@ from typing import Any
 
 from .autograd import grad
 from .autograd.call import wrap
+from .autograd.plan import kept
 from .autograd.push import push
+from .autograd.sweep import fit
+from .autograd.twins import bind, kept_names
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
-from .backends.numpy import complex128, float64
+from .backends.numpy import complex128, float64, quiet
 from .creation import asarray
 from .tensor import Tensor
 
@@ -116,6 +119,93 @@ def gradgradcheck(
     _compare(check, gradients, arguments, labels, eps, atol, rtol)
     if check_forward:
         _compare_forward(check, gradients, arguments, labels, eps, atol, rtol)
+
+
+def twincheck(
+    f: Callable[..., Any],
+    *inputs: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    **static: Any,
+) -> None:
+    """Compare an op's twins for the library of its inputs with its definition, `gpugrad.op`.
+
+    Results must have the shape, the dtype and nearly the values of the definition's, and so must
+    each input's cotangent, for fixed random cotangents of the results. What declines by
+    returning NotImplemented is passed over.
+
+    f: an op that takes its inputs one by one.
+    inputs: Tensors, arrays or numbers, as for a call of the op; on a GPU for twins for CuPy.
+    rtol, atol: as of `assert_close`.
+    static: the op's static parameters, by name.
+
+    Raises AssertionError that names the twin and shows where it differs worst; ValueError if
+    there is nothing to compare, since there are no twins or all decline.
+
+    >>> twincheck(gpugrad.softmax, gpugrad.random.normal((3, 5), device="cuda"))  # doctest: +SKIP
+    """
+    op = f.op  # type: ignore[attr-defined]
+    arrays = [x.array if isinstance(x, Tensor) else x for x in inputs]
+    arrays += [None] * (len(op.inputs) - len(arrays))
+    compared = False
+    for what, found, expected in _of_twins(op, arrays, {**op.static_defaults, **static}):
+        compared = True
+        several = isinstance(expected, tuple)
+        for i, (a, e) in enumerate(
+            zip(found, expected, strict=True) if several else [(found, expected)]
+        ):
+            name = f"twincheck: {what}" + (f", number {i}" if several else "")
+            if (a is None) != (e is None) or getattr(a, "dtype", None) != getattr(e, "dtype", None):
+                given = getattr(a, "dtype", type(a).__name__)
+                raise AssertionError(f"{name} is {given}, expected {getattr(e, 'dtype', None)}")
+            if e is not None:
+                try:
+                    assert_close(a, e, rtol=rtol, atol=atol)
+                except AssertionError as error:
+                    raise AssertionError(f"{name}: {error}") from None
+    if not compared:
+        raise ValueError(f"twincheck: {op.name} has no twin for these inputs, or it declines")
+
+
+def _of_twins(op, arrays, static):
+    """What each twin gives, and what the definition does, with what it is."""
+    like = next((x for x in arrays if type(x) in namespace_of), None)
+    backend = backend_of.get(type(like))
+    twins = {} if backend is None else op.twins_of(backend)
+    if not twins:
+        return
+    xp, draw = backend.xp, random.Random(0)
+    with backend.scope(like), quiet():
+        out = op.forward(xp, *arrays, **static)
+        if "forward" in twins:
+            found = twins["forward"](xp, *arrays, **static)
+            if found is not NotImplemented:
+                yield f"{op.name}'s result", found, out
+        several = isinstance(out, tuple)
+        tensors = [wrap(y, None) for y in (out if several else (out,))]
+        g = tuple([_from_list(_draw(draw, y), y, False).array for y in tensors])
+        g = g if several else g[0]
+        for target in twins.keys() - {"forward"}:
+            rule = op.joint if target == "joint" else op.rules[target]
+            names = kept_names(rule)
+            saved = kept(op, names, arrays, out, static)
+            found = bind(twins[target], names)(xp, g, saved)
+            if found is NotImplemented:
+                continue
+            expected = bind(rule, names)(xp, g, saved)
+            of = arrays if target == "joint" else (arrays[op.inputs.index(target)],)
+            found, expected = [
+                tuple(
+                    [
+                        c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op)
+                        for c, x in zip(cs if target == "joint" else (cs,), of, strict=True)
+                    ]
+                )
+                for cs in (found, expected)
+            ]
+            if target != "joint":
+                (found,), (expected,) = found, expected
+            yield f"{op.name}'s gradient by {target}", found, expected
 
 
 def assert_close(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad.testing import assert_close
+from gpugrad.testing import assert_close, twincheck
 
 
 class Counted:
@@ -173,3 +173,72 @@ def test_its_errors_say_so():
 def test_of_no_library(library):
     with pytest.raises(ValueError, match=r"^scaled\.twin: .* is no array library; for CUDA arrays"):
         Counted().op.twin(library, print)
+
+
+class TestTwincheck:
+    def test_of_twins_that_are_right(self):
+        counted = Counted()
+        twincheck(counted.op, gg.ones(3), factor=2.5)
+        assert counted.ran == ["forward", "twin", "twin rule", "rule"]
+        with pytest.raises(ValueError, match="scaled has no twin for these inputs, or it declines"):
+            twincheck(counted.op, gg.ones((2, 2)))
+        with pytest.raises(ValueError, match="softmax has no twin"):
+            twincheck(gg.softmax, gg.ones(3))
+
+    @pytest.mark.parametrize(
+        "twin, message",
+        [
+            (lambda xp, x1, x2: x1 * x2 * 1.1, "wrong's result: 6 of 6 elements differ"),
+            (lambda xp, x1, x2: (x1 * x2)[:1], r"shapes differ: \(1, 3\), expected \(2, 3\)"),
+            (lambda xp, x1, x2: (x1 * x2).astype("float64"), "is float64, expected float32"),
+            (lambda xp, x1, x2: 3.0, "wrong's result is float, expected float32"),
+        ],
+    )
+    def test_finds_a_wrong_forward(self, twin, message):
+        @gg.op
+        def wrong(xp, x1, x2):
+            return x1 * x2
+
+        wrong.twin("numpy", twin)
+        with pytest.raises(AssertionError, match=message):
+            twincheck(wrong, gg.random.normal((2, 3)), gg.random.normal((3,)))
+
+    @pytest.mark.parametrize(
+        "rule, message",
+        [
+            (lambda xp, g, x1: g * x1 * 2, r"gradient by x2: 3 of 3 elements differ"),
+            (lambda xp, g, x1: None, r"is NoneType, expected float32"),
+            (lambda xp, g, x1: xp.zeros((2, 3), g.dtype), "3 of 3 elements differ"),
+        ],
+    )
+    def test_finds_a_wrong_rule(self, rule, message):
+        @gg.op
+        def wrong(xp, x1, x2):
+            return x1 * x2
+
+        wrong.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+        inputs = gg.random.normal((2, 3)), gg.random.normal((3,))
+        wrong.twin("numpy", x2=lambda xp, g, x1: (g * x1).sum(axis=0))
+        twincheck(wrong, *inputs)
+        wrong.twin("numpy", x2=rule)
+        with pytest.raises(AssertionError, match=message):
+            twincheck(wrong, *inputs)
+
+    def test_finds_a_wrong_joint_rule(self):
+        @gg.op
+        def both(xp, x1, x2=None, *, factor=1.0):
+            total = x1 if x2 is None else x1 + x2
+            return total * factor, x1 * x1
+
+        def rule(xp, g, x1, factor, wanted):
+            c = g[0] * factor
+            return c + 2 * g[1] * x1, c if wanted[1] else None
+
+        both.vjp(joint=rule)
+        both.twin("numpy", joint=rule)
+        x1, x2 = gg.random.normal((2, 3)), gg.random.normal((3,))
+        twincheck(both, x1, x2, factor=3.0)
+        twincheck(both, x1)
+        both.twin("numpy", joint=lambda xp, g, x1: (g[0], g[0]))
+        with pytest.raises(AssertionError, match="both's gradient by joint, number 0: 6 of 6"):
+            twincheck(both, x1, x2, factor=3.0)

@@ -286,7 +286,7 @@ class Op:
         self._plan_anew()
 
     def _plan_anew(self):
-        self.plans = {}  # where another thread is making one, of the old rules, it stays in the old dict
+        self.plans = {}  # one that another thread is making, of the old rules, is in the old dict
         self.hot_plans[:] = [None] * 4
 
     def plan(self, wanted, n_inputs, key):

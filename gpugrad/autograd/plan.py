@@ -95,6 +95,13 @@ class Plan:
         )
 
 
+def kept(op, names, arrays, out, static):
+    """What a call of the op would save under ``names``, all its inputs wanted."""
+    sources = tuple(_source(op, name) for name in names)
+    pick = _picker(op, sources, len(arrays), [x is not None for x in arrays])
+    return () if pick is None else pick((*arrays, out, static))
+
+
 def _source(op, name):
     if name == "out":
         return "out", None
