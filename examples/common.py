@@ -10,7 +10,7 @@ try:
     from matplotlib.figure import Figure
     from tqdm import tqdm
 except ImportError as error:
-    raise SystemExit(f'{error}; install what is missing: pip install "gpugrad[examples]"') from None
+    raise SystemExit(f'{error}; install what is missing: pip install ".[examples]"') from None
 
 
 class Parser(argparse.ArgumentParser):

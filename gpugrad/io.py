@@ -101,7 +101,7 @@ def _safetensors(name):
         import safetensors.numpy
     except ImportError as error:
         raise ImportError(
-            f"{name}: needs the safetensors library; install safetensors, or gpugrad[examples]"
+            f"{name}: needs the safetensors library; pip install safetensors"
         ) from error
     return safetensors
 

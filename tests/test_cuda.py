@@ -88,7 +88,7 @@ class TestReasons:
         runtime(getDeviceCount=refused, driverGetVersion=12040, runtimeGetVersion=13020)
         assert cuda.why_not().endswith(
             "; the NVIDIA driver is for CUDA 12.4, this CuPy for 13.2: "
-            "update the driver, or install gpugrad[cuda12x]"
+            "update the driver, or install cupy-cuda12x"
         )
 
     def test_no_gpu(self, runtime):

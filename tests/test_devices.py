@@ -101,9 +101,7 @@ class TestWithoutGPU:
         if has_cupy:  # and no driver or GPU: CUDA's own words
             message = r"CuPy is installed but (finds no CUDA device: cuda\w+: |does not load: )"
         else:
-            message = (
-                r"CuPy, which is not installed; install gpugrad\[cuda13x\].*gpugrad\[cuda12x\]"
-            )
+            message = r"CuPy, which is not installed; pip install cupy-cuda13x .*cupy-cuda12x for"
         with pytest.raises(RuntimeError, match=message):
             call()
 

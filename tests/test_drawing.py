@@ -305,7 +305,7 @@ class TestPictures:
 
     def test_without_the_package(self, drawing, monkeypatch):
         monkeypatch.setitem(sys.modules, "graphviz", None)
-        with pytest.raises(ImportError, match=r"pip install gpugrad\[draw\]"):
+        with pytest.raises(ImportError, match=r"pip install graphviz"):
             drawing.svg()
         assert drawing._repr_svg_() is None
 

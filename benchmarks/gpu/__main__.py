@@ -1,7 +1,10 @@
 """All that is to be run where a GPU is: tests that need one, examples, benchmarks.
 
-    python benchmarks/gpu [--out FOLDER] [--parts tests examples benchmarks] [--device cpu]
-        [--short | --full] [--list]
+    python benchmarks/gpu [--out FOLDER] [--parts tests table examples benchmarks]
+        [--device cpu] [--short | --full] [--list]
+
+The parts are the tests of what only a GPU can show, those of the table of ops and the rest on
+CUDA arrays, the examples, and the benchmarks.
 
 Each command has a time limit, and goes on whatever became of the one before. What it printed is
 in FOLDER, by default runs/gpu, with what it wrote: pictures, and the benchmarks' gpu_*.json and
@@ -19,18 +22,25 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from gpugrad import cuda  # noqa: E402
+
 EXAMPLES = (
     "xor fit_quadratic fit_sine train_mlp raw_kernel least_squares ode_fit fixed_point pinn "
     "differentiate_scipy"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp"
-LIMITS = {"tests": 600, "examples": 120, "benchmarks": 300}  # seconds for each command
+# Seconds for each command; where CuPy has compiled none of its kernels yet, most are for that.
+LIMITS = {"tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 
 
 def commands(options, out):
     """``(part, name, words after python)`` of each."""
     form = ["--short"] if options.short else ["--full"] if options.full else []
-    yield "tests", "pytest", ["-m", "pytest", "-m", "gpu", "-q", "-rs", str(ROOT / "tests")]
+    pytest, own = ["-m", "pytest", "-m", "gpu", "-q", "-rs"], str(ROOT / "tests/gpu")
+    yield "tests", "gpu", [*pytest, own]
+    yield "table", "ops", [*pytest, str(ROOT / "tests"), f"--ignore={own}"]
     for name in EXAMPLES:
         yield "examples", name, [str(ROOT / "examples" / f"{name}.py"), "--device", options.device]
     for name in BENCHMARKS:
@@ -76,6 +86,9 @@ def main():
         for _, _, words in todo:
             print(shlex.join(["python", *words]))
         return 0
+    if options.device == "cuda" and (problem := cuda.why_not()):
+        print(problem)
+        return 1
     out.mkdir(parents=True, exist_ok=True)
     failed = False
     for part, name, words in todo:
@@ -91,7 +104,7 @@ def main():
             print(text[-2000:])
         elif part == "benchmarks":
             print(text[text.rfind("must reach") :])
-        elif part == "tests":
+        elif part in ("tests", "table"):
             print(text.splitlines()[-1])
     print(f"logs and results: {out}")
     return int(failed)

@@ -37,7 +37,7 @@ def bfloat16():
             from ml_dtypes import bfloat16 as scalar_type
         except ImportError as error:
             raise ImportError(
-                "bfloat16 needs the package ml_dtypes; install ml_dtypes, or gpugrad[bf16]"
+                "bfloat16 needs the package ml_dtypes; pip install ml_dtypes"
             ) from error
         _found.append(np.dtype(scalar_type))
         host = backend_of[np.ndarray]

@@ -22,7 +22,7 @@ try:
 except ModuleNotFoundError as error:
     raise RuntimeError(
         "CUDA needs CuPy, which is not installed; "
-        "install gpugrad[cuda13x] for CUDA 13 or gpugrad[cuda12x] for CUDA 12"
+        "pip install cupy-cuda13x for CUDA 13 or cupy-cuda12x for CUDA 12"
     ) from error
 except ImportError as error:
     raise RuntimeError(f"CuPy is installed but does not load: {error}") from error
@@ -66,12 +66,19 @@ def _enter(values):
             return
 
 
+def _cuda():
+    return cupy.cuda.runtime.runtimeGetVersion() // 1000
+
+
 @cache
 def _compute():
     try:
         cupy.arange(2).sum().item()
     except Exception as error:  # CUDA's, its compiler's, or a missing library's
-        raise RuntimeError(f"CuPy finds a CUDA device but cannot use it: {error}") from error
+        raise RuntimeError(
+            f"CuPy finds a CUDA device but cannot use it: {error}; where the CUDA Toolkit is not "
+            f"installed, add it with pip install 'cupy-cuda{_cuda()}x[ctk]'"
+        ) from error
 
 
 class CuPy(Backend):

@@ -21,7 +21,7 @@ def driver_problem() -> str:
     if driver // 1000 < own // 1000:
         return (
             f"; the NVIDIA driver is for CUDA {_version(driver)}, this CuPy for {_version(own)}: "
-            f"update the driver, or install gpugrad[cuda{driver // 1000}x]"
+            f"update the driver, or install cupy-cuda{driver // 1000}x"
         )
     return ""
 

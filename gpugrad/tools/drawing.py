@@ -347,7 +347,7 @@ class Drawing:
             import graphviz
         except ModuleNotFoundError:
             raise ImportError(
-                "draw: a picture needs the package graphviz: pip install gpugrad[draw]; "
+                "draw: a picture needs the package graphviz: pip install graphviz; "
                 "the text in .mermaid and .dot does not"
             ) from None
         try:

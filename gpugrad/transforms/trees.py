@@ -172,6 +172,6 @@ def _optree() -> Any:
     except ImportError:
         raise ImportError(
             "nested arguments and results are handled by optree, which is not installed: "
-            "pip install 'gpugrad[transforms]'; single tensors need nothing"
+            "pip install optree; single tensors need nothing"
         ) from None
     return optree
