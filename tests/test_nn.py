@@ -11,6 +11,7 @@ import pytest
 
 import gpugrad
 from gpugrad import nn
+from gpugrad.backends import backend_of
 from gpugrad.nn import functional
 from gpugrad.testing import assert_close
 
@@ -726,7 +727,18 @@ def test_to_another_tensors_dtype():
 
 
 class TestFusedLayers:
-    """A `Linear` and an activation after it, which `Sequential` runs as one operation."""
+    """A `Linear` and an activation after it, which `Sequential` runs as one operation on arrays
+    that have a twin of it; here the CPU's are said to."""
+
+    @pytest.fixture(autouse=True)
+    def twin(self, monkeypatch):
+        monkeypatch.setattr(backend_of[np.ndarray], "twins", {"dense": {}})
+
+    def test_only_where_there_is_a_twin(self, monkeypatch):
+        model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+        assert self.ops(model(gpugrad.ones((1, 3)))) == ["dense"]
+        monkeypatch.undo()
+        assert self.ops(model(gpugrad.ones((1, 3)))) == ["relu", "linear"]
 
     @staticmethod
     def ops(output):

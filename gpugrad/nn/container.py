@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from ..backends import backend_of
 from ..ops.neural import dense
 from ..tensor import Tensor
 from .layers import Linear, ReLU, Sigmoid, Tanh
@@ -14,8 +15,8 @@ _FUSED = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}
 class Sequential(Module):
     """Layers, each applied to the result of the one before.
 
-    A `Linear` and an activation after it are one operation, `gpugrad.dense`: less to keep for
-    backward, and on a GPU fewer kernels.
+    On a GPU a `Linear` and an activation after it are one operation, `gpugrad.dense`, of fewer
+    kernels.
 
     layers: modules, or functions of a tensor. In `state_dict` and the repr a
     layer's name is its position.
@@ -32,11 +33,14 @@ class Sequential(Module):
     def forward(self, input: Tensor) -> Tensor:
         layers = self.layers
         i, n = 0, len(layers)
+        # On a CPU one operation is no faster than two, and holds more at a time in backward.
+        backend = backend_of.get(type(getattr(input, "_like", input)))
+        fuses = backend is not None and "dense" in backend.twins
         while i < n:
             layer = layers[i]
             i += 1
             # A module with hooks, or of a user's own class, is of another type.
-            if type(layer) is Linear and i < n and type(layers[i]) in _FUSED:
+            if fuses and type(layer) is Linear and i < n and type(layers[i]) in _FUSED:
                 activation = _FUSED[type(layers[i])]
                 input = dense(input, layer.weight, layer.bias, activation=activation)
                 i += 1
