@@ -152,9 +152,9 @@ def test_a_users_op_has_no_twin_of_the_librarys():
 
 def test_what_it_cannot_be_of():
     op = Counted().op
-    with pytest.raises(TypeError, match=r"scaled\.twin: 'y' has no VJP to be the twin of"):
+    with pytest.raises(TypeError, match=r"scaled\.twin: 'y' has no VJP; give that first"):
         op.twin("numpy", y=lambda xp, g: g)
-    with pytest.raises(TypeError, match=r"asks for \['out'\]; it can have what the VJP keeps"):
+    with pytest.raises(TypeError, match=r"asks for \['out'\]; it can have what its VJP keeps"):
         op.twin("numpy", x=lambda xp, g, out: g)
 
 

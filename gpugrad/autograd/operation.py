@@ -226,21 +226,14 @@ class Op:
                 )
         self.rules |= rules
         self.joint = joint or self.joint
-        self.keep_for = keep_for or {}
+        self.keep_for = keep_for or self.keep_for
         self._plan_anew()
         return self.call
 
     def jvp(self, **rules):
         """Give rules for tangents; see `op`."""
         for target, rule in rules.items():
-            vjp = self.joint or self.rules.get(target)
-            if vjp is None:
-                raise TypeError(f"{self.name}.jvp: {target!r} has no VJP; give that first")
-            if unknown := set(kept_names(rule)) - set(kept_names(vjp)):
-                raise TypeError(
-                    f"{self.name}.jvp: the rule for {target} asks for {sorted(unknown)}; it can "
-                    f"have what its VJP keeps, {sorted(kept_names(vjp))}"
-                )
+            self._check("jvp", target, rule, self.joint or self.rules.get(target))
         self.tangents |= rules
         self._plan_anew()
         return self.call
@@ -259,18 +252,22 @@ class Op:
                 f"{self.name}.twin: {library!r} is no array library; for CUDA arrays it is 'cupy'"
             )
         for target, rule in rules.items():
-            generic = self.joint if target == "joint" else self.rules.get(target)
-            if generic is None:
-                raise TypeError(f"{self.name}.twin: {target!r} has no VJP to be the twin of")
-            if unknown := set(kept_names(rule)) - set(kept_names(generic)):
-                raise TypeError(
-                    f"{self.name}.twin: the rule for {target} asks for {sorted(unknown)}; it can "
-                    f"have what the VJP keeps, {sorted(kept_names(generic))}"
-                )
+            vjp = self.joint if target == "joint" else self.rules.get(target)
+            self._check("twin", target, rule, vjp)
         given = rules if forward is None else {"forward": forward, **rules}
         self.twins[library] = {**self.twins.get(library, {}), **given}
         self.meet_backends()
         return self.call
+
+    def _check(self, what, target, rule, vjp):
+        """Raise TypeError unless a rule has what the VJP keeps, and there is one."""
+        if vjp is None:
+            raise TypeError(f"{self.name}.{what}: {target!r} has no VJP; give that first")
+        if unknown := set(kept_names(rule)) - set(kept_names(vjp)):
+            raise TypeError(
+                f"{self.name}.{what}: the rule for {target} asks for {sorted(unknown)}; it can "
+                f"have what its VJP keeps, {sorted(kept_names(vjp))}"
+            )
 
     def twins_of(self, backend):
         """What an array library has instead of the forward and the rules, by their names."""

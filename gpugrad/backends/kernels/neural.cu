@@ -247,6 +247,17 @@ __device__ inline long long label(const void* target, bool is_long, long long ro
     return t < 0 || t >= columns ? -1 : t;
 }
 
+// The block's part of a sum over all blocks, times `factor`: the result if there is but one.
+__device__ inline void store_total(A total, A factor, T* out, A* parts)
+{
+    total = block_sum(total) * factor;
+    if (threadIdx.x) return;
+    if (gridDim.x == 1)
+        store(out, total);
+    else
+        parts[blockIdx.x] = total;
+}
+
 // The losses of all rows, or their sum times `factor`: in out if there is one block, else each
 // block's in parts.
 extern "C" __global__ void __launch_bounds__(1024)
@@ -266,13 +277,7 @@ cross_entropy(const T* x, const void* target, T* losses, T* out,
         if (losses) store(losses + row, loss);
         total += loss;
     }
-    if (losses) return;
-    total = block_sum(total) * (A)factor;
-    if (threadIdx.x) return;
-    if (gridDim.x == 1)
-        store(out, total);
-    else
-        parts[blockIdx.x] = total;
+    if (!losses) store_total(total, (A)factor, out, parts);
 }
 
 extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
@@ -285,9 +290,8 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
 
 // g is of each row, or one of all.
 extern "C" __global__ void __launch_bounds__(1024)
-cross_entropy_backward(const T* x, const void* target, const T* g, T* dx,
-                                                  long long rows, long long columns, double factor,
-                                                  int width, bool is_long, bool of_each)
+cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
+                       long long columns, double factor, int width, bool is_long, bool of_each)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
@@ -316,13 +320,7 @@ mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, doubl
         if (losses) store(losses + i, loss);
         total += loss;
     }
-    if (losses) return;
-    total = block_sum(total) * (A)factor;
-    if (threadIdx.x) return;
-    if (gridDim.x == 1)
-        store(out, total);
-    else
-        parts[blockIdx.x] = total;
+    if (!losses) store_total(total, (A)factor, out, parts);
 }
 
 // g is of each element, or one of all.
