@@ -14,9 +14,11 @@ from operator import iadd
 from typing import Any
 
 from ..backends import add_note, backend_of, describe
-from . import call, twins
+from ..backends.registry import sweep_context
+from . import call, implementation
 from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
+from .variables import is_open
 
 _accumulating = threading.Lock()
 
@@ -126,7 +128,7 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
-        if type(y) is call.BatchedTensor:
+        if type(y) in call.overriding:
             y.backward()  # says what to do instead
         if isinstance(y, call.Tensor) and not backend_of[type(y.array)].is_floating(y.dtype):
             raise ValueError(
@@ -217,6 +219,7 @@ def sweep(
     arrived = {}
     following = following_g = None
     last_write = writes.last
+    instrumented = implementation.instrument is not None
 
     def add(parent, held, c):
         if tensors or parent not in owned:
@@ -239,8 +242,7 @@ def sweep(
             else:
                 wait(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
-    # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
-    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:
@@ -272,8 +274,9 @@ def sweep(
                     continue
 
             plan = node.plan
+            if instrumented:
+                plan = plan.current()
             saved = node.saved
-            xp = node.xp
             if saved:
                 if node.order > last_write:
                     check_unchanged(node)
@@ -285,8 +288,11 @@ def sweep(
                     f"freed; pass retain_graph=True to the first backward"
                 )
             if tensors:
+                plan = plan.on_tensors
                 xp = call.namespace
                 saved = saved and call.rewrap(node, saved, joined)
+            else:
+                xp = plan.xp
             parents = node.parents
             i = -1
             try:
@@ -344,8 +350,8 @@ def leading_to(roots, targets):
             parents = node.parents
             if parents:
                 stack.extend(parents)
-            elif node not in targets and (type(node) is Leaf or node.xp is not None):
-                more = True  # a leaf, or a variable not closed
+            elif node not in targets and is_open(node):
+                more = True
     needed = {}
     for node in sorted(found, key=_age):
         if node in targets or not needed.keys().isdisjoint(node.parents):

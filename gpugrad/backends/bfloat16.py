@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .registry import backend_of, backends, told
+from .registry import backend_of, on_change
 
 _SINGLE = np.dtype("float32")
 # Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
@@ -43,9 +43,8 @@ def bfloat16():
         host = backend_of[np.ndarray]
         host.scalar_types = (*host.scalar_types, scalar_type)
         backend_of[scalar_type] = host
-        for backend in list(backends):
-            for tell in told:
-                tell(backend)
+        for changed in on_change:
+            changed()
     return _found[0]
 
 
@@ -122,13 +121,11 @@ class Rounding:
 
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""
-        own, widens = self.backend.xp, self._widens(op)
+        widens = self._widens(op)
         (kind,) = self.backend.array_types
 
         @wraps(run)
         def rounded(xp, *inputs, **static):
-            if xp is not own:
-                return run(xp, *inputs, **static)
             for x in inputs:
                 if type(x) is kind and x.dtype.char == "E":
                     break
@@ -151,11 +148,10 @@ class Rounding:
         """``run(xp, g, saved)`` of what is not rounded; the sweep rounds its result."""
         if not self._widens(op):
             return run
-        own = self.backend.xp
 
         def rule(xp, g, saved):
             # Cotangents of another dtype come of other floating inputs: NumPy casts to theirs.
-            if xp is not own or getattr(g, "dtype", _NARROW).char != "E":
+            if getattr(g, "dtype", _NARROW).char != "E":
                 return run(xp, g, saved)
             return run(xp, _widened(g), _widened(saved))
 

@@ -538,6 +538,8 @@ class NumPy(Backend):
     xp = xp
     in_single = True
     array_types = (np.ndarray,)
+    # Infinite slopes are no surprise to a sweep, and NumPy's warnings of them no help.
+    sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
@@ -680,9 +682,6 @@ class Random:
 
 backend = NumPy()
 register(backend)
-
-
-quiet = partial(np.errstate, all="ignore")
 
 
 def keep_freed_memory():

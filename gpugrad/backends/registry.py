@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from numbers import Complex, Integral, Number, Real
 from operator import index
@@ -22,7 +23,7 @@ backend_of: dict = {}  # array type, and the scalar types its 0-d results decay 
 
 
 backends: list = []
-told: list = []  # functions to call with each
+on_change: list = []  # called, without arguments, when what ops run on known arrays has changed
 _admitting = threading.RLock()  # of threads that need a library first all but one wait
 _admitted: list = []  # CuPy's backend, once all is done
 
@@ -37,14 +38,32 @@ def register(backend):
     for name in ("add_along_axis", "clip", "dropout_mask", "last_written", "pick", "setitem"):
         setattr(backend.xp, name, getattr(backend, name))
     backends.append(backend)
-    for tell in told:
-        tell(backend)
+    if backend.sweep_context is not None:
+        _sweep_contexts.append(backend.sweep_context)
     # Last, as from then on other threads may give ops such arrays.
     for kind in backend.array_types:
         backend_of[kind] = backend
         namespace_of[kind] = backend.xp
     for kind in backend.scalar_types:
         backend_of[kind] = backend
+
+
+_sweep_contexts: list = []
+
+
+def sweep_context():
+    """The context in which a sweep runs rules; see `Backend.sweep_context`."""
+    if len(_sweep_contexts) == 1:
+        return _sweep_contexts[0]()
+    return _all_sweep_contexts()
+
+
+@contextmanager
+def _all_sweep_contexts():
+    with ExitStack() as stack:
+        for context in _sweep_contexts:
+            stack.enter_context(context())
+        yield
 
 
 def adopt(x):
