@@ -8,6 +8,7 @@ from typing import Any
 from .autograd import grad
 from .autograd.call import wrap
 from .autograd.forward_sweep import forward_sweep
+from .autograd.implementation import implementation_of
 from .autograd.plan import kept
 from .autograd.rules import bind, kept_names
 from .autograd.sweep import fit
@@ -174,7 +175,7 @@ def _of_twins(op, arrays, static):
     backend = backend_of.get(type(like))
     if backend is None:
         return
-    op.implementations[type(like)]  # the library's own twins are loaded with it
+    implementation_of(op, type(like))  # the library's own twins are loaded with it
     twins = op.twins.get(backend.name)
     if twins is None:
         return

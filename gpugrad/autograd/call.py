@@ -12,6 +12,7 @@ from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, nam
 from ..backends.numpy import complex64, float32
 from ..habits import RENAMED
 from .graph import Node, make_node, next_order
+from .implementation import implementation_of
 from .mode import mode, paused
 from .plan import OutputPlan
 
@@ -49,7 +50,11 @@ def unary(op):
         kind = type(array)
         try:
             implementation = implementations[kind]
-            out = implementation.forward(implementation.xp, array)
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward  # an attribute is called faster from a local name
+            out = forward(implementation.xp, array)
         except Exception as error:
             raise _failure(op, error, (array,)) from error
         if type(out) is not kind:
@@ -61,7 +66,7 @@ def unary(op):
                 result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
-        plan = implementation.plans[1]
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
@@ -109,7 +114,11 @@ def binary(op, reflected=None):
                 a1, a2, kind = _align(op, a1, a2)
         try:
             implementation = implementations[kind]
-            out = implementation.forward(implementation.xp, a1, a2)
+        except KeyError:
+            implementation = _implementation(op, kind, (a1, a2))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, a1, a2)
         except Exception as error:
             raise _failure(op, error, (a1, a2)) from error
         if type(out) is not kind:
@@ -124,16 +133,16 @@ def binary(op, reflected=None):
                     result.array = _of_integers(op, out, (a1, a2), {})
                 result.node = None
                 return result
-            plan = implementation.plans[1]
+            plan = implementation.plans[1] or implementation.plan(1)
             parents = (n1,)
         elif (paused.threads and not mode.enabled) or not differentiable:
             result.node = None
             return result
         elif n1 is None:
-            plan = implementation.plans[2]
+            plan = implementation.plans[2] or implementation.plan(2)
             parents = (n2,)
         else:
-            plan = implementation.plans[3]
+            plan = implementation.plans[3] or implementation.plan(3)
             parents = (n1, n2)
         result.node = node = Node()
         node.order = next_order()
@@ -173,7 +182,11 @@ def unary_static(op):
         kind = type(array)
         try:
             implementation = implementations[kind]
-            out = implementation.forward(implementation.xp, array, **static)
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, array, **static)
         except Exception as error:
             raise _failure(op, error, (array,), static) from error
         wanted = parent is not None and differentiable and mode.enabled
@@ -190,7 +203,7 @@ def unary_static(op):
                 result.array = _of_integers(op, out, (array,), static)
             result.node = None
             return result
-        plan = implementation.plans[1]
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
@@ -263,12 +276,23 @@ def general(op):
             arrays, kind = _align_all(op, arrays)
         try:
             implementation = implementations[kind]
-            out = implementation.forward(implementation.xp, *arrays, **static)
+        except KeyError:
+            implementation = _implementation(op, kind, arrays)
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, *arrays, **static)
         except Exception as error:
             raise _failure(op, error, arrays) from error
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
     return call
+
+
+def _implementation(op, kind, arrays):
+    """What the op runs on arrays of this type, for the first time; or an error if there is none."""
+    if kind not in namespace_of:
+        raise _failure(op, TypeError(), arrays) from None
+    return implementation_of(op, kind)
 
 
 def _name(op, args, static):
@@ -317,7 +341,7 @@ def _as_array(op, out, kind):
 
 def _node(op, out, arrays, parents, wanted, kind, static):
     key = (wanted, len(arrays)) if op.variadic else wanted
-    plan = op.implementations[kind].plans[key]
+    plan = implementation_of(op, kind).plan(key)
     saved = () if plan.pick is None else plan.pick((*arrays, out, static))
     return make_node(plan, tuple(parents), saved, out)
 
@@ -414,7 +438,7 @@ def _in_default(op, kind, arrays, static):
         else a
         for a, name in zip(arrays, names, strict=True)
     ]
-    out = op.implementations[kind].forward(xp, *arrays, **static)
+    out = implementation_of(op, kind).forward(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):
         a = backend.asarray(a)

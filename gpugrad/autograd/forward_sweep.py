@@ -66,7 +66,7 @@ def _pushed(node, given, create_graph, tensors, joined):
     """The tangent of a node's result, None for 0; a list of several outputs' tangents."""
     plan = node.plan
     if implementation.instrument is not None:
-        plan = plan.current()
+        plan = implementation.current(plan)
     if plan.output is not None:
         return given[0][plan.output] if given[0] is not None else None
     if all(t is None for t in given):

@@ -32,42 +32,20 @@ _building = threading.RLock()  # also held to clear, so that nothing built befor
 instrument: Any = None
 
 
-class Implementations(dict):
-    """An op's implementations by the type of the arrays; a missing one is built."""
+def implementation_of(op, kind):
+    """The op's `Implementation` for a type of arrays, or for `TENSORS`; built if it is missing.
 
-    __slots__ = ("op",)
-
-    def __init__(self, op):
-        self.op = op
-
-    def __missing__(self, kind):
+    Raises KeyError if ``kind`` is not a known type of arrays.
+    """
+    found = op.implementations.get(kind)
+    if found is None:
         if kind is not TENSORS:
             module = twin_modules.get(backend_of[kind].name)
             if module is not None:
                 import_module(module)
         with _building:
-            found = self[kind] = Implementation(self.op, kind)
-        return found
-
-
-class Plans(dict):
-    """An implementation's plans, each made when it is first needed.
-
-    They are found by a number whose bits say which inputs want a cotangent; of an op that
-    takes a sequence, by that number and the length of the sequence.
-    """
-
-    __slots__ = ("implementation",)
-
-    def __init__(self, implementation):
-        self.implementation = implementation
-
-    def __missing__(self, key):
-        plan = Plan(self.implementation, key)
-        if self.implementation.instrument is not None:
-            self.implementation.instrument.plan(plan)
-        self[key] = plan
-        return plan
+            found = op.implementations[kind] = Implementation(op, kind)
+    return found
 
 
 class Implementation:
@@ -76,7 +54,7 @@ class Implementation:
     kind: the type of the arrays, or `TENSORS`, for which the rules are those of the definition.
     xp: the namespace of the arrays.
     forward: a function ``(xp, *arrays, **static)``.
-    plans: its `Plans`.
+    plans: the plans made so far, a list; for an op that takes a sequence, a dict. See `plan`.
     has_twin: whether the forward is a twin, which may still decline single calls.
     instrument: the one that was in place when this was built.
     """
@@ -97,7 +75,7 @@ class Implementation:
     def __init__(self, op, kind):
         self.op = op
         self.kind = kind
-        self.plans = Plans(self)
+        self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
         forward = op.forward
         if kind is not TENSORS:
@@ -118,11 +96,25 @@ class Implementation:
             forward = instrument.forward(op, forward)
         self.forward = forward
 
+    def plan(self, key):
+        """The `Plan` of this key, made when it is first asked for.
+
+        key: a number whose bits say which inputs want a cotangent; for an op that takes a
+            sequence, that number and the length of the sequence.
+        """
+        plan = self.plans.get(key) if self.op.variadic else self.plans[key]
+        if plan is None:
+            plan = Plan(self, key)
+            if self.instrument is not None:
+                self.instrument.plan(plan)
+            self.plans[key] = plan
+        return plan
+
     def plan_on_tensors(self, plan):
         """The plan with the rules of the definition: ``plan`` itself if those are what it has."""
         if not self._twins and self._rounding is None and self._enter is None:
             return plan
-        return self.op.implementations[TENSORS].plans[plan.key]
+        return implementation_of(self.op, TENSORS).plan(plan.key)
 
     def rule(self, target, rule, names):
         """A rule as a function of ``(xp, g, saved)``; ``saved`` holds the values of ``names``.
@@ -152,6 +144,18 @@ def _with_twin(op, twin, definition):
         return definition(*args, **static) if result is NotImplemented else result
 
     return run
+
+
+def current(plan):
+    """The plan that a call would use now, in the place of one from before a tool was entered."""
+    if plan.output is not None:
+        return plan
+    found = implementation_of(plan.op, plan.implementation.kind).plan(plan.key)
+    if found.sources != plan.sources:  # the op has other rules now
+        return plan
+    if plan.special:
+        found.mark_special()
+    return found
 
 
 def all_ops():

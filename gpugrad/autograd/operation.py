@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from ..backends import describe, explain
 from . import call
-from .implementation import Implementations, ops
+from .implementation import ops
 from .plan import METADATA
 from .rules import kept_names
 
@@ -160,7 +160,7 @@ class Op:
         self.tangents = {}
         self.batching = None
         self.twins = {}  # by library: "forward", and rules by input
-        self.implementations = Implementations(self)
+        self.implementations = {}  # by the type of the arrays; see `implementation_of`
 
         simple = not self.static_names and not self.variadic and not integer
         if simple and len(self.inputs) == 1:

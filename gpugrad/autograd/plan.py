@@ -109,16 +109,6 @@ class Plan:
         )
         self.on_tensors = implementation.plan_on_tensors(self)
 
-    def current(self):
-        """The plan that a call would use now, for a node from before a tool was entered."""
-        implementation = self.implementation
-        plan = self.op.implementations[implementation.kind].plans[self.key]
-        if plan.sources != self.sources:  # the rules have been replaced since
-            return self
-        if self.special:
-            plan.mark_special()
-        return plan
-
     def mark_special(self):
         """Say that the op has several outputs, which its first call tells."""
         self.special = self.on_tensors.special = True
@@ -199,7 +189,4 @@ class OutputPlan:
 
     @property
     def on_tensors(self):
-        return self
-
-    def current(self):
         return self

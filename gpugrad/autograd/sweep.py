@@ -275,7 +275,7 @@ def sweep(
 
             plan = node.plan
             if instrumented:
-                plan = plan.current()
+                plan = implementation.current(plan)
             saved = node.saved
             if saved:
                 if node.order > last_write:

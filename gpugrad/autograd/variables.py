@@ -6,6 +6,7 @@ another's, however functions that differentiate are nested.
 
 from . import call
 from .graph import Leaf, Node, make_node
+from .implementation import implementation_of
 from .operation import elementwise
 
 
@@ -27,7 +28,7 @@ def variable(x):
     if type(x) in call.overriding:
         return x.of(variable(x.payload))
     parents = () if x.node is None else (x.node,)
-    plan = _variable.op.implementations[type(x.array)].plans[len(parents)]
+    plan = implementation_of(_variable.op, type(x.array)).plan(len(parents))
     return call.wrap(x.array, make_node(plan, parents, (), x.array))
 
 
@@ -46,4 +47,4 @@ def close(x):
     """Say that nobody will ask for derivatives by the variable ``x`` any more."""
     node = x.node
     if not node.parents:
-        node.plan = _closed.op.implementations[node.plan.implementation.kind].plans[0]
+        node.plan = implementation_of(_closed.op, node.plan.implementation.kind).plan(0)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ..autograd.call import wrap, wrap_outputs
 from ..autograd.graph import make_node
+from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
 from ..batched import behind, levels_of, physical
@@ -98,7 +99,7 @@ def joined(op, arrays, parents, outputs, record):
     """
     n = len(parents)
     raw = tuple([physical(y).array for y in outputs])
-    plan = op.implementations[type(raw[0])].plans[(1 << n) - 1, n]
+    plan = implementation_of(op, type(raw[0])).plan(((1 << n) - 1, n))
     saved = plan.pick((*arrays, None, {"record": record}))
     node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0])
     tensors = wrap_outputs(raw, node) if len(raw) > 1 else [wrap(raw[0], node)]
