@@ -13,7 +13,8 @@ from .autograd.sweep import fit
 from .autograd.twins import bind, kept_names
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
-from .backends.numpy import complex128, float64, quiet
+from .backends.dtypes import complex128, float64
+from .backends.numpy import quiet
 from .creation import asarray
 from .tensor import Tensor
 

@@ -8,7 +8,7 @@ and the few lines that make a tensor and a node stand there in full.
 from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
-from ..backends.numpy import complex64, float32
+from ..backends.dtypes import complex64, float32
 from ..habits import RENAMED
 from .graph import Node, next_order
 from .mode import mode, paused

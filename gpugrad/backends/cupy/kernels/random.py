@@ -8,8 +8,8 @@ from math import prod
 import cupy
 import numpy as np
 
-from ..numpy import bool_, float32, float64, int64
-from ..philox import LANES, Keys, limit
+from ...dtypes import bool_, float32, float64, int64
+from ...philox import LANES, Keys, limit
 from .loader import covers, kernel
 
 _THREADS = 256
