@@ -179,7 +179,7 @@ class Backend:
         """Wait until what was asked of the array's device is done."""
 
     def lot(self, array):
-        """What computes with many arrays such as this one at once: see `kernels.optimizers.Lot`.
+        """What computes with many arrays such as this one at once, a `cupy.kernels.optimizers.Lot`.
 
         None where they are computed with one after the other.
         """
@@ -190,7 +190,7 @@ class Backend:
         return False
 
     def generator(self, seed, device):
-        """A random number generator on ``device``: see `numpy.Random` for its methods."""
+        """A random number generator on ``device``: see `numpy.random.Random` for its methods."""
         raise NotImplementedError
 
     def add_along_axis(self, values, indices, /, shape, axis):

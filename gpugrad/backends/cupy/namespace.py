@@ -1,6 +1,7 @@
-"""CuPy's namespace as ops use it.
+"""CuPy's namespace as ops use it: `xp`, at the end.
 
 What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
+What every library's has alike, such as ``einsum``, `Backend` adds.
 """
 
 from functools import wraps

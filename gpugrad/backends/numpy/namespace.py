@@ -1,7 +1,8 @@
-"""NumPy: the CPU.
+"""NumPy's namespace as ops use it: `xp`, at the end.
 
 NumPy's main namespace conforms to the standard from 2.0 on, so ops run on a copy
 of it in which a few Python-level functions are replaced by the direct calls below.
+What every library's has alike, such as ``einsum``, `Backend` adds.
 """
 
 import math

@@ -48,7 +48,7 @@ twins = {"dropout": {"forward": _dropout, "x": lambda xp, g, p, key: _dropout(xp
 
 
 class Random:
-    """Seeded random arrays on a CUDA device: see `numpy.Random`."""
+    """Seeded random arrays on a CUDA device: see `backends.numpy.random.Random`."""
 
     def __init__(self, seed, scope):
         self.scope = scope
