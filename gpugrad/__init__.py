@@ -14,7 +14,6 @@ from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import autograd as autograd
-from . import batched as _batched
 from . import cuda as cuda
 from . import random as random
 from .autograd.call import install as _install
@@ -137,4 +136,4 @@ else:
         return __all__
 
 
-_install(Tensor, _batched.BatchedTensor, _batched.call_batched, _sys.modules[__name__])
+_install(Tensor, _sys.modules[__name__])

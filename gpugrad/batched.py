@@ -115,6 +115,10 @@ class BatchedTensor(Tensor):
 
     __slots__ = ()
 
+    @staticmethod
+    def __op__(op, args, static):
+        return call_batched(op, args, static)
+
     payload: Any = property(_payload.__get__)
     level: Any = property(_level.__get__)
 

@@ -4,7 +4,7 @@ import pytest
 from libraries import each_library
 
 import gpugrad
-from gpugrad.autograd.operation import Op
+from gpugrad.autograd.implementation import clear
 from gpugrad.backends import dtypes
 
 # SciPy reads it when it is first imported, by whichever test: it then takes Tensors.
@@ -23,5 +23,4 @@ def bfloat16():
     yield gpugrad.bfloat16
     dtypes._found.clear()
     vars(gpugrad).pop("bfloat16", None)
-    for op in Op.known:
-        op.meet_backends()
+    clear()

@@ -13,7 +13,7 @@ from test_ops import Call, check, each, quiet, samples
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.autograd.call import wrap
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.backends import backend_of
 
 strict = pytest.importorskip("array_api_strict")
@@ -76,7 +76,7 @@ def made_by(call):
         given = {x.node: x.array for x in call.leaves}
         roots = [y.node for y in call.recorded]
         with quiet():
-            tangents = push(given, roots, retain_graph=True, create_graph=False)
+            tangents = forward_sweep(given, roots, retain_graph=True, create_graph=False)
         yield from [wrap(t, None) for t in tangents.values()]
 
 

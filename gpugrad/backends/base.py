@@ -38,6 +38,8 @@ class Backend:
     twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
     in_single: whether all ops on bfloat16 compute in float32, or only some: see `bfloat16`; None
         where the library does all that its dtypes need.
+    sweep_context: a function that returns the context in which a sweep runs rules on its arrays,
+        or None if it needs none.
     several_devices: whether its functions work on the current device of several, so that
         an array's own has to be entered, for which there are `on_device` and `on_devices`.
     """
@@ -48,6 +50,7 @@ class Backend:
     scalar_types: tuple = ()
     twins: Mapping[str, Mapping[str, Callable]] = {}
     in_single: bool | None = None
+    sweep_context: Callable | None = None
     several_devices = False
 
     def __init__(self, xp):
@@ -168,11 +171,7 @@ class Backend:
 
     def on_devices(self, rule):
         """``rule(xp, g, saved)``, run on the device of ``g``; at its end that of its result is
-        the current one, until `sweeping` ends."""
-        raise NotImplementedError
-
-    def sweeping(self):
-        """A context at whose end the current device is as it was before."""
+        the current one, until the `sweep_context` ends."""
         raise NotImplementedError
 
     def synchronize(self, array):

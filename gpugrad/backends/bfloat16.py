@@ -96,13 +96,11 @@ class Rounding:
 
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""
-        own, widens = self.backend.xp, self._widens(op)
+        widens = self._widens(op)
         (kind,) = self.backend.array_types
 
         @wraps(run)
         def rounded(xp, *inputs, **static):
-            if xp is not own:
-                return run(xp, *inputs, **static)
             for x in inputs:
                 if type(x) is kind and x.dtype.char == "E":
                     break
@@ -125,11 +123,10 @@ class Rounding:
         """``run(xp, g, saved)`` of what is not rounded; the sweep rounds its result."""
         if not self._widens(op):
             return run
-        own = self.backend.xp
 
         def rule(xp, g, saved):
             # Cotangents of another dtype come of other floating inputs: NumPy casts to theirs.
-            if xp is not own or getattr(g, "dtype", _NARROW).char != "E":
+            if getattr(g, "dtype", _NARROW).char != "E":
                 return run(xp, g, saved)
             return run(xp, _widened(g), _widened(saved))
 

@@ -3,6 +3,7 @@
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from numbers import Complex, Integral, Number, Real
 from operator import index
@@ -28,14 +29,14 @@ _admitting = threading.RLock()  # of threads that need a library first all but o
 _admitted: dict = {}  # library -> its backend, once all is done
 
 backends: list = []
-told: list = []  # functions to call with each
+on_change: list = []  # called, without arguments, when what ops run on known arrays has changed
 
 
 def register(backend):
     """Admit a `Backend`."""
     backends.append(backend)
-    for tell in told:
-        tell(backend)
+    if backend.sweep_context is not None:
+        _sweep_contexts.append(backend.sweep_context)
     # Last, as from then on other threads may give ops such arrays.
     for kind in backend.array_types:
         backend_of[kind] = backend
@@ -60,9 +61,26 @@ def _meet_bfloat16(scalar_type):
     host = _library("numpy")
     host.scalar_types = (*host.scalar_types, scalar_type)
     backend_of[scalar_type] = host
-    for backend in list(backends):
-        for tell in told:
-            tell(backend)
+    for changed in on_change:
+        changed()
+
+
+_sweep_contexts: list = []
+
+
+def sweep_context():
+    """The context in which a sweep runs rules; see `Backend.sweep_context`."""
+    if len(_sweep_contexts) == 1:
+        return _sweep_contexts[0]()
+    return _all_sweep_contexts()
+
+
+@contextmanager
+def _all_sweep_contexts():
+    with ExitStack() as stack:
+        for context in _sweep_contexts:
+            stack.enter_context(context())
+        yield
 
 
 def adopt(x):

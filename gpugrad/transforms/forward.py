@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..autograd import call
+from ..autograd.forward_sweep import forward_sweep
 from ..autograd.mode import is_grad_enabled
-from ..autograd.push import push
 from ..backends import backend_of
 from ..batched import BatchedTensor, active_levels, behind, levels_of
 from ..creation import zeros_like
@@ -145,7 +145,7 @@ def push_in(inputs, outputs, tangents, *, retain):
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = push(
+    pushed = forward_sweep(
         given,
         nodes,
         retain or create_graph,

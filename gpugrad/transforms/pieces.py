@@ -4,9 +4,10 @@ import math
 from typing import NamedTuple
 
 from ..autograd.call import wrap, wrap_outputs
-from ..autograd.graph import Node, next_order
+from ..autograd.graph import make_node
+from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
-from ..backends import backend_of, namespace_of
+from ..backends import backend_of
 from ..batched import behind, levels_of, physical
 from ..ops.manipulation import broadcast_to, permute_dims
 from ..ops.reductions import sum as sum_
@@ -97,22 +98,11 @@ def joined(op, arrays, parents, outputs, record):
     record: what else the VJP gets.
     """
     n = len(parents)
-    key = (1 << n) - 1, n
     raw = tuple([physical(y).array for y in outputs])
-    node = Node()
-    node.order = next_order()
-    node.plan = plan = op.plans.get(key) or op.plan(*key, key)
-    node.parents = tuple(parents)
-    node.saved = plan.pick((*arrays, None, {"record": record}))
-    node.xp = namespace_of[type(raw[0])]
-    node.watch = None
-    if len(raw) == 1:
-        node.shape, node.dtype = raw[0].shape, raw[0].dtype
-        tensors = [wrap(raw[0], node)]
-    else:
-        node.shape = tuple([a.shape for a in raw])
-        node.dtype = tuple([a.dtype for a in raw])
-        tensors = wrap_outputs(raw, node)
+    plan = implementation_of(op, type(raw[0])).plan(((1 << n) - 1, n))
+    saved = plan.pick((*arrays, None, {"record": record}))
+    node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0])
+    tensors = wrap_outputs(raw, node) if len(raw) > 1 else [wrap(raw[0], node)]
     return [behind(x, levels_of(y)) for x, y in zip(tensors, outputs, strict=True)]
 
 

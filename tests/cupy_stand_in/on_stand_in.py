@@ -15,7 +15,7 @@ from test_ops import Call, check, samples
 
 import gpugrad as gg
 from gpugrad.autograd.call import wrap
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.testing import assert_close
 
 CUPY, NUMPY = Library("cupy", "cupy"), Library("numpy", "numpy")
@@ -56,7 +56,9 @@ def steps(call):
     """The gradients, raw and recorded, and the tangents of a call."""
     cotangents = call.cotangents()
     given = {x.node: x.array for x in call.leaves}
-    tangents = push(given, [y.node for y in call.recorded], retain_graph=True, create_graph=False)
+    tangents = forward_sweep(
+        given, [y.node for y in call.recorded], retain_graph=True, create_graph=False
+    )
     return [
         *call.gradients(cotangents, retain_graph=True),
         *call.gradients(cotangents, create_graph=True),

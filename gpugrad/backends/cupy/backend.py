@@ -42,6 +42,16 @@ def _enter(values):
             return
 
 
+@contextmanager
+def _on_current_device_again():
+    """At the end of the block the device that is the current one now is that again."""
+    before = cupy.cuda.runtime.getDevice()
+    try:
+        yield
+    finally:
+        cupy.cuda.runtime.setDevice(before)
+
+
 def _cuda():
     return cupy.cuda.runtime.runtimeGetVersion() // 1000
 
@@ -162,21 +172,18 @@ class CuPy(Backend):
     def on_device(self, forward, of_one):
         @wraps(forward)
         def run(xp, *arrays, **static):
-            if xp is self.xp:
-                if of_one:
-                    _check_one_device(arrays)
-                device = _device_of(arrays)
-                if device is not None and device.id != cupy.cuda.runtime.getDevice():
-                    with device:
-                        return forward(xp, *arrays, **static)
+            if of_one:
+                _check_one_device(arrays)
+            device = _device_of(arrays)
+            if device is not None and device.id != cupy.cuda.runtime.getDevice():
+                with device:
+                    return forward(xp, *arrays, **static)
             return forward(xp, *arrays, **static)
 
         return run
 
     def on_devices(self, rule):
         def run(xp, g, saved):
-            if xp is not self.xp:
-                return rule(xp, g, saved)
             _enter(g)
             c = rule(xp, g, saved)
             _enter(c)
@@ -184,13 +191,9 @@ class CuPy(Backend):
 
         return run
 
-    @contextmanager
-    def sweeping(self):
-        before = cupy.cuda.runtime.getDevice()
-        try:
-            yield
-        finally:
-            cupy.cuda.runtime.setDevice(before)
+    @property
+    def sweep_context(self):
+        return _on_current_device_again if self.several_devices else None
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         with self._scope(device) if like is None else like.device:

@@ -18,6 +18,8 @@ class NumPy(Backend):
     name = "numpy"
     in_single = True
     array_types = (np.ndarray,)
+    # Infinite slopes are no surprise to a sweep, and NumPy's warnings of them no help.
+    sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
@@ -104,9 +106,6 @@ def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
     """An array of its own memory with the elements that lie in ``data`` from ``offset`` on."""
     array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
     return array.reshape(shape).astype(dtype)
-
-
-quiet = partial(np.errstate, all="ignore")
 
 
 def keep_freed_memory():

@@ -12,14 +12,17 @@ from collections import Counter
 from contextlib import nullcontext
 
 from ..backends import add_note
-from . import call, twins
+from ..backends.registry import sweep_context
+from . import call, implementation
 from .graph import writes
 from .mode import enable_grad, set_grad_enabled
 from .sweep import check_unchanged, fit, leading_to, sweep, zeros
 from .variables import variable
 
 
-def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=True, needed=None):
+def forward_sweep(
+    tangents, outputs, retain_graph, create_graph, tensors=False, joined=True, needed=None
+):
     """Tangents of the output nodes, as a dict; without those that get none.
 
     tangents: of the starting nodes, each of its shape and dtype: raw arrays, or Tensors
@@ -34,7 +37,7 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
     last_write = writes.last
     uses = Counter(outputs)
     uses.update([p for node in needed if node not in tangents for p in node.parents])
-    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue
@@ -62,6 +65,8 @@ def push(tangents, outputs, retain_graph, create_graph, tensors=False, joined=Tr
 def _pushed(node, given, create_graph, tensors, joined):
     """The tangent of a node's result, None for 0; a list of several outputs' tangents."""
     plan = node.plan
+    if implementation.instrument is not None:
+        plan = implementation.current(plan)
     if plan.output is not None:
         return given[0][plan.output] if given[0] is not None else None
     if all(t is None for t in given):
@@ -69,7 +74,9 @@ def _pushed(node, given, create_graph, tensors, joined):
     saved = node.saved
     if saved is None:
         raise RuntimeError(f"what the graph kept for {plan.op.name} is freed")
-    xp = call.namespace if tensors else node.xp
+    if tensors:
+        plan = plan.on_tensors
+    xp = call.namespace if tensors else plan.xp
     several = isinstance(node.dtype, tuple)
     total = None
     if not several:
@@ -110,7 +117,7 @@ def _spread(xp, t, shape, dtype, last=False):
 
 def _transposed(node, given, create_graph, tensors, joined):
     """The tangent that the inputs' tangents ``given`` (None for 0) bring, by transposing."""
-    plan = node.plan
+    plan = node.plan.on_tensors
     like = next(t for t in given if t is not None)
     several = isinstance(node.dtype, tuple)
     shapes, dtypes = (node.shape, node.dtype) if several else ([node.shape], [node.dtype])
