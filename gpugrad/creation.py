@@ -22,8 +22,8 @@ from .backends import (
     transfer,
 )
 from .backends import from_dlpack as import_dlpack
+from .backends.dtypes import complex64, float32, number_dtype
 from .backends.numpy import backend as host
-from .backends.numpy import complex64, float32, number_dtype
 from .batched import BatchedTensor
 from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
-from .backends.numpy import float32, float64, int64
+from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .batched import active_levels, behind
 from .habits import OF_RANDOM, answer

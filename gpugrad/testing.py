@@ -14,7 +14,7 @@ from .autograd.rules import bind, kept_names
 from .autograd.sweep import fit
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
-from .backends.numpy import complex128, float64
+from .backends.dtypes import complex128, float64
 from .backends.registry import sweep_context
 from .creation import asarray
 from .tensor import Tensor

@@ -5,7 +5,7 @@ from libraries import each_library
 
 import gpugrad
 from gpugrad.autograd.implementation import clear
-from gpugrad.backends import bfloat16 as of_bfloat16
+from gpugrad.backends import dtypes
 
 # SciPy reads it when it is first imported, by whichever test: it then takes Tensors.
 os.environ["SCIPY_ARRAY_API"] = "1"
@@ -21,6 +21,6 @@ def library(request):
 def bfloat16():
     """The dtype, for the tests of a module: others are to run what runs without it."""
     yield gpugrad.bfloat16
-    of_bfloat16._found.clear()
+    dtypes._found.clear()
     vars(gpugrad).pop("bfloat16", None)
     clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from test_cupy_stand_in import STAND_IN, run
 
-KERNELS = Path(importlib.util.find_spec("gpugrad").origin).parent / "backends" / "kernels"
+KERNELS = Path(importlib.util.find_spec("gpugrad").origin).parent / "backends" / "cupy" / "kernels"
 TOPICS = sorted(path.stem for path in KERNELS.glob("*.cu"))
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 
@@ -37,7 +37,7 @@ def test_nvrtc_compiles(topic, dtype, arch):
         nvrtc.getVersion()
     except RuntimeError as error:
         pytest.skip(f"no NVRTC: {error}")
-    from gpugrad.backends.kernels import loader
+    from gpugrad.backends.cupy.kernels import loader
 
     assert list(loader.TYPES) == DTYPES
     program = nvrtc.createProgram(loader.source(topic), f"{topic}.cu", (), ())

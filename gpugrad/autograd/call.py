@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
-from ..backends.numpy import complex64, float32
+from ..backends.dtypes import complex64, float32
 from ..habits import RENAMED
 from .graph import Node, make_node, next_order
 from .implementation import implementation_of

@@ -130,13 +130,13 @@ class _Writes:
                 leaf.written[buffer] = order
 
     def after(self, order):
-        """Identities of the buffers overwritten since ``order``."""
+        """Identities of the buffers overwritten since ``order``, of those that have one."""
         with self.lock:
             return {
                 buffer
                 for leaf in self.leaves
                 for buffer, last in leaf.written.items()
-                if last < order
+                if last < order and buffer is not None
             }
 
 

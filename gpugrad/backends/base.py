@@ -3,8 +3,15 @@
 import math
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import cache, partial
+from typing import Any
 
+from .einsum import einsum
+from .linalg import completed
+from .philox import kept
 from .placement import brought, taken
+from .registry import backend_for_device, transfer
+from .special import Functions
 
 
 class Backend:
@@ -38,13 +45,32 @@ class Backend:
     """
 
     name: str
-    xp: object
+    xp: Any
     array_types: tuple = ()
     scalar_types: tuple = ()
     twins: Mapping[str, Mapping[str, Callable]] = {}
     in_single: bool | None = None
     sweep_context: Callable | None = None
     several_devices = False
+
+    def __init__(self, xp):
+        """Add to ``xp``, a module of the library's functions, those made alike for all."""
+        self.xp = xp
+        vars(xp).update(
+            to_device=transfer,
+            isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op
+            special=Functions(self.special),
+            einsum=partial(einsum, xp),
+            add_along_axis=self.add_along_axis,
+            clip=self.clip,
+            dropout_mask=self.dropout_mask,
+            last_written=self.last_written,
+            pick=self.pick,
+            setitem=self.setitem,
+        )
+        if hasattr(xp, "linalg"):
+            half = getattr(xp, "float16", None)
+            xp.linalg = completed(xp.linalg, xp, None if half is None else self.dtype(half))
 
     def device(self, array):
         """The array's device as a string."""
@@ -96,9 +122,8 @@ class Backend:
 
     def host_array(self, array, dtype, copy):
         """What ``__array__`` returns."""
-        from .numpy import backend
-
-        return backend.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
+        host = backend_for_device("cpu")
+        return host.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
 
     def to_list(self, array):
         """The elements as Python numbers, nested by axis."""
@@ -106,16 +131,17 @@ class Backend:
 
     def format(self, array, prefix):
         """The values as text, for a repr."""
-        from .numpy import format_array
-
-        return format_array(self.to_numpy(array), prefix)
+        return backend_for_device("cpu").format(self.to_numpy(array), prefix)
 
     def special(self, name):
         """The function of ``xp.special`` of this name, asked for once."""
         raise NotImplementedError
 
     def buffer(self, array):
-        """The identity of the allocation that holds the array, shared by its views."""
+        """The identity of the allocation that holds the array, shared by its views.
+
+        None where the library does not tell it: then nobody notices that it is overwritten.
+        """
         raise NotImplementedError
 
     def buffer_size(self, array):
@@ -152,7 +178,7 @@ class Backend:
         """Wait until what was asked of the array's device is done."""
 
     def lot(self, array):
-        """What computes with many arrays such as this one at once: see `kernels.optimizers.Lot`.
+        """What computes with many arrays such as this one at once, a `cupy.kernels.optimizers.Lot`.
 
         None where they are computed with one after the other.
         """
@@ -163,7 +189,7 @@ class Backend:
         return False
 
     def generator(self, seed, device):
-        """A random number generator on ``device``: see `numpy.Random` for its methods."""
+        """A random number generator on ``device``: see `numpy.random.Random` for its methods."""
         raise NotImplementedError
 
     def add_along_axis(self, values, indices, /, shape, axis):
@@ -187,8 +213,6 @@ class Backend:
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
     def dropout_mask(self, x, /, *, shape, p, key):
-        from .philox import kept
-
         return self.asarray(kept(shape, p, key), device=self.device(x))
 
     def setitem(self, x, value, key):

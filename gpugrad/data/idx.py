@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..backends.numpy import array_of_bytes, float32, float64, int8, int16, int32, int64, uint8
+from ..backends.dtypes import float32, float64, int8, int16, int32, int64, uint8
+from ..backends.numpy import array_of_bytes
 from ..creation import asarray
 from ..tensor import Tensor
 from .dataset import TensorDataset

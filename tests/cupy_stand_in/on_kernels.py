@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 import pytest
 
-from gpugrad.backends.kernels import loader
+from gpugrad.backends.cupy.kernels import loader
 
 COMMON = (Path(loader.__file__).parent / "common.cuh").read_text()
 

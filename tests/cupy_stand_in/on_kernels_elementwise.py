@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.kernels import loader, unpoison
+from gpugrad.backends.cupy.kernels import loader, unpoison
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 1000, 1025])

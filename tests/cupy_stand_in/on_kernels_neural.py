@@ -12,8 +12,8 @@ from cupy._reads import reads
 import gpugrad as gg
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.kernels import loader
-from gpugrad.backends.kernels.neural import twins
+from gpugrad.backends.cupy.kernels import loader
+from gpugrad.backends.cupy.kernels.neural import twins
 from gpugrad.backends.numpy import backend as numpy
 
 NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

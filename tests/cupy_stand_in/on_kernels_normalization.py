@@ -12,8 +12,8 @@ import gpugrad as gg
 from gpugrad import nn
 from gpugrad.autograd.operation import Op
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.kernels import loader
-from gpugrad.backends.kernels import normalization as kernels
+from gpugrad.backends.cupy.kernels import loader
+from gpugrad.backends.cupy.kernels import normalization as kernels
 from gpugrad.backends.numpy import backend as numpy
 
 NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}

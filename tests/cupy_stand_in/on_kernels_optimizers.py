@@ -12,7 +12,7 @@ from test_optim import ALL
 
 import gpugrad as gg
 from gpugrad import nn, optim
-from gpugrad.backends.kernels import loader, optimizers
+from gpugrad.backends.cupy.kernels import loader, optimizers
 from gpugrad.nn.utils import clip_grad_norm_
 
 # Around the chunk of a block and the pack of a thread, and more tensors than one launch takes.

@@ -11,7 +11,7 @@ from cupy._reads import reads
 import gpugrad as gg
 from gpugrad import nn
 from gpugrad.backends import backend_of
-from gpugrad.backends.kernels import random as twins
+from gpugrad.backends.cupy.kernels import random as twins
 from gpugrad.backends.philox import kept
 
 KEYS = (0, 0), (5, 7), (2**64 - 1, 2**63 + 11)

@@ -19,7 +19,7 @@ from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.backends import namespace_of
-from gpugrad.backends.cupy_products import plan_for
+from gpugrad.backends.cupy.products import plan_for
 from gpugrad.testing import assert_close
 
 xp = namespace_of[type(gg.zeros(1, device="cuda").array)]

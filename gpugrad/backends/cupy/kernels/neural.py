@@ -9,7 +9,7 @@ from math import prod
 import cupy
 import numpy as np
 
-from ..numpy import float32, float64
+from ...dtypes import float32, float64
 from .loader import covers, kernel
 
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}

@@ -15,13 +15,13 @@ TF32 where that is allowed (`gpugrad.cuda.allow_tf32`). Integers and complex num
 
 from functools import cache, lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import cupy
 import numpy as np
 from cupy.cuda.device import get_cublas_handle
 
-from .cupy_devices import tf32
+from .devices import tf32
 
 # Numbers in CUDA's headers: cudaDataType, cublasComputeType_t and cublasGemmAlgo_t.
 _IN_32F, _IN_TF32, _IN_64F = 68, 77, 70
@@ -285,9 +285,3 @@ def tensordot(x1, x2, /, *, axes=2):
         x2.transpose(*summed2, *left2).reshape(inner, columns),
     )
     return out.reshape([*[shape1[a] for a in left1], *[shape2[b] for b in left2]])
-
-
-def mend(namespace: Any) -> None:
-    """Put these in place of the namespace's own."""
-    for function in (matmul, vecdot, tensordot):
-        setattr(namespace, function.__name__, function)

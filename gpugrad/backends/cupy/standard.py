@@ -52,6 +52,3 @@ def linspace(start, stop, /, num, *, dtype=None, endpoint=True):
         values = cupy.linspace(getattr(start, part), getattr(stop, part), num, endpoint=endpoint)
         setattr(out, part, values)
     return out
-
-
-mended = floor_divide, remainder, arange, linspace

@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .linalg import cofactor
-
-linalg: Any = ModuleType("gpugrad.backends.numpy_linalg.linalg")
-vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+from ..linalg import cofactor
 
 
 def _eig(x, /):
@@ -66,7 +63,15 @@ def _cofactor(x, /):
     return cofactor(np, x)
 
 
-for _function in (
-    _eig, _eigvals, _cross, _vector_norm, _matrix_norm, _trace, _diagonal, _cofactor
-):  # fmt: skip
-    setattr(linalg, _function.__name__[1:], _function)
+linalg: Any = ModuleType("gpugrad.backends.numpy.linalg.linalg")
+vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+vars(linalg).update(
+    cofactor=_cofactor,
+    cross=_cross,
+    diagonal=_diagonal,
+    eig=_eig,
+    eigvals=_eigvals,
+    matrix_norm=_matrix_norm,
+    trace=_trace,
+    vector_norm=_vector_norm,
+)

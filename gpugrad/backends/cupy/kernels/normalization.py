@@ -8,7 +8,7 @@ from math import prod
 
 import cupy
 
-from ..numpy import float32, float64
+from ...dtypes import float32, float64
 from .loader import covers, kernel
 
 _ITEMS = 16  # of a row that a thread has, and as in normalization.cu

@@ -16,8 +16,8 @@ import cupy
 import cupyx
 import numpy as np
 
-from .placement import taken
-from .registry import backend_of
+from ..placement import taken
+from ..registry import backend_of
 
 # While one batch is used the next is copied, and the buffer of the one before that is ready.
 _SLOTS = 3

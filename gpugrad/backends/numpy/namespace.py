@@ -1,59 +1,24 @@
-"""NumPy: the CPU.
+"""NumPy's namespace as ops use it: `xp`, at the end.
 
 NumPy's main namespace conforms to the standard from 2.0 on, so ops run on a copy
 of it in which a few Python-level functions are replaced by the direct calls below.
+What every library's has alike, such as ``einsum``, `Backend` adds.
 """
 
-import ctypes
 import math
-import sys
-from functools import partial
 from operator import index
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .base import Backend
-from .bfloat16 import bfloat16, finfo, is_bfloat16, isdtype, result_type
-from .numpy_linalg import linalg
-from .philox import kept
-from .registry import register
-from .special import of_scipy
-
-xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
-vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
-xp.linalg = linalg
-xp.finfo = finfo(np.finfo)
-xp.isdtype = isdtype(np.isdtype)
-xp.result_type = result_type(np.result_type)
-
-
-bool_ = np.dtype(np.bool)
-float16, float32, float64 = map(np.dtype, ("float16", "float32", "float64"))
-complex64, complex128 = map(np.dtype, ("complex64", "complex128"))
-int8, int16, int32, int64 = map(np.dtype, ("int8", "int16", "int32", "int64"))
-uint8, uint16, uint32, uint64 = map(np.dtype, ("uint8", "uint16", "uint32", "uint64"))
-
-
-def _imported(name):
-    value = getattr(np, name)
-    setattr(xp, name, value)
-    return value
-
-
-xp.__getattr__ = _imported  # numpy.fft, which NumPy too imports when first used
-
-
-def _extend(function):
-    setattr(xp, function.__name__.strip("_"), function)
-    return function
-
+from ..bfloat16 import finfo, isdtype, result_type
+from ..dtypes import bool_, float16, float32, float64
+from .linalg import linalg
 
 # numpy.sum and its like spend 1 to 3 µs in Python before the reduction.
 
 
-@_extend
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     # Bias gradients and softmax: over a long matrix, BLAS takes a third of the time or less.
     if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
@@ -75,14 +40,12 @@ def _is_long(x):
 # Against a number the loops of maximum and minimum are three times slower than that of clip.
 
 
-@_extend
 def _maximum(x1, x2, /):
     if type(x2) in (int, float) and _is_large(x1):
         return x1.clip(x2, math.inf)
     return np.maximum(x1, x2)
 
 
-@_extend
 def _minimum(x1, x2, /):
     if type(x2) in (int, float) and _is_large(x1):
         return x1.clip(-math.inf, x2)
@@ -93,12 +56,10 @@ def _is_large(x):
     return type(x) is np.ndarray and x.size > 4096 and x.dtype in (float32, float64)
 
 
-@_extend
 def _max(x, /, *, axis=None, keepdims=False):
     return _extremum(np.maximum, x, axis, keepdims)
 
 
-@_extend
 def _min(x, /, *, axis=None, keepdims=False):
     return _extremum(np.minimum, x, axis, keepdims)
 
@@ -111,7 +72,6 @@ def _extremum(ufunc, x, axis, keepdims):
     return ufunc.reduce(x, axis, None, None, keepdims)
 
 
-@_extend
 def _mean(x, /, *, axis=None, keepdims=False):
     if x.dtype == float16 or not x.size or x.dtype.kind not in "fc":
         return np.mean(x, axis=axis, keepdims=keepdims)
@@ -120,7 +80,6 @@ def _mean(x, /, *, axis=None, keepdims=False):
     return total
 
 
-@_extend
 def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
     if x.dtype == float16:  # in which sums and squares overflow
         out = np.var(x, axis, np.float32, correction=correction, keepdims=keepdims)
@@ -138,7 +97,6 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
     return total
 
 
-@_extend
 def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
     if x.dtype == float16:  # whose square may be out of range where it is not
         out = np.std(x, axis, np.float32, correction=correction, keepdims=keepdims)
@@ -146,7 +104,6 @@ def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
     return np.sqrt(_var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
-@_extend
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
     # Columns vectorise; a product along memory waits for each multiplication to end.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
@@ -158,12 +115,10 @@ def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
     return np.multiply.reduce(x, axis, dtype, None, keepdims)
 
 
-@_extend
 def _cumulative_sum(x, /, *, axis, dtype=None, include_initial=False):
     return _accumulate(np.add, x, axis, dtype, include_initial)
 
 
-@_extend
 def _cumulative_prod(x, /, *, axis, dtype=None, include_initial=False):
     return _accumulate(np.multiply, x, axis, dtype, include_initial)
 
@@ -230,7 +185,6 @@ def _accumulate_rows(ufunc, x, axis):
     return out
 
 
-@_extend
 def _sort(x, /, *, axis=-1, descending=False, stable=True):
     # Equal values are the same whichever is first, so that the fastest sort will do.
     out = x.copy()
@@ -238,7 +192,6 @@ def _sort(x, /, *, axis=-1, descending=False, stable=True):
     return np.flip(out, axis) if descending else out
 
 
-@_extend
 def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     if not descending:
         return x.argsort(axis, stable=stable)
@@ -247,12 +200,10 @@ def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-@_extend
 def _unique_values(x, /):  # NumPy's own are in no order
     return np.unique(x, equal_nan=False)
 
 
-@_extend
 def _reshape(x, /, shape, *, copy=None):
     out = x.reshape(shape)
     if copy is None or copy != np.may_share_memory(x, out):
@@ -262,17 +213,14 @@ def _reshape(x, /, shape, *, copy=None):
     raise ValueError("these strides need a copy, but copy is False")
 
 
-@_extend
 def _permute_dims(x, /, axes):
     return x.transpose(axes)
 
 
-@_extend
 def _matrix_transpose(x, /):
     return x.swapaxes(-1, -2)
 
 
-@_extend
 def _expand_dims(x, /, *, axis=0):
     place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
     if type(place) is not int or not 0 <= place <= x.ndim:
@@ -280,12 +228,10 @@ def _expand_dims(x, /, *, axis=0):
     return x.reshape(*x.shape[:place], 1, *x.shape[place:])
 
 
-@_extend
 def _squeeze(x, /, axis):
     return x.squeeze(axis)
 
 
-@_extend
 def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
@@ -293,7 +239,6 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
 # numpy.stack, roll, tril, triu and take_along_axis spend 5 to 10 µs in Python.
 
 
-@_extend
 def _stack(arrays, /, *, axis=0):
     ndim = arrays[0].ndim + 1
     if not -ndim <= axis < ndim:
@@ -302,7 +247,6 @@ def _stack(arrays, /, *, axis=0):
     return np.concatenate([x[new] for x in arrays], axis)
 
 
-@_extend
 def _roll(x, /, shift, axis=None):
     if axis is None:
         return _roll(x.reshape(-1), shift, 0).reshape(x.shape)
@@ -316,12 +260,10 @@ def _roll(x, /, shift, axis=None):
     return x
 
 
-@_extend
 def _tril(x, /, *, k=0):
     return _cleared(x, np.greater_equal, k)
 
 
-@_extend
 def _triu(x, /, *, k=0):
     return _cleared(x, np.less_equal, k)
 
@@ -333,19 +275,17 @@ def _cleared(x, comparison, k):
     return _where(kept, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
 
 
-@_extend
 def _take(x, indices, /, *, axis):
     return x.take(indices, axis)
 
 
-@_extend
 def _take_along_axis(x, indices, /, *, axis=-1):
     if x.ndim > 1 and x.size < 1024:
         return np.take_along_axis(x, indices, axis)
-    return x.reshape(-1).take(_places(x.shape, indices, axis))
+    return x.reshape(-1).take(places_along(x.shape, indices, axis))
 
 
-def _places(shape, indices, axis):
+def places_along(shape, indices, axis):
     """Places in the flattened array of elements at ``indices`` along an axis; they broadcast."""
     ndim = len(shape)
     if indices.ndim != ndim:
@@ -365,12 +305,10 @@ def _places(shape, indices, axis):
     return places + offset
 
 
-@_extend
 def _astype(x, dtype, /, *, copy=True, device=None):
     return x.astype(dtype, copy=copy)
 
 
-@_extend
 def _broadcast_to(x, /, shape):
     # What numpy.broadcast_to does, at a quarter of its fixed cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
@@ -389,7 +327,6 @@ def _broadcast_to(x, /, shape):
     return out
 
 
-@_extend
 def _matmul(x1, x2, /):
     if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # for which there is no BLAS
         return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
@@ -409,7 +346,6 @@ def _matmul(x1, x2, /):
 _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 
-@_extend
 def _where(condition, x1, x2, /):
     # numpy.where branches at every element: over a large mask without pattern, as relu's
     # is, arithmetic on the bits takes a tenth of the time.
@@ -453,7 +389,6 @@ def _bits(x, like):
 
 
 # Beyond a few elements the sum of NumPy's own vectorised functions takes a tenth of the time.
-@_extend
 def _logaddexp(x1, x2, /):
     out = np.maximum(x1, x2)
     if out.size < 256 or out.dtype not in (float32, float64):
@@ -465,21 +400,20 @@ def _logaddexp(x1, x2, /):
     return out
 
 
-@_extend
 def _scatter_add(values, /, shape, key):
     out = np.zeros(shape, values.dtype)
     if _may_repeat(key):
         places = np.arange(out.size).reshape(shape)[key]
-        _add_at(out, places, np.broadcast_to(values, places.shape))
+        add_at(out, places, np.broadcast_to(values, places.shape))
     else:
         out[key] = values
     return out
 
 
-def _add_at(out, places, values):
+def add_at(out, places, values):
     if out.dtype is float16:
         wide = np.zeros(out.shape, float32)
-        _add_at(wide, places, values)
+        add_at(wide, places, values)
         out[...] = wide
         return
     # With a flat index it is five times faster than with any other.
@@ -491,21 +425,19 @@ def _may_repeat(key):
     return any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys)
 
 
-@_extend
 def _one_hot(labels, /, n):
-    _check_labels(labels, n)
+    check_labels(labels, n)
     dtype = np.min_scalar_type(n)  # the narrower, the more are compared at a time
     return labels.astype(dtype)[..., None] == np.arange(n, dtype=dtype)
 
 
-def _check_labels(labels, n):
+def check_labels(labels, n):
     if labels.size and not (0 <= labels.min() and labels.max() < n):
         raise IndexError(
             f"labels must be from 0 to {n - 1}, but go from {labels.min()} to {labels.max()}"
         )
 
 
-@_extend
 def _unpoison(c, g, /):
     if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
@@ -523,182 +455,60 @@ def _keeping_integers(rounded):
     return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
 
 
-if np.ceil(np.int8(0)).dtype.kind == "f":  # before NumPy 2.1
-    for _name in ("ceil", "floor", "trunc"):
-        setattr(xp, _name, _keeping_integers(getattr(np, _name)))
-
-
-@_extend
 def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-class NumPy(Backend):
-    name = "numpy"
-    xp = xp
-    in_single = True
-    array_types = (np.ndarray,)
-    # Infinite slopes are no surprise to a sweep, and NumPy's warnings of them no help.
-    sweep_context = staticmethod(partial(np.errstate, all="ignore"))
-    scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
-
-    def asarray(self, data, *, dtype=None, device=None, copy=None):
-        if dtype is copy is None and type(data) is np.ndarray:
-            return data
-        if isinstance(data, np.ndarray) and hasattr(data, "filled"):
-            raise TypeError("a masked array lacks values; fill them first with x.filled(value)")
-        if isinstance(data, np.matrix):
-            raise TypeError("a matrix has products of its own; make it an array, numpy.asarray(x)")
-        return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
-
-    def add_along_axis(self, values, indices, /, shape, axis):
-        out = np.zeros(shape, values.dtype)
-        _add_at(out, np.broadcast_to(_places(shape, indices, axis), values.shape), values)
-        return out
-
-    def clip(self, x, min, max, /):
-        # The method takes one pass, but spends 1 µs in Python.
-        if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
-            return super().clip(x, min, max)
-        return x.clip(min, max)
-
-    def pick(self, x, labels, /):
-        _check_labels(labels, x.shape[-1])
-        rows = x.reshape(labels.size, x.shape[-1])
-        return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
-
-    def dropout_mask(self, x, /, *, shape, p, key):
-        return kept(shape, p, key)
-
-    def to_numpy(self, array):
-        return array
-
-    def dtype(self, dtype):
-        return number_dtype(dtype)
-
-    def is_floating(self, dtype):
-        return dtype.kind in "fc" or is_bfloat16(dtype)
-
-    def is_complex(self, dtype):
-        return dtype.kind == "c"
-
-    def special(self, name):
-        return of_scipy(name)
-
-    def buffer(self, array):
-        # Not id(array): other libraries' memory may have come as several arrays.
-        return _owner(array).__array_interface__["data"][0]
-
-    def buffer_size(self, array):
-        return _owner(array).nbytes
-
-    def is_unshared(self, array):
-        return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
-
-    def generator(self, seed, device):
-        return Random(seed)
+def _imported(name):
+    value = getattr(np, name)
+    setattr(xp, name, value)
+    return value
 
 
-def _owner(array):
-    """The array that the views that ``array`` is of end at."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def number_dtype(dtype):
-    """A dtype of any library, or a name of one, as NumPy's object; TypeError if it is not of
-    numbers or bools."""
-    if dtype is None:  # which NumPy takes for float64
-        raise TypeError("dtype must not be None")
-    try:
-        result = np.dtype(dtype)
-    except TypeError:
-        name = str(dtype).split(".")[-1]  # torch.float32
-        result = bfloat16() if name == "bfloat16" else np.dtype(name)
-    if is_bfloat16(result):
-        return bfloat16()
-    if result.kind not in "biufc":
-        raise TypeError(f"dtype {result} is not of numbers or bools")
-    return result
-
-
-def ufunc_module(ufunc):
-    """``"numpy"`` or ``"scipy.special"`` if ``ufunc`` is the one of its name there, else None."""
-    for module in ("numpy", "scipy.special"):
-        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
-            return module
-    return None
-
-
-def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
-    """An array of its own memory with the elements that lie in ``data`` from ``offset`` on."""
-    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
-    return array.reshape(shape).astype(dtype)
-
-
-def format_array(array, prefix):
-    if is_bfloat16(array.dtype):  # of which NumPy prints 1 for 1.0
-        array = array.astype(float32)
-    return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
-
-
-class Random:
-    """Seeded random arrays on the CPU."""
-
-    def __init__(self, seed):
-        self.rng = np.random.default_rng(seed)
-
-    def uniform(self, shape, dtype):
-        """Uniform in [0, 1)."""
-        if dtype in (np.float32, np.float64):
-            return np.asarray(self.rng.random(shape, dtype=dtype))
-        # In steps that the dtype holds, so that nothing is rounded up to 1.
-        count = 256 if is_bfloat16(dtype) else 2048
-        steps = np.floor(self.rng.random(shape, dtype=np.float32) * count)
-        return np.asarray(steps / count).astype(dtype)
-
-    def normal(self, shape, dtype):
-        """Standard normal."""
-        if dtype in (np.float32, np.float64):
-            return np.asarray(self.rng.standard_normal(shape, dtype=dtype))
-        return np.asarray(self.rng.standard_normal(shape, dtype=np.float32)).astype(dtype)
-
-    def integers(self, low, high, shape, dtype):
-        """Uniform in [low, high)."""
-        return np.asarray(self.rng.integers(low, high, shape, dtype=dtype))
-
-    def permutation(self, n):
-        """The integers from 0 to n - 1 in random order."""
-        return self.rng.permutation(n)
-
-    def get_state(self):
-        """What `set_state` makes the numbers go on from."""
-        return self.rng.bit_generator.state
-
-    def set_state(self, state):
-        self.rng.bit_generator.state = state
-
-
-backend = NumPy()
-register(backend)
-
-
-def keep_freed_memory():
-    """Tell glibc to keep freed blocks up to 32 MB instead of returning them to the kernel.
-
-    A graph frees and takes the same sizes at every step; a fresh page costs
-    more than the arithmetic on it.
-    """
-    if sys.platform != "linux":
-        return
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
-        return
-    m_trim_threshold, m_mmap_threshold = -1, -3
-    mallopt(m_mmap_threshold, 32 << 20)
-    mallopt(m_trim_threshold, 1 << 30)
-
-
-keep_freed_memory()
+xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
+vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
+vars(xp).update(
+    __getattr__=_imported,  # numpy.fft, which NumPy too imports when first used
+    linalg=linalg,
+    finfo=finfo(np.finfo),
+    isdtype=isdtype(np.isdtype),
+    result_type=result_type(np.result_type),
+    sum=_sum,
+    maximum=_maximum,
+    minimum=_minimum,
+    max=_max,
+    min=_min,
+    mean=_mean,
+    var=_var,
+    std=_std,
+    prod=_prod,
+    cumulative_sum=_cumulative_sum,
+    cumulative_prod=_cumulative_prod,
+    sort=_sort,
+    argsort=_argsort,
+    unique_values=_unique_values,
+    reshape=_reshape,
+    permute_dims=_permute_dims,
+    matrix_transpose=_matrix_transpose,
+    expand_dims=_expand_dims,
+    squeeze=_squeeze,
+    unstack=_unstack,
+    stack=_stack,
+    roll=_roll,
+    tril=_tril,
+    triu=_triu,
+    take=_take,
+    take_along_axis=_take_along_axis,
+    astype=_astype,
+    broadcast_to=_broadcast_to,
+    matmul=_matmul,
+    where=_where,
+    logaddexp=_logaddexp,
+    scatter_add=_scatter_add,
+    one_hot=_one_hot,
+    unpoison=_unpoison,
+    conj=_conj,
+)
+if np.ceil(np.int8(0)).dtype.kind == "f":  # before NumPy 2.1
+    for _name in ("ceil", "floor", "trunc"):
+        setattr(xp, _name, _keeping_integers(getattr(np, _name)))

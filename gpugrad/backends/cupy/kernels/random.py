@@ -8,8 +8,8 @@ from math import prod
 import cupy
 import numpy as np
 
-from ..numpy import bool_, float32, float64, int64
-from ..philox import LANES, Keys, limit
+from ...dtypes import bool_, float32, float64, int64
+from ...philox import LANES, Keys, limit
 from .loader import covers, kernel
 
 _THREADS = 256
@@ -48,7 +48,7 @@ twins = {"dropout": {"forward": _dropout, "x": lambda xp, g, p, key: _dropout(xp
 
 
 class Random:
-    """Seeded random arrays on a CUDA device: see `numpy.Random`."""
+    """Seeded random arrays on a CUDA device: see `backends.numpy.random.Random`."""
 
     def __init__(self, seed, scope):
         self.scope = scope

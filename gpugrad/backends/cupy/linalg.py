@@ -12,8 +12,7 @@ import cupyx
 import numpy as np
 from array_api_compat.cupy import linalg as standard
 
-linalg: Any = ModuleType("gpugrad.backends.cupy_linalg.linalg")
-vars(linalg).update({n: getattr(standard, n) for n in dir(standard)})
+from .products import matmul, tensordot, vecdot
 
 
 def _checked(function, problem):
@@ -48,9 +47,16 @@ def _of_complex(function):
     return call
 
 
-linalg.eig = _of_complex(cupy.linalg.eig)
-linalg.eigvals = _of_complex(cupy.linalg.eigvals)
-linalg.solve = _checked(_solve, "singular matrix")
-linalg.inv = _checked(cupy.linalg.inv, "singular matrix")
-linalg.matrix_power = _checked(cupy.linalg.matrix_power, "singular matrix")
-linalg.cholesky = _checked(standard.cholesky, "matrix is not positive definite")
+linalg: Any = ModuleType("gpugrad.backends.cupy.linalg.linalg")
+vars(linalg).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+vars(linalg).update(
+    matmul=matmul,
+    tensordot=tensordot,
+    vecdot=vecdot,
+    eig=_of_complex(cupy.linalg.eig),
+    eigvals=_of_complex(cupy.linalg.eigvals),
+    solve=_checked(_solve, "singular matrix"),
+    inv=_checked(cupy.linalg.inv, "singular matrix"),
+    matrix_power=_checked(cupy.linalg.matrix_power, "singular matrix"),
+    cholesky=_checked(standard.cholesky, "matrix is not positive definite"),
+)
