@@ -11,7 +11,7 @@ if _TYPE_CHECKING:
     from .ops.special.distributions import *
     from .ops.special.elementary import *
     from .ops.special.entropy import *
-    from .ops.special.error import *
+    from .ops.special.error_function import *
     from .ops.special.gamma import *
     from .ops.special.integrals import *
     from .ops.special.logistic import *

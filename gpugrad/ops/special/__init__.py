@@ -13,4 +13,4 @@ Where a function has neither for an input (the order of a Bessel function, count
 to it is a TypeError that says so.
 """
 
-from . import bessel, distributions, elementary, entropy, error, gamma, integrals, logistic
+from . import bessel, distributions, elementary, entropy, error_function, gamma, integrals, logistic

@@ -1,6 +1,5 @@
 """How a special function is defined, and what the derivatives of several families need."""
 
-from inspect import signature
 from typing import Any
 
 from ...autograd.operation import elementwise
@@ -16,8 +15,8 @@ def special_function(*, integer=(), discards=False, differences=(), **rules) -> 
     """
 
     def define(function):
-        # `op` reads the names of parameters, so that functions of ``*inputs`` would not do.
-        name, inputs = function.__name__, [*signature(function).parameters]
+        # `op` reads the names of parameters, so functions of ``*inputs`` would not do.
+        name, inputs = function.__name__, function.__code__.co_varnames
         listed = ", ".join(inputs)
         scope = {"__name__": function.__module__, "slope": parameter_slope}
         exec(f"def {name}(xp, {listed}): return xp.special.{name}({listed})", scope)
