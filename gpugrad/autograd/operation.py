@@ -113,11 +113,10 @@ def exports(namespace=""):
 
 def _public_name(function):
     """The name under `gpugrad` of a function in ``gpugrad.ops``; None elsewhere, or of `_f`."""
-    room, _, topic = (function.__module__ or "").rpartition(".")
-    name = function.__name__
-    if room != "gpugrad.ops" or name.startswith("_"):
+    module, name = function.__module__ or "", function.__name__
+    if not module.startswith("gpugrad.ops.") or name.startswith("_"):
         return None
-    name = name.strip("_")
+    topic, name = module.split(".")[2], name.strip("_")
     return f"{topic}.{name}" if topic in NAMESPACES else name
 
 

@@ -91,8 +91,8 @@ class Rounding:
         self.backend = backend
 
     def _widens(self, op):
-        topic = op.forward.__module__.rpartition(".")[2]
-        return self.backend.in_single or topic in _TOPICS or op.name in _OPS
+        topics = _TOPICS.intersection(op.forward.__module__.split("."))
+        return self.backend.in_single or topics or op.name in _OPS
 
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""
