@@ -163,20 +163,22 @@ def run(names):
 
 def count(checkout, names):
     """The instructions per op of the gpugrad in ``checkout``, ``{(case, part): number}``."""
-    variables = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(checkout), str(ROOT / "benchmarks")]),
-        "PYTHONHASHSEED": "0",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
     command = [sys.executable, "-P", "-c", PROGRAM.format(names=names)]
-    # Without valgrind first, so that bytecode is there.
-    path, segments = subprocess.check_output(command, text=True, env=variables).splitlines()
-    if Path(path).resolve().parent.parent != checkout:
-        sys.exit(f"there is no gpugrad in {checkout}: found {path}")
     values = {}
     with tempfile.TemporaryDirectory() as folder:
+        variables = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(checkout), str(ROOT / "benchmarks")]),
+            "PYTHONPYCACHEPREFIX": f"{folder}/bytecode",
+            "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        variables.pop("PYTHONDONTWRITEBYTECODE", None)
+        # Without valgrind first: that writes the bytecode.
+        path, segments = subprocess.check_output(command, text=True, env=variables).splitlines()
+        if Path(path).resolve().parent.parent != checkout:
+            sys.exit(f"there is no gpugrad in {checkout}: found {path}")
         valgrind = [
             "valgrind", "--quiet", "--tool=callgrind", f"--dump-before={MARK}",
             f"--callgrind-out-file={folder}/counts",
