@@ -18,12 +18,12 @@ from ..tensor import Tensor
 from .pieces import (
     Arguments,
     Output,
-    arranged,
     is_recordable,
-    joined,
+    make_node,
     output,
-    settled,
     several,
+    to_function_axes,
+    to_graph_axes,
 )
 from .recording import callable_or_error, fitted, like, parameters, same
 from .trees import flatten, shown, unflatten
@@ -182,7 +182,7 @@ class custom_vjp:
             structure,
             [output(i, y) for i, y in zip(places, outputs, strict=True)],
         )
-        results = joined(self._op, arrays, parents, outputs, call)
+        results = make_node(self._op, arrays, parents, outputs, call)
         for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)
@@ -216,7 +216,7 @@ class _Call(NamedTuple):
                     # NumPy's 0-d results are scalars.
                     c = wrap(backend_of[type(c)].asarray(c), None)
                 c = conjugate(c)
-                leaves[first.leaf] = arranged(c, first.levels)
+                leaves[first.leaf] = to_function_axes(c, first.levels)
             residuals = self.residuals
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
@@ -226,7 +226,7 @@ class _Call(NamedTuple):
             found = self._checked(returned, inputs)
             summed = self.outputs[0].levels
             results = [
-                c if c is None else settled(conjugate(c), levels, self.levels, summed)
+                c if c is None else to_graph_axes(conjugate(c), levels, self.levels, summed)
                 for c, levels in zip(found, self.arguments.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]

@@ -9,10 +9,10 @@ from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
 from ..batched import behind, levels_of, physical
-from ..ops.manipulation import broadcast_to, permute_dims
+from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
 from ..tensor import Tensor
-from .recording import fresh
+from .recording import fresh, reordered
 from .trees import flatten, grouped, names
 
 
@@ -89,7 +89,7 @@ def output(i, y):
     return Output(i, y.shape, y.dtype, levels_of(y))
 
 
-def joined(op, arrays, parents, outputs, record):
+def make_node(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
@@ -120,17 +120,14 @@ def is_recordable(x):
 # entered since: a batch of cotangents. A function meets them in the order of the levels.
 
 
-def arranged(g, levels):
+def to_function_axes(g, levels):
     """A cotangent as a function meets it; ``levels`` are those whose axes its node has."""
     every = [*levels_of(g), *levels]
-    g = physical(g)
-    order = sorted(range(len(every)), key=lambda i: every[i].number)
-    if order != list(range(len(every))):
-        g = permute_dims(g, (*order, *range(len(every), g.ndim)))
-    return behind(g, [every[i] for i in order])
+    wanted = sorted(every, key=lambda level: level.number)
+    return behind(reordered(physical(g), every, wanted), wanted)
 
 
-def settled(c, levels, known, summed):
+def to_graph_axes(c, levels, known, summed):
     """A cotangent that a function returned as a node has it that has axes of ``levels``.
 
     known: the levels that the graph was recorded in. Over the examples of one that the node has
@@ -151,7 +148,4 @@ def settled(c, levels, known, summed):
             c = broadcast_to(c, (level.size, *c.shape))
             every.insert(0, level)
     newer = [level for level in every if level not in levels]
-    order = [every.index(level) for level in (*newer, *levels)]
-    if order != list(range(len(every))):
-        c = permute_dims(c, (*order, *range(len(every), c.ndim)))
-    return behind(c, newer)
+    return behind(reordered(c, every, (*newer, *levels)), newer)
