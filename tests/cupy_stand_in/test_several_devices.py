@@ -18,8 +18,8 @@ from cupy._reads import reads
 from libraries import Library
 from modules import TRANSFORMS
 from numpy.testing import assert_array_equal
-from on_stand_in import NUMPY, has_to_wait, steps
 from test_ops import Call, check, samples
+from test_stand_in import NUMPY, has_to_wait, steps
 
 import gpugrad as gg
 from gpugrad import data, nn

@@ -1,7 +1,4 @@
-"""Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what that refuses.
-
-`test_cupy_stand_in` runs this file in a process of its own, with the tests of every array library.
-"""
+"""Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what that refuses."""
 
 import cupy
 import numpy as np
@@ -128,7 +125,7 @@ class TestRefusals:
             read(x[0])
         x[0].item(), x.get(), cupy.asnumpy(x), x[x > 0], cupy.nonzero(x)
         assert len(reads) == 9
-        assert all("on_stand_in.py:" in read for read in reads)
+        assert all("test_stand_in.py:" in read for read in reads)
 
     def test_devices_do_not_mix(self):
         with cupy.cuda.Device(1):

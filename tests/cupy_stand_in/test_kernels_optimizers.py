@@ -1,7 +1,4 @@
-"""Optimizers' and clipping's kernels on the stand-in for CuPy: they are the definitions.
-
-`test_kernels` runs this file in a process of its own.
-"""
+"""Optimizers' and clipping's kernels on the stand-in for CuPy: they are the definitions."""
 
 import cupy
 import numpy as np

@@ -1,7 +1,4 @@
-"""Dropout's kernels on the stand-in for CuPy: the CPU's masks, bit by bit, and its gradients.
-
-`test_kernels` runs this file in a process of its own.
-"""
+"""Dropout's kernels on the stand-in for CuPy: the CPU's masks, bit by bit, and its gradients."""
 
 import cupy
 import numpy as np

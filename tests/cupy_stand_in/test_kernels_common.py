@@ -1,7 +1,4 @@
-"""What kernels share, and the CPU's way to run them, on the stand-in for CuPy.
-
-`test_kernels` runs this file in a process of its own.
-"""
+"""What kernels share, and the CPU's way to run them, on the stand-in for CuPy."""
 
 from pathlib import Path
 

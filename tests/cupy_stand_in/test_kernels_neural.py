@@ -1,7 +1,4 @@
-"""The kernels of neural networks' ops on the stand-in for CuPy: equal to the ops' definitions.
-
-`test_kernels` runs this file in a process of its own.
-"""
+"""The kernels of neural networks' ops on the stand-in for CuPy: equal to the ops' definitions."""
 
 import cupy
 import numpy as np

@@ -1,7 +1,4 @@
-"""Elementwise kernels on the stand-in for CuPy.
-
-`test_kernels` runs this file in a process of its own.
-"""
+"""Elementwise kernels on the stand-in for CuPy."""
 
 import cupy
 import numpy as np
