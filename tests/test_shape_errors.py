@@ -22,8 +22,7 @@ def ones(library, shape):
         (
             (2, 2, 3),
             (3, 3, 4),
-            r"^matmul: the leading axes of x1 \(2, 2, 3\) and x2 \(3, 3, 4\) do not broadcast: "
-            "2 != 3; given",
+            r"^matmul: the leading axes of x1 \(2, 2, 3\) and x2 \(3, 3, 4\) do not broadcast: 2",
         ),
     ],
 )
@@ -45,7 +44,7 @@ def test_tensordot(library):
     message = r"^tensordot: x1 \(2, 3\) and x2 \(4, 5\) do not align along axes 1 and 0: 3 != 4"
     with pytest.raises(ValueError, match=message):
         gg.tensordot(x1, x2, axes=1)
-    with pytest.raises(ValueError, match="^tensordot: axes 3 is not from 0 to 2; given"):
+    with pytest.raises(ValueError, match=r"^tensordot: axes 3 is not from 0 to 2; given"):
         gg.tensordot(x1, x2, axes=3)
 
 

@@ -19,7 +19,7 @@ from .pieces import (
     Arguments,
     Output,
     is_recordable,
-    make_node,
+    recorded_outputs,
     output,
     several,
     to_function_axes,
@@ -182,7 +182,7 @@ class custom_vjp:
             structure,
             [output(i, y) for i, y in zip(places, outputs, strict=True)],
         )
-        results = make_node(self._op, arrays, parents, outputs, call)
+        results = recorded_outputs(self._op, arrays, parents, outputs, call)
         for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)

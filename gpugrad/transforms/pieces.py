@@ -89,7 +89,7 @@ def output(i, y):
     return Output(i, y.shape, y.dtype, levels_of(y))
 
 
-def make_node(op, arrays, parents, outputs, record):
+def recorded_outputs(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.

@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
-from .pieces import Arguments, Output, is_recordable, make_node, output, several
+from .pieces import Arguments, Output, is_recordable, recorded_outputs, output, several
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
@@ -71,7 +71,7 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
     )
     node_op = (_discarding if piece.discards else _checkpoint).op
-    results = make_node(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
+    results = recorded_outputs(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
     for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
