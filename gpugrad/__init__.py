@@ -17,6 +17,7 @@ from . import autograd as autograd
 from . import cuda as cuda
 from . import random as random
 from .autograd.call import install as _install
+from .autograd.implementation import twin_modules as _twin_modules
 from .autograd.mode import enable_grad as enable_grad
 from .autograd.mode import is_grad_enabled as is_grad_enabled
 from .autograd.mode import no_grad as no_grad
@@ -137,3 +138,4 @@ else:
 
 
 _install(Tensor, _sys.modules[__name__])
+_twin_modules["cupy"] = "gpugrad.kernels.cuda"

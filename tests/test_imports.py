@@ -23,7 +23,7 @@ FLOORS = [
     {"ops"},
     {"creation", "info", "random", "cuda", "linalg", "special"},
     {"fft"},
-    {"tools", "transforms"},
+    {"tools", "transforms", "kernels"},
     {"nn", "optim", "data", "io", "testing", "einops"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
 ]

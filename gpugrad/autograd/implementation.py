@@ -146,6 +146,11 @@ def _with_twin(op, twin, definition):
     return run
 
 
+def has_twin(op, array):
+    """Whether the op's forward on the library of this array is a twin."""
+    return type(array) in backend_of and implementation_of(op, type(array)).has_twin
+
+
 def current(plan):
     """The plan that a call would use now, in the place of one from before a tool was entered."""
     if plan.output is not None:

@@ -30,7 +30,7 @@ class Plan:
     special: whether there is a joint rule, more than one output, or elements discarded.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
-    sources: where each saved value comes from; a value from ``"none"`` is None.
+    sources: where each saved value comes from.
     position: for each wanted input its place among the node's parents.
     on_tensors: the plan whose rules run on Tensors under ``create_graph``; this one itself unless
         its rules are for its own arrays only.
@@ -79,10 +79,7 @@ class Plan:
             needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
             names = tuple(needed)
 
-        served = {n: wanted[op.inputs.index(target)] for n, target in op.keep_for.items()}
-        self.sources = tuple(
-            _source(op, n) if served.get(n, True) else ("none", None) for n in names
-        )
+        self.sources = tuple([_source(op, name) for name in names])
         self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
         self.special = bool(whole) or op.discards
@@ -152,8 +149,6 @@ def _saved_getter(op, sources, n, wanted):
             return lambda call: call[-1][which]
         if kind == "wanted":
             return lambda call: wanted
-        if kind == "none":
-            return lambda call: None
         if op.variadic:
             if kind == "input":
                 return itemgetter(slice(0, n))

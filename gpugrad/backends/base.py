@@ -1,7 +1,7 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
@@ -35,7 +35,6 @@ class Backend:
         broadcast to it, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
-    twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
     in_single: whether all ops on bfloat16 compute in float32, or only some: see `bfloat16`; None
         where the library does all that its dtypes need.
     sweep_context: a function that returns the context in which a sweep runs rules on its arrays,
@@ -48,7 +47,6 @@ class Backend:
     xp: Any
     array_types: tuple = ()
     scalar_types: tuple = ()
-    twins: Mapping[str, Mapping[str, Callable]] = {}
     in_single: bool | None = None
     sweep_context: Callable | None = None
     several_devices = False

@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
-from .pieces import Arguments, Output, is_recordable, recorded_outputs, output, several
+from .pieces import Arguments, Output, is_recordable, output, recorded_outputs, several
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 

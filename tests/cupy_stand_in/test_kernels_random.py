@@ -6,9 +6,10 @@ import pytest
 from cupy._reads import reads
 
 import gpugrad as gg
+import gpugrad.kernels.cuda
 from gpugrad import nn
 from gpugrad.backends import backend_of
-from gpugrad.backends.cupy.kernels import random as twins
+from gpugrad.backends.cupy.kernels import random
 from gpugrad.backends.philox import kept
 
 KEYS = (0, 0), (5, 7), (2**64 - 1, 2**63 + 11)
@@ -25,7 +26,7 @@ def array(shape, dtype="float32", offset=0):
 def test_mask(n):
     for key in KEYS:
         for p in 0, 0.1, 0.5, 1:
-            mask = twins.dropout_mask((n,), p, key)
+            mask = random.dropout_mask((n,), p, key)
             assert mask.dtype == bool
             assert np.array_equal(mask.get(), kept((n,), p, key)), (key, p)
 
@@ -38,8 +39,8 @@ def test_twin_is_the_definition(dtype, offset):
     for n in SIZES:
         x = array(n, dtype, offset)
         for p in 0.0, 0.1, 0.5, 1.0:
-            out = twins.twins["dropout"]["forward"](None, x, p, (5, 7))
-            c = twins.twins["dropout"]["x"](None, x, p, (5, 7))
+            out = gg.dropout.op.twins["cupy"]["forward"](None, x, p, (5, 7))
+            c = gg.dropout.op.twins["cupy"]["x"](None, x, p, (5, 7))
             scale = np.asarray(1 / (1 - p) if p < 1 else 1, dtype)
             expected = np.where(kept((n,), p, (5, 7)), x.get() * scale, np.zeros((), dtype))
             assert out.dtype == c.dtype == x.dtype
@@ -58,21 +59,22 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 def test_order_is_not_that_of_memory(layout):
     x = layout(array((40, 33)))
-    out = twins.twins["dropout"]["forward"](None, x, 0.5, (5, 7))
+    out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7))
     expected = np.where(kept(x.shape, 0.5, (5, 7)), 2 * x.get(), np.float32(0))
     assert np.array_equal(out.get(), expected)
 
 
 def test_what_is_dropped_leaves_no_trace():
     x = cupy.asarray(np.array([np.inf, np.nan, -np.inf, 1.0] * 200, "float32"))
-    out = twins.twins["dropout"]["forward"](None, x, 0.5, (5, 7)).get()
+    out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7)).get()
     assert (out[~kept((800,), 0.5, (5, 7))] == 0).all()
-    assert not twins.twins["dropout"]["forward"](None, x, 1.0, (5, 7)).get().any()
+    assert not gg.dropout.op.twins["cupy"]["forward"](None, x, 1.0, (5, 7)).get().any()
 
 
 def test_dtypes_without_a_kernel_take_the_definition():
     x = np.random.default_rng(0).standard_normal(50) * 1j
-    assert twins.twins["dropout"]["forward"](None, cupy.asarray(x), 0.5, (5, 7)) is NotImplemented
+    twin = gg.dropout.op.twins["cupy"]["forward"]
+    assert twin(None, cupy.asarray(x), 0.5, (5, 7)) is NotImplemented
     out = gg.dropout(gg.asarray(cupy.asarray(x)), p=0.5, key=(5, 7)).cpu()
     assert np.array_equal(out.numpy(), gg.dropout(gg.asarray(x), p=0.5, key=(5, 7)).numpy())
 
@@ -90,13 +92,13 @@ class TestPrograms:
     @pytest.fixture
     def launches(self, monkeypatch):
         found = []
-        kernel = twins.kernel
+        kernel = random.kernel
 
         def noting(topic, name, dtype):
             found.append(name)
             return kernel(topic, name, dtype)
 
-        monkeypatch.setattr(twins, "kernel", noting)
+        monkeypatch.setattr(random, "kernel", noting)
         return found
 
     def both(self, f, *xs):
@@ -177,7 +179,7 @@ class TestNumbers:
 
     def test_uniform_is_of_the_leading_bits(self):
         for dtype, bits, word in (("float32", 24, "<u4"), ("float64", 53, "<u8")):
-            source = twins.Random(3, cupy.cuda.Device(0))
+            source = random.Random(3, cupy.cuda.Device(0))
             key = source.keys.state
             numbers = self.words(key, 500).view(word)
             width = numbers.dtype.itemsize * 8
@@ -192,7 +194,7 @@ class TestNumbers:
             dtype = pytest.importorskip("ml_dtypes").bfloat16
         dtype = np.dtype(dtype)
         n = 100_001
-        source = twins.Random(3, cupy.cuda.Device(0))
+        source = random.Random(3, cupy.cuda.Device(0))
         u = source.uniform((n,), dtype).get().astype("float64")
         assert 0 <= u.min()
         assert u.max() < 1
@@ -210,7 +212,7 @@ class TestNumbers:
         assert 4 < np.abs(z).max() < 7
 
     def test_integers(self):
-        source = twins.Random(3, cupy.cuda.Device(0))
+        source = random.Random(3, cupy.cuda.Device(0))
         for dtype in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split():
             bounds = np.iinfo(dtype)
             for low, high in ((1, 8), (bounds.min, bounds.max + 1), (bounds.max - 1, bounds.max)):
@@ -228,33 +230,33 @@ class TestNumbers:
 
     def test_integers_of_which_words_are_refused(self):
         """Of 3 * 2**62 a quarter of all words would favour some."""
-        source = twins.Random(3, cupy.cuda.Device(0))
+        source = random.Random(3, cupy.cuda.Device(0))
         out = source.integers(0, 3 << 62, (30_000,), np.dtype("uint64")).get()
         counts = np.bincount((out >> np.uint64(62)).astype(int))
         assert abs(counts - 10_000).max() < 5 * 10_000**0.5
 
     def test_permutation(self):
-        source = twins.Random(3, cupy.cuda.Device(0))
+        source = random.Random(3, cupy.cuda.Device(0))
         orders = [source.permutation(100).get() for _ in range(2)]
         assert all(sorted(order) == list(range(100)) for order in orders)
         assert not np.array_equal(*orders)
         assert source.permutation(0).shape == (0,)
 
     def test_shapes(self):
-        source = twins.Random(3, cupy.cuda.Device(0))
+        source = random.Random(3, cupy.cuda.Device(0))
         for shape in ((), (0,), (3, 0), (2, 3)):
             assert source.uniform(shape, np.dtype("float32")).shape == shape
             assert source.integers(0, 5, shape, np.dtype("int32")).shape == shape
 
     def test_state(self):
         scope = cupy.cuda.Device(0)
-        source = twins.Random(3, scope)
+        source = random.Random(3, scope)
         source.uniform((5,), np.dtype("float32"))
         state = source.get_state()
         expected = [source.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
         assert expected[0] != expected[1]
         source.set_state(state)
-        other = twins.Random(4, scope)
+        other = random.Random(4, scope)
         other.set_state(state)
         for again in (source, other):
             drawn = [again.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
@@ -263,6 +265,6 @@ class TestNumbers:
 
     def test_seeds_and_uses_have_keys_of_their_own(self):
         scope = cupy.cuda.Device(0)
-        words = {twins.Random(seed, scope).keys.fresh()[0] for seed in [*range(20), None, None]}
+        words = {random.Random(seed, scope).keys.fresh()[0] for seed in [*range(20), None, None]}
         words |= {gg.random.Generator(seed).key()[0] for seed in range(20)}
         assert len(words) == 42

@@ -71,7 +71,6 @@ class CuPy(Backend):
     name = "cupy"
     in_single = False
     array_types = (cupy.ndarray,)
-    twins = kernels.twins
     devices = cuda_devices  # functions of devices by their numbers
 
     @cached_property

@@ -1,4 +1,4 @@
-"""CUDA kernels from this package's sources, one module of each for each dtype."""
+"""CUDA kernels from sources in this package, compiled as a module for each source and dtype."""
 
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,18 @@ TYPES = {
     "float16": ("half", "float"),
     "bfloat16": ("bf16", "float"),
 }
+
+
+_sources: dict[str, Path] = {}  # by topic
+
+
+def add_sources(folder):
+    """Make the files ``<topic>.cu`` in this folder known."""
+    for file in folder.glob("*.cu"):
+        _sources[file.stem] = file
+
+
+add_sources(Path(__file__).parent)
 
 
 @cache
@@ -42,5 +54,5 @@ def options(dtype):
 
 def source(topic):
     """The text of ``<topic>.cu``, with what all share before it."""
-    folder = Path(__file__).parent
-    return "\n".join((folder / file).read_text("utf-8") for file in ("common.cuh", f"{topic}.cu"))
+    files = Path(__file__).with_name("common.cuh"), _sources[topic]
+    return "\n".join(file.read_text("utf-8") for file in files)

@@ -1,4 +1,4 @@
-"""Random numbers on CUDA devices, and twins of ops in gpugrad/ops/dropout.py.
+"""Random numbers on CUDA devices.
 
 A key decides them all: see `philox`. No device holds a state.
 """
@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dtypes import bool_, float32, float64, int64
 from ...philox import LANES, Keys, limit
-from .loader import covers, kernel
+from .loader import kernel
 
 _THREADS = 256
 
@@ -32,19 +32,15 @@ def dropout_mask(shape, p, key):
     return out
 
 
-def _dropout(xp, x, p, key):
+def dropout(x, p, key):
+    """``x`` with the elements that `philox.kept` drops set to 0, and the others scaled."""
     dtype = x.dtype
-    if not covers(dtype):
-        return NotImplemented
     least = limit(p, key)
     out = cupy.empty(x.shape, dtype)
     # Rounded as where an array of this dtype is multiplied by it.
     scale = float(dtype.type(1 / (1 - p) if p < 1 else 1.0))
     _launch("dropout", dtype, x.size, LANES, (cupy.ascontiguousarray(x), out, scale), key, least)
     return out
-
-
-twins = {"dropout": {"forward": _dropout, "x": lambda xp, g, p, key: _dropout(xp, g, p, key)}}
 
 
 class Random:

@@ -1,4 +1,4 @@
-"""Twins of ops in gpugrad/ops/neural.py, and of the slopes of activations.
+"""Twins of the ops in gpugrad/ops/neural.py, and of the slopes of activations.
 
 The arrays are copied where they are not contiguous; their dtypes must be the same.
 """
@@ -9,9 +9,21 @@ from math import prod
 import cupy
 import numpy as np
 
-from ...dtypes import float32, float64
-from .loader import covers, kernel
+from ...backends.cupy.kernels.loader import covers, kernel
+from ...backends.dtypes import float32, float64
+from ...ops.neural import (
+    cross_entropy,
+    dense,
+    linear,
+    log_softmax,
+    mse,
+    relu,
+    sigmoid,
+    softmax,
+)
+from ...ops.transcendental import tanh
 
+# In the order of the constants in neural.cu.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
 _THREADS = 256
 _BLOCKS = 2048  # as many as are worth starting; then each thread has several elements
@@ -84,7 +96,7 @@ def _layer(xp, x, weight, bias, activation):
 
 
 def _dense(xp, x, weight, bias=None, /, *, activation):
-    if activation not in ("relu", "sigmoid", "tanh"):
+    if activation not in _ACTIVATIONS:
         return NotImplemented
     return _layer(xp, x, weight, bias, activation)
 
@@ -103,6 +115,8 @@ def _linear_bias(xp, g):
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     dtype = out.dtype
+    if activation not in _ACTIVATIONS:
+        return NotImplemented
     if out.ndim < 2 or not out.size or not covers(dtype) or g.dtype != dtype:
         return NotImplemented
     bias = None
@@ -293,14 +307,12 @@ def _mse_of(sign):
     return rule
 
 
-twins = {
-    "relu": {"x": _rule_of("relu")},
-    "sigmoid": {"forward": _sigmoid, "x": _rule_of("sigmoid")},
-    "tanh": {"x": _rule_of("tanh")},
-    "linear": {"forward": _linear, "bias": _linear_bias},
-    "dense": {"forward": _dense, "joint": _dense_vjp},
-    "softmax": _softmax_of(False),
-    "log_softmax": _softmax_of(True),
-    "mse": {"forward": _mse, "x": _mse_of(1), "target": _mse_of(-1)},
-    "cross_entropy": {"forward": _cross_entropy, "logits": _cross_entropy_vjp},
-}
+relu.twin("cupy", x=_rule_of("relu"))
+sigmoid.twin("cupy", _sigmoid, x=_rule_of("sigmoid"))
+tanh.twin("cupy", x=_rule_of("tanh"))
+linear.twin("cupy", _linear, bias=_linear_bias)
+dense.twin("cupy", _dense, joint=_dense_vjp)
+softmax.twin("cupy", **_softmax_of(False))
+log_softmax.twin("cupy", **_softmax_of(True))
+mse.twin("cupy", _mse, x=_mse_of(1), target=_mse_of(-1))
+cross_entropy.twin("cupy", _cross_entropy, logits=_cross_entropy_vjp)

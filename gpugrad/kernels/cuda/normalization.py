@@ -1,4 +1,4 @@
-"""Twins of ops in gpugrad/ops/normalization.py.
+"""Twins of the ops in gpugrad/ops/normalization.py.
 
 The arrays are copied where they are not contiguous; their dtypes must be the same.
 """
@@ -8,8 +8,9 @@ from math import prod
 
 import cupy
 
-from ...dtypes import float32, float64
-from .loader import covers, kernel
+from ...backends.cupy.kernels.loader import covers, kernel
+from ...backends.dtypes import float32, float64
+from ...ops.normalization import batch_norm, layer_norm
 
 _ITEMS = 16  # of a row that a thread has, and as in normalization.cu
 _ROWS = 8  # that a block has at once, where one warp does for each
@@ -133,7 +134,5 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
     return results
 
 
-twins = {
-    "layer_norm": {"forward": _layer_norm, "joint": _layer_norm_vjp},
-    "batch_norm": {"forward": _batch_norm, "joint": _batch_norm_vjp},
-}
+layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
+batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)
