@@ -6,6 +6,7 @@ from typing import NamedTuple
 from ..autograd.call import wrap, wrap_outputs
 from ..autograd.graph import Node, next_order
 from ..autograd.mode import is_grad_enabled
+from ..autograd.operation import op
 from ..backends import backend_of, namespace_of
 from ..batched import behind, levels_of, physical
 from ..ops.manipulation import broadcast_to
@@ -88,13 +89,23 @@ def output(i, y):
     return Output(i, y.shape, y.dtype, levels_of(y))
 
 
+def op_of_calls(name, **options):
+    """An op for nodes that `make_node` makes, whose record has the VJP: ``pull(g, inputs)``."""
+
+    def forward(xp, *inputs, record):
+        raise NotImplementedError  # the results are there already
+
+    forward.__name__ = name
+    return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
+
+
 def make_node(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
     parents: the node of each input.
     outputs: Tensors, batched or not.
-    record: what else the VJP gets.
+    record: what else the VJP gets; see `op_of_calls`.
     """
     n = len(parents)
     key = (1 << n) - 1, n
