@@ -91,7 +91,7 @@ def output(i, y):
 
 
 def op_of_calls(name, **options):
-    """An op for nodes that `recorded_outputs` makes, whose record has the VJP: ``pull(g, inputs)``."""
+    """An op for the nodes of `recorded_outputs`; the record has the VJP, ``pull(g, inputs)``."""
 
     def forward(xp, *inputs, record):
         raise NotImplementedError  # the results are there already

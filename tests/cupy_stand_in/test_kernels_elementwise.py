@@ -29,7 +29,7 @@ def test_zero_discarded_nans(dtype, n):
     assert np.array_equal(backwards.get()[::-1], expected, equal_nan=True)
 
 
-def test_unpoison_broadcasts():
+def test_zero_discarded_nans_broadcasts():
     c = cupy.asarray(np.array([[np.nan, 1], [2, np.nan]]))
     out = xp.zero_discarded_nans(c, cupy.zeros((1, 2)))
     assert out.get().tolist() == [[0, 1], [2, 0]]
