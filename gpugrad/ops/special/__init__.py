@@ -9,8 +9,8 @@ derivative has no such formula: the shape parameters of incomplete gamma and bet
 degrees of freedom of the distributions made of these, and the exponent of zeta. Differences of
 eighth order give these gradients. Their error is about 1e-12 (in float32 1e-5) of the function's
 value per relative change of the parameter, and each further order loses one or two digits.
-Where a function has neither for an input (the order of a Bessel function, counts), a gradient
-to it is a TypeError that says so.
+An input that has neither (the order of a Bessel function, a count) gets no gradient: calling
+the function with one that requires grad raises a TypeError that says so.
 """
 
 from . import bessel, distributions, elementary, entropy, error_function, gamma, integrals, logistic

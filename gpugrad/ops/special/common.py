@@ -55,7 +55,7 @@ def polynomial(coefficients, x):
 def near_zero(xp, x, radius, series, formula):
     """``formula(x)``, but ``series(x)`` near 0, where the formula or its derivatives cancel.
 
-    Where the result of one is not used it is computed of a harmless number, 1 or 0.
+    Where the result of one of them is not used, it is computed for a harmless number, 1 or 0.
     """
     near = xp.abs(x) < radius
     return xp.where(near, series(xp.where(near, x, 0.0)), formula(xp.where(near, 1.0, x)))
@@ -75,9 +75,9 @@ CONCENTRATION = {
 def parameter_slope(xp, name, at, arguments, out):
     """The derivative of ``out = xp.special.name(*arguments)`` with respect to ``arguments[at]``.
 
-    Both of these are positive. The derivative is by differences, of the function's logarithm in
-    the argument's logarithm, which is smooth also where the function is tiny. It varies on a
-    width of 1, or of ``concentration ** -0.5``; the step is 0.05 of that width.
+    Both must be positive. Differences give the derivative of the function's logarithm with
+    respect to the argument's logarithm, which is smooth even where the function is tiny. It
+    varies on a width of 1, or of ``concentration ** -0.5``; the step is 0.05 of that width.
     """
     arguments = at_least_float32(xp, *arguments)
     function, parameter = getattr(xp.special, name), arguments[at]
@@ -89,7 +89,7 @@ def parameter_slope(xp, name, at, arguments, out):
 
     step = xp.ones_like(parameter)
     if name in CONCENTRATION:
-        # Rounded to a power of 2, so that it is constant to a further derivative.
+        # Rounded to a power of 2, so that a further derivative takes it for a constant.
         step = 2.0 ** -xp.ceil(0.5 * xp.log2(1 + CONCENTRATION[name](*arguments)))
     step = 0.05 * step
     total = 0.0
