@@ -32,8 +32,11 @@ def install(tensor_class, tensor_namespace):
 
 def _override(op, args, static):
     """The answer of the first input that answers ops itself."""
-    answer = next(overriding[type(x)] for x in args if type(x) in overriding)
-    return answer(op, args, static)
+    for x in args:
+        answer = overriding.get(type(x))
+        if answer is not None:
+            return answer(op, args, static)
+    raise AssertionError
 
 
 def unary(op):
@@ -100,6 +103,12 @@ def binary(op, reflected=None):
             n1 = x1.node
             n2 = None
             kind = type(a1)
+        elif type(x2) is Tensor and type(x1) in SCALARS:
+            a1 = x1
+            a2 = x2.array
+            n1 = None
+            n2 = x2.node
+            kind = type(a2)
         elif type(x1) in overriding or type(x2) in overriding:
             return _override(op, (x1, x2), {})
         else:
@@ -340,9 +349,14 @@ def _as_array(op, out, kind):
 
 
 def _node(op, out, arrays, parents, wanted, kind, static):
-    key = (wanted, len(arrays)) if op.variadic else wanted
-    plan = implementation_of(op, kind).plan(key)
-    saved = () if plan.pick is None else plan.pick((*arrays, out, static))
+    implementation = op.implementations.get(kind) or implementation_of(op, kind)
+    if op.variadic:
+        key = wanted, len(arrays)
+        plan = implementation.plans.get(key) or implementation.plan(key)
+    else:
+        plan = implementation.plans[wanted] or implementation.plan(wanted)
+    pick = plan.pick
+    saved = () if pick is None else pick((*arrays, out, static))
     return make_node(plan, tuple(parents), saved, out)
 
 

@@ -222,8 +222,10 @@ def sweep(
 
     for node, g in roots:
         if needed is None or node in needed:
-            # No rule has entered the device yet.
-            with nullcontext() if tensors else backend_of[type(g)].scope(g):
+            if node in waiting and not tensors:  # no rule has entered the device yet
+                with backend_of[type(g)].scope(g):
+                    pending.put(node, g)
+            else:
                 pending.put(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
     with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
