@@ -31,7 +31,10 @@ STAND_IN = TESTS / "cupy_stand_in"
 ON_A_GPU = STAND_IN / "test_as_on_a_gpu.py"
 OF_A_GPU = (
     *(str(TESTS), "-m", "gpu", f"--ignore={STAND_IN}"),
-    "--deselect=tests/test_ops.py::test_gradients[",
+    *(
+        f"--deselect=tests/test_ops.py::{name}["
+        for name in ("test_gradients", "test_second_gradients")
+    ),
 )
 OF_ITS_OWN = (str(STAND_IN),)
 
@@ -85,6 +88,7 @@ class File(pytest.File):
         arguments, start = OF_ITS_OWN, own
         if self.path == ON_A_GPU:
             arguments, start = OF_A_GPU, "tests/"
+            self.add_marker(pytest.mark.slow)
         process = Process.collecting(self.config, arguments)
         for there, *why in process.not_collected:
             if there == own:

@@ -268,6 +268,7 @@ def test_other_libraries(library, values):
             check(name, values, library)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMPOSITIONS][:: len(COMPOSITIONS) // 6])
 def test_values_are_those_of_jax(name, values):
     pytest.importorskip("jax")

@@ -192,6 +192,17 @@ def test_inputs_are_untouched(case, library):
 
 @each(differentiable=True)
 def test_gradients(case, library):
+    check_in_double(gradcheck, case, library)
+
+
+@pytest.mark.slow
+@each(differentiable=True)
+def test_second_gradients(case, library):
+    check_in_double(gradgradcheck, case, library)
+
+
+def check_in_double(check, case, library):
+    """Compare derivatives with differences, for every sample that has double precision."""
     found = set()
     for (dtype, sample), checked in every(in_each(DOUBLE, case, library, kinks=False)):
         if not sample.double:
@@ -202,8 +213,7 @@ def test_gradients(case, library):
                 continue
             found.add(dtype)
             with quiet():
-                gradcheck(call.function, call.tensors)
-                gradgradcheck(call.function, call.tensors)
+                check(call.function, call.tensors)
     if not all(library.name in sample.beyond for sample in case.samples):
         assert found == set(DOUBLE if case.complex else ["float64"])
 

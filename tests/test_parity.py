@@ -13,6 +13,7 @@ from gpugrad.testing import assert_close
 
 torch = pytest.importorskip("torch")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, of infinities and nans
     pytest.mark.filterwarnings("ignore:var.*degrees of freedom:UserWarning"),
 ]

@@ -18,6 +18,7 @@ from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.backends import backend_of
 
 strict = pytest.importorskip("array_api_strict")
+pytestmark = pytest.mark.slow
 
 
 class OnDevice(Library):

@@ -177,6 +177,7 @@ class TestObserving:
         assert output.startswith("False <class")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_every_op_under_all_tools(case):
     """The same gradients, an anomaly only where not finite, and nothing kept at the end."""
