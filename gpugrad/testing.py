@@ -64,8 +64,7 @@ def gradcheck(
         outputs = _outputs(f, inputs)
         return [outputs[i] for i in chosen]
 
-    check = f"gradcheck of {_name(f)}"
-    labels = _labels(inputs)
+    check, labels = f"gradcheck of {_name(f)}", _labels(inputs)
     _compare(check, differentiable, inputs, labels, eps, atol, rtol)
     if check_forward:
         _compare_forward(check, differentiable, inputs, labels, eps, atol, rtol)
@@ -116,8 +115,7 @@ def gradgradcheck(
         )
 
     labels = [*_labels(inputs), *(f"the cotangent of output {i}" for i in chosen)]
-    arguments = (*inputs, *cotangents)
-    check = f"gradgradcheck of {_name(f)}"
+    check, arguments = f"gradgradcheck of {_name(f)}", (*inputs, *cotangents)
     _compare(check, gradients, arguments, labels, eps, atol, rtol)
     if check_forward:
         _compare_forward(check, gradients, arguments, labels, eps, atol, rtol)
@@ -198,19 +196,18 @@ def _of_twins(op, arrays, static):
             if found is NotImplemented:
                 continue
             expected = bind(rule, names)(xp, g, saved)
-            of = arrays if target == "joint" else (arrays[op.inputs.index(target)],)
-            found, expected = [
-                tuple(
-                    [
-                        c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op)
-                        for c, x in zip(cs if target == "joint" else (cs,), of, strict=True)
-                    ]
-                )
-                for cs in (found, expected)
-            ]
-            if target != "joint":
-                (found,), (expected,) = found, expected
-            yield f"{op.name}'s gradient by {target}", found, expected
+            what = f"{op.name}'s gradient by {target}"
+            if target == "joint":
+                yield what, _fitted(op, xp, found, arrays), _fitted(op, xp, expected, arrays)
+            else:
+                x = arrays[op.inputs.index(target)]
+                yield what, *_fitted(op, xp, (found, expected), (x, x))
+
+
+def _fitted(op, xp, cotangents, inputs):
+    """The cotangents in the shapes of their inputs, as a tuple; None stays."""
+    pairs = zip(cotangents, inputs, strict=True)
+    return tuple([c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op) for c, x in pairs])
 
 
 def assert_close(

@@ -49,7 +49,9 @@ def op(
     and operators too, so that under ``create_graph`` it runs on Tensors.
     One function can serve all inputs, ``vjp(joint=rule)``: it returns a sequence
     with a cotangent (or None) per input, and may ask for ``wanted``, a bool per
-    input. With several outputs ``g`` is a tuple.
+    input. ``keep_for`` says, for an input, for whose gradient alone it is kept: by that input's
+    name, or by a function ``(wanted, **static)`` that returns whether it is kept. The rule gets
+    None for an input that is not kept. With several outputs ``g`` is a tuple.
 
     Of complex numbers a rule is the same formula as of real ones, with no conjugate
     in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
@@ -154,6 +156,7 @@ class Op:
         self.static_defaults = {k: v for k, v in default_of.items() if k in self.static_names}
         self.rules = {}
         self.joint = None
+        self.keep_for = {}
         self.tangents = {}
         self.batching = None
         self.twins = {}  # by library: "forward", and rules by input
@@ -191,7 +194,7 @@ class Op:
             ]
         return inspect.Signature(parameters)
 
-    def vjp(self, joint=None, **rules):
+    def vjp(self, joint=None, keep_for=None, **rules):
         """Give the rules; see `op`."""
         known = {"out", *self.inputs, *self.static_names, *(("wanted",) if joint else ())}
         known |= {f"{name}_{what}" for name in self.inputs for what in METADATA}
@@ -205,6 +208,7 @@ class Op:
                 )
         self.rules |= rules
         self.joint = joint or self.joint
+        self.keep_for = keep_for or self.keep_for
         self.implementations.clear()
         return self.call
 

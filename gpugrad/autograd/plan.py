@@ -30,7 +30,7 @@ class Plan:
     special: whether there is a joint rule, more than one output, or elements discarded.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
-    sources: where each saved value comes from.
+    sources: where each saved value comes from; a value from ``"none"`` is None.
     position: for each wanted input its place among the node's parents.
     on_tensors: the plan whose rules run on Tensors under ``create_graph``; this one itself unless
         its rules are for its own arrays only.
@@ -79,7 +79,7 @@ class Plan:
             needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
             names = tuple(needed)
 
-        self.sources = tuple([_source(op, name) for name in names])
+        self.sources = tuple([_source(op, name, wanted) for name in names])
         self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
         self.special = bool(whole) or op.discards
@@ -113,12 +113,16 @@ class Plan:
 
 def kept(op, names, arrays, out, static):
     """What a call of the op would save under ``names``, all its inputs wanted."""
-    sources = tuple(_source(op, name) for name in names)
-    pick = _saved_getter(op, sources, len(arrays), [x is not None for x in arrays])
+    wanted = [x is not None for x in arrays]
+    sources = tuple([_source(op, name, wanted) for name in names])
+    pick = _saved_getter(op, sources, len(arrays), wanted)
     return () if pick is None else pick((*arrays, out, static))
 
 
-def _source(op, name):
+def _source(op, name, wanted):
+    target = op.keep_for.get(name)
+    if isinstance(target, str) and not wanted[op.inputs.index(target)]:
+        return "none", None
     if name == "out":
         return "out", None
     if name == "wanted":
@@ -135,7 +139,7 @@ def _saved_getter(op, sources, n, wanted):
     """A function from ``(*inputs, out, static)`` to the values of ``sources``."""
     if not sources:
         return None
-    if not op.variadic and all(kind in ("input", "out") for kind, _ in sources):
+    if not (op.variadic or op.keep_for) and all(kind in ("input", "out") for kind, _ in sources):
         places = [n if kind == "out" else which for kind, which in sources]
         # A slice, so that a single value comes as a tuple too.
         return (
@@ -149,11 +153,16 @@ def _saved_getter(op, sources, n, wanted):
             return lambda call: call[-1][which]
         if kind == "wanted":
             return lambda call: wanted
+        if kind == "none":
+            return lambda call: None
         if op.variadic:
             if kind == "input":
                 return itemgetter(slice(0, n))
             return lambda call: tuple([METADATA[kind](x) for x in call[:n]])
         if kind == "input":
+            is_kept = op.keep_for.get(op.inputs[which])
+            if callable(is_kept):
+                return lambda call: call[which] if is_kept(wanted, **call[-1]) else None
             return itemgetter(which)
         return lambda call: METADATA[kind](call[which])
 
@@ -162,7 +171,7 @@ def _saved_getter(op, sources, n, wanted):
 
 
 def _guard(rule):
-    return lambda xp, g, saved: xp.unpoison(rule(xp, g, saved), g)
+    return lambda xp, g, saved: xp.zero_discarded_nans(rule(xp, g, saved), g)
 
 
 def _pick_cotangent(i):

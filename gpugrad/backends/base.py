@@ -31,7 +31,7 @@ class Backend:
         ``to_device(x, device)``: also to a device of another library;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
-        ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
+        ``zero_discarded_nans(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
         broadcast to it, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.

@@ -44,7 +44,7 @@ class GenericBackend(Backend):
             prod=self._with_dtype("prod"),
             scatter_add=self._scatter_add,
             sum=self._with_dtype("sum"),
-            unpoison=self._unpoison,
+            zero_discarded_nans=self._zero_discarded_nans,
         )
         if hasattr(standard, "linalg"):
             xp.linalg = standard.linalg
@@ -122,7 +122,7 @@ class GenericBackend(Backend):
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
 
-    def _unpoison(self, c, g, /):
+    def _zero_discarded_nans(self, c, g, /):
         return self.xp.where(self.xp.isnan(c) & (g == 0), self.xp.zeros_like(c), c)
 
     def _conj(self, x, /):

@@ -79,15 +79,9 @@ def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, A
     damaged or do not belong together.
     """
     directory = Path(directory)
-    names = {
-        part: [f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"]
-        for part in ("train", "t10k")
-    }
-    paths = {name: _find(directory, name) for pair in names.values() for name in pair}
-    train, test = [
-        labelled_images(*[paths[name] for name in pair], white=255, classes=classes)
-        for pair in names.values()
-    ]
+    kinds = "images-idx3-ubyte", "labels-idx1-ubyte"
+    paths = [[_find(directory, f"{part}-{kind}") for kind in kinds] for part in ("train", "t10k")]
+    train, test = [labelled_images(*pair, white=255, classes=classes) for pair in paths]
     if train.tensors[0].shape[1:] != test.tensors[0].shape[1:]:
         raise ValueError(
             f"idx_dataset: training and test images in {directory} differ in size: "

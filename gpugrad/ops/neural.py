@@ -194,7 +194,19 @@ def _dense_vjp(xp, g, x, weight, bias, out, activation, wanted):
     )
 
 
-dense.vjp(joint=_dense_vjp)
+def _uses_input(activation):
+    """Whether the activation's rule keeps what went in, which is then computed again."""
+    return "x" in kept_names(_activations[activation].rules["x"])
+
+
+dense.vjp(
+    joint=_dense_vjp,
+    keep_for={
+        "x": lambda wanted, activation: wanted[1] or _uses_input(activation),
+        "weight": lambda wanted, activation: wanted[0] or _uses_input(activation),
+        "bias": lambda wanted, activation: _uses_input(activation),
+    },
+)
 dense.jvp(
     x=lambda xp, t, x, weight, bias, out, activation: _through_activation(
         xp, xp.matmul(t, weight.T), x, weight, bias, out, activation

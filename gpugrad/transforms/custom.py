@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ..autograd.call import wrap
 from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
-from ..autograd.operation import op
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from ..batched import active_levels, behind, levels_among, lifted, reentered
@@ -19,6 +18,7 @@ from .pieces import (
     Arguments,
     Output,
     is_recordable,
+    op_of_calls,
     output,
     recorded_outputs,
     several,
@@ -164,7 +164,8 @@ class custom_vjp:
         if not places:
             return result
         if self._op is None:
-            self._op = _make_op(self._name)
+            # What bwd returns may hold zeros that mean to discard an element.
+            self._op = op_of_calls(self._name, discards=True)
         arrays = [x.array for x in arguments.inputs]
         parents = [x.node for x in arguments.inputs]
         arguments.let_go()
@@ -290,15 +291,3 @@ def _is_from(node, start):
 
 def _a(x):
     return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
-
-
-def _make_op(name):
-    """An op for the nodes of a function's calls, of its name."""
-
-    def forward(xp, *inputs, record):
-        raise NotImplementedError
-
-    forward.__name__ = name
-    # What bwd returns may hold zeros that mean to discard an element.
-    made = op(forward, discards=True)
-    return made.vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op

@@ -7,6 +7,7 @@ from ..autograd.call import wrap, wrap_outputs
 from ..autograd.graph import make_node
 from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
+from ..autograd.operation import op
 from ..backends import backend_of
 from ..batched import behind, levels_of, physical
 from ..ops.manipulation import broadcast_to
@@ -89,13 +90,23 @@ def output(i, y):
     return Output(i, y.shape, y.dtype, levels_of(y))
 
 
+def op_of_calls(name, **options):
+    """An op for nodes that `recorded_outputs` makes, whose record has the VJP: ``pull(g, inputs)``."""
+
+    def forward(xp, *inputs, record):
+        raise NotImplementedError  # the results are there already
+
+    forward.__name__ = name
+    return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
+
+
 def recorded_outputs(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
     parents: the node of each input.
     outputs: Tensors, batched or not.
-    record: what else the VJP gets.
+    record: what else the VJP gets; see `op_of_calls`.
     """
     n = len(parents)
     raw = tuple([physical(y).array for y in outputs])

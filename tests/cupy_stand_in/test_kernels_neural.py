@@ -133,7 +133,7 @@ class TestDense:
             kept = {"activation": activation, "wanted": wanted}
             if np.prod(shape) > 1e6 and not all(wanted):
                 continue
-            expected = defined("dense", "joint", g, x, weight, out, **kept)
+            expected = defined("dense", "joint", g, x, weight, None, out, **kept)
             got = twin("dense", "joint", g, x, weight, out, **kept)
             assert [c is not None for c in got] == [*wanted, False][:3]
             for c, e in zip(got[:2], expected[:2], strict=True):

@@ -91,8 +91,8 @@ def may_repeat(key):
     return any(isinstance(k, cupy.ndarray) and k.dtype.kind != "b" for k in keys)
 
 
-def _unpoison(c, g, /):
-    out = kernels.unpoison(c, g)
+def _zero_discarded_nans(c, g, /):
+    out = kernels.zero_discarded_nans(c, g)
     if out is not NotImplemented:
         return out
     return _where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
@@ -140,6 +140,6 @@ vars(xp).update(
     where=_where,
     scatter_add=_scatter_add,
     one_hot=_one_hot,
-    unpoison=_unpoison,
+    zero_discarded_nans=_zero_discarded_nans,
     conj=_conj,
 )

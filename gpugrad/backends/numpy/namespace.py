@@ -438,7 +438,7 @@ def check_labels(labels, n):
         )
 
 
-def _unpoison(c, g, /):
+def _zero_discarded_nans(c, g, /):
     if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
     else:
@@ -506,7 +506,7 @@ vars(xp).update(
     logaddexp=_logaddexp,
     scatter_add=_scatter_add,
     one_hot=_one_hot,
-    unpoison=_unpoison,
+    zero_discarded_nans=_zero_discarded_nans,
     conj=_conj,
 )
 if np.ceil(np.int8(0)).dtype.kind == "f":  # before NumPy 2.1

@@ -10,7 +10,7 @@ def entr(x):
 
 def _xlogy_y(xp, g, x, y):
     x, y = at_least_float32(xp, x, y)
-    return xp.unpoison(g * x / xp.where(x == 0, 1.0, y), g)
+    return xp.zero_discarded_nans(g * x / xp.where(x == 0, 1.0, y), g)
 
 
 @special_function(
@@ -44,7 +44,7 @@ def _log_ratio(xp, x, y):
 
 @special_function(
     discards=True,
-    x=lambda xp, g, x, y: xp.unpoison(g * (1 + _log_ratio(xp, x, y)), g),
+    x=lambda xp, g, x, y: xp.zero_discarded_nans(g * (1 + _log_ratio(xp, x, y)), g),
     y=lambda xp, g, x, y: -_xlogy_y(xp, g, x, y),
 )
 def rel_entr(x, y):
@@ -56,7 +56,7 @@ def rel_entr(x, y):
 
 @special_function(
     discards=True,
-    x=lambda xp, g, x, y: xp.unpoison(g * _log_ratio(xp, x, y), g),
+    x=lambda xp, g, x, y: xp.zero_discarded_nans(g * _log_ratio(xp, x, y), g),
     y=lambda xp, g, x, y: g - _xlogy_y(xp, g, x, y),
 )
 def kl_div(x, y):

@@ -1,6 +1,6 @@
 // Elementwise functions of the namespace, each of several kernels of the array library.
 
-extern "C" __global__ void unpoison(const T* c, const T* g, T* out, long long n)
+extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, long long n)
 {
     bool packed = n % PACK == 0 && is_aligned(c) && is_aligned(g) && is_aligned(out);
     long long first = thread_number(), stride = thread_count();

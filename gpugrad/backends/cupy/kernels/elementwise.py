@@ -7,8 +7,8 @@ from .loader import covers, kernel
 _THREADS = 256
 
 
-def unpoison(c, g):
-    """`Backend.xp.unpoison` of two arrays alike; NotImplemented of others."""
+def zero_discarded_nans(c, g):
+    """`Backend.xp.zero_discarded_nans` of two arrays alike; NotImplemented of others."""
     dtype, shape = c.dtype, c.shape
     if g.dtype != dtype or g.shape != shape or not covers(dtype):
         return NotImplemented
@@ -17,5 +17,5 @@ def unpoison(c, g):
     if n:
         blocks = min(-(-n * dtype.itemsize // (16 * _THREADS)), 2048)
         args = cupy.ascontiguousarray(c), cupy.ascontiguousarray(g), out, n
-        kernel("elementwise", "unpoison", dtype)((blocks,), (_THREADS,), args)
+        kernel("elementwise", "zero_discarded_nans", dtype)((blocks,), (_THREADS,), args)
     return out
