@@ -1,3 +1,4 @@
+import gc
 import os
 
 import pytest
@@ -10,6 +11,18 @@ from gpugrad.backends import dtypes
 
 # SciPy reads it when it is first imported, by whichever test: it then takes Tensors.
 os.environ["SCIPY_ARRAY_API"] = "1"
+
+
+def pytest_configure(config):
+    if getattr(config.option, "numprocesses", None):  # of pytest-xdist, whose processes inherit it
+        for library in ("OPENBLAS", "OMP", "MKL"):
+            os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """Keep the tests themselves from being searched at every garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=each_library(), scope="session")

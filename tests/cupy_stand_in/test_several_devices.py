@@ -18,7 +18,8 @@ from cupy._reads import reads
 from libraries import Library
 from modules import TRANSFORMS
 from numpy.testing import assert_array_equal
-from test_ops import Call, check, samples
+from samples import every
+from test_ops import Call, samples
 from test_stand_in import NUMPY, has_to_wait, steps
 
 import gpugrad as gg
@@ -55,20 +56,21 @@ def on_second(*tensors):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_op(case):
     """Values, gradients and tangents are NumPy's, all on the inputs' device."""
-    for sample in samples(case, SECOND, "float64"):
-        reads.clear()
-        call = Call(case, sample, SECOND, "float64")
-        results = [*call.outputs, *(steps(call) if call.recorded else [])]
-        if not has_to_wait(case, sample):
-            assert reads == [], f"sample: {sample}"
-        expected = Call(case, sample, NUMPY, "float64")
-        others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
-        assert len(results) == len(others)
-        for a, b in zip(results, others, strict=True):
-            on_second(a)
-            near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-            check(sample, assert_close, SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
-        assert cupy.cuda.runtime.getDevice() == 0, f"sample: {sample}"
+    for sample, checked in every(samples(case, SECOND, "float64")):
+        with checked:
+            reads.clear()
+            call = Call(case, sample, SECOND, "float64")
+            results = [*call.outputs, *(steps(call) if call.recorded else [])]
+            if not has_to_wait(case, sample):
+                assert reads == []
+            expected = Call(case, sample, NUMPY, "float64")
+            others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
+            assert len(results) == len(others)
+            for a, b in zip(results, others, strict=True):
+                on_second(a)
+                near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
+                assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
+            assert cupy.cuda.runtime.getDevice() == 0
     assert _array.crossings == []
 
 
