@@ -8,7 +8,6 @@ from cases import CASES
 from libraries import Library
 
 import gpugrad
-from gpugrad.testing import assert_close
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -113,7 +112,7 @@ def compare(case, sample, dtype, order, rtol, atol):
     for number, (a, b) in enumerate(pairs):
         try:
             assert NUMPY.dtype(a.dtype) == TORCH.dtype(b.dtype)
-            assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
+            case.assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
         except AssertionError as error:
             error.add_note(f"sample: {sample}; value {number} of outputs and gradients")
             raise
