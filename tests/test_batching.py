@@ -163,10 +163,10 @@ class Batch:
         assert len(results) == len(expected)
         for y, e in zip(results, expected, strict=True):
             assert y.dtype == e.dtype, f"{y.dtype}, by a loop {e.dtype}"
-            assert_close(y, e, **TOLERANCE.get(y.dtype.name, {"rtol": 0, "atol": 0}))
+            self.case.assert_close(y, e, **TOLERANCE.get(y.dtype.name, {"rtol": 0, "atol": 0}))
         for g, e in zip(gradients, expected_gradients, strict=True):
             tolerance = {name: 10 * t for name, t in TOLERANCE[g.dtype.name].items()}
-            assert_close(g, e, **tolerance)
+            self.case.assert_close(g, e, **tolerance)
 
 
 def choices(case, sample, depth):
@@ -258,10 +258,10 @@ def test_forward_and_backward_agree(case, library):
         with checked:
             call = Call(case, sample, library, dtype)
             if call.recorded:
-                check_dot_product(call, library)
+                check_dot_product(case, call, library)
 
 
-def check_dot_product(call, library):
+def check_dot_product(case, call, library):
     tangents = [random_like(library, x, i) for i, x in enumerate(call.leaves)]
     cotangents = call.cotangents()
     gradients = call.gradients(cotangents, retain_graph=True, materialize_grads=True)
@@ -285,7 +285,7 @@ def check_dot_product(call, library):
         for a, b in zip(out, recorded, strict=True):
             assert (a is None) == (b is None)
             if a is not None:
-                assert_close(library.values(a), library.values(b), rtol=1e-6)
+                case.assert_close(library.values(a), library.values(b), rtol=1e-6)
 
 
 def test_every_differentiable_op_has_a_rule_for_a_batch():

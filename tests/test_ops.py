@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -141,6 +142,18 @@ def test_the_table_has_every_op():
     assert len(BY_NAME) == len(CASES)
 
 
+def test_errors_are_relative_to_what_the_case_says():
+    expected = np.array([[[1e3, 1e-3]], [[1.0, 1e-3]]])
+    small = (0, 0, 1), (1, 0, 1)
+    for relative_to, agree in ("element", ()), ("matrix", small[:1]), ("array", small):
+        case = replace(BY_NAME["matmul"], relative_to=relative_to)
+        for place in small:
+            actual = expected.copy()
+            actual[place] += 1e-4
+            with nullcontext() if place in agree else pytest.raises(AssertionError, match="worst"):
+                case.assert_close(actual, expected, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("name", sorted(Op.registry))
 def test_every_op_is_documented_and_public(name):
     call = attrgetter(name)(gpugrad)
@@ -168,7 +181,7 @@ def test_forward(case, library):
                 assert library.dtype(y.dtype) == name
                 assert type(y.array) is type(library.array(e))
                 tolerance = TOLERANCE.get(lowest(call.given, name), {"rtol": 0, "atol": 0})
-                assert_close(library.values(y), e, **tolerance)
+                case.assert_close(library.values(y), e, **tolerance)
 
 
 def lowest(given, name):
@@ -241,7 +254,7 @@ def test_recorded_sweep_gives_the_same(case, library):
             raw = call.gradients(cotangents, retain_graph=True)
             recorded = call.gradients(cotangents, create_graph=True)
             for a, b in zip(raw, recorded, strict=True):
-                assert_close(library.values(a), library.values(b), rtol=1e-6)
+                case.assert_close(library.values(a), library.values(b), rtol=1e-6)
 
 
 @each(differentiable=True)
@@ -256,7 +269,7 @@ def test_one_gradient_alone_is_the_same(case, library):
                 if getattr(x, "requires_grad", False):
                     call = Call(case, sample, library, wanted=i)
                     (g,) = call.gradients(call.cotangents())
-                    assert_close(library.values(g), library.values(next(expected)))
+                    case.assert_close(library.values(g), library.values(next(expected)))
 
 
 @each(differentiable=True)
@@ -288,7 +301,7 @@ def test_gradients_in_low_precision(case, library):
                 low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True
             )
             for a, b in pairs:
-                assert_close(library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
+                case.assert_close(library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
 
 
 def memory(tensor):

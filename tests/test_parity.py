@@ -9,7 +9,6 @@ from libraries import Library
 from samples import every
 
 import gpugrad
-from gpugrad.testing import assert_close
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -115,7 +114,7 @@ def compare(case, sample, dtype, order, rtol, atol):
     for number, (a, b) in enumerate(pairs):
         try:
             assert NUMPY.dtype(a.dtype) == TORCH.dtype(b.dtype)
-            assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
+            case.assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
         except AssertionError as error:
             error.add_note(f"value {number} of outputs and gradients")
             raise

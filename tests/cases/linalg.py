@@ -295,6 +295,7 @@ CASES = [
         in_single(np.linalg.inv),
         lambda torch, x: torch.linalg.inv(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -308,6 +309,7 @@ CASES = [
             else torch.linalg.solve(x1, x2)
         ),
         complex=True,
+        relative_to="matrix",
         sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2)),
     ),
     Case(
@@ -316,15 +318,23 @@ CASES = [
         in_single(np.linalg.det),
         lambda torch, x: torch.linalg.det(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
-    Case("linalg.cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, complex=True),
+    Case(
+        "linalg.cofactor",
+        square(spaced, sizes=(3, 1, 2, 4, 5)),
+        _cofactor,
+        complex=True,
+        relative_to="matrix",
+    ),
     Case(
         "linalg.slogdet",
         square(),
         in_single(np.linalg.slogdet),
         lambda torch, x: torch.linalg.slogdet(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -333,6 +343,7 @@ CASES = [
         in_single(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
         lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
         complex=True,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -341,6 +352,7 @@ CASES = [
         in_single(np.linalg.matrix_power),
         lambda torch, x, n: torch.linalg.matrix_power(x, n),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity, 3),
     ),
     Case(
@@ -366,6 +378,7 @@ CASES = [
         lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
         complex=True,
         through=_of_hermitian,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -375,6 +388,7 @@ CASES = [
         lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
         complex=True,
         through=_qr,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -384,6 +398,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigh(x),
         complex=True,
         through=_eigh,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -393,6 +408,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvalsh(x),
         complex=True,
         through=_of_hermitian,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -402,6 +418,7 @@ CASES = [
         lambda torch, x: torch.linalg.eig(x),
         complex=True,
         through=_eig,
+        relative_to="matrix",
         sized=matrices(symmetric, largest=30),
     ),
     Case(
@@ -411,6 +428,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvals(x),
         complex=True,
         through=_eigvals,
+        relative_to="matrix",
         sized=matrices(symmetric, largest=30),
     ),
     Case(
@@ -420,6 +438,7 @@ CASES = [
         lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
         complex=True,
         through=_svd,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -428,6 +447,7 @@ CASES = [
         in_single(np.linalg.svdvals),
         lambda torch, x: torch.linalg.svdvals(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -447,6 +467,7 @@ CASES = [
             x, ord, keepdim=keepdims
         ),
         complex=True,
+        relative_to="matrix",
     ),
     Case(
         "linalg.cross",
