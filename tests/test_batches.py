@@ -357,7 +357,7 @@ class TestOnDevice:
 
     def test_a_device_that_is_not_there(self):
         n = gg.cuda.device_count()
-        with pytest.raises(RuntimeError, match=f"cuda:{n} is not there"):
+        with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist"):
             next(iter(self.loader(device=f"cuda:{n}")))
 
     def test_of_arrays_on_the_device(self):
