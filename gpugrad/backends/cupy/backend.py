@@ -8,7 +8,6 @@ import cupy
 from cupy.cuda.memory import PooledMemory
 
 from ..base import Backend
-
 from ..registry import parse_device
 from ..special import cupy_function
 from . import devices as cuda_devices
