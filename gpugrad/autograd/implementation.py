@@ -172,10 +172,10 @@ def all_ops():
             continue
 
 
-def clear():
-    """Have every op's implementations built again when they are next needed."""
+def clear(*some):
+    """Have the implementations of some ops, or of all, built again when they are next needed."""
     with _building:
-        for op in all_ops():
+        for op in some or all_ops():
             op.implementations.clear()
 
 

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from ..backends import describe, explain
 from . import call
-from .implementation import ops
+from .implementation import clear, ops
 from .plan import METADATA
 from .rules import kept_names
 
@@ -209,7 +209,7 @@ class Op:
         self.rules |= rules
         self.joint = joint or self.joint
         self.keep_for = keep_for or self.keep_for
-        self.implementations.clear()
+        clear(self)
         return self.call
 
     def jvp(self, **rules):
@@ -217,7 +217,7 @@ class Op:
         for target, rule in rules.items():
             self._check("jvp", target, rule, self.joint or self.rules.get(target))
         self.tangents |= rules
-        self.implementations.clear()
+        clear(self)
         return self.call
 
     def vmap(self, rule):
@@ -238,7 +238,7 @@ class Op:
             self._check("twin", target, rule, vjp)
         given = rules if forward is None else {"forward": forward, **rules}
         self.twins[library] = {**self.twins.get(library, {}), **given}
-        self.implementations.clear()
+        clear(self)
         return self.call
 
     def _check(self, what, target, rule, vjp):
