@@ -13,6 +13,10 @@ from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+# First, as it imports NumPy: see there.
+from . import backends as _backends
+
+# isort: split
 from . import autograd as autograd
 from . import batched as _batched
 from . import cuda as cuda

@@ -6,6 +6,9 @@ there from the start; CuPy is imported when a CUDA device is asked for; any othe
 library that speaks the array API standard is admitted when its first array comes.
 """
 
+# Here, where few imports are under way: the more there are, the longer NumPy's takes.
+import numpy as _  # noqa: F401
+
 from . import numpy as _numpy  # noqa: F401  registers the CPU
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
