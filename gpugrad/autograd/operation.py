@@ -14,7 +14,6 @@ multiply.vjp(
 import inspect
 from collections.abc import Callable, Collection
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -180,7 +179,7 @@ class Op:
         self.call.__name__ = self.call.__qualname__ = forward.__name__.strip("_")
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
-        self.call.__signature__ = self.signature()
+        self.call.__wrapped__ = self  # `inspect` finds the signature and the source there
         self.call.op = self
         self.call.vjp = self.vjp
         self.call.jvp = self.jvp
@@ -202,7 +201,12 @@ class Op:
             except RuntimeError:  # another thread has made one meanwhile
                 continue
 
-    def signature(self):
+    @property
+    def __wrapped__(self):
+        return self.forward
+
+    @property
+    def __signature__(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
         parameters = list(inspect.signature(self.forward).parameters.values())[1:]
         if self.variadic:
@@ -245,6 +249,8 @@ class Op:
 
     def twin(self, library, forward=None, **rules):
         """Give one array library's faster forward and VJPs of arrays; see `op`."""
+        from importlib.util import find_spec
+
         if library not in ("numpy", "cupy") and not (
             isinstance(library, str) and library.isidentifier() and find_spec(library)
         ):
