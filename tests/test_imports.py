@@ -20,7 +20,7 @@ FLOORS = [
     {"batched"},
     {"arguments", "dtypes"},
     {"ops"},
-    {"creation", "info", "random", "cuda", "linalg", "special"},
+    {"creation", "info", "limits", "random", "cuda", "linalg", "special"},
     {"fft"},
     {"tools", "transforms"},
     {"nn", "optim", "data", "io", "testing", "einops"},

@@ -17,7 +17,6 @@ import numpy as np
 from .base import Backend
 from .bfloat16 import bfloat16, finfo, is_bfloat16, isdtype, result_type
 from .numpy_linalg import linalg
-from .philox import kept
 from .registry import register
 from .special import of_scipy
 
@@ -566,6 +565,8 @@ class NumPy(Backend):
         return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
 
     def dropout_mask(self, x, /, *, shape, p, key):
+        from .philox import kept
+
         return kept(shape, p, key)
 
     def to_numpy(self, array):
