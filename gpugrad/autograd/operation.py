@@ -14,7 +14,6 @@ multiply.vjp(
 import inspect
 from collections.abc import Callable, Collection
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 from ..backends import describe, explain
@@ -178,7 +177,7 @@ class Op:
         self.call.__name__ = self.call.__qualname__ = forward.__name__.strip("_")
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
-        self.call.__signature__ = self.signature()
+        self.call.__wrapped__ = self  # `inspect` finds the signature and the source there
         self.call.op = self
         self.call.vjp = self.vjp
         self.call.jvp = self.jvp
@@ -188,7 +187,12 @@ class Op:
         if public:
             Op.registry[self.name] = self
 
-    def signature(self):
+    @property
+    def __wrapped__(self):
+        return self.forward
+
+    @property
+    def __signature__(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
         parameters = list(inspect.signature(self.forward).parameters.values())[1:]
         if self.variadic:
@@ -231,6 +235,8 @@ class Op:
 
     def twin(self, library, forward=None, **rules):
         """Define a faster forward and VJPs for one array library; see `op`."""
+        from importlib.util import find_spec
+
         if library not in ("numpy", "cupy") and not (
             isinstance(library, str) and library.isidentifier() and find_spec(library)
         ):

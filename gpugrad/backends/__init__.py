@@ -6,6 +6,9 @@ there from the start; CuPy is imported when a CUDA device is asked for; any othe
 library that speaks the array API standard is admitted when its first array comes.
 """
 
+# Imported here, where few imports are in progress: the more there are, the longer it takes.
+import numpy as _  # noqa: F401
+
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
 from .registry import (

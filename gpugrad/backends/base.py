@@ -8,7 +8,6 @@ from typing import Any
 
 from .einsum import einsum
 from .linalg import completed
-from .philox import kept
 from .placement import brought, taken
 from .registry import backend_for_device, transfer
 from .special import Functions
@@ -211,6 +210,8 @@ class Backend:
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
     def dropout_mask(self, x, /, *, shape, p, key):
+        from .philox import kept
+
         return self.asarray(kept(shape, p, key), device=self.device(x))
 
     def setitem(self, x, value, key):
