@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from .backends.numpy import number_dtype, xp
+from .backends.dtypes import number_dtype, xp
 from .dtypes import dtype_of, isdtype, of_library
 
 
