@@ -2,7 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from .backends.dtypes import number_dtype, xp
+from .backends.dtypes import number_dtype
+from .backends.numpy import xp
 from .dtypes import dtype_of, isdtype, of_library
 
 
