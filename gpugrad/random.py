@@ -107,7 +107,7 @@ class Generator:
         return self.source.get_state(), self._keys.state
 
     def set_state(self, state: Any) -> None:
-        """Continue from the position that `get_state` returned, of this generator or a similar one."""
+        """Continue from a position that `get_state` returned for a generator like this one."""
         source, self._keys.state = state
         self.source.set_state(source)
 
