@@ -5,7 +5,7 @@ from typing import Any
 
 from ..arguments import whole
 from ..backends import as_shape
-from ..backends.numpy import int64
+from ..backends.dtypes import int64
 from ..creation import ones, zeros
 from ..random import is_repeated
 from ..tensor import Tensor

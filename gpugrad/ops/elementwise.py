@@ -5,7 +5,6 @@ dtype of the array beside them. Integers take the floating dtype beside them.
 Real and complex numbers are taken alike, except by what orders or rounds them.
 """
 
-import cmath
 import math
 
 from ..autograd.operation import elementwise, op
@@ -119,6 +118,8 @@ def _pow_exponent(xp, g, x1, x2, out):
     if x1 == 0:
         return g * xp.where(flat_at_0, 0.0, xp.full_like(out, -math.inf))
     if is_complex:
+        import cmath
+
         return g * out * cmath.log(x1)
     return g * out * (math.log(x1) if x1 > 0 else math.nan)
 
@@ -325,27 +326,27 @@ imag.vjp(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
 
 
 @op(discards=True)
-def unpoison(xp, c, g):
+def zero_discarded_nans(xp, c, g):
     """``c``, but 0 where it is nan and ``g`` is 0.
 
     What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
     a zero times an infinite slope is 0.
     """
-    return xp.unpoison(c, g)
+    return xp.zero_discarded_nans(c, g)
 
 
-unpoison.vjp(
+zero_discarded_nans.vjp(
     c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
     g=lambda xp, cotangent: None,
 )
 
 
-def _unpoison_of_batch(call, batched, c, g):
+def _zero_discarded_nans_of_batch(call, batched, c, g):
     # The result may be c itself.
     return call(*aligned((True, True), equally(batched, (c, g))))
 
 
-unpoison.vmap(_unpoison_of_batch)
+zero_discarded_nans.vmap(_zero_discarded_nans_of_batch)
 
 
 # Choices

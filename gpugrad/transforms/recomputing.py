@@ -7,14 +7,21 @@ from typing import Any, NamedTuple
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.mode import enable_grad, is_grad_enabled
-from ..autograd.operation import op
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
 from ..batched import active_levels, reentered
 from ..random import Draws
 from ..tensor import Tensor
-from .pieces import Arguments, Output, is_recordable, joined, output, several
+from .pieces import (
+    Arguments,
+    Output,
+    is_recordable,
+    op_of_calls,
+    output,
+    recorded_outputs,
+    several,
+)
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
@@ -70,8 +77,8 @@ def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     recomputed = _Recomputed(
         f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
     )
-    node_op = (_discarding if piece.discards else _checkpoint).op
-    results = joined(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
+    op = _discarding if piece.discards else _checkpoint
+    results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed)
     for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
@@ -239,15 +246,5 @@ def _name(f):
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _pulled(xp, g, inputs, record):
-    return record.pull(g, inputs)
-
-
-def _node(xp, *inputs, record):
-    """A call of `checkpoint`; its outputs are there already."""
-    raise NotImplementedError
-
-
-_node.__name__ = "checkpoint"
-_checkpoint = op(_node, materialize=False).vjp(joint=_pulled)
-_discarding = op(_node, discards=True, materialize=False).vjp(joint=_pulled)
+_checkpoint = op_of_calls("checkpoint", materialize=False)
+_discarding = op_of_calls("checkpoint", materialize=False, discards=True)
