@@ -8,7 +8,7 @@ from ..arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of, explain
-from ..backends.placement import brought_batches, taken
+from ..backends.placement import take_rows, transfer_batches
 from ..creation import asarray
 from ..ops.manipulation import stack
 from ..random import Generator, integers
@@ -113,9 +113,9 @@ class DataLoader:
         keys = [slice(i, min(i + self.batch_size, n)) for i in range(0, n, self.batch_size)]
         batches = cut(self.dataset, order, keys[: len(self)])
         if self.device is None:
-            batches = ([taken(*part) for part in batch] for batch in batches)
+            batches = ([take_rows(*part) for part in batch] for batch in batches)
         else:
-            batches = brought_batches(batches, self.device)
+            batches = transfer_batches(batches, self.device)
         try:
             for batch in batches:
                 yield tuple([wrap(array, None) for array in batch])

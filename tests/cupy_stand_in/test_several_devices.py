@@ -607,7 +607,7 @@ def test_devices_are_told():
     gg.cuda.synchronize()
     gg.cuda.synchronize("cuda:1")
     for wrong in ("cpu", "gpu", -1):
-        with pytest.raises(ValueError, match=r"is no CUDA device|is not known"):
+        with pytest.raises(ValueError, match=r"is not a CUDA device|is not known"):
             gg.cuda.memory_stats(wrong)
     with pytest.raises(RuntimeError, match="cuda:2 is not there: CUDA finds 2"):
         gg.cuda.Stream(2)

@@ -10,7 +10,7 @@ from cupy.cuda.memory import PooledMemory
 from ..base import Backend
 from ..dtypes import is_bfloat16, number_dtype
 from ..registry import parse_device
-from ..special import of_cupy
+from ..special import cupy_function
 from . import devices as cuda_devices
 from . import kernels
 from .batches import bring
@@ -199,7 +199,7 @@ class CuPy(Backend):
             return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
 
     def special(self, name):
-        return of_cupy(name)
+        return cupy_function(name)
 
     def buffer(self, array):
         memory = array.data.mem
