@@ -6,6 +6,9 @@ a program first uses a CUDA device, and any other library that implements the ar
 when its first array arrives.
 """
 
+# Imported here, where few imports are in progress: the more there are, the longer it takes.
+import numpy as _  # noqa: F401
+
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
 from .registry import (

@@ -9,7 +9,6 @@ from typing import Any
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
-from .philox import kept
 from .placement import take_rows
 from .registry import backend_for_device, is_on, transfer
 from .special import LazyFunctions
@@ -216,6 +215,8 @@ class Backend:
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
     def dropout_mask(self, x, /, *, shape, p, key):
+        from .philox import kept
+
         return self.asarray(kept(shape, p, key), device=self.device(x))
 
     def setitem(self, x, value, key):

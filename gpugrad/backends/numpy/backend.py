@@ -8,7 +8,6 @@ import numpy as np
 
 from ..base import Backend
 from ..dtypes import float32, is_bfloat16
-from ..philox import kept
 from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
 from .random import Random
@@ -48,6 +47,8 @@ class NumPy(Backend):
         return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
 
     def dropout_mask(self, x, /, *, shape, p, key):
+        from ..philox import kept
+
         return kept(shape, p, key)
 
     def to_numpy(self, array):
