@@ -36,7 +36,7 @@ getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key))
 getitem.jvp(x=lambda xp, t, key: t[key])
 
 
-def _getitem_of_batch(call, batched, x, key):
+def _getitem_vmap(call, batched, x, key):
     if has_bool(key):
         return NotImplemented
     if is_basic(key):
@@ -44,7 +44,7 @@ def _getitem_of_batch(call, batched, x, key):
     return _taken(x, Parts(key, x.shape[1:], x._like), 1, x.shape[:1])
 
 
-getitem.vmap(_getitem_of_batch)
+getitem.vmap(_getitem_vmap)
 
 
 def getitem_batched(x, key):
@@ -92,7 +92,7 @@ def scatter_add(xp, values, /, shape, key):
 scatter_add.vjp(values=lambda xp, g, key: g[key])
 
 
-def _scatter_add_of_batch(call, batched, values, shape, key):
+def _scatter_add_vmap(call, batched, values, shape, key):
     if has_bool(key):
         return NotImplemented
     sizes, shape = values.shape[:1], (*values.shape[:1], *shape)
@@ -109,7 +109,7 @@ def _scatter_add_of_batch(call, batched, values, shape, key):
     return call(region, shape, (WHOLE, *parts.before))
 
 
-scatter_add.vmap(_scatter_add_of_batch)
+scatter_add.vmap(_scatter_add_vmap)
 
 
 def _of_region(values, parts, n):
@@ -155,7 +155,7 @@ take.vjp(x=_take_vjp)
 take.jvp(x=lambda xp, t, indices, axis: xp.take(t, indices, axis=0 if axis is None else axis))
 
 
-def _take_of_batch(call, batched, x, indices, axis):
+def _take_vmap(call, batched, x, indices, axis):
     ndim = len(x.shape) - batched[0]
     if axis is None and ndim == 1:
         axis = 0
@@ -173,7 +173,7 @@ def _take_of_batch(call, batched, x, indices, axis):
     return take_along_axis(x, reshape(indices, tuple(shape)), axis=axis)
 
 
-take.vmap(_take_of_batch)
+take.vmap(_take_vmap)
 
 
 @op(integer=("indices",), discards=True)
@@ -191,14 +191,14 @@ take_along_axis.vjp(
 take_along_axis.jvp(x=lambda xp, t, indices, axis: xp.take_along_axis(t, indices, axis=axis))
 
 
-def _take_along_axis_of_batch(call, batched, x, indices, axis):
+def _take_along_axis_vmap(call, batched, x, indices, axis):
     axis = shifted(call.op, axis, len(x.shape) - batched[0])
     x = x if batched[0] else expand_dims(x, 0)
     indices = indices if batched[1] else expand_dims(indices, 0)
     return call(x, indices, axis=axis)
 
 
-take_along_axis.vmap(_take_along_axis_of_batch)
+take_along_axis.vmap(_take_along_axis_vmap)
 
 
 @op(integer=("indices",))
@@ -213,13 +213,13 @@ def add_along_axis(xp, values, indices, /, shape, axis):
 add_along_axis.vjp(values=lambda xp, g, indices, axis: xp.take_along_axis(g, indices, axis=axis))
 
 
-def _add_along_axis_of_batch(call, batched, values, indices, shape, axis):
+def _add_along_axis_vmap(call, batched, values, indices, shape, axis):
     values, _ = equally(batched, (values, indices))
     indices = indices if batched[1] else expand_dims(indices, 0)
     return call(values, indices, (values.shape[0], *shape), shifted(call.op, axis, len(shape)))
 
 
-add_along_axis.vmap(_add_along_axis_of_batch)
+add_along_axis.vmap(_add_along_axis_vmap)
 
 
 @op(integer=("x",), discards=True)
@@ -255,7 +255,7 @@ setitem.vjp(
 )
 
 
-def _setitem_of_batch(call, batched, x, value, key):
+def _setitem_vmap(call, batched, x, value, key):
     if has_bool(key):
         return NotImplemented
     if not batched[0]:
@@ -269,7 +269,7 @@ def _setitem_of_batch(call, batched, x, value, key):
     return call(x, value, (WHOLE, *items(key)))
 
 
-setitem.vmap(_setitem_of_batch)
+setitem.vmap(_setitem_vmap)
 
 
 def setitem_batched(x, value, key):
@@ -338,7 +338,7 @@ def last_written(xp, x, /, key):
     return xp.last_written(x, key)
 
 
-def _last_written_of_batch(call, batched, x, key):
+def _last_written_vmap(call, batched, x, key):
     if has_bool(key):
         return NotImplemented
     if is_basic(key):
@@ -346,4 +346,4 @@ def _last_written_of_batch(call, batched, x, key):
     return _taken(x, Parts(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
 
 
-last_written.vmap(_last_written_of_batch)
+last_written.vmap(_last_written_vmap)

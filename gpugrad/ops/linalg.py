@@ -24,7 +24,7 @@ from ..autograd.operation import composite, op
 from ..batched import BatchedTensor, aligned, shifted
 from ..tensor import is_recorded
 from .elementwise import multiply
-from .manipulation import examples_of_matrices, expand_dims, moveaxis, squeeze
+from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape
 
 
@@ -108,7 +108,7 @@ def _inv_vjp(xp, g, out):
 
 
 inv.vjp(x=_inv_vjp)
-inv.vmap(examples_of_matrices)
+inv.vmap(vmap_matrices)
 
 
 @op
@@ -137,7 +137,7 @@ def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
 solve.vjp(joint=_solve_vjp)
 
 
-def _solve_of_batch(call, batched, x1, x2):
+def _solve_vmap(call, batched, x1, x2):
     if len(x2.shape) - batched[1] > 1:
         return call(*aligned(batched, (x1, x2)))
     if not batched[1]:
@@ -148,7 +148,7 @@ def _solve_of_batch(call, batched, x1, x2):
     return squeeze(call(x1, x2), -1)
 
 
-solve.vmap(_solve_of_batch)
+solve.vmap(_solve_vmap)
 
 
 @op
@@ -161,7 +161,7 @@ def det(xp, x, /):
 
 
 det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
-det.vmap(examples_of_matrices)
+det.vmap(vmap_matrices)
 
 
 @op
@@ -206,7 +206,7 @@ def _cofactor_vjp(xp, g, x):
 
 
 cofactor.vjp(x=_cofactor_vjp)
-cofactor.vmap(examples_of_matrices)
+cofactor.vmap(vmap_matrices)
 
 
 @op
@@ -228,7 +228,7 @@ def _slogdet_vjp(xp, g, x, out):
 
 
 slogdet.vjp(x=_slogdet_vjp)
-slogdet.vmap(examples_of_matrices)
+slogdet.vmap(vmap_matrices)
 
 
 def _raw(value):
@@ -261,13 +261,13 @@ def _pinv_vjp(xp, g, x, out):
 pinv.vjp(x=_pinv_vjp)
 
 
-def _pinv_of_batch(call, batched, x, rtol):
+def _pinv_vmap(call, batched, x, rtol):
     if type(rtol) is BatchedTensor:
         return NotImplemented
-    return examples_of_matrices(call, batched, x, rtol=rtol)
+    return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-pinv.vmap(_pinv_of_batch)
+pinv.vmap(_pinv_vmap)
 
 
 @op
@@ -303,13 +303,13 @@ def _matrix_power_vjp(xp, g, x, n):
 matrix_power.vjp(x=_matrix_power_vjp)
 
 
-def _matrix_power_of_batch(call, batched, x, n):
+def _matrix_power_vmap(call, batched, x, n):
     if batched[1]:
         raise TypeError("matrix_power: inside vmap n must be an int, the same for all examples")
     return call(x, n) if len(x.shape) > 2 else NotImplemented  # which of one example is an error
 
 
-matrix_power.vmap(_matrix_power_of_batch)
+matrix_power.vmap(_matrix_power_vmap)
 
 
 @op(differentiable=False)
@@ -328,16 +328,16 @@ def matrix_rank(xp, x, /, *, rtol=None):
     return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
 
 
-def _matrix_rank_of_batch(call, batched, x, rtol):
+def _matrix_rank_vmap(call, batched, x, rtol):
     if type(rtol) is BatchedTensor:
         return NotImplemented
     missing = len(getattr(rtol, "shape", ())) - (x.ndim - 3)
     if missing > 0:
         x = expand_dims(x, tuple(range(1, 1 + missing)))
-    return examples_of_matrices(call, batched, x, rtol=rtol)
+    return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-matrix_rank.vmap(_matrix_rank_of_batch)
+matrix_rank.vmap(_matrix_rank_vmap)
 
 
 # Decompositions
@@ -362,7 +362,7 @@ def _cholesky_vjp(xp, g, out, upper):
 
 
 cholesky.vjp(x=_cholesky_vjp)
-cholesky.vmap(examples_of_matrices)
+cholesky.vmap(vmap_matrices)
 
 
 def _inside(xp, q, g, k):
@@ -411,7 +411,7 @@ def _qr_vjp(xp, g, out):
 
 
 qr.vjp(x=_qr_vjp)
-qr.vmap(examples_of_matrices)
+qr.vmap(vmap_matrices)
 
 
 @op(materialize=False)
@@ -442,7 +442,7 @@ def _eigh_vjp(xp, g, out):
 
 
 eigh.vjp(x=_eigh_vjp)
-eigh.vmap(examples_of_matrices)
+eigh.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -450,7 +450,7 @@ def _eigvalsh(xp, x, /):
     return xp.linalg.eigvalsh(x)
 
 
-_eigvalsh.vmap(examples_of_matrices)
+_eigvalsh.vmap(vmap_matrices)
 
 
 @composite
@@ -491,7 +491,7 @@ def _eig_vjp(xp, g, out):
 
 
 eig.vjp(x=_eig_vjp)
-eig.vmap(examples_of_matrices)
+eig.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -499,7 +499,7 @@ def _eigvals(xp, x, /):
     return xp.linalg.eigvals(x)
 
 
-_eigvals.vmap(examples_of_matrices)
+_eigvals.vmap(vmap_matrices)
 
 
 @composite
@@ -564,7 +564,7 @@ def _svd_vjp(xp, g, out):
 
 
 svd.vjp(x=_svd_vjp)
-svd.vmap(examples_of_matrices)
+svd.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -572,7 +572,7 @@ def _svdvals(xp, x, /):
     return xp.linalg.svdvals(x)
 
 
-_svdvals.vmap(examples_of_matrices)
+_svdvals.vmap(vmap_matrices)
 
 
 @composite
@@ -627,14 +627,14 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 vector_norm.vjp(x=_vector_norm_vjp)
 
 
-def _vector_norm_of_batch(call, batched, x, axis, keepdims, ord):
+def _vector_norm_vmap(call, batched, x, axis, keepdims, ord):
     ndim = x.ndim - 1
     if not ndim:  # the norm of the only element along an axis is that element's
         return call(expand_dims(x, 1), axis=1, ord=ord)
     return call(x, axis=shifted(call.op, axis, ndim), keepdims=keepdims, ord=ord)
 
 
-vector_norm.vmap(_vector_norm_of_batch)
+vector_norm.vmap(_vector_norm_vmap)
 
 
 @op(discards=True)
@@ -670,7 +670,7 @@ def _matrix_norm_vjp(xp, g, x, out, ord):
 
 
 matrix_norm.vjp(x=_matrix_norm_vjp)
-matrix_norm.vmap(examples_of_matrices)
+matrix_norm.vmap(vmap_matrices)
 
 
 # Products and diagonals
@@ -690,7 +690,7 @@ cross.vjp(
 )
 
 
-def _cross_of_batch(call, batched, x1, x2, axis):
+def _cross_vmap(call, batched, x1, x2, axis):
     ndims = [len(x.shape) - b for x, b in zip((x1, x2), batched, strict=True)]
     places = [shifted(call.op, axis, ndim) - 1 - ndim for ndim in ndims]  # from the end
     if places[0] != places[1]:
@@ -699,7 +699,7 @@ def _cross_of_batch(call, batched, x1, x2, axis):
     return call(*aligned(batched, (x1, x2)), axis=places[0])
 
 
-cross.vmap(_cross_of_batch)
+cross.vmap(_cross_vmap)
 
 
 @op
@@ -714,13 +714,13 @@ outer.vjp(
 )
 
 
-def _outer_of_batch(call, batched, x1, x2):
+def _outer_vmap(call, batched, x1, x2):
     if any(len(x.shape) - b != 1 for x, b in zip((x1, x2), batched, strict=True)):
         return NotImplemented  # which of one example is an error
     return multiply(expand_dims(x1, -1), expand_dims(x2, -2))
 
 
-outer.vmap(_outer_of_batch)
+outer.vmap(_outer_vmap)
 
 
 @op(discards=True)
@@ -730,7 +730,7 @@ def diagonal(xp, x, /, *, offset=0):
 
 
 diagonal.vjp(x=lambda xp, g, x_shape, offset: _on_diagonal(xp, g, x_shape, offset))
-diagonal.vmap(examples_of_matrices)
+diagonal.vmap(vmap_matrices)
 
 
 @op(discards=True)
@@ -747,4 +747,4 @@ def _trace_vjp(xp, g, x_shape, offset):
 
 
 trace.vjp(x=_trace_vjp)
-trace.vmap(examples_of_matrices)
+trace.vmap(vmap_matrices)

@@ -23,17 +23,17 @@ def _axes(axis, ndim):
     return positions
 
 
-def over_axis(call, batched, x, axis, **static):
+def vmap_over_axis(call, batched, x, axis, **static):
     """The batching rule of what goes over an axis, several, or all of them (None)."""
     return call(x, axis=shifted(call.op, axis, len(x.shape) - 1), **static)
 
 
-def as_they_are(call, batched, x, **static):
+def vmap_unchanged(call, batched, x, **static):
     """The batching rule of what minds neither shape nor axes."""
     return call(x, **static)
 
 
-def examples_of_matrices(call, batched, x, **static):
+def vmap_matrices(call, batched, x, **static):
     """The batching rule of what goes over the last two axes."""
     if len(x.shape) < 3:
         raise ValueError(f"{call.op.name}: x needs 2 axes, but its shape is {x.shape[1:]}")
@@ -61,7 +61,7 @@ reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 reshape.jvp(x=_tangent_itself)
 
 
-def _reshape_of_batch(call, batched, x, shape, copy):
+def _reshape_vmap(call, batched, x, shape, copy):
     shape = as_shape(shape)
     rest = math.prod(shape)
     if -1 in shape and rest:
@@ -70,7 +70,7 @@ def _reshape_of_batch(call, batched, x, shape, copy):
     return call(x, (x.shape[0], *shape), copy=copy)
 
 
-reshape.vmap(_reshape_of_batch)
+reshape.vmap(_reshape_vmap)
 
 
 @op
@@ -121,12 +121,12 @@ moveaxis.jvp(
 )
 
 
-def _moveaxis_of_batch(call, batched, x, source, destination):
+def _moveaxis_vmap(call, batched, x, source, destination):
     ndim = len(x.shape) - 1
     return call(x, shifted(call.op, source, ndim), shifted(call.op, destination, ndim))
 
 
-moveaxis.vmap(_moveaxis_of_batch)
+moveaxis.vmap(_moveaxis_vmap)
 
 
 @op
@@ -137,7 +137,7 @@ def flip(xp, x, /, *, axis=None):
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
 flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
-flip.vmap(over_axis)
+flip.vmap(vmap_over_axis)
 
 
 @op
@@ -159,14 +159,14 @@ roll.vjp(x=_roll_vjp)
 roll.jvp(x=lambda xp, t, shift, axis: xp.roll(t, shift, axis=axis))
 
 
-def _roll_of_batch(call, batched, x, shift, axis):
+def _roll_vmap(call, batched, x, shift, axis):
     if axis is None:
         flat = reshape(x, (x.shape[0], math.prod(x.shape[1:])))
         return reshape(call(flat, shift, axis=1), x.shape)
     return call(x, shift, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-roll.vmap(_roll_of_batch)
+roll.vmap(_roll_vmap)
 
 
 @op
@@ -179,13 +179,13 @@ broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
 broadcast_to.jvp(x=_tangent_itself)
 
 
-def _broadcast_to_of_batch(call, batched, x, shape):
+def _broadcast_to_vmap(call, batched, x, shape):
     size, *own = x.shape
     shape = as_shape(shape)
     return call(reshape(x, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))
 
 
-broadcast_to.vmap(_broadcast_to_of_batch)
+broadcast_to.vmap(_broadcast_to_vmap)
 
 
 def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
@@ -246,14 +246,14 @@ def _along_axis_vjp(xp, g, x_shape, axis):
 _along_axis.vjp(x=_along_axis_vjp)
 
 
-def _along_axis_of_batch(call, batched, x, shape, axis):
+def _along_axis_vmap(call, batched, x, shape, axis):
     size = x.shape[0]
     line = [1] * len(shape)
     line[axis] = math.prod(x.shape[1:])
     return broadcast_to(reshape(x, (size, *line)), (size, *shape))
 
 
-_along_axis.vmap(_along_axis_of_batch)
+_along_axis.vmap(_along_axis_vmap)
 
 
 @op
@@ -264,7 +264,7 @@ def squeeze(xp, x, /, axis):
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 squeeze.jvp(x=_tangent_itself)
-squeeze.vmap(over_axis)
+squeeze.vmap(vmap_over_axis)
 
 
 @op
@@ -280,12 +280,12 @@ expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
 expand_dims.jvp(x=_tangent_itself)
 
 
-def _expand_dims_of_batch(call, batched, x, axis):
+def _expand_dims_vmap(call, batched, x, axis):
     more = len(axis) if isinstance(axis, tuple) else 1
     return call(x, shifted(call.op, axis, len(x.shape) - 1 + more))
 
 
-expand_dims.vmap(_expand_dims_of_batch)
+expand_dims.vmap(_expand_dims_vmap)
 
 
 @op
@@ -323,14 +323,14 @@ concat.jvp(
 )
 
 
-def _concat_of_batch(call, batched, *arrays, axis):
+def _concat_vmap(call, batched, *arrays, axis):
     arrays = equally(batched, arrays)
     if axis is None:
         arrays, axis = [reshape(x, (x.shape[0], math.prod(x.shape[1:]))) for x in arrays], 0
     return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape) - 1))
 
 
-concat.vmap(_concat_of_batch)
+concat.vmap(_concat_vmap)
 
 
 @op
@@ -353,12 +353,12 @@ stack.vjp(arrays=_stack_vjp)
 stack.jvp(arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_filled(ts, arrays_shape), axis=axis))
 
 
-def _stack_of_batch(call, batched, *arrays, axis):
+def _stack_vmap(call, batched, *arrays, axis):
     arrays = equally(batched, arrays)
     return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape)))
 
 
-stack.vmap(_stack_of_batch)
+stack.vmap(_stack_vmap)
 
 
 @op(discards=True)
@@ -368,7 +368,7 @@ def unstack(xp, x, /, *, axis=0):
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
-unstack.vmap(over_axis)
+unstack.vmap(vmap_over_axis)
 
 
 @op(integer=("repeats",), discards=True)
@@ -398,7 +398,7 @@ repeat.vjp(x=_repeat_vjp)
 repeat.jvp(x=lambda xp, t, repeats, axis: xp.repeat(t, repeats, axis=axis))
 
 
-def _repeat_of_batch(call, batched, x, repeats, axis):
+def _repeat_vmap(call, batched, x, repeats, axis):
     if batched[1]:
         return NotImplemented
     if axis is None:
@@ -406,7 +406,7 @@ def _repeat_of_batch(call, batched, x, repeats, axis):
     return call(x, repeats, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-repeat.vmap(_repeat_of_batch)
+repeat.vmap(_repeat_vmap)
 
 
 @op
@@ -429,7 +429,7 @@ tile.vjp(x=_tile_vjp)
 tile.jvp(x=lambda xp, t, repetitions: xp.tile(t, as_shape(repetitions)))
 
 
-def _tile_of_batch(call, batched, x, repetitions):
+def _tile_vmap(call, batched, x, repetitions):
     size, *shape = x.shape
     repetitions = as_shape(repetitions)
     more = len(repetitions) - len(shape)
@@ -437,7 +437,7 @@ def _tile_of_batch(call, batched, x, repetitions):
     return call(x, (1, *[1] * -more, *repetitions))
 
 
-tile.vmap(_tile_of_batch)
+tile.vmap(_tile_vmap)
 
 
 @op(discards=True)
@@ -448,7 +448,7 @@ def tril(xp, x, /, *, k=0):
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
 tril.jvp(x=lambda xp, t, k: xp.tril(t, k=k))
-tril.vmap(examples_of_matrices)
+tril.vmap(vmap_matrices)
 
 
 @op(discards=True)
@@ -459,7 +459,7 @@ def triu(xp, x, /, *, k=0):
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
 triu.jvp(x=lambda xp, t, k: xp.triu(t, k=k))
-triu.vmap(examples_of_matrices)
+triu.vmap(vmap_matrices)
 
 
 @composite
@@ -500,7 +500,7 @@ def _astype(xp, x, /, dtype, *, copy):
 
 _astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
 _astype.jvp(x=_tangent_itself)
-_astype.vmap(as_they_are)
+_astype.vmap(vmap_unchanged)
 
 
 @op
@@ -510,4 +510,4 @@ def to_device(xp, x, /, device):
 
 
 to_device.vjp(x=lambda xp, g, x_device: xp.to_device(g, x_device))
-to_device.vmap(as_they_are)
+to_device.vmap(vmap_unchanged)

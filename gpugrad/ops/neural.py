@@ -8,8 +8,8 @@ from ..autograd.operation import elementwise, op
 from ..autograd.rules import kept_names
 from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add
-from .manipulation import as_they_are, over_axis, reshape
-from .products import matmul, matmul_of_batch, matrix_transpose
+from .manipulation import reshape, vmap_over_axis, vmap_unchanged
+from .products import matmul, matmul_vmap, matrix_transpose
 from .transcendental import tanh
 
 
@@ -38,10 +38,10 @@ def logistic(xp, x):
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
 
 
-def _along_axis(call, batched, x, axis):
+def _vmap_along_axis(call, batched, x, axis):
     if len(x.shape) == 1:  # numbers, which are taken as arrays of one
         return reshape(call(reshape(x, (*x.shape, 1)), axis=-1), x.shape)
-    return over_axis(call, batched, x, axis=axis)
+    return vmap_over_axis(call, batched, x, axis=axis)
 
 
 @op
@@ -66,7 +66,7 @@ def _softmax_vjp(xp, g, out, axis):
 
 softmax.vjp(x=_softmax_vjp)
 softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
-softmax.vmap(_along_axis)
+softmax.vmap(_vmap_along_axis)
 
 
 @op
@@ -80,7 +80,7 @@ def log_softmax(xp, x, /, axis=-1):
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 log_softmax.jvp(x=lambda xp, t, out, axis: t - xp.sum(xp.exp(out) * t, axis=axis, keepdims=True))
-log_softmax.vmap(_along_axis)
+log_softmax.vmap(_vmap_along_axis)
 
 
 @op
@@ -125,16 +125,16 @@ linear.jvp(
 )
 
 
-def _linear_of_batch(call, batched, x, weight, bias):
+def _linear_vmap(call, batched, x, weight, bias):
     x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
     if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
         raise ValueError(f"linear: {_misfit(x_shape, weight_shape)}")
     if bias is not None and bias_shape != weight_shape[:1]:
         raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
     if batched[1] and len(x_shape) == 1:
-        out = matmul_of_batch(matmul, (True, batched[0]), weight, x)
+        out = matmul_vmap(matmul, (True, batched[0]), weight, x)
     elif batched[1]:
-        out = matmul_of_batch(matmul, (batched[0], True), x, matrix_transpose(weight))
+        out = matmul_vmap(matmul, (batched[0], True), x, matrix_transpose(weight))
     else:  # one product of all rows
         rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
         out = call(rows, weight, None if batched[2] else bias)
@@ -146,7 +146,7 @@ def _linear_of_batch(call, batched, x, weight, bias):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-linear.vmap(_linear_of_batch)
+linear.vmap(_linear_vmap)
 
 
 # The activations of `dense`, by name.
@@ -220,7 +220,7 @@ dense.jvp(
 )
 dense.vmap(
     lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
-        _linear_of_batch(linear, batched, x, weight, bias)
+        _linear_vmap(linear, batched, x, weight, bias)
     )
 )
 
@@ -297,7 +297,7 @@ cross_entropy.vjp(logits=_cross_entropy_vjp)
 cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 
-def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
+def _cross_entropy_vmap(call, batched, logits, target, *, reduction):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) == 3 and target.shape == logits.shape[:2]:
         rows = math.prod(target.shape)
@@ -310,7 +310,7 @@ def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
     return _reduce_examples(losses, reduction)
 
 
-cross_entropy.vmap(_cross_entropy_of_batch)
+cross_entropy.vmap(_cross_entropy_vmap)
 
 
 @op
@@ -347,11 +347,11 @@ mse.jvp(
 )
 
 
-def _mse_of_batch(call, batched, x, target, *, reduction):
+def _mse_vmap(call, batched, x, target, *, reduction):
     return _reduce_examples(call(*equally(batched, (x, target)), reduction="none"), reduction)
 
 
-mse.vmap(_mse_of_batch)
+mse.vmap(_mse_vmap)
 
 
 @op(differentiable=False)
@@ -366,4 +366,4 @@ def one_hot(xp, labels, /, n):
     return xp.one_hot(labels, n)
 
 
-one_hot.vmap(as_they_are)
+one_hot.vmap(vmap_unchanged)

@@ -174,7 +174,7 @@ layer_norm.jvp(
 )
 
 
-def _layer_norm_of_batch(call, batched, x, weight, bias, *, ndim, eps):
+def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
     shapes = shapes_of_examples(batched, (x, weight, bias))
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
     if problem := _no_layers(shapes[0], *given, ndim):
@@ -192,7 +192,7 @@ def _layer_norm_of_batch(call, batched, x, weight, bias, *, ndim, eps):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-layer_norm.vmap(_layer_norm_of_batch)
+layer_norm.vmap(_layer_norm_vmap)
 
 
 # Batch normalization
@@ -286,7 +286,7 @@ def _sum(x1, x2):
 batch_norm.vjp(joint=_batch_norm_vjp)
 
 
-def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
+def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
     """The channels of all examples side by side, as if they were one example's."""
     shapes = shapes_of_examples(batched, (x, weight, bias))
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
@@ -301,4 +301,4 @@ def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
     return out, reshape(mean, (size, channels)), reshape(var, (size, channels))
 
 
-batch_norm.vmap(_batch_norm_of_batch)
+batch_norm.vmap(_batch_norm_vmap)

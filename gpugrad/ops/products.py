@@ -7,7 +7,7 @@ from typing import Any
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
 from ..batched import aligned, shapes_of_examples, shifted
-from .manipulation import examples_of_matrices, moveaxis, permute_dims, reshape
+from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
 
 
 @op
@@ -73,7 +73,7 @@ matmul.jvp(
 )
 
 
-def matmul_of_batch(call, batched, x1, x2):
+def matmul_vmap(call, batched, x1, x2):
     """One product of all rows of a batched matrix with one that is not, or columns."""
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
     try:
@@ -103,7 +103,7 @@ def matmul_of_batch(call, batched, x1, x2):
     return out if shape == out.shape else reshape(out, shape)
 
 
-matmul.vmap(matmul_of_batch)
+matmul.vmap(matmul_vmap)
 
 
 @op
@@ -114,7 +114,7 @@ def matrix_transpose(xp, x, /):
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
 matrix_transpose.jvp(x=lambda xp, t: xp.matrix_transpose(t))
-matrix_transpose.vmap(examples_of_matrices)
+matrix_transpose.vmap(vmap_matrices)
 
 
 @op
@@ -147,7 +147,7 @@ vecdot.jvp(
 )
 
 
-def _vecdot_of_batch(call, batched, x1, x2, *, axis):
+def _vecdot_vmap(call, batched, x1, x2, *, axis):
     ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
     if axis >= 0 and ndim1 == ndim2:
         axis -= ndim1
@@ -156,7 +156,7 @@ def _vecdot_of_batch(call, batched, x1, x2, *, axis):
     return call(*aligned(batched, (x1, x2)), axis=axis)
 
 
-vecdot.vmap(_vecdot_of_batch)
+vecdot.vmap(_vecdot_vmap)
 
 
 @op
@@ -224,7 +224,7 @@ tensordot.jvp(
 )
 
 
-def _tensordot_of_batch(call, batched, x1, x2, *, axes):
+def _tensordot_vmap(call, batched, x1, x2, *, axes):
     ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
     summed1, left1, summed2, left2 = _axes_of(axes, ndim1, ndim2)
     if not all(batched):
@@ -243,7 +243,7 @@ def _tensordot_of_batch(call, batched, x1, x2, *, axes):
     return einsum(f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(out)}", x1, x2)
 
 
-tensordot.vmap(_tensordot_of_batch)
+tensordot.vmap(_tensordot_vmap)
 
 
 @op
@@ -320,14 +320,14 @@ _einsum.vjp(joint=_einsum_vjp)
 _einsum.jvp(operands=_einsum_jvp)
 
 
-def _einsum_of_batch(call, batched, *operands, subscripts):
+def _einsum_vmap(call, batched, *operands, subscripts):
     terms, out, _ = parse_einsum(subscripts, tuple(shapes_of_examples(batched, operands)))
     (examples,) = unused_letters("".join(terms), 1)
     terms = [examples + term if b else term for term, b in zip(terms, batched, strict=True)]
     return call(operands, subscripts=f"{','.join(terms)}->{examples}{out}")
 
 
-_einsum.vmap(_einsum_of_batch)
+_einsum.vmap(_einsum_vmap)
 
 
 @composite

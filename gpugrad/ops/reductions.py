@@ -6,7 +6,7 @@ import math
 
 from ..autograd.operation import op
 from ..batched import equally, shifted
-from .manipulation import over_axis, reshape
+from .manipulation import reshape, vmap_over_axis
 
 
 def _axes(axis, ndim):
@@ -37,14 +37,14 @@ def _spread(xp, g, shape, axis):
     return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
-def _over_axes(call, batched, x, *, axis, **static):
+def _vmap_over_axes(call, batched, x, *, axis, **static):
     """The batching rule of what goes over one axis, several, or all of them (None)."""
     if len(x.shape) == 1:  # numbers, which have no axis, as arrays of one
         shifted(call.op, () if axis is None else axis, 0)
         if "keepdims" in static:
             static["keepdims"] = False
         return call(reshape(x, (x.shape[0], 1)), axis=1, **static)
-    return over_axis(call, batched, x, axis=axis, **static)
+    return vmap_over_axis(call, batched, x, axis=axis, **static)
 
 
 @op
@@ -57,7 +57,7 @@ def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _spread(xp, g, x_shape, axis))
 sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
-sum.vmap(_over_axes)
+sum.vmap(_vmap_over_axes)
 
 
 @op
@@ -80,7 +80,7 @@ def _mean_jvp(xp, t, x_shape, axis):
 
 mean.vjp(x=_mean_vjp)
 mean.jvp(x=_mean_jvp)
-mean.vmap(_over_axes)
+mean.vmap(_vmap_over_axes)
 
 
 @op
@@ -129,7 +129,7 @@ def _prod_jvp(xp, t, x, axis):
 
 prod.vjp(x=_prod_vjp)
 prod.jvp(x=_prod_jvp)
-prod.vmap(_over_axes)
+prod.vmap(_vmap_over_axes)
 
 
 @op
@@ -160,7 +160,7 @@ def _var_jvp(xp, t, x, axis, correction):
 
 var.vjp(x=_var_vjp)
 var.jvp(x=_var_jvp)
-var.vmap(_over_axes)
+var.vmap(_vmap_over_axes)
 
 
 @op
@@ -187,7 +187,7 @@ def _std_jvp(xp, t, x, out, axis, correction):
 
 std.vjp(x=_std_vjp)
 std.jvp(x=_std_jvp)
-std.vmap(_over_axes)
+std.vmap(_vmap_over_axes)
 
 
 @op(discards=True)
@@ -223,8 +223,8 @@ max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
 max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
-max.vmap(_over_axes)
-min.vmap(_over_axes)
+max.vmap(_vmap_over_axes)
+min.vmap(_vmap_over_axes)
 
 
 @op
@@ -263,7 +263,7 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 logsumexp.vjp(x=_logsumexp_vjp)
 logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_shares(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(_over_axes)
+logsumexp.vmap(_vmap_over_axes)
 
 
 @op(differentiable=False)
@@ -290,9 +290,9 @@ def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
     return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
-all.vmap(_over_axes)
-any.vmap(_over_axes)
-count_nonzero.vmap(_over_axes)
+all.vmap(_vmap_over_axes)
+any.vmap(_vmap_over_axes)
+count_nonzero.vmap(_vmap_over_axes)
 
 
 def _only_axis(axis, shape):
@@ -311,9 +311,9 @@ def _part(x, axis, start=None, stop=None, step=None):
     return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
 
 
-def _along_axis(call, batched, x, *, axis, **static):
+def _vmap_along_axis(call, batched, x, *, axis, **static):
     """The batching rule of what goes along one axis."""
-    return over_axis(call, batched, x, axis=_only_axis(axis, x.shape[1:]), **static)
+    return vmap_over_axis(call, batched, x, axis=_only_axis(axis, x.shape[1:]), **static)
 
 
 @op
@@ -339,7 +339,7 @@ cumulative_sum.jvp(
         t, axis=_only_axis(axis, t.shape), include_initial=include_initial
     )
 )
-cumulative_sum.vmap(_along_axis)
+cumulative_sum.vmap(_vmap_along_axis)
 
 
 @op
@@ -394,7 +394,7 @@ def _recurrence(xp, g, a):
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
-cumulative_prod.vmap(_along_axis)
+cumulative_prod.vmap(_vmap_along_axis)
 
 
 @op
@@ -429,10 +429,10 @@ def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
     return pieces[1], pieces[0], pieces[2]
 
 
-def _diff_of_batch(call, batched, *pieces, axis, n):
+def _diff_vmap(call, batched, *pieces, axis, n):
     x, prepend, append = equally(batched, pieces)
     return call(x, prepend, append, axis=shifted(call.op, axis, len(x.shape) - 1), n=n)
 
 
 diff.vjp(joint=_diff_vjp)
-diff.vmap(_diff_of_batch)
+diff.vmap(_diff_vmap)

@@ -6,13 +6,13 @@ from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
 from ..batched import equally, shifted
 from ..tensor import is_recorded
-from .manipulation import over_axis, reshape
+from .manipulation import reshape, vmap_over_axis
 from .reductions import refuse_axis
 
 
-def _over_axis_or_all(call, batched, x, *, axis, keepdims):
+def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
     if axis is not None and len(x.shape) > 1:
-        return over_axis(call, batched, x, axis=axis, keepdims=keepdims)
+        return vmap_over_axis(call, batched, x, axis=axis, keepdims=keepdims)
     shifted(call.op, axis, len(x.shape) - 1)
     size, *shape = x.shape
     out = call(reshape(x, (size, math.prod(shape))), axis=1)
@@ -35,8 +35,8 @@ def argmin(xp, x, /, axis=None, *, keepdims=False):
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 
-argmax.vmap(_over_axis_or_all)
-argmin.vmap(_over_axis_or_all)
+argmax.vmap(_vmap_over_axis_or_all)
+argmin.vmap(_vmap_over_axis_or_all)
 
 
 @op(differentiable=False)
@@ -72,11 +72,11 @@ def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
     return xp.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
-def _searchsorted_of_batch(call, batched, x1, x2, sorter, *, side):
+def _searchsorted_vmap(call, batched, x1, x2, sorter, *, side):
     return NotImplemented if batched[0] or batched[2] else call(x1, x2, sorter, side=side)
 
 
-searchsorted.vmap(_searchsorted_of_batch)
+searchsorted.vmap(_searchsorted_vmap)
 
 
 @op(differentiable=False)
@@ -88,7 +88,7 @@ def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.argsort(x, axis=axis, descending=descending, stable=stable)
 
 
-argsort.vmap(over_axis)
+argsort.vmap(vmap_over_axis)
 
 
 @op(differentiable=False)
@@ -96,7 +96,7 @@ def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.sort(x, axis=axis, descending=descending, stable=stable)
 
 
-_sort.vmap(over_axis)
+_sort.vmap(vmap_over_axis)
 
 
 @composite
@@ -122,12 +122,12 @@ _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_sh
 _take.jvp(x=lambda xp, t, order, axis: xp.take_along_axis(t, order, axis=axis))
 
 
-def _take_of_batch(call, batched, x, order, axis):
+def _take_vmap(call, batched, x, order, axis):
     x, order = equally(batched, (x, order))
     return call(x, order, shifted(call.op, axis, len(x.shape) - 1))
 
 
-_take.vmap(_take_of_batch)
+_take.vmap(_take_vmap)
 
 
 @op(differentiable=False)
@@ -196,8 +196,8 @@ def isin(xp, x1, x2, *, invert=False):
     return xp.isin(x1, x2, invert=invert)
 
 
-def _isin_of_batch(call, batched, x1, x2, *, invert):
+def _isin_vmap(call, batched, x1, x2, *, invert):
     return NotImplemented if batched[1] else call(x1, x2, invert=invert)
 
 
-isin.vmap(_isin_of_batch)
+isin.vmap(_isin_vmap)

@@ -6,7 +6,7 @@ density. The gradient of an inverse to a parameter follows by implicit different
 
 import math
 
-from ..elementwise import no_slope
+from ..elementwise import zero_vjp
 from .common import at_least_float32, parameter_slope, special_function
 
 
@@ -92,7 +92,7 @@ def _poisson_pdf(xp, k, m):
     return _gamma_pdf(xp, xp.floor(k) + 1, m)
 
 
-@special_function(k=no_slope, m=lambda xp, g, k, m: -g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, m=lambda xp, g, k, m: -g * _poisson_pdf(xp, k, m))
 def pdtr(k, m):
     """Poisson distribution function: at most ``floor(k)`` events where ``m`` are expected.
 
@@ -100,7 +100,7 @@ def pdtr(k, m):
     """
 
 
-@special_function(k=no_slope, m=lambda xp, g, k, m: g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, m=lambda xp, g, k, m: g * _poisson_pdf(xp, k, m))
 def pdtrc(k, m):
     """Poisson survival function: more than ``floor(k)`` events where ``m`` are expected.
 
@@ -199,7 +199,7 @@ def _binomial_slope(xp, k, n, p):
 
 
 @special_function(
-    integer=("n",), k=no_slope, p=lambda xp, g, k, n, p: -g * _binomial_slope(xp, k, n, p)
+    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: -g * _binomial_slope(xp, k, n, p)
 )
 def bdtr(k, n, p):
     """Binomial distribution function: at most ``floor(k)`` of ``n`` trials of probability ``p``.
@@ -209,7 +209,7 @@ def bdtr(k, n, p):
 
 
 @special_function(
-    integer=("n",), k=no_slope, p=lambda xp, g, k, n, p: g * _binomial_slope(xp, k, n, p)
+    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: g * _binomial_slope(xp, k, n, p)
 )
 def bdtrc(k, n, p):
     """Binomial survival function: more than ``floor(k)`` of ``n`` trials of probability ``p``.
@@ -219,7 +219,7 @@ def bdtrc(k, n, p):
 
 
 @special_function(
-    integer=("n",), k=no_slope, y=lambda xp, g, k, n, out: -g / _binomial_slope(xp, k, n, out)
+    integer=("n",), k=zero_vjp, y=lambda xp, g, k, n, out: -g / _binomial_slope(xp, k, n, out)
 )
 def bdtri(k, n, y):
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.

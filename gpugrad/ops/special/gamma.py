@@ -3,7 +3,7 @@
 import math
 
 from ...autograd.operation import elementwise
-from ..elementwise import no_slope
+from ..elementwise import zero_vjp
 from .common import parameter_slope, special_function
 
 
@@ -22,7 +22,7 @@ def loggamma(x):
     """Logarithm of the gamma function; nan where ``x`` is negative."""
 
 
-@special_function(x=no_slope)
+@special_function(x=zero_vjp)
 def gammasgn(x):
     """Sign of the gamma function. Its gradient is 0 everywhere."""
 

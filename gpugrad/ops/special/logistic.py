@@ -73,7 +73,7 @@ def _logsumexp_a(xp, g, a, b, out):
 _logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b)
 
 
-def _logsumexp_of_batch(call, batched, a, b, axis):
+def _logsumexp_vmap(call, batched, a, b, axis):
     a, b = aligned(batched, (a, b))
     ndim = max(x.ndim for x, is_batched in zip((a, b), batched, strict=True) if is_batched) - 1
     if not ndim:  # as one of an axis of length 1
@@ -85,7 +85,7 @@ def _logsumexp_of_batch(call, batched, a, b, axis):
     return call(a, b, shifted(call.op, axis, ndim))
 
 
-_logsumexp.vmap(_logsumexp_of_batch)
+_logsumexp.vmap(_logsumexp_vmap)
 
 
 @composite
