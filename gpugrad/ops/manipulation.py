@@ -51,7 +51,7 @@ def _require_matrices(x):
 
 
 def _same_tangent(xp, t):
-    return t  # the caller then gives it the result's shape and dtype
+    return t  # the forward sweep gives it the shape and dtype of the result
 
 
 @op
@@ -98,7 +98,7 @@ permute_dims.vmap(
 
 @op
 def moveaxis(xp, x, /, source, destination):
-    """The axes at ``source``, an int or a tuple, moved to ``destination``; the others keep order."""
+    """The axes at ``source``, an int or a tuple, moved to ``destination``; others stay in order."""
     return xp.permute_dims(x, _moved_axes(len(x.shape), source, destination))
 
 

@@ -164,7 +164,7 @@ def matmul(x1, x2, /):
 def plan_for(shape1, strides1, shape2, strides2, itemsize):
     """The `Plan` of a product of two arrays, at most one with one axis; strides in bytes."""
     if not (shape1 and shape2):
-        raise ValueError("an operand without axes is no matrix; use multiply")
+        raise ValueError("a 0-d operand is not a matrix; use multiply")
     is_row, is_column = len(shape1) == 1, len(shape2) == 1
     given1, given2 = shape1, shape2
     if is_row:
