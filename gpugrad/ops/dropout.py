@@ -25,7 +25,7 @@ def _dropout_mask_vmap(call, batched, x, *, shape, p, key):
 dropout_mask.vmap(_dropout_mask_vmap)
 
 
-def _apply_mask(xp, x, p, key, shape):
+def _masked(xp, x, p, key, shape):
     mask = xp.dropout_mask(x, shape=shape, p=p, key=key)
     # Not multiplied by the mask: inf * 0 would be nan.
     out = xp.where(mask, x, 0.0)
@@ -40,10 +40,8 @@ def dropout(xp, x, /, *, p, key):
 
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """
-    return _apply_mask(xp, x, p, key, x.shape)
+    return _masked(xp, x, p, key, x.shape)
 
 
-dropout.vjp(x=lambda xp, g, p, key: _apply_mask(xp, g, p, key, g.shape))
-dropout.vmap(
-    lambda call, batched, x, *, p, key: _apply_mask(calls.namespace, x, p, key, x.shape[1:])
-)
+dropout.vjp(x=lambda xp, g, p, key: _masked(xp, g, p, key, g.shape))
+dropout.vmap(lambda call, batched, x, *, p, key: _masked(calls.namespace, x, p, key, x.shape[1:]))

@@ -327,9 +327,8 @@ def _set_where_masked(x, value, key):
         at = len(shape) - after - 1  # the axis of the elements that the mask selects
         if shape[at] != 1:
             raise ValueError(
-                f"x[mask] = value: inside vmap a mask may select a different number of elements "
-                f"in each example; give one value for all, not of shape {shape}, or choose with "
-                f"where"
+                f"x[mask] = value: inside vmap masks may select different numbers of elements; "
+                f"give one value for all, not of shape {shape}, or choose with where"
             )
         value = reshape(value, (*shape[:at], *[1] * ndim, *shape[at + 1 :]))
     return astype(where(mask, value, x), x.dtype, copy=False)
@@ -337,10 +336,7 @@ def _set_where_masked(x, value, key):
 
 @op(differentiable=False)
 def last_written(xp, x, /, key):
-    """Which values stay in ``x`` when ``x[key]`` is assigned: bools of the shape of ``x[key]``.
-
-    At a repeated index, only the value that is written last stays.
-    """
+    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
     return xp.last_written(x, key)
 
 

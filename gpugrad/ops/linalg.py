@@ -18,7 +18,8 @@ equal they lack the terms left out, and are finite but wrong.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 from ..autograd.operation import composite, op
 from ..batched import BatchedTensor, aligned, shifted
@@ -27,31 +28,11 @@ from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape
 
-
-class EigResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class EighResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class QRResult(NamedTuple):
-    Q: Any
-    R: Any
-
-
-class SlogdetResult(NamedTuple):
-    sign: Any
-    logabsdet: Any
-
-
-class SVDResult(NamedTuple):
-    U: Any
-    S: Any
-    Vh: Any
+EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
+EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
+QRResult = namedtuple("QRResult", "Q R")
+SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
+SVDResult = namedtuple("SVDResult", "U S Vh")
 
 
 def _column(xp, x):
@@ -305,9 +286,7 @@ matrix_power.vjp(x=_matrix_power_vjp)
 def _matrix_power_vmap(call, batched, x, n):
     if batched[1]:
         raise TypeError("matrix_power: inside vmap n must be an int, the same for all examples")
-    if len(x.shape) < 3:
-        return NotImplemented  # the call for each example then raises the error
-    return call(x, n)
+    return call(x, n) if len(x.shape) > 2 else NotImplemented  # each example raises the error
 
 
 matrix_power.vmap(_matrix_power_vmap)

@@ -13,10 +13,7 @@ from ..tensor import Tensor
 
 
 def _normalize_axes(axis, ndim):
-    """The given axis or axes as a tuple of non-negative ints.
-
-    Raises IndexError for an axis out of range, and ValueError for repeated axes.
-    """
+    """The axis or axes as a tuple of non-negative ints. Raises IndexError or ValueError."""
     given = tuple(map(index, axis)) if isinstance(axis, tuple) else (index(axis),)
     positions = tuple([a + ndim if a < 0 else a for a in given])
     if any(not 0 <= a < ndim for a in positions):
@@ -219,9 +216,7 @@ def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
 
 @composite
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinates of the points of a grid, given those along each axis.
-
-    Returns one array of the grid's shape for each input.
+    """Coordinates of the points of a grid, given those along each axis: one array per input.
 
     indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
@@ -302,15 +297,12 @@ def concat(xp, *arrays, axis=0):
 def _concat_vjp(xp, g, arrays_shape, axis):
     pieces, start = [], 0
     for shape in arrays_shape:
+        stop = start + (math.prod(shape) if axis is None else shape[axis])
         if axis is None:
-            length = math.prod(shape)
-            pieces.append(xp.reshape(g[start : start + length], shape))
+            pieces.append(xp.reshape(g[start:stop], shape))
         else:
-            length = shape[axis]
-            key = [slice(None)] * len(shape)
-            key[axis] = slice(start, start + length)
-            pieces.append(g[tuple(key)])
-        start += length
+            pieces.append(g[(slice(None),) * (axis % len(shape)) + (slice(start, stop), ...)])
+        start = stop
     return pieces
 
 
@@ -417,10 +409,8 @@ repeat.vmap(_repeat_vmap)
 
 @op
 def tile(xp, x, /, repetitions):
-    """The whole array repeated ``repetitions[i]`` times along axis i.
-
-    The shorter of ``x.shape`` and ``repetitions`` is extended by ones in front.
-    """
+    """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``
+    and ``repetitions`` is extended by ones in front."""
     return xp.tile(x, as_shape(repetitions))
 
 
@@ -489,10 +479,7 @@ def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = Non
 
 
 def target_dtype(array, dtype):
-    """``dtype`` as a dtype object of the library of the raw ``array``.
-
-    Raises TypeError if a cast of ``array`` to it would drop imaginary parts.
-    """
+    """``dtype`` as the raw array's library has it. Raises TypeError for complex to real."""
     backend = backend_of[type(array)]
     dtype = backend.dtype(dtype)
     real = "integral", "real floating"

@@ -290,11 +290,11 @@ batch_norm.vjp(joint=_batch_norm_vjp)
 
 
 def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
-    """One call with the channels of all examples side by side."""
     shapes = shapes_of_examples(batched, (x, weight, bias))
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
     if problem := _batch_norm_error(shapes[0], *given):
         raise ValueError(f"batch_norm: {problem}")
+    # One call with the channels of all examples side by side.
     x, *parameters = equally(batched, (x, weight, bias))
     size, n, channels, *rest = x.shape
     merged = reshape(moveaxis(x, 0, 1), (n, size * channels, *rest))

@@ -241,13 +241,9 @@ def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
-    return xp.reshape(xp.log(total) + top, _result_shape(x.shape, axis, keepdims))
-
-
-def _result_shape(shape, axis, keepdims):
-    kept, _ = kept_shape(shape, axis)
-    axes = _axes(axis, len(shape))
-    return kept if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
+    axes = () if keepdims else _axes(axis, len(x.shape))
+    shape = tuple([n for i, n in enumerate(total.shape) if i not in axes])
+    return xp.reshape(xp.log(total) + top, shape)
 
 
 def _softmax(xp, x, out, axis):
