@@ -35,6 +35,6 @@ def library(request):
 def bfloat16():
     """The dtype, for the tests of a module: others are to run what runs without it."""
     yield gpugrad.bfloat16
-    dtypes._found.clear()
+    dtypes._loaded.clear()
     vars(gpugrad).pop("bfloat16", None)
     clear()

@@ -195,7 +195,7 @@ class TestBadInput:
         assert words in refuse(*options)
 
     def test_a_device_that_is_not_there(self, refuse):
-        problem = gpugrad.cuda.why_not() or "device cuda:1000 is not there"
+        problem = gpugrad.cuda.why_not() or "device cuda:1000 does not exist"
         assert problem in refuse("--device", "cuda:1000")
 
     @pytest.mark.parametrize("change", ["truncated", "gzip truncated", "another kind", "label"])

@@ -15,8 +15,11 @@ from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero, val
 
 
 def regular(rng, shape):
-    """Well away from singular; the Hermitian part is positive definite."""
-    return 0.4 * rng.standard_normal(shape) + shape[-1] * np.eye(shape[-1])
+    """Each diagonal element outweighs the rest of its row and column, whatever is drawn.
+
+    So the matrices are well away from singular, and their Hermitian parts positive definite.
+    """
+    return rng.uniform(-0.6, 0.6, shape) + shape[-1] * np.eye(shape[-1])
 
 
 def spaced(rng, shape):
