@@ -58,8 +58,7 @@ from .dtypes import finfo as finfo
 from .dtypes import iinfo as iinfo
 from .dtypes import isdtype as isdtype
 from .dtypes import result_type as result_type
-from .habits import OF_THE_PACKAGE as _OF_THE_PACKAGE
-from .habits import missing as _missing
+from .foreign_names import missing as _missing
 from .io import load as load
 from .io import save as save
 from .ops import operators as _operators
@@ -127,10 +126,10 @@ else:
         if name in _FROM:
             value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
             return value
-        raise _missing("gpugrad", name, _OF_THE_PACKAGE)
+        raise _missing("gpugrad", name)
 
     # The modules that these names come from are nothing to import from.
-    _WITHIN = {"arguments", "backends", "creation", "dtypes", "habits", "info", "io", "ops"}
+    _WITHIN = {"arguments", "backends", "creation", "dtypes", "foreign_names", "info", "io", "ops"}
     __all__ = sorted({name for name in globals() if name[0] != "_"} - _WITHIN | {*_LAZY, *_FROM})
 
     def __dir__():

@@ -8,8 +8,7 @@ from .arguments import whole as _whole
 from .autograd.operation import exports as _exports
 from .backends.numpy import float32 as _float32
 from .creation import arange as _arange
-from .habits import OF_FFT as _OF_FFT
-from .habits import answer as _answer
+from .foreign_names import answer as _answer
 from .ops import fft as _ops
 from .tensor import Tensor as _Tensor
 
@@ -17,7 +16,7 @@ if _TYPE_CHECKING:
     from .ops.fft import *
 else:
     globals().update(_exports("fft"))
-    __getattr__ = _answer(__name__, _OF_FFT)
+    __getattr__ = _answer(__name__)
 
 
 def fftfreq(

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from .autograd.operation import exports as _exports
-from .habits import OF_LINALG as _OF_LINALG
-from .habits import answer as _answer
+from .foreign_names import answer as _answer
 from .ops import linalg as _ops
 from .ops.products import matmul as matmul
 from .ops.products import matrix_transpose as matrix_transpose
@@ -15,4 +14,4 @@ if _TYPE_CHECKING:
     from .ops.linalg import *
 else:
     globals().update(_exports("linalg"))
-    __getattr__ = _answer(__name__, _OF_LINALG)
+    __getattr__ = _answer(__name__)

@@ -16,7 +16,7 @@ from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, float64, int64
 from .backends.philox import Keys
 from .batched import active_levels, behind
-from .habits import OF_RANDOM, answer
+from .foreign_names import answer
 from .tensor import Tensor
 
 _seed: int | None = None
@@ -265,4 +265,4 @@ def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_RANDOM)
+    __getattr__ = answer(__name__)

@@ -14,7 +14,7 @@ from .autograd.graph import Leaf, Node, watched
 from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
 from .backends import adopt, backend_of
-from .habits import OF_TENSORS, Elsewhere
+from .foreign_names import INSTEAD, HidesMissingNames, MissingName
 
 # Of the array API standard; each has all that the ones before it have.
 _API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
@@ -23,7 +23,7 @@ _API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
 _DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
 
 
-class Tensor:
+class Tensor(metaclass=HidesMissingNames):
     """An n-dimensional array that can remember how it was computed.
 
     Made by `gpugrad.tensor` and `gpugrad.asarray`, by the other creation
@@ -385,7 +385,7 @@ class Tensor:
         return format(self.item(), spec) if spec else repr(self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - {*OF_TENSORS})
+        return sorted({*super().__dir__()} - {*INSTEAD["Tensor"]})
 
     def __reduce__(self) -> Any:
         # copy.deepcopy and pickle: a leaf with its array; a graph is not copied.
@@ -567,6 +567,5 @@ def check_writable(tensor, how):
     return False
 
 
-# Not by __getattr__: a class that has one loses the interpreter's fast attribute access.
-for _name in OF_TENSORS:
-    setattr(Tensor, _name, Elsewhere(_name))
+for _name in INSTEAD["Tensor"]:
+    setattr(Tensor, _name, MissingName(_name, "Tensor"))

@@ -14,7 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A module imports from its own room and from lower floors.
 FLOORS = [
-    {"backends", "habits"},
+    {"backends", "foreign_names"},
     {"autograd", "display"},
     {"tensor"},
     {"batched"},

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.numpy import complex64, float32
-from ..habits import RENAMED
+from ..foreign_names import RENAMED
 from .graph import Node, next_order
 from .mode import mode, paused
 from .plan import OutputPlan

@@ -8,7 +8,7 @@ from ..arguments import is_floating
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..batched import behind, levels_now, levels_of, lifted, physical
-from ..habits import OF_FUNCTIONAL, answer
+from ..foreign_names import answer
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
@@ -236,4 +236,4 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
 
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_FUNCTIONAL)
+    __getattr__ = answer(__name__)

@@ -1,7 +1,7 @@
 """`Module` and `Parameter`: what a model is made of."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
@@ -9,7 +9,7 @@ from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
-from ..habits import OF_MODULES, Elsewhere
+from ..foreign_names import INSTEAD, missing
 from ..tensor import Tensor
 from . import hooks
 
@@ -67,6 +67,13 @@ class Module:
         super().__init_subclass__(**keywords)
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
             cls.__call__ = cls.forward  # type: ignore[method-assign]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # asked only for what is not there
+            if name in INSTEAD["Module"]:
+                raise missing(type(self).__name__, name, "Module")
+            return super().__getattribute__(name)  # raises Python's own error
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Unseen by training and state_dict, another value would still be computed with.
@@ -308,9 +315,6 @@ class Module:
         """
         return hooks.register(self, "backward", hook, "register_full_backward_hook", prepend)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - {*OF_MODULES})
-
     def extra_repr(self) -> str:
         """What the repr shows between a layer's parentheses."""
         return ""
@@ -324,10 +328,6 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return "\n".join([f"{type(self).__name__}({extra}", *lines, ")"])
-
-
-for _name in OF_MODULES:
-    setattr(Module, _name, Elsewhere(_name, OF_MODULES))
 
 
 def overwrite(tensor, values):

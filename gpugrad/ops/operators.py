@@ -9,7 +9,7 @@ from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, 
 from ..backends.numpy import int64
 from ..batched import BatchedTensor, become
 from ..dtypes import isdtype
-from ..habits import OF_TENSORS, Elsewhere
+from ..foreign_names import INSTEAD, MissingName
 from ..tensor import Tensor, check_writable
 from . import manipulation, products, protocols
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
@@ -253,9 +253,9 @@ def install():
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
     for name in ops:
-        if name not in OF_TENSORS and not hasattr(Tensor, name):
-            OF_TENSORS[name] = f"gpugrad.{name}(x)"
-            setattr(Tensor, name, Elsewhere(name))
+        if name not in INSTEAD["Tensor"] and not hasattr(Tensor, name):
+            INSTEAD["Tensor"][name] = f"gpugrad.{name}(x)"
+            setattr(Tensor, name, MissingName(name, "Tensor"))
 
 
 install()
