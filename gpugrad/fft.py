@@ -1,6 +1,5 @@
 """Discrete Fourier transforms."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import SupportsIndex as _SupportsIndex
 
@@ -12,11 +11,13 @@ from .foreign_names import answer as _answer
 from .ops import fft as _ops
 from .tensor import Tensor as _Tensor
 
-if _TYPE_CHECKING:
-    from .ops.fft import *
-else:
-    globals().update(_exports("fft"))
-    __getattr__ = _answer(__name__)
+globals().update(_exports("fft"))
+__all__ = sorted([*_exports("fft"), "fftfreq", "rfftfreq"])
+__getattr__ = _answer(__name__)
+
+
+def __dir__():
+    return __all__
 
 
 def fftfreq(

@@ -1,13 +1,13 @@
 """Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
 from .autograd.operation import exports as _exports
 from .foreign_names import answer as _answer
 from .ops.special import digamma as digamma
 
-if _TYPE_CHECKING:
-    from .ops.special import *
-else:
-    globals().update(_exports("special"))
-    __getattr__ = _answer(__name__)
+globals().update(_exports("special"))
+__all__ = sorted(name for name in globals() if name[0] != "_")
+__getattr__ = _answer(__name__)
+
+
+def __dir__():
+    return __all__

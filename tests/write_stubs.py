@@ -1,0 +1,272 @@
+"""Write the stubs, what type checkers and editors read of the ops: ``python tests/write_stubs.py``.
+
+A decorator makes the ops, and the package puts them into its namespaces and on `Tensor` as it is
+imported; type checkers follow neither. The stubs have the signatures and docstrings that the ops
+have at run time. The types of parameters follow from their names, by the tables below.
+`test_types.py` checks that the stubs are up to date.
+"""
+
+import builtins
+import inspect
+import re
+import subprocess
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import gpugrad
+from gpugrad import Tensor
+from gpugrad.autograd.operation import composites
+from gpugrad.ops.operators import COMPARISONS, OPERATORS
+
+ROOT = Path(gpugrad.__file__).parent
+
+# The types of parameters, of one op or of all. Inputs that are not here are arrays, or numbers
+# where the op takes those. A parameter whose default is None may be None.
+INT_OR_INTS = "int | tuple[int, ...]"
+PARAMETERS = {
+    "activation": "str",
+    "axes": "Sequence[int]",
+    "axis": INT_OR_INTS,
+    "copy": "bool",
+    "correction": "float",
+    "d": "int",
+    "descending": "bool",
+    "destination": INT_OR_INTS,
+    "device": "str",
+    "dtype": "Any",
+    "eps": "float",
+    "full_matrices": "bool",
+    "include_initial": "bool",
+    "indexing": "str",
+    "invert": "bool",
+    "k": "int",
+    "keepdims": "bool",
+    "key": "Any",
+    "mode": "str",
+    "n": "int",
+    "ndim": "int",
+    "norm": "str",
+    "offset": "int",
+    "ord": "float",
+    "p": "float",
+    "reduction": "str",
+    "repetitions": "int | Sequence[int]",
+    "return_sign": "bool",
+    "rtol": "Array | float",
+    "s": "Sequence[int]",
+    "shape": "Shape",
+    "shift": INT_OR_INTS,
+    "side": "str",
+    "source": INT_OR_INTS,
+    "stable": "bool",
+    "subscripts": "str",
+    "upper": "bool",
+}
+PARAMETERS_OF = {
+    "dropout.key": "tuple[int, int]",
+    "dropout_mask.key": "tuple[int, int]",
+    "fft.fftshift.axes": "int | Sequence[int]",
+    "fft.ifftshift.axes": "int | Sequence[int]",
+    "linalg.matrix_norm.ord": "float | str | None",
+    "linalg.matrix_power.n": "int",
+    "repeat.repeats": "Array | int",
+    "setitem.value": "Array | complex",
+    "tensordot.axes": "int | tuple[Sequence[int], Sequence[int]]",
+}
+for _name in """
+    add_along_axis argmax argmin argsort concat cumulative_prod cumulative_sum diff fft.fft
+    fft.hfft fft.ifft fft.ihfft fft.irfft fft.rfft linalg.cross repeat sort stack take
+    take_along_axis unstack vecdot
+""".split():
+    PARAMETERS_OF[f"{_name}.axis"] = "int"
+
+# What is not one Tensor: a type, or the names in a named tuple.
+RETURNS = {
+    "batch_norm": "tuple[Tensor, Tensor, Tensor]",
+    "broadcast_arrays": "tuple[Tensor, ...]",
+    "linalg.eig": ["eigenvalues", "eigenvectors"],
+    "linalg.eigh": ["eigenvalues", "eigenvectors"],
+    "linalg.qr": ["Q", "R"],
+    "linalg.slogdet": ["sign", "logabsdet"],
+    "linalg.svd": ["U", "S", "Vh"],
+    "meshgrid": "tuple[Tensor, ...]",
+    "nonzero": "tuple[Tensor, ...]",
+    "special.logsumexp": "Any",  # with return_sign two, else one
+    "unique_all": ["values", "indices", "inverse_indices", "counts"],
+    "unique_counts": ["values", "counts"],
+    "unique_inverse": ["values", "inverse_indices"],
+    "unstack": "tuple[Tensor, ...]",
+}
+
+HEAD = """# Written by tests/write_stubs.py.
+
+import builtins
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self, SupportsIndex
+
+from ._typing import Array
+from .backends import Shape
+from .tensor import Tensor as Tensor
+"""
+
+
+class Source(str):
+    """An annotation that is shown as it is."""
+
+    __repr__ = str.__str__
+
+
+def stubs():
+    """The text that each stub should have, by its path."""
+    texts = {"__init__": namespace(gpugrad), "_tensor_methods": tensor_methods()}
+    for room in "fft", "linalg", "special":
+        texts[room] = namespace(import_module(f"gpugrad.{room}"))
+    return {ROOT / f"{name}.pyi": formatted(HEAD + text) for name, text in texts.items()}
+
+
+def formatted(text):
+    """``text`` without the imports it does not need, as ruff formats it."""
+    for command in ["check", "--quiet", "--fix-only", "--select=F401,I"], ["format"]:
+        text = subprocess.run(
+            ["ruff", *command, "--stdin-filename=gpugrad/stub.pyi", "-"],
+            cwd=ROOT.parent,
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+    return text
+
+
+def namespace(module):
+    """The stub of a module: all that is in its ``__all__``."""
+    names = [*module.__all__]
+    if module is gpugrad:
+        names += ["__array_api_version__", "__array_namespace_info__", "__version__"]
+    imports, lines = [], []
+    for name in names:
+        value = getattr(module, name)
+        if isinstance(value, ModuleType) or (module is not gpugrad and is_at_top(name, value)):
+            imports.append(f"from . import {name} as {name}")
+        elif is_of_ops(value):
+            lines.append(of_op(name, value))
+        elif not callable(value) or not value.__module__.startswith("gpugrad"):
+            kind = type(value).__name__ if type(value) in (float, str) else "Any"
+            lines.append(f"{name}: {kind}")
+        elif value.__module__ == module.__name__ or name == "tensor":  # a module is called so too
+            lines.append(definition(name, annotated(value), value))
+        else:
+            place = value.__module__.removeprefix("gpugrad")
+            imports.append(f"from {place} import {name} as {name}")
+    if module is gpugrad:
+        lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
+    text = "\n".join(lines)
+    for name in names:
+        if isinstance(getattr(builtins, name, None), type):  # in this namespace it is another
+            text = re.sub(rf"(?<=[:>|] ){name}\b", f"builtins.{name}", text)
+    return "\n".join([*imports, text])
+
+
+def tensor_methods():
+    """The stub of the class that `Tensor` has as its base for type checkers: what ops add to it."""
+    other = "(self, other: Array | complex, /)"
+    lines = []
+    for name in OPERATORS:
+        lines += [f"def __{prefix}{name}__{other} -> Tensor: ..." for prefix in ("", "r")]
+        lines.append(f"def __i{name}__{other} -> Self: ...")
+    for name in COMPARISONS:
+        if name in ("eq", "ne"):
+            lines.append(f"def __{name}__(self, other: object, /) -> Tensor: ...  {OVERRIDE}")
+        else:
+            lines.append(f"def __{name}__{other} -> Tensor: ...")
+    written = re.findall(r"__\w+__", "".join(lines))
+    for name, value in vars(Tensor).items():
+        room = getattr(getattr(value, "fget", value), "__module__", None) or ""
+        if name in written or not room.startswith("gpugrad.ops"):
+            continue
+        if isinstance(value, property):
+            lines.append("@property\n" + definition(name, Source("(self) -> Tensor"), value))
+        elif is_of_ops(value):
+            lines.append(of_op(name, value, is_method=True))
+        else:
+            lines.append(definition(name, annotated(value), value))
+    return "\n    ".join(["class TensorMethods:", *"\n".join(lines).splitlines()])
+
+
+OVERRIDE = "# type: ignore[override]"  # other classes answer with a bool
+
+
+def is_of_ops(value):
+    return hasattr(value, "op") or (callable(value) and value in composites.values())
+
+
+def is_at_top(name, value):
+    return is_of_ops(value) and vars(gpugrad).get(name) is value
+
+
+def definition(name, signature, value):
+    """A function whose body is its docstring."""
+    doc = inspect.getdoc(value) or ""
+    end = "\n" if "\n" in doc else ""
+    body = f'"""{doc}{end}"""' if doc else "..."
+    return "\n    ".join([f"def {name}{signature}:", *body.splitlines()])
+
+
+def annotated(function):
+    """The signature of a function that has annotations."""
+
+    def source(annotation):
+        if annotation is inspect.Parameter.empty:
+            return annotation
+        named = isinstance(annotation, type)
+        text = annotation.__name__ if named else inspect.formatannotation(annotation)
+        return Source(re.sub(r"typing\.|collections\.abc\.|gpugrad\.tensor\.", "", text))
+
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    return signature.replace(
+        parameters=[p.replace(annotation=source(p.annotation)) for p in parameters],
+        return_annotation=source(signature.return_annotation),
+    )
+
+
+def of_op(name, call, is_method=False):
+    """The definition of an op, or of a function of several."""
+    op = getattr(call, "op", None)
+    public = op.name if op else next(key for key, value in composites.items() if value is call)
+    signature = inspect.signature(call)
+    parameters = []
+    for i, p in enumerate(signature.parameters.values()):
+        hint = parameter(public, op, p)
+        if p.default is None and hint != "Any":
+            hint += " | None"
+        if op and i < call.__code__.co_posonlyargcount:
+            p = p.replace(kind=p.POSITIONAL_ONLY)
+        parameters.append(p.replace(annotation=Source(hint)))
+    if is_method:
+        parameters[0] = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    result, lines = RETURNS.get(public, "Tensor"), []
+    if isinstance(result, list):
+        kind = "_" + public.rpartition(".")[2].title().replace("_", "") + "Result"
+        lines = [f"class {kind}(NamedTuple):", *(f"    {field}: Tensor" for field in result)]
+        result = kind
+    signature = signature.replace(parameters=parameters, return_annotation=Source(result))
+    return "\n".join([*lines, definition(name, signature, call)])
+
+
+def parameter(public, op, p):
+    """The type of a parameter."""
+    if known := PARAMETERS_OF.get(f"{public}.{p.name}"):
+        return known
+    if p.name not in op.inputs if op else p.name in PARAMETERS:
+        return PARAMETERS[p.name]
+    if op and op.variadic:
+        return "Iterable[Array | complex]"
+    is_array = op is None or len(op.inputs) == 1 or p.kind is p.POSITIONAL_ONLY
+    return "Array" if is_array else "Array | complex"
+
+
+if __name__ == "__main__":
+    for path, text in stubs().items():
+        path.write_text(text)
