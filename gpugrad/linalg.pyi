@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-from . import matmul as matmul
-from . import matrix_transpose as matrix_transpose
-from . import tensordot as tensordot
-from . import vecdot as vecdot
+from ._ops import matmul as matmul
+from ._ops import matrix_transpose as matrix_transpose
+from ._ops import tensordot as tensordot
+from ._ops import vecdot as vecdot
 from ._typing import Array
 from .tensor import Tensor as Tensor
 

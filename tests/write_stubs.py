@@ -6,7 +6,6 @@ have at run time. The types of parameters follow from their names, by the tables
 `test_types.py` checks that the stubs are up to date.
 """
 
-import builtins
 import inspect
 import re
 import subprocess
@@ -16,7 +15,7 @@ from types import ModuleType
 
 import gpugrad
 from gpugrad import Tensor
-from gpugrad.autograd.operation import composites
+from gpugrad.autograd.operation import Op, composites
 from gpugrad.ops.operators import COMPARISONS, OPERATORS
 
 ROOT = Path(gpugrad.__file__).parent
@@ -101,7 +100,6 @@ RETURNS = {
 
 HEAD = """# Written by tests/write_stubs.py.
 
-import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self, SupportsIndex
 
@@ -119,9 +117,9 @@ class Source(str):
 
 def stubs():
     """The text that each stub should have, by its path."""
-    texts = {"__init__": namespace(gpugrad), "_tensor_methods": tensor_methods()}
+    texts = {"__init__": package(), "_ops": ops(gpugrad), "_tensor_methods": tensor_methods()}
     for room in "fft", "linalg", "special":
-        texts[room] = namespace(import_module(f"gpugrad.{room}"))
+        texts[room] = ops(import_module(f"gpugrad.{room}"))
     return {ROOT / f"{name}.pyi": formatted(HEAD + text) for name, text in texts.items()}
 
 
@@ -139,33 +137,39 @@ def formatted(text):
     return text
 
 
-def namespace(module):
-    """The stub of a module: all that is in its ``__all__``."""
-    names = [*module.__all__]
-    if module is gpugrad:
-        names += ["__array_api_version__", "__array_namespace_info__", "__version__"]
-    imports, lines = [], []
-    for name in names:
+def package():
+    """The stub of the package, which says where its names come from."""
+    lines = ["from ._ops import *"]
+    for name in gpugrad.__all__:
+        value = getattr(gpugrad, name)
+        if isinstance(value, ModuleType):
+            lines.append(f"from . import {name} as {name}")
+        elif type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
+            lines.append(f"{name}: {'float' if type(value) is float else 'Any'}")
+        elif name == "tensor":  # pyright would take the module of this name
+            lines += ["from .creation import tensor as _tensor", "tensor = _tensor"]
+        elif not is_of_ops(value):
+            place = value.__module__.removeprefix("gpugrad")
+            lines.append(f"from {place} import {name} as {name}")
+    lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
+    lines += ["__version__: str", "__array_api_version__: str"]
+    lines.append("def __array_namespace_info__() -> Any: ...")
+    lines.sort(key=lambda line: not line.startswith("from "))
+    return "\n".join(lines)
+
+
+def ops(module):
+    """The stub of a namespace of ops."""
+    lines = []
+    for name in module.__all__:
         value = getattr(module, name)
-        if isinstance(value, ModuleType) or (module is not gpugrad and is_at_top(name, value)):
-            imports.append(f"from . import {name} as {name}")
+        if module is not gpugrad and vars(gpugrad).get(name) is value:
+            lines.insert(0, f"from ._ops import {name} as {name}")
         elif is_of_ops(value):
             lines.append(of_op(name, value))
-        elif not callable(value) or not value.__module__.startswith("gpugrad"):
-            kind = type(value).__name__ if type(value) in (float, str) else "Any"
-            lines.append(f"{name}: {kind}")
-        elif value.__module__ == module.__name__ or name == "tensor":  # a module is called so too
+        elif module is not gpugrad:
             lines.append(definition(name, annotated(value), value))
-        else:
-            place = value.__module__.removeprefix("gpugrad")
-            imports.append(f"from {place} import {name} as {name}")
-    if module is gpugrad:
-        lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
-    text = "\n".join(lines)
-    for name in names:
-        if isinstance(getattr(builtins, name, None), type):  # in this namespace it is another
-            text = re.sub(rf"(?<=[:>|] ){name}\b", f"builtins.{name}", text)
-    return "\n".join([*imports, text])
+    return "\n".join(lines)
 
 
 def tensor_methods():
@@ -198,11 +202,7 @@ OVERRIDE = "# type: ignore[override]"  # other classes answer with a bool
 
 
 def is_of_ops(value):
-    return hasattr(value, "op") or (callable(value) and value in composites.values())
-
-
-def is_at_top(name, value):
-    return is_of_ops(value) and vars(gpugrad).get(name) is value
+    return isinstance(getattr(value, "op", None), Op) or value in [*composites.values()]
 
 
 def definition(name, signature, value):

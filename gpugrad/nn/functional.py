@@ -13,13 +13,18 @@ from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
-from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
+from ..ops.neural import mse
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
-from ..ops.transcendental import tanh
 from ..random import Generator, default_generator, is_repeated
 from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh
+else:
+    from ..ops.neural import linear, log_softmax, relu, sigmoid, softmax
+    from ..ops.transcendental import tanh
 
 __all__ = [
     "batch_norm",
@@ -233,6 +238,10 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
             f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
         )
     return losses.mean() if reduction == "mean" else losses.sum()
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 if not TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """`Module` and `Parameter`: what a model is made of."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, Union
 
 from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
@@ -33,6 +33,16 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+P = ParamSpec("P")
+R = TypeVar("R", bound=Union[Tensor, Any], covariant=True)  # noqa: UP007  jedi reads this
+
+
+class _HasForward(Protocol[P, R]):
+    """A module, whose call takes and returns what its ``forward`` does."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+
 class IncompatibleKeys(NamedTuple):
     """Names that `Module.load_state_dict` passed over with ``strict=False``."""
 
@@ -59,14 +69,19 @@ class Module:
     def _no_forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
-    # A call is forward itself: to pass *args and **kwargs on would double its cost.
-    forward: Callable[..., Any] = _no_forward
-    __call__: Callable[..., Any] = _no_forward
+    forward: Callable[..., Tensor | Any] = _no_forward
+
+    if TYPE_CHECKING:
+
+        def __call__(self: _HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    else:
+        # A call is forward itself: to pass *args and **kwargs on would double its cost.
+        __call__ = _no_forward
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
-            cls.__call__ = cls.forward  # type: ignore[method-assign]
+            cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
 
     if not TYPE_CHECKING:
 
