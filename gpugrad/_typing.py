@@ -1,6 +1,12 @@
-"""Types of arguments, for type checkers."""
+"""Types that annotations have in common."""
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Array(Protocol):

@@ -1,12 +1,12 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import wraps
 from inspect import isgeneratorfunction
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
-F = TypeVar("F", bound=Callable[..., Any])
+from .._typing import F
 
 
 class _Mode(threading.local):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .._typing import P
 from ..autograd.call import wrap
 from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
@@ -28,11 +29,11 @@ from .reverse import gradient_of, pull
 
 
 def jacobian(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: int | str | tuple[int | str, ...] = 0,
     has_aux: bool = False,
     mode: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
     f: a function of arrays or nested containers of arrays, which returns the same.
@@ -55,8 +56,8 @@ def jacobian(
 
 
 def hessian(
-    f: Callable[..., Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
 
     Of an argument of shape ``(*n)`` it has shape ``(*n, *n)``; of containers, or several
