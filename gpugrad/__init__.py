@@ -84,6 +84,7 @@ _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "too
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
 __all__ = sorted(_public | {"autograd", "cuda", "random", *_LAZY, *_FROM})
+__dir__ = __all__.copy
 
 
 def __getattr__(name):
@@ -96,10 +97,6 @@ def __getattr__(name):
         value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
         return value
     raise _missing("gpugrad", name)
-
-
-def __dir__():
-    return __all__
 
 
 _install(Tensor, _batched.BatchedTensor, _batched.call_batched, _sys.modules[__name__])

@@ -11,6 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 from .backends import cuda_device, cuda_device_count, cuda_problem
 from .foreign_names import answer
 
+__all__ = [
+    "Event",
+    "MemoryStats",
+    "Stream",
+    "allow_tf32",
+    "current_stream",
+    "device_count",
+    "device_name",
+    "empty_cache",
+    "is_available",
+    "memory_stats",
+    "synchronize",
+    "tf32_allowed",
+    "why_not",
+]
+__dir__ = __all__.copy
+
 Device = str | SupportsIndex | None
 
 if not TYPE_CHECKING:

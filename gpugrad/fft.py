@@ -13,11 +13,8 @@ from .tensor import Tensor as _Tensor
 
 globals().update(_exports("fft"))
 __all__ = sorted([*_exports("fft"), "fftfreq", "rfftfreq"])
+__dir__ = __all__.copy
 __getattr__ = _answer(__name__)
-
-
-def __dir__():
-    return __all__
 
 
 def fftfreq(

@@ -10,8 +10,5 @@ from .ops.products import vecdot as vecdot
 
 globals().update(_exports("linalg"))
 __all__ = sorted(name for name in globals() if name[0] != "_")
+__dir__ = __all__.copy
 __getattr__ = _answer(__name__)
-
-
-def __dir__():
-    return __all__

@@ -5,12 +5,10 @@ numbers on one are not those on another, but for what dropout keeps, which a key
 that is the same for all. Inside `vmap` each example has numbers of its own.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ._draws import note_draw
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.numpy import float32, float64, int64
@@ -18,6 +16,17 @@ from .backends.philox import Keys
 from .batched import active_levels, behind
 from .foreign_names import answer
 from .tensor import Tensor
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "integers",
+    "manual_seed",
+    "normal",
+    "permutation",
+    "uniform",
+]
+__dir__ = __all__.copy
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
@@ -94,7 +103,7 @@ class Generator:
             raise TypeError(f"permutation: n must be an int, not {n!r}") from None
         if n < 0:
             raise ValueError(f"permutation: n must be at least 0, not {n}")
-        _note(self)
+        note_draw(self)
         sizes = [level.size for level in active_levels()]
         if not sizes:
             return wrap(self.source.permutation(n), None)
@@ -109,7 +118,7 @@ class Generator:
         They are of the seed and of how many keys were taken before: the same on every device,
         and nothing is asked of a device to make them.
         """
-        _note(self)
+        note_draw(self)
         return self._keys.fresh()
 
     def get_state(self) -> Any:
@@ -122,7 +131,7 @@ class Generator:
         self.source.set_state(source)
 
     def _draw(self, name, shape, dtype, *bounds):
-        _note(self)
+        note_draw(self)
         try:
             shape = as_shape(shape)
             if levels := active_levels():
@@ -136,62 +145,6 @@ class Generator:
         if not self.backend.is_floating(dtype) or self.backend.is_complex(dtype):
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
         return dtype
-
-
-class _Noting(threading.local):
-    draws: tuple["Draws", ...] = ()  # being noted in this thread
-    repeats = False  # whether what runs in this thread ran before
-
-
-_noting = _Noting()
-
-
-def _note(generator):
-    for draws in _noting.draws:
-        if generator not in draws.states:
-            draws.states[generator] = generator.get_state()
-
-
-class Draws:
-    """Which generators a piece of a program draws from, so that it can draw the same again.
-
-    ``with draws.noted():`` around it keeps the states that it finds generators in, of any it
-    uses; ``with draws.repeated():`` puts these back, and at the end those that there were.
-    """
-
-    __slots__ = ("states",)
-
-    def __init__(self) -> None:
-        self.states: dict[Generator, Any] = {}
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        outer = _noting.draws
-        _noting.draws = (*outer, self)
-        try:
-            yield
-        finally:
-            _noting.draws = outer
-
-    @contextmanager
-    def repeated(self) -> Iterator[None]:
-        present = [(generator, generator.get_state()) for generator in self.states]
-        outer, _noting.draws = _noting.draws, ()
-        repeats, _noting.repeats = _noting.repeats, True
-        try:
-            for generator, state in self.states.items():
-                generator.set_state(state)
-            yield
-        finally:
-            _noting.draws = outer
-            _noting.repeats = repeats
-            for generator, state in present:
-                generator.set_state(state)
-
-
-def is_repeated() -> bool:
-    """Whether a piece of a program runs once more, for what was forgotten since it ran first."""
-    return _noting.repeats
 
 
 def _finish(array, requires_grad):

@@ -6,8 +6,5 @@ from .ops.special import digamma as digamma
 
 globals().update(_exports("special"))
 __all__ = sorted(name for name in globals() if name[0] != "_")
+__dir__ = __all__.copy
 __getattr__ = _answer(__name__)
-
-
-def __dir__():
-    return __all__

@@ -17,6 +17,9 @@ from .backends.numpy import complex128, float64, quiet
 from .creation import asarray
 from .tensor import Tensor
 
+__all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
+__dir__ = __all__.copy
+
 
 def gradcheck(
     f: Callable[..., Any],

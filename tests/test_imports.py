@@ -14,7 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A module imports from its own room and from lower floors.
 FLOORS = [
-    {"backends", "foreign_names", "_typing", "_ops", "_tensor_methods"},
+    {"backends", "foreign_names", "_draws", "_ops", "_tensor_methods", "_typing"},
     {"autograd", "display"},
     {"tensor"},
     {"batched"},

@@ -8,6 +8,7 @@ from .operation import op
 from .sweep import grad
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "op", "set_grad_enabled"]
+__dir__ = __all__.copy
 
 if not TYPE_CHECKING:
     __getattr__ = answer(__name__)

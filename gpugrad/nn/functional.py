@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._draws import is_repeated
 from ..arguments import is_floating
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
@@ -17,7 +18,7 @@ from ..ops.neural import mse
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
-from ..random import Generator, default_generator, is_repeated
+from ..random import Generator, default_generator
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ __all__ = [
     "softmax",
     "tanh",
 ]
+__dir__ = __all__.copy
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -238,10 +240,6 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
             f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
         )
     return losses.mean() if reduction == "mean" else losses.sum()
-
-
-def __dir__() -> list[str]:
-    return __all__
 
 
 if not TYPE_CHECKING:

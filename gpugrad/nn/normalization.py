@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .._draws import is_repeated
 from ..arguments import whole
 from ..backends import as_shape
 from ..backends.numpy import int64
 from ..creation import ones, zeros
-from ..random import is_repeated
 from ..tensor import Tensor
 from . import functional
 from .module import Module, Parameter, overwrite

@@ -6,6 +6,7 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
+from .._draws import Draws
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import next_order
@@ -14,7 +15,6 @@ from ..autograd.operation import op
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from ..batched import active_levels, behind, levels_among, lifted, reentered
-from ..random import Draws
 from ..tensor import Tensor
 from .pieces import (
     Arguments,

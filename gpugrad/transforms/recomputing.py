@@ -4,6 +4,7 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
+from .._draws import Draws
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order, writes
@@ -13,7 +14,6 @@ from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
 from ..batched import active_levels, reentered
-from ..random import Draws
 from ..tensor import Tensor
 from .pieces import Arguments, Output, is_recordable, joined, output, several
 from .recording import callable_or_error, same
