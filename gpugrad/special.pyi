@@ -232,7 +232,7 @@ def logsumexp(
     b: Array | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-) -> Any:
+) -> Tensor | Any:
     """``log(sum(b * exp(a)))`` without overflow; the weights ``b`` are 1 by default.
 
     axis: None (all axes), an int or a tuple.

@@ -6,7 +6,7 @@ put on the class by `gpugrad.ops.operators`.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from .autograd import call, sweep
@@ -92,7 +92,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make this a leaf whose gradient is wanted, or no longer; returns the tensor.
 
         Raises TypeError for dtypes other than floating, ValueError for results of ops.

@@ -91,7 +91,7 @@ RETURNS = {
     "linalg.svd": ["U", "S", "Vh"],
     "meshgrid": "tuple[Tensor, ...]",
     "nonzero": "tuple[Tensor, ...]",
-    "special.logsumexp": "Any",  # with return_sign two, else one
+    "special.logsumexp": "Tensor | Any",  # with return_sign a pair
     "unique_all": ["values", "indices", "inverse_indices", "counts"],
     "unique_counts": ["values", "counts"],
     "unique_inverse": ["values", "inverse_indices"],

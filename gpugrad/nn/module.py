@@ -1,8 +1,9 @@
 """`Module` and `Parameter`: what a model is made of."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
+from .._typing import P
 from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
@@ -33,14 +34,13 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-P = ParamSpec("P")
-R = TypeVar("R", bound=Union[Tensor, Any], covariant=True)  # noqa: UP007  jedi reads this
+_R = TypeVar("_R", bound=Union[Tensor, Any], covariant=True)  # noqa: UP007  jedi reads this
 
 
-class _HasForward(Protocol[P, R]):
+class _HasForward(Protocol[P, _R]):
     """A module, whose call takes and returns what its ``forward`` does."""
 
-    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> _R: ...
 
 
 class IncompatibleKeys(NamedTuple):
@@ -73,7 +73,7 @@ class Module:
 
     if TYPE_CHECKING:
 
-        def __call__(self: _HasForward[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+        def __call__(self: _HasForward[P, _R], *args: P.args, **kwargs: P.kwargs) -> _R: ...
     else:
         # A call is forward itself: to pass *args and **kwargs on would double its cost.
         __call__ = _no_forward
@@ -173,17 +173,17 @@ class Module:
 
     # What is done to all of it
 
-    def train(self, mode: bool = True) -> "Module":
+    def train(self, mode: bool = True) -> Self:
         """Behave as in training, or with False as in use; returns the module."""
         for module in self.modules():
             module.training = bool(mode)
         return self
 
-    def eval(self) -> "Module":
+    def eval(self) -> Self:
         """Behave as in use, not as in training; returns the module."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Train the parameters, or with False freeze them; returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
@@ -194,7 +194,7 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
         """Move parameters, their gradients and buffers; returns the module.
 
         Takes what `Tensor.to` takes. ``dtype``, a floating one, is that of floating

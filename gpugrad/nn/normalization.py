@@ -1,6 +1,6 @@
 """Normalization layers, with PyTorch's parameter names, shapes and initial values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._draws import is_repeated
@@ -41,7 +41,7 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
 
-        def parameter(values):
+        def parameter(values: Callable[..., Tensor]) -> Parameter:
             return Parameter(values(self.normalized_shape, dtype=dtype, device=device))
 
         self.weight = parameter(ones) if elementwise_affine else None
