@@ -12,26 +12,26 @@ from math import e, inf, nan, pi
 from typing import Any as _Any
 
 from . import autograd, cuda, random
-from . import batched as _batched
 from .autograd.call import install as _install
+from .autograd.implementation import twin_modules as _twin_modules
 from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .autograd.operation import exports as _exports
 from .autograd.operation import op
-from .backends.bfloat16 import bfloat16 as _bfloat16
-from .backends.numpy import bool_ as bool
-from .backends.numpy import complex64 as complex64
-from .backends.numpy import complex128 as complex128
-from .backends.numpy import float16 as float16
-from .backends.numpy import float32 as float32
-from .backends.numpy import float64 as float64
-from .backends.numpy import int8 as int8
-from .backends.numpy import int16 as int16
-from .backends.numpy import int32 as int32
-from .backends.numpy import int64 as int64
-from .backends.numpy import uint8 as uint8
-from .backends.numpy import uint16 as uint16
-from .backends.numpy import uint32 as uint32
-from .backends.numpy import uint64 as uint64
+from .backends.dtypes import bfloat16 as _bfloat16
+from .backends.dtypes import bool_ as bool
+from .backends.dtypes import complex64 as complex64
+from .backends.dtypes import complex128 as complex128
+from .backends.dtypes import float16 as float16
+from .backends.dtypes import float32 as float32
+from .backends.dtypes import float64 as float64
+from .backends.dtypes import int8 as int8
+from .backends.dtypes import int16 as int16
+from .backends.dtypes import int32 as int32
+from .backends.dtypes import int64 as int64
+from .backends.dtypes import uint8 as uint8
+from .backends.dtypes import uint16 as uint16
+from .backends.dtypes import uint32 as uint32
+from .backends.dtypes import uint64 as uint64
 from .creation import (
     arange,
     asarray,
@@ -99,4 +99,5 @@ def __getattr__(name):
     raise _missing("gpugrad", name)
 
 
-_install(Tensor, _batched.BatchedTensor, _batched.call_batched, _sys.modules[__name__])
+_install(Tensor, _sys.modules[__name__])
+_twin_modules["cupy"] = "gpugrad.kernels.cuda"

@@ -675,13 +675,6 @@ def unique_inverse(x: Array, /) -> _UniqueInverseResult:
 def unique_values(x: Array, /) -> Tensor:
     """The distinct elements, (n,), ascending; every nan is one. See `unique_all`."""
 
-def unpoison(c: Array | complex, g: Array | complex, /) -> Tensor:
-    """``c``, but 0 where it is nan and ``g`` is 0.
-
-    What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
-    a zero times an infinite slope is 0.
-    """
-
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis as a tuple of arrays."""
 
@@ -710,4 +703,11 @@ def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) 
 
     Raises TypeError unless ``condition`` is bool. Two Python scalars give a
     result of their kind's default dtype.
+    """
+
+def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
+    """``c``, but 0 where it is nan and ``g`` is 0.
+
+    What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
+    a zero times an infinite slope is 0.
     """

@@ -106,6 +106,37 @@ _COMPUTE = "compute with gpugrad's functions, and read what vmap returns"
 _DIFFERENTIATE = "differentiate by a function, such as gpugrad.grad"
 
 
+def call_batched(op, args, static):
+    """Call an op some of whose inputs, or of the arrays in ``static``, are batched."""
+    found = [x for x in args if type(x) is BatchedTensor]
+    for value in static.values():
+        if type(value) is tuple or type(value) is BatchedTensor:
+            found += _batched_in(value)
+    level = found[0].level
+    for x in found:
+        own = x.level
+        if not own.open:
+            check_open(op.name, own)
+        if own.number > level.number:
+            level = own
+    mask, operands = [], []
+    for x in args:
+        b = type(x) is BatchedTensor and x.level is level
+        mask.append(b)
+        operands.append(x.payload if b else x)
+    out = NotImplemented
+    if op.batching is not None:
+        out = op.batching(op.call, mask, *operands, **static)
+    elif op.elementwise:
+        out = op.call(*aligned(mask, operands), **static)
+    if out is NotImplemented:
+        out = one_by_one(op, mask, operands, static, level)
+    if isinstance(out, tuple):
+        named = getattr(type(out), "_make", tuple)
+        return named([batched(y, level) for y in out])
+    return batched(out, level)
+
+
 class BatchedTensor(Tensor):
     """One example of each in a batch, as the function inside `vmap` sees it.
 
@@ -114,6 +145,8 @@ class BatchedTensor(Tensor):
     """
 
     __slots__ = ()
+
+    __op__ = staticmethod(call_batched)
 
     payload: Any = property(_payload.__get__)
     level: Any = property(_level.__get__)
@@ -271,37 +304,6 @@ def lifted(x, levels):
         return x
     *outer, level = levels
     return batched(lifted(examples(x, level), outer), level)
-
-
-def call_batched(op, args, static):
-    """Call an op some of whose inputs, or of the arrays in ``static``, are batched."""
-    found = [x for x in args if type(x) is BatchedTensor]
-    for value in static.values():
-        if type(value) is tuple or type(value) is BatchedTensor:
-            found += _batched_in(value)
-    level = found[0].level
-    for x in found:
-        own = x.level
-        if not own.open:
-            check_open(op.name, own)
-        if own.number > level.number:
-            level = own
-    mask, operands = [], []
-    for x in args:
-        b = type(x) is BatchedTensor and x.level is level
-        mask.append(b)
-        operands.append(x.payload if b else x)
-    out = NotImplemented
-    if op.batching is not None:
-        out = op.batching(op.call, mask, *operands, **static)
-    elif op.elementwise:
-        out = op.call(*aligned(mask, operands), **static)
-    if out is NotImplemented:
-        out = one_by_one(op, mask, operands, static, level)
-    if isinstance(out, tuple):
-        named = getattr(type(out), "_make", tuple)
-        return named([batched(y, level) for y in out])
-    return batched(out, level)
 
 
 def check_open(where, *levels):

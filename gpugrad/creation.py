@@ -22,8 +22,8 @@ from .backends import (
     transfer,
 )
 from .backends import from_dlpack as import_dlpack
+from .backends.dtypes import complex64, float32, number_dtype
 from .backends.numpy import backend as host
-from .backends.numpy import complex64, float32, number_dtype
 from .batched import BatchedTensor
 from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype
@@ -31,11 +31,7 @@ from .tensor import Tensor
 
 
 def tensor(
-    data: Any,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A new leaf with a copy of ``data``: numbers, nested sequences, an array or a tensor.
 
@@ -150,7 +146,7 @@ def _stacked(name, data, dtype, device):
                 return stack([joined(element) for element in x])
             x = x if isinstance(x, Tensor) else adopt(x)
             if type(x) in SCALARS:
-                return _create("full", (), x, dtype=dtype, like=like._like)
+                return _create("full", ((), x), dtype, None, False, like=like._like)
             return asarray(x, dtype=dtype)
 
         return joined(data).to(device=device)
@@ -208,7 +204,7 @@ def _finish(array, requires_grad):
     return result.requires_grad_() if requires_grad else result
 
 
-def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **keywords):
+def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
     """What the backend's creation function makes, on ``device`` or else on that of ``like``."""
     try:
         if like is None or device is not None:
@@ -224,45 +220,33 @@ def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **k
     return _finish(array, requires_grad)
 
 
-def _filled(name, shape, *values, **options):
+def _filled(name, shape, values, dtype, device, requires_grad):
     try:
         shape = as_shape(shape)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
-    return _create(name, shape, *values, **options)
+    return _create(name, (shape, *values), dtype, device, requires_grad)
 
 
 def zeros(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros of a shape, an int or a tuple."""
-    return _filled("zeros", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled("zeros", shape, (), dtype, device, requires_grad)
 
 
 def empty(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Values left as memory held them, of a shape, an int or a tuple."""
-    return _filled("empty", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled("empty", shape, (), dtype, device, requires_grad)
 
 
 def ones(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones of a shape, an int or a tuple."""
-    return _filled("ones", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _filled("ones", shape, (), dtype, device, requires_grad)
 
 
 def full(
@@ -281,8 +265,7 @@ def full(
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
     if dtype is None:
         dtype = _default_dtype(host.asarray(fill_value))
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _filled("full", shape, fill_value, **options)
+    return _filled("full", shape, (fill_value,), dtype, device, requires_grad)
 
 
 def _repeated(name, value, shape, dtype, device, requires_grad):
@@ -292,54 +275,33 @@ def _repeated(name, value, shape, dtype, device, requires_grad):
     return asarray(broadcast_to(value, as_shape(shape)), copy=True, requires_grad=requires_grad)
 
 
-def _like(name, x, *args, dtype, device, requires_grad):
+def _like(name, x, values, dtype, device, requires_grad):
     array = x._like if isinstance(x, Tensor) else _array(f"{name}_like", x, None, None, None)
-    return _create(
-        name,
-        tuple(x.shape if isinstance(x, Tensor) else array.shape),
-        *args,
-        dtype=array.dtype if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-        like=array,
-    )
+    shape = tuple(x.shape if isinstance(x, Tensor) else array.shape)
+    dtype = array.dtype if dtype is None else dtype
+    return _create(name, (shape, *values), dtype, device, requires_grad, like=array)
 
 
 def zeros_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Zeros of the shape, dtype and device of ``x``, a tensor or an array."""
-    return _like("zeros", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _like("zeros", x, (), dtype, device, requires_grad)
 
 
 def empty_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Values left as memory held them, of the shape, dtype and device of ``x``, a tensor or an
     array."""
-    return _like("empty", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _like("empty", x, (), dtype, device, requires_grad)
 
 
 def ones_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Ones of the shape, dtype and device of ``x``, a tensor or an array."""
-    return _like("ones", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _like("ones", x, (), dtype, device, requires_grad)
 
 
 def full_like(
@@ -357,7 +319,7 @@ def full_like(
         x = asarray(x)
         dtype, device = dtype or x.dtype, device or x.device
         return _repeated("full_like", fill_value, x.shape, dtype, device, requires_grad)
-    return _like("full", x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _like("full", x, (fill_value,), dtype, device, requires_grad)
 
 
 def arange(
@@ -377,8 +339,7 @@ def arange(
         raise ValueError("arange: step must not be 0; use full for a repeated number")
     if dtype is None:
         dtype = _default_dtype(host.asarray([start, stop, step]))
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("arange", start, stop, step, **options)
+    return _create("arange", (start, stop, step), dtype, device, requires_grad)
 
 
 def linspace(
@@ -395,8 +356,8 @@ def linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default."""
     if dtype is None:
         dtype = complex64 if host.asarray(start + stop).dtype.kind == "c" else float32
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("linspace", start, stop, num, endpoint=endpoint, **options)
+    numbers = start, stop, num
+    return _create("linspace", numbers, dtype, device, requires_grad, endpoint=endpoint)
 
 
 def eye(
@@ -410,5 +371,4 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the ``k``-th diagonal and zeros elsewhere."""
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("eye", n_rows, n_cols, k=k, **options)
+    return _create("eye", (n_rows, n_cols), dtype, device, requires_grad, k=k)

@@ -7,8 +7,8 @@ import sys
 from typing import Any, NamedTuple
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
-from .backends.bfloat16 import is_bfloat16
-from .backends.numpy import bool_, complex64, float32, int64, number_dtype, xp
+from .backends.dtypes import bool_, complex64, float32, int64, is_bfloat16, number_dtype
+from .backends.numpy import xp
 
 # What Python numbers become, by the kind of dtype that NumPy has for them.
 DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}

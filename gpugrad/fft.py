@@ -5,7 +5,7 @@ from typing import SupportsIndex as _SupportsIndex
 
 from .arguments import whole as _whole
 from .autograd.operation import exports as _exports
-from .backends.numpy import float32 as _float32
+from .backends.dtypes import float32 as _float32
 from .creation import arange as _arange
 from .foreign_names import answer as _answer
 from .ops import fft as _ops

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .backends import cuda_device_count, parse_device
-from .backends.numpy import (
+from .backends.dtypes import (
     bool_,
     complex64,
     complex128,

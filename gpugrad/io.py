@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .backends import backend_for_device, backend_of
-from .backends.bfloat16 import bfloat16
+from .backends.dtypes import bfloat16
 from .backends.numpy import array_of_bytes
 from .creation import tensor
 from .tensor import Tensor

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from ._draws import note_draw
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
-from .backends.numpy import float32, float64, int64
+from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .batched import active_levels, behind
 from .foreign_names import answer
@@ -62,12 +62,7 @@ class Generator:
         """Uniform in ``[low, high)``."""
         if low > high:
             raise ValueError(f"uniform: low {low} is above high {high}; swap them")
-        array = self._draw("uniform", shape, self._floating("uniform", dtype))
-        if (low, high) != (0.0, 1.0):
-            with self.backend.scope(array):
-                array *= high - low
-                array += low
-        return _finish(array, requires_grad)
+        return self._floats("uniform", shape, dtype, high - low, low, requires_grad)
 
     def normal(
         self,
@@ -81,12 +76,7 @@ class Generator:
         """Normal with the mean and standard deviation given."""
         if std < 0:
             raise ValueError(f"normal: std must be at least 0, not {std}")
-        array = self._draw("normal", shape, self._floating("normal", dtype))
-        if (mean, std) != (0.0, 1.0):
-            with self.backend.scope(array):
-                array *= std
-                array += mean
-        return _finish(array, requires_grad)
+        return self._floats("normal", shape, dtype, std, mean, requires_grad)
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
@@ -140,11 +130,17 @@ class Generator:
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error
 
-    def _floating(self, name, dtype):
+    def _floats(self, name, shape, dtype, scale, offset, requires_grad):
+        """Numbers of the source's distribution ``name`` times ``scale`` plus ``offset``."""
         dtype = self.backend.dtype(float32 if dtype is None else dtype)
         if not self.backend.is_floating(dtype) or self.backend.is_complex(dtype):
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
-        return dtype
+        array = self._draw(name, shape, dtype)
+        if (scale, offset) != (1.0, 0.0):
+            with self.backend.scope(array):
+                array *= scale
+                array += offset
+        return _finish(array, requires_grad)
 
 
 def _finish(array, requires_grad):

@@ -2,7 +2,7 @@
 
 from .autograd.operation import exports as _exports
 from .foreign_names import answer as _answer
-from .ops.special import digamma as digamma
+from .ops.special.gamma import digamma as digamma
 
 globals().update(_exports("special"))
 __all__ = sorted(name for name in globals() if name[0] != "_")

@@ -18,7 +18,10 @@ def bdtrc(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """
 
 def bdtri(k: Array | complex, n: Array | complex, y: Array | complex) -> Tensor:
-    """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``. It differs in ``y`` alone."""
+    """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.
+
+    The gradient to ``k`` is 0; to ``n``, of integers, there is none.
+    """
 
 def beta(a: Array | complex, b: Array | complex, /) -> Tensor:
     """Beta function ``gamma(a) * gamma(b) / gamma(a + b)``."""
@@ -113,7 +116,7 @@ def expit(x: Array, /) -> Tensor:
 def expn(n: Array | complex, x: Array | complex, /) -> Tensor:
     """Exponential integral of ``exp(-x * t) / t**n`` from 1 to infinity.
 
-    Its order ``n``, of integers from 0, gets no gradient.
+    The order ``n``, an integer from 0, gets no gradient.
     """
 
 def exprel(x: Array, /) -> Tensor:
@@ -156,9 +159,9 @@ def gdtrc(a: Array | complex, b: Array | complex, x: Array | complex) -> Tensor:
     """Survival function of the gamma distribution of rate ``a`` and shape ``b``."""
 
 def huber(delta: Array | complex, r: Array | complex, /) -> Tensor:
-    """Huber's loss: ``r**2 / 2`` up to ``abs(r) = delta``, from there on a line.
+    """Huber's loss: ``r**2 / 2`` up to ``abs(r) = delta``, and linear beyond.
 
-    It is inf where ``delta`` is negative. At the joint second derivatives are the line's.
+    It is inf where ``delta`` is negative. At the joint, second derivatives are the line's.
     """
 
 def hyp1f1(a: Array | complex, b: Array | complex, x: Array | complex) -> Tensor:
@@ -182,7 +185,7 @@ def i1e(x: Array, /) -> Tensor:
     """`i1` scaled by ``exp(-abs(x))``."""
 
 def inv_boxcox(y: Array | complex, lmbda: Array | complex, /) -> Tensor:
-    """Inverse of `boxcox`: ``(1 + lmbda * y) ** (1 / lmbda)``, or ``exp(y)`` where that is 0."""
+    """Inverse of `boxcox`: ``(1 + lmbda * y) ** (1 / lmbda)``, ``exp(y)`` where ``lmbda`` is 0."""
 
 def inv_boxcox1p(y: Array | complex, lmbda: Array | complex, /) -> Tensor:
     """Inverse of `boxcox1p`: ``inv_boxcox(y, lmbda) - 1`` without its loss of digits near 0."""
@@ -244,7 +247,7 @@ def logsumexp(
 def lpmv(m: Array | complex, v: Array | complex, x: Array | complex) -> Tensor:
     """Associated Legendre function of integer order ``m`` and real degree ``v``.
 
-    These get no gradient. At -1 and 1 that to ``x`` is nan.
+    Order and degree get no gradient. The gradient to ``x`` is nan at -1 and 1.
     """
 
 def multigammaln(a: Array, /, d: int) -> Tensor:
@@ -293,7 +296,7 @@ def poch(z: Array | complex, m: Array | complex, /) -> Tensor:
     """Pochhammer's symbol, the rising factorial ``gamma(z + m) / gamma(z)``."""
 
 def polygamma(n: Array | complex, x: Array | complex, /) -> Tensor:
-    """Derivative of `psi` of the order ``n``, of integers, which gets no gradient."""
+    """Derivative of `psi` of the integer order ``n``, which gets no gradient."""
 
 def pseudo_huber(delta: Array | complex, r: Array | complex, /) -> Tensor:
     """Smooth form of Huber's loss, ``delta**2 * (sqrt(1 + (r / delta)**2) - 1)``."""
@@ -337,13 +340,13 @@ def tandg(x: Array, /) -> Tensor:
 def xlog1py(x: Array | complex, y: Array | complex, /) -> Tensor:
     """``x * log1p(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    There the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
+    Where ``x`` is 0 the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
     """
 
 def xlogy(x: Array | complex, y: Array | complex, /) -> Tensor:
     """``x * log(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    There the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
+    Where ``x`` is 0 the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
     """
 
 def y0(x: Array, /) -> Tensor:
@@ -359,8 +362,8 @@ def zeta(x: Array | complex, q: Array | complex | None = None) -> Tensor:
     """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k from 0; Riemann's without ``q``.
 
     The gradient to the exponent ``x`` comes from differences; it is nan where the result is
-    not positive or ``x`` not above 1.
+    not positive or ``x`` is not above 1.
     """
 
 def zetac(x: Array, /) -> Tensor:
-    """Riemann's zeta function less 1; its gradient as that of `zeta`."""
+    """Riemann's zeta function less 1; its gradient is that of `zeta`."""

@@ -44,6 +44,16 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     __hash__ = object.__hash__
 
+    # A subclass that does not stand for one array may define a static method
+    # ``__op__(op, args, static)``. Ops that are called with one of its instances return what
+    # that returns: ``args`` are the inputs, as a tuple, ``static`` the parameters by name.
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        answer = getattr(cls, "__op__", None)
+        if answer is not None:
+            call.overriding[cls] = answer
+
     # The array
 
     @property
@@ -296,7 +306,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
         Other tensors, and those that require grad, have no such attribute.
         """
-        is_shown = self.node is None and type(self) is not call.BatchedTensor
+        is_shown = self.node is None and type(self) not in call.overriding
         if not (is_shown and self.device.startswith("cuda")):
             raise AttributeError(
                 "__cuda_array_interface__: only CUDA tensors that do not require grad have it"

@@ -7,13 +7,15 @@ from typing import Any
 
 from .autograd import grad
 from .autograd.call import wrap
+from .autograd.forward_sweep import forward_sweep
+from .autograd.implementation import implementation_of
 from .autograd.plan import kept
-from .autograd.push import push
+from .autograd.rules import bind, kept_names
 from .autograd.sweep import fit
-from .autograd.twins import bind, kept_names
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
-from .backends.numpy import complex128, float64, quiet
+from .backends.dtypes import complex128, float64
+from .backends.registry import sweep_context
 from .creation import asarray
 from .tensor import Tensor
 
@@ -65,8 +67,7 @@ def gradcheck(
         outputs = _outputs(f, inputs)
         return [outputs[i] for i in chosen]
 
-    check = f"gradcheck of {_name(f)}"
-    labels = _labels(inputs)
+    check, labels = f"gradcheck of {_name(f)}", _labels(inputs)
     _compare(check, differentiable, inputs, labels, eps, atol, rtol)
     if check_forward:
         _compare_forward(check, differentiable, inputs, labels, eps, atol, rtol)
@@ -117,8 +118,7 @@ def gradgradcheck(
         )
 
     labels = [*_labels(inputs), *(f"the cotangent of output {i}" for i in chosen)]
-    arguments = (*inputs, *cotangents)
-    check = f"gradgradcheck of {_name(f)}"
+    check, arguments = f"gradgradcheck of {_name(f)}", (*inputs, *cotangents)
     _compare(check, gradients, arguments, labels, eps, atol, rtol)
     if check_forward:
         _compare_forward(check, gradients, arguments, labels, eps, atol, rtol)
@@ -174,11 +174,14 @@ def _of_twins(op, arrays, static):
     """What each twin gives, and what the definition does, with what it is."""
     like = next((x for x in arrays if type(x) in namespace_of), None)
     backend = backend_of.get(type(like))
-    twins = {} if backend is None else op.twins_of(backend)
-    if not twins:
+    if backend is None:
+        return
+    implementation_of(op, type(like))  # the library's own twins are loaded with it
+    twins = op.twins.get(backend.name)
+    if twins is None:
         return
     xp, draw = backend.xp, random.Random(0)
-    with backend.scope(like), quiet():
+    with backend.scope(like), sweep_context():
         out = op.forward(xp, *arrays, **static)
         if "forward" in twins:
             found = twins["forward"](xp, *arrays, **static)
@@ -196,19 +199,18 @@ def _of_twins(op, arrays, static):
             if found is NotImplemented:
                 continue
             expected = bind(rule, names)(xp, g, saved)
-            of = arrays if target == "joint" else (arrays[op.inputs.index(target)],)
-            found, expected = [
-                tuple(
-                    [
-                        c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op)
-                        for c, x in zip(cs if target == "joint" else (cs,), of, strict=True)
-                    ]
-                )
-                for cs in (found, expected)
-            ]
-            if target != "joint":
-                (found,), (expected,) = found, expected
-            yield f"{op.name}'s gradient by {target}", found, expected
+            what = f"{op.name}'s gradient by {target}"
+            if target == "joint":
+                yield what, _fitted(op, xp, found, arrays), _fitted(op, xp, expected, arrays)
+            else:
+                x = arrays[op.inputs.index(target)]
+                yield what, *_fitted(op, xp, (found, expected), (x, x))
+
+
+def _fitted(op, xp, cotangents, inputs):
+    """The cotangents in the shapes of their inputs, as a tuple; None stays."""
+    pairs = zip(cotangents, inputs, strict=True)
+    return tuple([c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op) for c, x in pairs])
 
 
 def assert_close(
@@ -320,7 +322,7 @@ def _compare_forward(check, f, inputs, labels, eps, atol, rtol):
         outputs = _outputs(f, [*inputs[:i], moving, *inputs[i + 1 :]])
         start = {moving.node: _from_list(direction, x, False).array}
         nodes = [y.node for y in outputs if y.node is not None]
-        tangents = push(start, nodes, retain_graph=False, create_graph=False)
+        tangents = forward_sweep(start, nodes, retain_graph=False, create_graph=False)
         values, _ = _flat(x)
         sides = []
         for step in (eps, -eps):

@@ -16,7 +16,7 @@ import gpugrad as gg
 from gpugrad import data
 from gpugrad.backends import registry
 
-SOURCE = Path(registry.__file__).parent / "cupy_batches.py"
+SOURCE = Path(registry.__file__).parent / "cupy" / "batches.py"
 
 
 # A pretended CUDA that only records. Everything done with memory has a clock, which tells what
@@ -164,7 +164,7 @@ class Device(contextlib.nullcontext):
 
 def program(recorder, monkeypatch):
     """The module under test, for which the recorder is CuPy."""
-    spec = importlib.util.spec_from_file_location("gpugrad.backends.cupy_batches_recorded", SOURCE)
+    spec = importlib.util.spec_from_file_location("gpugrad.backends.cupy.batches_recorded", SOURCE)
     module = importlib.util.module_from_spec(spec)
     cupy, cupyx, numpy = recorder.modules()
     with monkeypatch.context() as patch:

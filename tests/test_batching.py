@@ -10,11 +10,12 @@ from test_ops import TOLERANCE, Call, check, each, quiet, samples
 
 import gpugrad
 from gpugrad.autograd import grad
-from gpugrad.autograd.operation import Op
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
+from gpugrad.autograd.implementation import all_ops
 from gpugrad.backends import backend_of
 from gpugrad.batched import batched, entered, lifted, physical
 from gpugrad.testing import assert_close
+from gpugrad.tools.observing import Tool
 
 NOT_BATCHED = dict.fromkeys(
     "nonzero unique_all unique_counts unique_inverse unique_values".split(),
@@ -230,7 +231,7 @@ def tangents_of(call, tangents, **options):
         given = {node: t.array for node, t in given.items()}
     with quiet():
         nodes = [y.node for y in call.recorded]
-        found = push(given, nodes, retain_graph=True, **{"create_graph": False} | options)
+        found = forward_sweep(given, nodes, retain_graph=True, **{"create_graph": False} | options)
     results = []
     for y in call.recorded:
         t = found.get(y.node)
@@ -278,7 +279,7 @@ def check_dot_product(call, library):
 
 def test_every_differentiable_op_has_a_rule_for_a_batch():
     # Asked of each op, not of its name: a test elsewhere may have made an op of the same name.
-    ours = [op for op in Op.known if (op.forward.__module__ or "").startswith("gpugrad.")]
+    ours = [op for op in all_ops() if (op.forward.__module__ or "").startswith("gpugrad.")]
     assert len(ours) > 100
     assert not [
         op.name
@@ -296,17 +297,13 @@ def shapes_of_calls(op):
     """A list that gets the shapes of the inputs of each call of an op."""
     shapes = []
 
-    def forward(xp, *inputs, **static):
-        shapes.append(tuple([x.shape for x in inputs if hasattr(x, "shape")]))
-        return op.forward(xp, *inputs, **static)
+    class Noting(Tool):
+        def before(self, event):
+            if event.op is op and event.phase == "forward":
+                shapes.append(tuple([x.shape for x in event.inputs if hasattr(x, "shape")]))
 
-    try:
-        for run in op.seams:
-            run(forward)
+    with Noting():
         yield shapes
-    finally:
-        for run in op.seams:
-            run(op.forward)
 
 
 # Called once for each example where such an input differs: what is searched has no axis to spare.

@@ -60,7 +60,7 @@ class TestReasons:
     @pytest.fixture
     def runtime(self, cupy, monkeypatch):
         """Tells of two GPUs, and what a test makes it tell."""
-        from gpugrad.backends.cupy import _compute
+        from gpugrad.backends.cupy.backend import _compute
 
         _compute.cache_clear()
 

@@ -1,67 +1,27 @@
-"""The CuPy backend's own code on a CPU: what must hold of every array library, and of a GPU.
+"""What the stand-in for CuPy offers, and programs of their own that use it.
 
-The tests run in a process of their own where ``import cupy`` finds the stand-in for CuPy.
+The tests on the stand-in are in ``cupy_stand_in``.
 """
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).parent
-ROOT = TESTS.parent
-STAND_IN = TESTS / "cupy_stand_in"
-OWN = sorted({*STAND_IN.glob("on_*.py")} - {*STAND_IN.glob("on_kernels*.py")})  # see test_kernels
+from stand_in import ROOT, STAND_IN, environment
 
 
 def run(*command, stand_in, given=""):
-    """The finished process; one thread, as the machine's other cores may be busy."""
-    paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    """The finished process."""
     return subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
-        env=environment,
+        env=environment(stand_in),
         input=given,
         capture_output=True,
         text=True,
     )
-
-
-@pytest.mark.skipif(not shutil.which("g++"), reason="g++, which compiles kernels, is not found")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        # What a GPU is to be tested by; differences are compared on NumPy.
-        (
-            TESTS,
-            "-m",
-            "gpu",
-            "--ignore",
-            __file__,
-            "--deselect",
-            "tests/test_ops.py::test_gradients[",
-        ),
-        OWN,
-    ],
-    ids=["as on a GPU", "its own"],
-)
-def test_on_the_stand_in(chosen):
-    done = run(
-        *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", *chosen),
-        stand_in=True,
-    )
-    if done.returncode:
-        pytest.fail(done.stdout + done.stderr, pytrace=False)
 
 
 FIRST_USE = """

@@ -4,7 +4,9 @@ Values and gradients of every function over every library are tested with the ta
 """
 
 import importlib.util
+import inspect
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +57,14 @@ def test_scipys_function_of_tensors_keeps_the_graph(name):
 
 def test_digamma_is_psi():
     assert special.digamma is special.psi
+
+
+def test_functions_defined_in_one_statement_are_ordinary_ones():
+    function = special.gammainc
+    assert (function.__name__, str(inspect.signature(function))) == ("gammainc", "(a, x)")
+    assert function.__module__ == "gpugrad.ops.special.distributions"
+    assert function.__doc__.startswith("Regularized lower incomplete gamma function")
+    assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_the_tail_of_erfcx_has_a_slope_in_float16():

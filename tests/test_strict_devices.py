@@ -13,7 +13,8 @@ from test_ops import Call, check, each, quiet, samples
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.autograd.call import wrap
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
+from gpugrad.backends import backend_of
 
 strict = pytest.importorskip("array_api_strict")
 
@@ -75,7 +76,7 @@ def made_by(call):
         given = {x.node: x.array for x in call.leaves}
         roots = [y.node for y in call.recorded]
         with quiet():
-            tangents = push(given, roots, retain_graph=True, create_graph=False)
+            tangents = forward_sweep(given, roots, retain_graph=True, create_graph=False)
         yield from [wrap(t, None) for t in tangents.values()]
 
 
@@ -172,3 +173,31 @@ def test_transform(name, device):
         return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
 
     assert_on(device, TRANSFORMS[name](f, leaf(device, 4)))
+
+
+def overwritten_between(device):
+    """A loss that backward has not been called on, and a parameter's step after it."""
+    x = leaf(device, (2, 3))
+    loss = gg.sum(x * x * 2)
+    x.grad = gg.ones_like(x)
+    optim.SGD([x], lr=0.1).step()
+    return x, loss
+
+
+def test_memory_that_cannot_be_told_apart_is_not_copied_to_the_host(monkeypatch):
+    backend = backend_of[type(leaf("device1", 3).array)]
+    monkeypatch.setattr(backend, "to_numpy", lambda array: pytest.fail("copied"))
+    with gg.tools.memory_report() as report:
+        x, loss = overwritten_between("device1")
+        assert backend.buffer(x.array) is None
+        assert backend.buffer_size(x.array) == backend.nbytes(x.array) == 24
+        assert report.total == report.of_leaves == 24
+    loss.backward()
+
+
+def test_memory_that_numpy_can_read_is_told_apart():
+    x, loss = overwritten_between("CPU_DEVICE")
+    backend = backend_of[type(x.array)]
+    assert backend.buffer(x.array) == backend.buffer(x.array) != backend.buffer(loss.array)
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        loss.backward()

@@ -5,48 +5,59 @@ one are the hot path: whatever can be decided once was, in the op and its plans,
 and the few lines that make a tensor and a node stand there in full.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
-from ..backends.numpy import complex64, float32
+from ..backends.dtypes import complex64, float32
 from ..foreign_names import RENAMED
-from .graph import Node, next_order
+from .graph import Node, make_node, next_order
+from .implementation import implementation_of
 from .mode import mode, paused
 from .plan import OutputPlan
 
 Tensor: Any = None  # the Tensor class, once `install`ed
-BatchedTensor: Any = None  # what stands for all examples inside `vmap`
-call_batched: Any = None  # and the call of an op with some of these: ``(op, args, static)``
 namespace: Any = None  # gpugrad itself: the `xp` of rules under create_graph
 
+# Subclasses of Tensor that answer ops themselves, by a function ``(op, args, static)`` of the
+# inputs, as a tuple, and the static parameters; see `Tensor.__op__`.
+overriding: dict[type, Callable[..., Any]] = {}
 
-def install(tensor_class, batched_class, batched_call, tensor_namespace):
+
+def install(tensor_class, tensor_namespace):
     """Tell ops what to wrap results in. The package does this as it is imported."""
-    global Tensor, BatchedTensor, call_batched, namespace
+    global Tensor, namespace
     Tensor, namespace = tensor_class, tensor_namespace
-    BatchedTensor, call_batched = batched_class, batched_call
+
+
+def _override(op, args, static):
+    """The answer of the first input that answers ops itself."""
+    for x in args:
+        answer = overriding.get(type(x))
+        if answer is not None:
+            return answer(op, args, static)
+    raise AssertionError
 
 
 def unary(op):
-    forward, plans, plan_for, differentiable = (
-        op.run,
-        op.hot_plans,
-        op.hot_plan,
-        op.differentiable,
-    )
+    implementations, differentiable = op.implementations, op.differentiable
 
     def call(x, /):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
-        elif type(x) is BatchedTensor:
-            return call_batched(op, (x,), {})
+        elif type(x) in overriding:
+            return overriding[type(x)](op, (x,), {})
         else:
             array, parent = _lift(op, x)
         kind = type(array)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, array)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward  # an attribute is called faster from a local name
+            out = forward(implementation.xp, array)
         except Exception as error:
             raise _failure(op, error, (array,)) from error
         if type(out) is not kind:
@@ -58,35 +69,24 @@ def unary(op):
                 result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
-        plan = plans[1] or plan_for(1)
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
         node.saved = () if pick is None else pick((array, out))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def binary(op, reflected=None):
     """A call with two operands; of an operator, ``reflected`` names the second's own method."""
-    forward, plans, plan_for, differentiable = (
-        op.run,
-        op.hot_plans,
-        op.hot_plan,
-        op.differentiable,
-    )
+    implementations, differentiable = op.implementations, op.differentiable
 
     def call(x1, x2, /):
         if type(x1) is Tensor and type(x2) is Tensor:
@@ -103,8 +103,14 @@ def binary(op, reflected=None):
             n1 = x1.node
             n2 = None
             kind = type(a1)
-        elif type(x1) is BatchedTensor or type(x2) is BatchedTensor:
-            return call_batched(op, (x1, x2), {})
+        elif type(x2) is Tensor and type(x1) in SCALARS:
+            a1 = x1
+            a2 = x2.array
+            n1 = None
+            n2 = x2.node
+            kind = type(a2)
+        elif type(x1) in overriding or type(x2) in overriding:
+            return _override(op, (x1, x2), {})
         else:
             a1, n1 = _lift(op, x1)
             a2, n2 = _lift(op, x2, reflected)
@@ -116,8 +122,12 @@ def binary(op, reflected=None):
             elif type(a2) not in SCALARS and (type(a2) is not kind or a1.dtype is not a2.dtype):
                 a1, a2, kind = _align(op, a1, a2)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, a1, a2)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (a1, a2))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, a1, a2)
         except Exception as error:
             raise _failure(op, error, (a1, a2)) from error
         if type(out) is not kind:
@@ -132,16 +142,16 @@ def binary(op, reflected=None):
                     result.array = _of_integers(op, out, (a1, a2), {})
                 result.node = None
                 return result
-            plan = plans[1] or plan_for(1)
+            plan = implementation.plans[1] or implementation.plan(1)
             parents = (n1,)
         elif (paused.threads and not mode.enabled) or not differentiable:
             result.node = None
             return result
         elif n1 is None:
-            plan = plans[2] or plan_for(2)
+            plan = implementation.plans[2] or implementation.plan(2)
             parents = (n2,)
         else:
-            plan = plans[3] or plan_for(3)
+            plan = implementation.plans[3] or implementation.plan(3)
             parents = (n1, n2)
         result.node = node = Node()
         node.order = next_order()
@@ -149,24 +159,17 @@ def binary(op, reflected=None):
         node.parents = parents
         pick = plan.pick
         node.saved = () if pick is None else pick((a1, a2, out))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def unary_static(op):
-    forward, defaults, positional = op.run, op.static_defaults, op.static_positional
-    n_static = len(op.static_names)
-    plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
+    implementations, differentiable = op.implementations, op.differentiable
+    defaults, positional, n_static = op.static_defaults, op.static_positional, len(op.static_names)
 
     def call(x, /, *args, **static):
         if args:
@@ -181,14 +184,18 @@ def unary_static(op):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
-        elif type(x) is BatchedTensor:
-            return call_batched(op, (x,), static)
+        elif type(x) in overriding:
+            return overriding[type(x)](op, (x,), static)
         else:
             array, parent = _lift(op, x)
         kind = type(array)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, array, **static)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, array, **static)
         except Exception as error:
             raise _failure(op, error, (array,), static) from error
         wanted = parent is not None and differentiable and mode.enabled
@@ -205,29 +212,24 @@ def unary_static(op):
                 result.array = _of_integers(op, out, (array,), static)
             result.node = None
             return result
-        plan = plans[1] or plan_for(1)
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
         node.saved = () if pick is None else pick((array, out, static))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def general(op):
-    forward, inputs, required, variadic = op.run, op.inputs, op.required, op.variadic
+    implementations, inputs = op.implementations, op.inputs
+    required, variadic = op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
     most, n_static = n_inputs + len(positional), len(op.static_names)
     keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
@@ -260,8 +262,8 @@ def general(op):
                 parent = x.node
             elif x is None:
                 array = parent = None
-            elif type(x) is BatchedTensor:
-                return call_batched(op, args, static)
+            elif type(x) in overriding:
+                return _override(op, args, static)
             else:
                 array, parent = _lift(op, x)
             arrays.append(array)
@@ -282,18 +284,24 @@ def general(op):
         if not aligned:
             arrays, kind = _align_all(op, arrays)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, *arrays, **static)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, arrays)
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, *arrays, **static)
         except Exception as error:
             raise _failure(op, error, arrays) from error
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
+
+
+def _implementation(op, kind, arrays):
+    """What the op runs on arrays of this type, for the first time; or an error if there is none."""
+    if kind not in namespace_of:
+        raise _failure(op, TypeError(), arrays) from None
+    return implementation_of(op, kind)
 
 
 def _name(op, args, static):
@@ -315,9 +323,7 @@ def _finish(op, out, arrays, parents, wanted, kind, static):
     result = Tensor()
     result.array = out
     if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
-        result.node = node = _node(op, out, arrays, parents, wanted, kind, static)
-        node.shape = out.shape
-        node.dtype = out.dtype
+        result.node = _node(op, out, arrays, parents, wanted, kind, static)
     else:
         result.array = _of_integers(op, out, arrays, static)
         result.node = None
@@ -332,9 +338,6 @@ def _finish_several(op, out, arrays, parents, wanted, kind, static):
             out = _in_default(op, kind, arrays, static)
         return named(wrap_outputs(out, None))
     node = _node(op, out, arrays, parents, wanted, kind, static)
-    node.plan.special = True
-    node.shape = tuple(a.shape for a in out)
-    node.dtype = tuple(a.dtype for a in out)
     return named(wrap_outputs(out, node))
 
 
@@ -346,15 +349,15 @@ def _as_array(op, out, kind):
 
 
 def _node(op, out, arrays, parents, wanted, kind, static):
-    key = (wanted, len(arrays)) if op.variadic else wanted
-    node = Node()
-    node.order = next_order()
-    node.plan = plan = op.plans.get(key) or op.plan(wanted, len(arrays), key)
-    node.parents = tuple(parents)
-    node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
-    node.xp = namespace_of[kind]
-    node.watch = None
-    return node
+    implementation = op.implementations.get(kind) or implementation_of(op, kind)
+    if op.variadic:
+        key = wanted, len(arrays)
+        plan = implementation.plans.get(key) or implementation.plan(key)
+    else:
+        plan = implementation.plans[wanted] or implementation.plan(wanted)
+    pick = plan.pick
+    saved = () if pick is None else pick((*arrays, out, static))
+    return make_node(plan, tuple(parents), saved, out)
 
 
 def wrap(array, node):
@@ -371,15 +374,7 @@ def wrap_outputs(arrays, node):
     for i, array in enumerate(arrays):
         pick = None
         if node is not None and backend_of[type(array)].is_floating(array.dtype):
-            pick = Node()
-            pick.order = next_order()
-            pick.plan = OutputPlan(node.plan.op, i)
-            pick.parents = (node,)
-            pick.saved = ()
-            pick.xp = node.xp
-            pick.shape = array.shape
-            pick.dtype = array.dtype
-            pick.watch = None
+            pick = make_node(OutputPlan(node.plan, i), (node,), (), array)
         results.append(wrap(array, pick))
     return tuple(results)
 
@@ -457,7 +452,7 @@ def _in_default(op, kind, arrays, static):
         else a
         for a, name in zip(arrays, names, strict=True)
     ]
-    out = op.run(xp, *arrays, **static)
+    out = implementation_of(op, kind).forward(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):
         a = backend.asarray(a)

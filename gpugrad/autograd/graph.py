@@ -21,12 +21,11 @@ class Node:
     plan: the op's rules for the inputs that want a cotangent.
     parents: those inputs' nodes or leaves, in the plan's order.
     saved: what the rules need, in the plan's order; None once freed.
-    xp: namespace of the arrays.
-    shape, dtype: the output's.
+    shape, dtype: the output's; tuples of them if there are several outputs.
     watch: a `Watch`, where one was asked for.
     """
 
-    __slots__ = ("order", "plan", "parents", "saved", "xp", "shape", "dtype", "watch")
+    __slots__ = ("order", "plan", "parents", "saved", "shape", "dtype", "watch")
 
     @property
     def name(self):
@@ -38,6 +37,24 @@ class Node:
 
     def __repr__(self):
         return f"<{self.name} node, shape {self.shape}>"
+
+
+def make_node(plan, parents, saved, out):
+    """A new `Node` for the raw result ``out``, an array or a tuple of arrays."""
+    node = Node()
+    node.order = next_order()
+    node.plan = plan
+    node.parents = parents
+    node.saved = saved
+    node.watch = None
+    if type(out) is tuple:
+        plan.mark_special()
+        node.shape = tuple([array.shape for array in out])
+        node.dtype = tuple([array.dtype for array in out])
+    else:
+        node.shape = out.shape
+        node.dtype = out.dtype
+    return node
 
 
 class Leaf:
@@ -113,13 +130,13 @@ class _Writes:
                 leaf.written[buffer] = order
 
     def after(self, order):
-        """Identities of the buffers overwritten since ``order``."""
+        """Identities of the buffers overwritten since ``order``, of those that have one."""
         with self.lock:
             return {
                 buffer
                 for leaf in self.leaves
                 for buffer, last in leaf.written.items()
-                if last < order
+                if last < order and buffer is not None
             }
 
 

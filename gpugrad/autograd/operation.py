@@ -16,13 +16,12 @@ from collections.abc import Callable, Collection
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, ClassVar
-from weakref import WeakSet
 
 from ..backends import describe, explain
-from ..backends.bfloat16 import rounding
-from ..backends.registry import told
-from . import call, twins
-from .plan import METADATA, Plan, kept_names
+from . import call
+from .implementation import ops
+from .plan import METADATA
+from .rules import kept_names
 
 
 def op(
@@ -50,8 +49,9 @@ def op(
     and operators too, so that under ``create_graph`` it runs on Tensors.
     One function can serve all inputs, ``vjp(joint=rule)``: it returns a sequence
     with a cotangent (or None) per input, and may ask for ``wanted``, a bool per
-    input; ``keep_for`` says of an input for whose gradient alone it is kept: without that it
-    gets None. With several outputs ``g`` is a tuple.
+    input. ``keep_for`` says, for an input, for whose gradient alone it is kept: by that input's
+    name, or by a function ``(wanted, **static)`` that returns whether it is kept. The rule gets
+    None for an input that is not kept. With several outputs ``g`` is a tuple.
 
     Of complex numbers a rule is the same formula as of real ones, with no conjugate
     in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
@@ -114,20 +114,17 @@ def exports(namespace=""):
 
 def _public_name(function):
     """The name under `gpugrad` of a function in ``gpugrad.ops``; None elsewhere, or of `_f`."""
-    room, _, topic = (function.__module__ or "").rpartition(".")
-    name = function.__name__
-    if room != "gpugrad.ops" or name.startswith("_"):
+    module, name = function.__module__ or "", function.__name__
+    if not module.startswith("gpugrad.ops.") or name.startswith("_"):
         return None
-    name = name.strip("_")
+    topic, name = module.split(".")[2], name.strip("_")
     return f"{topic}.{name}" if topic in NAMESPACES else name
 
 
 class Op:
     """What is known of an operation: its signature, rules, and plans made from them."""
 
-    registry: ClassVar[dict[str, "Op"]] = {}
-    known: ClassVar[WeakSet] = WeakSet()  # users' among them
-    observer: ClassVar[Callable[..., Any] | None] = None  # called with each new op or plan
+    registry: ClassVar[dict[str, "Op"]] = {}  # the library's own, by their public names
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -142,7 +139,6 @@ class Op:
         self.public = public is not None  # others may take what is on several devices
         self.name = public or forward.__name__.strip("_")
         self.forward = forward
-        self.run = forward  # what a call runs: with its twins
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
@@ -163,10 +159,8 @@ class Op:
         self.keep_for = {}
         self.tangents = {}
         self.batching = None
-        self.twins = {}  # by library: rules by input, and "forward"
-        self.seams = []  # for each form of the call a function that replaces its forward
-        self.plans = {}
-        self.hot_plans = [None] * 4
+        self.twins = {}  # by library: "forward", and rules by input
+        self.implementations = {}  # by the type of the arrays; see `implementation_of`
 
         simple = not self.static_names and not self.variadic and not integer
         if simple and len(self.inputs) == 1:
@@ -186,21 +180,9 @@ class Op:
         self.call.jvp = self.jvp
         self.call.vmap = self.vmap
         self.call.twin = self.twin
-        Op.known.add(self)
+        ops.add(self)
         if public:
             Op.registry[self.name] = self
-        self.meet_backends()
-        if Op.observer is not None:
-            Op.observer(self)
-
-    @classmethod
-    def all(cls):
-        """Those there are, users' among them, as a list."""
-        while True:
-            try:
-                return list(cls.known)
-            except RuntimeError:  # another thread has made one meanwhile
-                continue
 
     def signature(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
@@ -227,7 +209,7 @@ class Op:
         self.rules |= rules
         self.joint = joint or self.joint
         self.keep_for = keep_for or self.keep_for
-        self._plan_anew()
+        self.implementations.clear()
         return self.call
 
     def jvp(self, **rules):
@@ -235,7 +217,7 @@ class Op:
         for target, rule in rules.items():
             self._check("jvp", target, rule, self.joint or self.rules.get(target))
         self.tangents |= rules
-        self._plan_anew()
+        self.implementations.clear()
         return self.call
 
     def vmap(self, rule):
@@ -256,7 +238,7 @@ class Op:
             self._check("twin", target, rule, vjp)
         given = rules if forward is None else {"forward": forward, **rules}
         self.twins[library] = {**self.twins.get(library, {}), **given}
-        self.meet_backends()
+        self.implementations.clear()
         return self.call
 
     def _check(self, what, target, rule, vjp):
@@ -268,39 +250,6 @@ class Op:
                 f"{self.name}.{what}: the rule for {target} asks for {sorted(unknown)}; it can "
                 f"have what its VJP keeps, {sorted(kept_names(vjp))}"
             )
-
-    def twins_of(self, backend):
-        """What an array library has instead of the forward and the rules, by their names."""
-        given = backend.twins.get(self.name, {}) if Op.registry.get(self.name) is self else {}
-        return {**given, **self.twins.get(backend.name, {})}
-
-    def meet_backends(self):
-        """Run the twins, and on the devices, of the array libraries known by now."""
-        self.run = twins.forward(self)
-        if Op.observer is None:  # else a tool's function calls it
-            for replace in self.seams:
-                replace(self.run)
-        self._plan_anew()
-
-    def _plan_anew(self):
-        self.plans = {}  # one that another thread is making, of the old rules, is in the old dict
-        self.hot_plans[:] = [None] * 4
-
-    def plan(self, wanted, n_inputs, key):
-        """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""
-        plans = self.plans
-        plan = plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
-        if Op.observer is not None:
-            Op.observer(plan)
-        return plan
-
-    def hot_plan(self, wanted):
-        """The same for a unary or binary op, kept in a list."""
-        plan = self.plans.get(wanted) or self.plan(wanted, len(self.inputs), wanted)
-        self.hot_plans[wanted] = plan
-        if self.plans.get(wanted) is not plan:  # the rules have changed meanwhile
-            self.hot_plans[wanted] = None
-        return plan
 
     def failure(self, error, values):
         """The exception to raise when a call failed with ``error``."""
@@ -315,14 +264,6 @@ class Op:
         text = "; ".join([explain(error, *values), *getattr(error, "__notes__", ())])
         return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 
-
-def _meet(backend):
-    for op in Op.all():
-        if backend.several_devices or op.twins_of(backend) or rounding(backend):
-            op.meet_backends()
-
-
-told.append(_meet)
 
 # Of errors that come from forwards: calls that fail raise one of these, else a RuntimeError.
 _KINDS = IndexError, ValueError, TypeError, ZeroDivisionError, FloatingPointError, MemoryError

@@ -14,9 +14,11 @@ from operator import iadd
 from typing import Any
 
 from ..backends import add_note, backend_of, describe
-from . import call, twins
+from ..backends.registry import sweep_context
+from . import call, implementation
 from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
+from .variables import is_open
 
 _accumulating = threading.Lock()
 
@@ -126,7 +128,7 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
-        if type(y) is call.BatchedTensor:
+        if type(y) in call.overriding:
             y.backward()  # says what to do instead
         if isinstance(y, call.Tensor) and not backend_of[type(y.array)].is_floating(y.dtype):
             raise ValueError(
@@ -211,36 +213,22 @@ def sweep(
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)
     tensors = tensors or create_graph
-    waiting = {}  # node or leaf -> its cotangent so far
-    heap = []  # those nodes, newest first
-    owned = set()  # those whose cotangent is a sum made here, to be added to in place
+    pending = _Pending(tensors)
+    waiting, heap = pending.cotangents, pending.heap
     arrived = {}
     following = following_g = None
     last_write = writes.last
-
-    def add(parent, held, c):
-        if tensors or parent not in owned:
-            owned.add(parent)
-            return held + c
-        return iadd(held, c)
-
-    def wait(parent, c):
-        if parent in waiting:
-            waiting[parent] = add(parent, waiting[parent], c)
-        else:
-            waiting[parent] = c
-            heappush(heap, (parent.order, parent))
+    instrumented = implementation.instrument is not None
 
     for node, g in roots:
         if needed is None or node in needed:
             if node in waiting and not tensors:  # no rule has entered the device yet
                 with backend_of[type(g)].scope(g):
-                    wait(node, g)
+                    pending.put(node, g)
             else:
-                wait(node, g)
+                pending.put(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
-    # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
-    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:
@@ -272,8 +260,9 @@ def sweep(
                     continue
 
             plan = node.plan
+            if instrumented:
+                plan = implementation.current(plan)
             saved = node.saved
-            xp = node.xp
             if saved:
                 if node.order > last_write:
                     check_unchanged(node)
@@ -285,8 +274,11 @@ def sweep(
                     f"freed; pass retain_graph=True to the first backward"
                 )
             if tensors:
+                plan = plan.on_tensors
                 xp = call.namespace
                 saved = saved and call.rewrap(node, saved, joined)
+            else:
+                xp = plan.xp
             parents = node.parents
             i = -1
             try:
@@ -294,7 +286,7 @@ def sweep(
                     if plan.discards:
                         guard = True
                     if plan.output is not None:
-                        _gather(node, g, waiting, heap)
+                        pending.put_output(node, g)
                         continue
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
@@ -311,17 +303,59 @@ def sweep(
                     if c.shape != parent.shape or c.dtype is not parent.dtype:
                         c = fit(xp, c, parent.shape, parent.dtype, plan.op)
                     if parent is following:
-                        following_g = add(parent, following_g, c)
+                        following_g = pending.add(parent, following_g, c)
                     elif following is None and parent not in waiting:
                         following = parent
                         following_g = c
                     else:
-                        wait(parent, c)
+                        pending.put(parent, c)
             except Exception as error:
                 add_note(error, f"in backward through {plan.op.name}")
                 raise
             # Let go of this node's values before the next rule allocates.
             g = c = saved = None
+
+
+class _Pending:
+    """Cotangents that wait until all consumers of their node have been through.
+
+    cotangents: by node or leaf, the sum so far; a list of them where there are several outputs.
+    heap: those nodes with their orders, the newest first.
+    """
+
+    __slots__ = ("cotangents", "heap", "_tensors", "_owned")
+
+    def __init__(self, tensors):
+        self.cotangents = {}
+        self.heap = []
+        self._tensors = tensors
+        self._owned = set()  # the nodes whose sums were made here, to be added to in place
+
+    def put(self, node, c):
+        """Have a cotangent wait, in a sum with those that do already."""
+        cotangents = self.cotangents
+        if node in cotangents:
+            cotangents[node] = self.add(node, cotangents[node], c)
+        else:
+            cotangents[node] = c
+            heappush(self.heap, (node.order, node))
+
+    def add(self, node, held, c):
+        """The sum of two cotangents of a node, of which ``held`` came first."""
+        if self._tensors or node not in self._owned:
+            self._owned.add(node)
+            return held + c
+        return iadd(held, c)
+
+    def put_output(self, node, g):
+        """Put the cotangent of one of an op's several outputs into the list of all of them."""
+        (parent,) = node.parents
+        if parent not in self.cotangents:
+            self.put(parent, [None] * len(parent.shape))
+        held = self.cotangents[parent]
+        i = node.plan.output
+        # Under create_graph an output that a rule used has a node of its own there.
+        held[i] = g if held[i] is None else held[i] + g
 
 
 def leading_to(roots, targets):
@@ -344,8 +378,8 @@ def leading_to(roots, targets):
             parents = node.parents
             if parents:
                 stack.extend(parents)
-            elif node not in targets and (type(node) is Leaf or node.xp is not None):
-                more = True  # a leaf, or a variable not closed
+            elif node not in targets and is_open(node):
+                more = True
     needed = {}
     for node in sorted(found, key=_age):
         if node in targets or not needed.keys().isdisjoint(node.parents):
@@ -423,18 +457,6 @@ def fit(xp, c, shape, dtype, op):
             c = xp.real(c)
         c = xp.astype(c, dtype)
     return c
-
-
-def _gather(node, g, waiting, heap):
-    """Put the cotangent of one of several outputs into its op's list."""
-    (parent,) = node.parents
-    if parent not in waiting:
-        waiting[parent] = [None] * len(parent.shape)
-        heappush(heap, (parent.order, parent))
-    held = waiting[parent]
-    i = node.plan.output
-    # Under create_graph an output that a rule used has a node of its own there.
-    held[i] = g if held[i] is None else held[i] + g
 
 
 def _materialize(node, cotangents):

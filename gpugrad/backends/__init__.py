@@ -6,7 +6,6 @@ there from the start; CuPy is imported when a CUDA device is asked for; any othe
 library that speaks the array API standard is admitted when its first array comes.
 """
 
-from . import numpy as _numpy  # noqa: F401  registers the CPU
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
 from .registry import (
@@ -55,3 +54,5 @@ __all__ = [
     "transfer",
     "unused_letters",
 ]
+
+backend_for_device("cpu")  # NumPy is there from the start

@@ -1,10 +1,17 @@
 """What gpugrad asks of an array library beyond its namespace."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache, partial
+from typing import Any
 
+from .einsum import einsum
+from .linalg import completed
+from .philox import kept
 from .placement import brought, taken
+from .registry import backend_for_device, transfer
+from .special import Functions
 
 
 class Backend:
@@ -24,24 +31,44 @@ class Backend:
         ``to_device(x, device)``: also to a device of another library;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
-        ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
+        ``zero_discarded_nans(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
         broadcast to it, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
-    twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
     in_single: whether all ops on bfloat16 compute in float32, or only some: see `bfloat16`; None
         where the library does all that its dtypes need.
+    sweep_context: a function that returns the context in which a sweep runs rules on its arrays,
+        or None if it needs none.
     several_devices: whether its functions work on the current device of several, so that
         an array's own has to be entered, for which there are `on_device` and `on_devices`.
     """
 
     name: str
-    xp: object
+    xp: Any
     array_types: tuple = ()
     scalar_types: tuple = ()
-    twins: Mapping[str, Mapping[str, Callable]] = {}
     in_single: bool | None = None
+    sweep_context: Callable | None = None
     several_devices = False
+
+    def __init__(self, xp):
+        """Add to ``xp``, a module of the library's functions, those made alike for all."""
+        self.xp = xp
+        vars(xp).update(
+            to_device=transfer,
+            isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op
+            special=Functions(self.special),
+            einsum=partial(einsum, xp),
+            add_along_axis=self.add_along_axis,
+            clip=self.clip,
+            dropout_mask=self.dropout_mask,
+            last_written=self.last_written,
+            pick=self.pick,
+            setitem=self.setitem,
+        )
+        if hasattr(xp, "linalg"):
+            half = getattr(xp, "float16", None)
+            xp.linalg = completed(xp.linalg, xp, None if half is None else self.dtype(half))
 
     def device(self, array):
         """The array's device as a string."""
@@ -93,9 +120,8 @@ class Backend:
 
     def host_array(self, array, dtype, copy):
         """What ``__array__`` returns."""
-        from .numpy import backend
-
-        return backend.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
+        host = backend_for_device("cpu")
+        return host.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
 
     def to_list(self, array):
         """The elements as Python numbers, nested by axis."""
@@ -103,16 +129,17 @@ class Backend:
 
     def format(self, array, prefix):
         """The values as text, for a repr."""
-        from .numpy import format_array
-
-        return format_array(self.to_numpy(array), prefix)
+        return backend_for_device("cpu").format(self.to_numpy(array), prefix)
 
     def special(self, name):
         """The function of ``xp.special`` of this name, asked for once."""
         raise NotImplementedError
 
     def buffer(self, array):
-        """The identity of the allocation that holds the array, shared by its views."""
+        """The identity of the allocation that holds the array, shared by its views.
+
+        None where the library does not tell it: then nobody notices that it is overwritten.
+        """
         raise NotImplementedError
 
     def buffer_size(self, array):
@@ -142,18 +169,14 @@ class Backend:
 
     def on_devices(self, rule):
         """``rule(xp, g, saved)``, run on the device of ``g``; at its end that of its result is
-        the current one, until `sweeping` ends."""
-        raise NotImplementedError
-
-    def sweeping(self):
-        """A context at whose end the current device is as it was before."""
+        the current one, until the `sweep_context` ends."""
         raise NotImplementedError
 
     def synchronize(self, array):
         """Wait until what was asked of the array's device is done."""
 
     def lot(self, array):
-        """What computes with many arrays such as this one at once: see `kernels.optimizers.Lot`.
+        """What computes with many arrays such as this one at once, a `cupy.kernels.optimizers.Lot`.
 
         None where they are computed with one after the other.
         """
@@ -164,7 +187,7 @@ class Backend:
         return False
 
     def generator(self, seed, device):
-        """A random number generator on ``device``: see `numpy.Random` for its methods."""
+        """A random number generator on ``device``: see `numpy.random.Random` for its methods."""
         raise NotImplementedError
 
     def add_along_axis(self, values, indices, /, shape, axis):
@@ -188,8 +211,6 @@ class Backend:
         return xp.sum(xp.where(xp.one_hot(labels, x.shape[-1]), x, 0.0), axis=-1)
 
     def dropout_mask(self, x, /, *, shape, p, key):
-        from .philox import kept
-
         return self.asarray(kept(shape, p, key), device=self.device(x))
 
     def setitem(self, x, value, key):

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from .registry import backend_of, backends, told
+from .dtypes import bfloat16, has_bfloat16, is_bfloat16
 
 _SINGLE = np.dtype("float32")
 # Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
@@ -26,32 +26,6 @@ _TOPICS = {"linalg", "fft", "special", "searching"}
 _OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
 
 _NARROW = SimpleNamespace(char="E")  # of several cotangents, which are looked at one by one
-
-_found: list = []  # the dtype, once asked for
-
-
-def bfloat16():
-    """The dtype; ImportError with the remedy if there is no ``ml_dtypes``."""
-    if not _found:
-        try:
-            from ml_dtypes import bfloat16 as scalar_type
-        except ImportError as error:
-            raise ImportError(
-                "bfloat16 needs the package ml_dtypes; pip install ml_dtypes"
-            ) from error
-        _found.append(np.dtype(scalar_type))
-        host = backend_of[np.ndarray]
-        host.scalar_types = (*host.scalar_types, scalar_type)
-        backend_of[scalar_type] = host
-        for backend in list(backends):
-            for tell in told:
-                tell(backend)
-    return _found[0]
-
-
-def is_bfloat16(dtype):
-    """Whether a dtype, of any array library, is bfloat16."""
-    return getattr(dtype, "char", "E") == "E" and str(dtype).split(".")[-1] == "bfloat16"
 
 
 def isdtype(own):
@@ -96,7 +70,7 @@ def result_type(own):
         others = [d for d in dtypes if getattr(d, "kind", "") in ("f", "c")]
         if others:
             return own(_SINGLE, *others)
-        return own(_SINGLE, 1j) if complex in map(type, dtypes) else _found[0]
+        return own(_SINGLE, 1j) if complex in map(type, dtypes) else bfloat16()
 
     return result_type
 
@@ -107,7 +81,7 @@ def _is_narrow(dtype):
 
 def rounding(backend):
     """The `Rounding` of an array library's ops; None if there is none, or not yet."""
-    return Rounding(backend) if _found and backend.in_single is not None else None
+    return Rounding(backend) if has_bfloat16() and backend.in_single is not None else None
 
 
 class Rounding:
@@ -117,18 +91,16 @@ class Rounding:
         self.backend = backend
 
     def _widens(self, op):
-        topic = op.forward.__module__.rpartition(".")[2]
-        return self.backend.in_single or topic in _TOPICS or op.name in _OPS
+        topics = _TOPICS.intersection(op.forward.__module__.split("."))
+        return self.backend.in_single or topics or op.name in _OPS
 
     def forward(self, op, run):
         """``run(xp, *inputs, **static)`` whose result is rounded."""
-        own, widens = self.backend.xp, self._widens(op)
+        widens = self._widens(op)
         (kind,) = self.backend.array_types
 
         @wraps(run)
         def rounded(xp, *inputs, **static):
-            if xp is not own:
-                return run(xp, *inputs, **static)
             for x in inputs:
                 if type(x) is kind and x.dtype.char == "E":
                     break
@@ -151,11 +123,10 @@ class Rounding:
         """``run(xp, g, saved)`` of what is not rounded; the sweep rounds its result."""
         if not self._widens(op):
             return run
-        own = self.backend.xp
 
         def rule(xp, g, saved):
             # Cotangents of another dtype come of other floating inputs: NumPy casts to theirs.
-            if xp is not own or getattr(g, "dtype", _NARROW).char != "E":
+            if getattr(g, "dtype", _NARROW).char != "E":
                 return run(xp, g, saved)
             return run(xp, _widened(g), _widened(saved))
 
@@ -168,7 +139,7 @@ class Rounding:
         if out.dtype.kind != "f":
             return out
         # NumPy's 0-d results are scalars.
-        return self.backend.asarray(out).astype(_found[0])
+        return self.backend.asarray(out).astype(bfloat16())
 
 
 def _widened(x):

@@ -1,18 +1,15 @@
-"""Any other library that speaks the array API standard, array-api-strict and PyTorch among them."""
+"""Any other library that speaks the array API standard, such as array-api-strict."""
 
 import math
-import warnings
 from types import ModuleType
-from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
 
 from .base import Backend
-from .bfloat16 import bfloat16, is_bfloat16
-from .numpy import Random, number_dtype
+from .dtypes import bfloat16, is_bfloat16, number_dtype
 from .numpy import backend as host
-from .special import of_host, of_torch
+from .special import of_host
 
 # Fourier transforms by what the standard lets them take.
 _OF_COMPLEX = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
@@ -25,42 +22,39 @@ class GenericBackend(Backend):
     def __init__(self, standard, array_type):
         self.name = standard.__name__.removeprefix("array_api_compat.")
         self.array_types = (array_type,)
-        self.xp = ModuleType(f"gpugrad.backends.generic.{self.name}")
-        vars(self.xp).update(
-            {n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")}
-        )
         self.standard = standard
         info = standard.__array_namespace_info__()
-        with warnings.catch_warnings():  # PyTorch warns of devices as it lists them
-            warnings.simplefilter("ignore", UserWarning)
-            self.devices = {_name(device): device for device in info.devices()}
+        self.devices = {_name(device): device for device in info.devices()}
         self.host_device = info.default_device()
-        self.xp.astype = self._astype
-        for name in ("sum", "prod", "cumulative_sum", "cumulative_prod"):
-            setattr(self.xp, name, self._with_dtype(name))
-        self.xp.unique_all = self._unique_all
-        self.xp.take = self._take
-        self.xp.take_along_axis = self._take_along_axis
-        self.xp.roll = self._roll
-        self.xp.isin = self._isin
-        self.xp.broadcast_arrays = self._broadcast_arrays
-        self.xp.scatter_add = self._scatter_add
-        self.xp.one_hot = self._one_hot
-        self.xp.unpoison = self._unpoison
-        self.xp.conj = self._conj
-        self.xp.std = self._std
-        if hasattr(standard, "linalg"):
-            self.xp.linalg = standard.linalg
-        if hasattr(standard, "fft"):
-            self.xp.fft = ModuleType(f"{self.xp.__name__}.fft")
-            names = [n for n in dir(standard.fft) if not n.startswith("__")]
-            vars(self.xp.fft).update({n: getattr(standard.fft, n) for n in names})
-            for name in _OF_COMPLEX + _OF_REAL:
-                setattr(self.xp.fft, name, self._transform(name))
+        super().__init__(self._namespace())
 
-    @classmethod
-    def of(cls, array):
-        return cls(array_api_compat.array_namespace(array), type(array))
+    def _namespace(self):
+        """The library's functions as ops use them."""
+        standard = self.standard
+        xp = ModuleType(f"gpugrad.backends.{self.name}.xp")
+        vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+        vars(xp).update(
+            astype=self._astype,
+            broadcast_arrays=self._broadcast_arrays,
+            conj=self._conj,
+            cumulative_prod=self._with_dtype("cumulative_prod"),
+            cumulative_sum=self._with_dtype("cumulative_sum"),
+            isin=self._isin,
+            one_hot=self._one_hot,
+            prod=self._with_dtype("prod"),
+            scatter_add=self._scatter_add,
+            sum=self._with_dtype("sum"),
+            zero_discarded_nans=self._zero_discarded_nans,
+        )
+        if hasattr(standard, "linalg"):
+            xp.linalg = standard.linalg
+        if hasattr(standard, "fft"):
+            xp.fft = ModuleType(f"{xp.__name__}.fft")
+            names = [n for n in dir(standard.fft) if not n.startswith("__")]
+            vars(xp.fft).update({n: getattr(standard.fft, n) for n in names})
+            for name in _OF_COMPLEX + _OF_REAL:
+                setattr(xp.fft, name, self._transform(name))
+        return xp
 
     def device(self, array):
         return _name(array_api_compat.device(array))
@@ -81,8 +75,6 @@ class GenericBackend(Backend):
 
     def to_numpy(self, array):
         array = array_api_compat.to_device(array, self.host_device)
-        if hasattr(array, "resolve_conj"):  # PyTorch conjugates and negates lazily
-            array = array.resolve_conj().resolve_neg()
         if is_bfloat16(array.dtype):
             return np.asarray(self.xp.astype(array, self.xp.float32)).astype(bfloat16())
         return np.asarray(array)
@@ -105,34 +97,36 @@ class GenericBackend(Backend):
         return getattr(self.xp, name)(*args, dtype=dtype, device=device, **keywords)
 
     def special(self, name):
-        native = of_torch(self, name) if self.name == "torch" else None
-        return native or of_host(self, host.xp.special, name)
+        return of_host(self, host.xp.special, name)
 
     def buffer(self, array):
-        if hasattr(array, "untyped_storage"):  # PyTorch
-            return array.untyped_storage().data_ptr()
-        return host.buffer(self.to_numpy(array))
+        shared = self._shared(array)
+        return None if shared is None else host.buffer(shared)
 
     def buffer_size(self, array):
-        if hasattr(array, "untyped_storage"):
-            return array.untyped_storage().nbytes()
-        return host.buffer_size(self.to_numpy(array))
+        shared = self._shared(array)
+        return self.nbytes(array) if shared is None else host.buffer_size(shared)
+
+    def _shared(self, array):
+        """The memory of an array as NumPy's, without a copy; None if it is not NumPy's to read."""
+        try:
+            if array.__dlpack_device__()[0] != 1:  # kDLCPU in DLPack's header
+                return None
+            return np.asarray(array, copy=False)
+        except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+            return None
 
     def nbytes(self, array):
-        return array.nbytes if hasattr(array, "nbytes") else self.to_numpy(array).nbytes
+        return math.prod(array.shape) * number_dtype(array.dtype).itemsize
 
     def generator(self, seed, device):
         return HostRandom(self, seed, device)
 
-    def _unpoison(self, c, g, /):
+    def _zero_discarded_nans(self, c, g, /):
         return self.xp.where(self.xp.isnan(c) & (g == 0), self.xp.zeros_like(c), c)
 
     def _conj(self, x, /):
         return self.standard.conj(x) if self.is_complex(x.dtype) else x
-
-    def _std(self, x, /, **options):
-        # array-api-compat refuses PyTorch's std fractions of a correction, but not its var.
-        return self.xp.sqrt(self.xp.var(x, **options))
 
     def _transform(self, name):
         """A Fourier transform that takes real numbers for complex ones, and float16 as float32."""
@@ -224,38 +218,6 @@ class GenericBackend(Backend):
         shape = np.broadcast_shapes(*[tuple(a.shape) for a in arrays])
         return tuple([self.standard.broadcast_to(a, shape) for a in arrays])
 
-    # PyTorch takes no negative or short indices, and a shift for each axis.
-
-    def _take(self, x, indices, /, *, axis):
-        return self.standard.take(x, self._places(indices, x.shape[axis]), axis=axis)
-
-    def _take_along_axis(self, x, indices, /, *, axis=-1):
-        return self.standard.take_along_axis(x, self._places(indices, x.shape[axis]), axis=axis)
-
-    def _places(self, indices, n):
-        indices = self.xp.astype(indices, self.xp.int64, copy=False)
-        return self.xp.where(indices < 0, indices + n, indices)
-
-    def _roll(self, x, /, shift, axis=None):
-        if isinstance(axis, tuple) and not isinstance(shift, tuple):
-            shift = (shift,) * len(axis)
-        return self.standard.roll(x, shift, axis=axis)
-
-    def _unique_all(self, x, /):
-        try:
-            return self.standard.unique_all(x)
-        except NotImplementedError:  # of PyTorch
-            xp = self.xp
-        flat = xp.reshape(x, (-1,))
-        order = xp.argsort(flat, stable=True)
-        ordered = xp.take(flat, order, axis=0)
-        is_first = xp.concat([xp.ones_like(order[:1], dtype=xp.bool), ordered[1:] != ordered[:-1]])
-        (first,) = xp.nonzero(is_first)
-        stop = xp.concat([first[1:], xp.full_like(first[:1], order.shape[0])])
-        number = xp.cumulative_sum(xp.astype(is_first, first.dtype)) - 1
-        inverse = xp.reshape(xp.take(number, xp.argsort(order), axis=0), x.shape)
-        return UniqueAll(ordered[is_first], order[is_first], inverse, stop - first)
-
     def _astype(self, x, dtype, /, *, copy=True, device=None):
         return self.standard.astype(x, self.dtype(dtype), copy=copy)
 
@@ -270,13 +232,6 @@ class GenericBackend(Backend):
             )
         positions = xp.arange(n, device=array_api_compat.device(labels))
         return xp.expand_dims(labels, axis=-1) == positions
-
-
-class UniqueAll(NamedTuple):
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
 
 
 class _Taken:
@@ -315,7 +270,7 @@ class HostRandom:
     """Random arrays made on the host and handed over."""
 
     def __init__(self, backend, seed, device):
-        self.host = Random(seed)
+        self.host = host.generator(seed, None)
         self.backend = backend
         self.device = device
 
@@ -325,3 +280,8 @@ class HostRandom:
     def __getattr__(self, name):
         draw = getattr(self.host, name)
         return lambda *args: self.backend.asarray(draw(*args), device=self.device)
+
+
+def backend_for(array):
+    """The backend of the library that an array is of."""
+    return GenericBackend(array_api_compat.array_namespace(array), type(array))

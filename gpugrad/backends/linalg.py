@@ -10,25 +10,20 @@ _IN_SINGLE = (
 ).split()
 
 
-def complete(backend):
-    """Give ``backend.xp`` a ``linalg`` of its own, unless its library has none.
+def completed(own, xp, half):
+    """A library's ``linalg`` as a module, with ``cofactor(x)`` added, the matrices of cofactors
+    of square ones, and with float16 computed in float32.
 
-    It is the library's, with ``cofactor(x)`` added, the matrices of cofactors of square ones,
-    and with float16 computed in float32.
+    half: the library's float16; None if it has none.
     """
-    xp = backend.xp
-    own = getattr(xp, "linalg", None)
-    if own is None:
-        return
-    xp.linalg = linalg = ModuleType(f"{xp.__name__}.linalg")
+    linalg = ModuleType(f"{xp.__name__}.linalg")
     vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
     if not hasattr(linalg, "cofactor"):
         linalg.cofactor = partial(cofactor, xp)
-    half = getattr(xp, "float16", None)
     if half is not None:
         for name in _IN_SINGLE:
-            function = _in_single(xp, backend.dtype(half), getattr(linalg, name))
-            setattr(linalg, name, function)
+            setattr(linalg, name, _in_single(xp, half, getattr(linalg, name)))
+    return linalg
 
 
 def _in_single(xp, half, function):

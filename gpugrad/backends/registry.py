@@ -3,14 +3,13 @@
 import re
 import threading
 from collections.abc import Sequence
-from functools import cache, partial
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from numbers import Complex, Integral, Number, Real
 from operator import index
 from typing import SupportsIndex
 
-from .einsum import einsum
-from .linalg import complete
-from .special import Functions
+from .dtypes import on_bfloat16
 
 SCALARS = frozenset({bool, int, float, complex})
 _NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
@@ -21,30 +20,67 @@ namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
 
 
-backends: list = []
-told: list = []  # functions to call with each
+# By library the module that is loaded when it is first needed: for a device's it has a
+# ``backend``, for others a function ``backend_for`` that makes one from the first array.
+_OF_DEVICES = {"numpy": ".numpy", "cupy": ".cupy"}
+_OF_ARRAYS = {"torch": ".torch"}
+_OF_OTHER_ARRAYS = ".generic"
 _admitting = threading.RLock()  # of threads that need a library first all but one wait
-_admitted: list = []  # CuPy's backend, once all is done
+_admitted: dict = {}  # library -> its backend, once all is done
+
+backends: list = []
+on_change: list = []  # called, without arguments, when what ops run on known arrays has changed
 
 
 def register(backend):
     """Admit a `Backend`."""
-    backend.xp.to_device = transfer
-    backend.xp.isdtype = cache(backend.xp.isdtype)  # NumPy's takes longer than a small op
-    backend.xp.special = Functions(backend.special)
-    backend.xp.einsum = partial(einsum, backend.xp)
-    complete(backend)
-    for name in ("add_along_axis", "clip", "dropout_mask", "last_written", "pick", "setitem"):
-        setattr(backend.xp, name, getattr(backend, name))
     backends.append(backend)
-    for tell in told:
-        tell(backend)
+    if backend.sweep_context is not None:
+        _sweep_contexts.append(backend.sweep_context)
     # Last, as from then on other threads may give ops such arrays.
     for kind in backend.array_types:
         backend_of[kind] = backend
         namespace_of[kind] = backend.xp
     for kind in backend.scalar_types:
         backend_of[kind] = backend
+
+
+def _library(name):
+    """The backend of NumPy or CuPy."""
+    if name not in _admitted:
+        with _admitting:
+            if name not in _admitted:
+                backend = import_module(_OF_DEVICES[name], __package__).backend
+                register(backend)
+                _admitted[name] = backend
+    return _admitted[name]
+
+
+@on_bfloat16.append
+def _meet_bfloat16(scalar_type):
+    host = _library("numpy")
+    host.scalar_types = (*host.scalar_types, scalar_type)
+    backend_of[scalar_type] = host
+    for changed in on_change:
+        changed()
+
+
+_sweep_contexts: list = []
+
+
+def sweep_context():
+    """The context in which a sweep runs rules; see `Backend.sweep_context`."""
+    if len(_sweep_contexts) == 1:
+        return _sweep_contexts[0]()
+    return _all_sweep_contexts()
+
+
+@contextmanager
+def _all_sweep_contexts():
+    with ExitStack() as stack:
+        for context in _sweep_contexts:
+            stack.enter_context(context())
+        yield
 
 
 def adopt(x):
@@ -69,19 +105,18 @@ def adopt(x):
             return backend_of[kind].asarray(x)
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
-        _cupy()
-    elif hasattr(x, "__array_namespace__") or library == "torch":
-        from .generic import GenericBackend
-
+        _library("cupy")
+    elif hasattr(x, "__array_namespace__") or library in _OF_ARRAYS:
+        module = import_module(_OF_ARRAYS.get(library, _OF_OTHER_ARRAYS), __package__)
         with _admitting:
             if type(x) not in namespace_of:
-                register(GenericBackend.of(x))
+                register(module.backend_for(x))
     elif hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     elif hasattr(x, "__cuda_array_interface__"):
         return backend_for_device("cuda").from_interface(x)
     elif hasattr(x, "__array__"):
-        return _host().asarray(x)
+        return _library("numpy").asarray(x)
     if type(x) in namespace_of:
         return x
     raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
@@ -201,33 +236,16 @@ def transfer(array, device):
 def backend_for_device(device):
     """What creates arrays on ``device``; None is the CPU. RuntimeError if it is not there."""
     if device is None or parse_device(device)[0] == "cpu":
-        return _host()
-    backend = _cupy()
+        return _library("numpy")
+    backend = _library("cupy")
     backend.check_device(device)
     return backend
-
-
-def _host():
-    from .numpy import backend
-
-    return backend
-
-
-def _cupy():
-    if not _admitted:
-        with _admitting:
-            if not _admitted:
-                from .cupy import backend
-
-                register(backend)
-                _admitted.append(backend)
-    return _admitted[0]
 
 
 def cuda_problem():
     """None if a CUDA device can be used, else what is in the way, in one sentence."""
     try:
-        _cupy().check_works()
+        _library("cupy").check_works()
     except RuntimeError as error:
         return str(error)
     return None
@@ -235,24 +253,23 @@ def cuda_problem():
 
 def cuda_device_count():
     """How many CUDA devices can be used."""
-    return 0 if cuda_problem() else _cupy().device_count()
+    return 0 if cuda_problem() else _library("cupy").device_count()
 
 
 def cuda_device(device):
-    """The module `cupy_devices`, and the number of a device, which by default is the current one.
+    """The module `cupy.devices`, and the number of a device, which by default is the current one.
 
     RuntimeError with what is in the way if no CUDA device, or not this one, can be used;
     ValueError if the name is not one of a CUDA device.
     """
-    backend = _cupy()
+    backend = _library("cupy")
     backend.check_works()
-    from . import cupy_devices
-
+    devices = backend.devices
     if device is None:
-        return cupy_devices, cupy_devices.current_number()
+        return devices, devices.current_number()
     name = device if isinstance(device, str) else f"cuda:{index(device)}"
     kind, number = parse_device(name)
     if kind != "cuda":
         raise ValueError(f"device {device!r} is no CUDA device; use 'cuda', 'cuda:N' or its number")
     backend.check_device(name)
-    return cupy_devices, cupy_devices.current_number() if number is None else number
+    return devices, devices.current_number() if number is None else number

@@ -145,7 +145,7 @@ def of_host(backend, on_numpy, name):
                 f"{backend.name} has no function {name}, which this needs, and SciPy's takes CPU "
                 f"arrays; move the inputs there with .to('cpu')"
             )
-        device = _one_device(backend, args)
+        device = one_device(backend, args)
         given = [backend.to_numpy(a) if type(a) in backend.array_types else a for a in args]
         out = function(*given)
         if not any(hasattr(a, "dtype") and a.dtype.kind == "f" for a in given):
@@ -155,41 +155,9 @@ def of_host(backend, on_numpy, name):
     return call
 
 
-def _one_device(backend, args):
+def one_device(backend, args):
     """The device of the arrays among the arguments; the call layer rewords the error."""
     devices = {backend.device(a) for a in args if type(a) in backend.array_types}
     if len(devices) > 1:
         raise ValueError(f"inputs are on different devices, {' and '.join(sorted(devices))}")
     return devices.pop()
-
-
-# Not there: PyTorch's gammainc, gammaincc, j0, j1, y0 and y1, of which 7 to 9 digits are right,
-# and ndtr, which has none in its lower tail.
-_TORCH = "entr erf erfc erfcx erfinv exp2 expit gammaln i0 i0e i1 i1e log_ndtr logit ndtri psi"
-_TORCH += " sinc xlog1py xlogy zeta"
-_TORCH_NAMES = {name: name for name in _TORCH.split()} | {
-    "k0": "modified_bessel_k0",
-    "k0e": "scaled_modified_bessel_k0",
-    "k1": "modified_bessel_k1",
-    "k1e": "scaled_modified_bessel_k1",
-}
-
-
-def of_torch(backend, name):
-    """PyTorch's function, made to take half precision and numbers; None if it has no exact one."""
-    xp, special = backend.xp, backend.standard.special
-    if name == "ndtr":
-        return lambda x: 0.5 * xp.special.erfc(-math.sqrt(0.5) * x)
-    if name not in _TORCH_NAMES:
-        return None
-    function = getattr(special, _TORCH_NAMES[name])
-
-    def call(*args):
-        tensors = [a for a in args if type(a) in backend.array_types]
-        dtype = xp.result_type(*tensors)
-        used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
-        device = _one_device(backend, args)
-        out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])
-        return out if used is dtype else xp.astype(out, dtype)
-
-    return call

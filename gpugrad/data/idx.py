@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..backends.numpy import array_of_bytes, float32, float64, int8, int16, int32, int64, uint8
+from ..backends.dtypes import float32, float64, int8, int16, int32, int64, uint8
+from ..backends.numpy import array_of_bytes
 from ..creation import asarray
 from ..tensor import Tensor
 from .dataset import TensorDataset
@@ -78,15 +79,9 @@ def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, A
     damaged or do not belong together.
     """
     directory = Path(directory)
-    names = {
-        part: [f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"]
-        for part in ("train", "t10k")
-    }
-    paths = {name: _find(directory, name) for pair in names.values() for name in pair}
-    train, test = [
-        labelled_images(*[paths[name] for name in pair], white=255, classes=classes)
-        for pair in names.values()
-    ]
+    kinds = "images-idx3-ubyte", "labels-idx1-ubyte"
+    paths = [[_find(directory, f"{part}-{kind}") for kind in kinds] for part in ("train", "t10k")]
+    train, test = [labelled_images(*pair, white=255, classes=classes) for pair in paths]
     if train.tensors[0].shape[1:] != test.tensors[0].shape[1:]:
         raise ValueError(
             f"idx_dataset: training and test images in {directory} differ in size: "

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
-from ..backends import backend_of
+from ..autograd.implementation import has_twin
 from ..ops.neural import dense
 from ..tensor import Tensor
-from .layers import Linear, ReLU, Sigmoid, Tanh
+from .layers import Linear, ReLU
 from .module import Module
-
-_FUSED = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}
 
 
 class Sequential(Module):
@@ -34,18 +32,18 @@ class Sequential(Module):
         layers = self.layers
         i, n = 0, len(layers)
         # On a CPU one operation is no faster than two, and holds more at a time in backward.
-        backend = backend_of.get(type(getattr(input, "_like", input)))
-        fuses = backend is not None and "dense" in backend.twins
+        fuses = has_twin(dense.op, getattr(input, "_like", input))
         while i < n:
             layer = layers[i]
             i += 1
-            # A module with hooks, or of a user's own class, is of another type.
-            if fuses and type(layer) is Linear and i < n and type(layers[i]) in _FUSED:
-                activation = _FUSED[type(layers[i])]
-                input = dense(input, layer.weight, layer.bias, activation=activation)
-                i += 1
-            else:
-                input = layer(input)
+            if fuses and type(layer) is Linear and i < n:
+                # A module with hooks, or of a user's own class, is of a subclass.
+                activation = vars(type(layers[i])).get("activation")
+                if activation is not None:
+                    input = dense(input, layer.weight, layer.bias, activation=activation)
+                    i += 1
+                    continue
+            input = layer(input)
         return input
 
     def named_children(self) -> Iterator[tuple[str, Module]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ..arguments import is_floating
 from ..autograd.call import wrap
-from ..backends.numpy import float32, float64
+from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
 from ..batched import behind, levels_of, physical
 from ..random import Generator, default_generator

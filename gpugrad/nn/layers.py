@@ -57,6 +57,8 @@ class Linear(Module):
 class ReLU(Module):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
+    activation = "relu"  # the name under which `gpugrad.dense` has it
+
     def forward(self, input: Tensor) -> Tensor:
         return relu(input)
 
@@ -64,12 +66,16 @@ class ReLU(Module):
 class Tanh(Module):
     """Hyperbolic tangent, elementwise."""
 
+    activation = "tanh"
+
     def forward(self, input: Tensor) -> Tensor:
         return tanh(input)
 
 
 class Sigmoid(Module):
     """``1 / (1 + exp(-x))`` elementwise."""
+
+    activation = "sigmoid"
 
     def forward(self, input: Tensor) -> Tensor:
         return sigmoid(input)

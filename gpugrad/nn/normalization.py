@@ -6,7 +6,7 @@ from typing import Any
 from .._draws import is_repeated
 from ..arguments import whole
 from ..backends import as_shape
-from ..backends.numpy import int64
+from ..backends.dtypes import int64
 from ..creation import ones, zeros
 from ..tensor import Tensor
 from . import functional

@@ -325,27 +325,27 @@ imag.vjp(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
 
 
 @op(discards=True)
-def unpoison(xp, c, g):
+def zero_discarded_nans(xp, c, g):
     """``c``, but 0 where it is nan and ``g`` is 0.
 
     What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
     a zero times an infinite slope is 0.
     """
-    return xp.unpoison(c, g)
+    return xp.zero_discarded_nans(c, g)
 
 
-unpoison.vjp(
+zero_discarded_nans.vjp(
     c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
     g=lambda xp, cotangent: None,
 )
 
 
-def _unpoison_of_batch(call, batched, c, g):
+def _zero_discarded_nans_of_batch(call, batched, c, g):
     # The result may be c itself.
     return call(*aligned((True, True), equally(batched, (c, g))))
 
 
-unpoison.vmap(_unpoison_of_batch)
+zero_discarded_nans.vmap(_zero_discarded_nans_of_batch)
 
 
 # Choices

@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..backends import backend_of
-from ..backends.numpy import int64
+from ..backends.dtypes import int64
 from ..batched import BatchedTensor, levels_of, physical
 from ..dtypes import isdtype
 

@@ -40,6 +40,13 @@ def examples_of_matrices(call, batched, x, **static):
     return call(x, **static)
 
 
+def _matrices(x):
+    """``x``, if it has the two axes of a matrix; else ValueError."""
+    if len(x.shape) < 2:
+        raise ValueError(f"x needs 2 axes, but its shape is {x.shape}")
+    return x
+
+
 def _tangent_itself(xp, t):
     return t  # the sweep gives it the result's shape and dtype
 
@@ -436,7 +443,7 @@ tile.vmap(_tile_of_batch)
 @op(discards=True)
 def tril(xp, x, /, *, k=0):
     """Matrices (..., m, n) with zeros above diagonal ``k``, counted upwards from the main one."""
-    return xp.tril(x, k=k)
+    return xp.tril(_matrices(x), k=k)
 
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
@@ -447,7 +454,7 @@ tril.vmap(examples_of_matrices)
 @op(discards=True)
 def triu(xp, x, /, *, k=0):
     """Matrices (..., m, n) with zeros below diagonal ``k``, counted upwards from the main one."""
-    return xp.triu(x, k=k)
+    return xp.triu(_matrices(x), k=k)
 
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))

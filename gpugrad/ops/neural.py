@@ -1,9 +1,11 @@
 """Ops of neural networks, each fused where its parts are always used together."""
 
 import math
+from typing import Any
 
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
+from ..autograd.rules import kept_names
 from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add
 from .manipulation import as_they_are, over_axis, reshape
@@ -147,8 +149,18 @@ def _linear_of_batch(call, batched, x, weight, bias):
 linear.vmap(_linear_of_batch)
 
 
-# An activation of which only the result is kept: its op, forward, and VJP, which is its JVP too.
-_ACTIVATIONS = {f.op.name: (f, f.op.forward, f.op.rules["x"]) for f in (relu, sigmoid, tanh)}
+# The activations of `dense`, by name.
+_activations: dict[str, Any] = {}
+
+
+def activation(call):
+    """Let `dense` apply this elementwise op of one input; returns the op."""
+    _activations[call.op.name] = call.op
+    return call
+
+
+for _call in (relu, sigmoid, tanh):
+    activation(_call)
 
 
 @op(discards=True)
@@ -158,15 +170,23 @@ def dense(xp, x, weight, bias=None, /, *, activation):
     x, weight, bias: as of `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    if activation not in _ACTIVATIONS:
-        names = "', '".join(_ACTIVATIONS)
+    if activation not in _activations:
+        names = "', '".join(_activations)
         raise ValueError(f"activation must be one of '{names}', not {activation!r}")
-    _, activate, _ = _ACTIVATIONS[activation]
-    return activate(xp, linear.op.forward(xp, x, weight, bias))
+    return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
-def _dense_vjp(xp, g, x, weight, out, activation, wanted):
-    g = _ACTIVATIONS[activation][2](xp, g, out)
+def _through_activation(xp, g, x, weight, bias, out, activation):
+    """The cotangent of the activation's input; it is also the tangent of its result."""
+    rule = _activations[activation].rules["x"]
+    kept = {"out": out}
+    if "x" in kept_names(rule):  # what went in, which is not kept
+        kept["x"] = xp.matmul(x, weight.T) if bias is None else xp.matmul(x, weight.T) + bias
+    return rule(xp, g, *[kept[name] for name in kept_names(rule)])
+
+
+def _dense_vjp(xp, g, x, weight, bias, out, activation, wanted):
+    g = _through_activation(xp, g, x, weight, bias, out, activation)
     return (
         xp.matmul(g, weight) if wanted[0] else None,
         _linear_weight(xp, g, x) if wanted[1] else None,
@@ -174,18 +194,32 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     )
 
 
-dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"})
+def _uses_input(activation):
+    """Whether the activation's rule keeps what went in, which is then computed again."""
+    return "x" in kept_names(_activations[activation].rules["x"])
+
+
+dense.vjp(
+    joint=_dense_vjp,
+    keep_for={
+        "x": lambda wanted, activation: wanted[1] or _uses_input(activation),
+        "weight": lambda wanted, activation: wanted[0] or _uses_input(activation),
+        "bias": lambda wanted, activation: _uses_input(activation),
+    },
+)
 dense.jvp(
-    x=lambda xp, t, weight, out, activation: _ACTIVATIONS[activation][2](
-        xp, xp.matmul(t, weight.T), out
+    x=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, xp.matmul(t, weight.T), x, weight, bias, out, activation
     ),
-    weight=lambda xp, t, x, out, activation: _ACTIVATIONS[activation][2](
-        xp, xp.matmul(x, t.T), out
+    weight=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, xp.matmul(x, t.T), x, weight, bias, out, activation
     ),
-    bias=lambda xp, t, out, activation: _ACTIVATIONS[activation][2](xp, t, out),
+    bias=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, t, x, weight, bias, out, activation
+    ),
 )
 dense.vmap(
-    lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation][0](
+    lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
         _linear_of_batch(linear, batched, x, weight, bias)
     )
 )

@@ -9,7 +9,7 @@ from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
-from ..backends.numpy import int64
+from ..backends.dtypes import int64
 from ..batched import BatchedTensor, become
 from ..dtypes import isdtype
 from ..foreign_names import INSTEAD, MissingName

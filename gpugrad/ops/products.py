@@ -17,7 +17,30 @@ def matmul(xp, x1, x2, /):
     Leading axes broadcast. A 1-D first operand is a row, a 1-D second one a
     column, and that axis is missing from the result.
     """
-    return xp.matmul(x1, x2)
+    try:
+        return xp.matmul(x1, x2)
+    except Exception:
+        _check_matmul(tuple(x1.shape), tuple(x2.shape))  # in our own words
+        raise
+
+
+def _check_matmul(shape1, shape2):
+    """Raise ValueError if arrays of these shapes have no matrix product."""
+    if not (shape1 and shape2):
+        raise ValueError("an operand without axes is no matrix; use multiply") from None
+    k, inner = shape1[-1], shape2[-2:][0]
+    if k != inner:
+        raise ValueError(f"x1 {shape1} and x2 {shape2} do not align: {k} != {inner}") from None
+    _check_broadcast(shape1[:-2], shape2[:-2], shape1, shape2)
+
+
+def _check_broadcast(batch1, batch2, shape1, shape2):
+    """Raise ValueError if the leading axes of the operands do not broadcast."""
+    for n, m in zip(reversed(batch1), reversed(batch2), strict=False):
+        if n != m and 1 not in (n, m):
+            raise ValueError(
+                f"the leading axes of x1 {shape1} and x2 {shape2} do not broadcast: {n} != {m}"
+            ) from None
 
 
 def _matmul_x1(xp, g, x2, x1_shape):
@@ -53,8 +76,10 @@ matmul.jvp(
 def matmul_of_batch(call, batched, x1, x2):
     """One product of all rows of a batched matrix with one that is not, or columns."""
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
-    if not (shape1 and shape2) or shape1[-1] != shape2[-2:][0]:
-        raise ValueError(f"matmul: x1 {shape1} and x2 {shape2} do not align")
+    try:
+        _check_matmul(shape1, shape2)
+    except ValueError as error:
+        raise ValueError(f"matmul: {error}") from None
     if not batched[1] and len(shape2) <= 2:  # (n, ..., k) @ (k, m)
         rows = reshape(x1, (math.prod(x1.shape[:-1]), x1.shape[-1]))
         return reshape(call(rows, x2), (*x1.shape[:-1], *shape2[1:]))
@@ -100,7 +125,16 @@ def vecdot(xp, x1, x2, /, *, axis=-1):
     """
     if axis >= 0 and len(x1.shape) != len(x2.shape):
         raise ValueError(f"axis must be negative where numbers of axes differ, not {axis}")
-    return xp.vecdot(x1, x2, axis=axis)
+    try:
+        return xp.vecdot(x1, x2, axis=axis)
+    except Exception:
+        n, m = (x.shape[axis] if -x.ndim <= axis < x.ndim else None for x in (x1, x2))
+        if n != m and None not in (n, m):
+            raise ValueError(
+                f"x1 {tuple(x1.shape)} and x2 {tuple(x2.shape)} do not align along axis {axis}: "
+                f"{n} != {m}"
+            ) from None
+        raise
 
 
 vecdot.vjp(
@@ -134,7 +168,27 @@ def tensordot(xp, x1, x2, /, *, axes=2):
     """
     if not isinstance(axes, int):
         axes = tuple(map(tuple, axes))
-    return xp.tensordot(x1, x2, axes=axes)
+    try:
+        return xp.tensordot(x1, x2, axes=axes)
+    except Exception:
+        _check_tensordot(tuple(x1.shape), tuple(x2.shape), axes)
+        raise
+
+
+def _check_tensordot(shape1, shape2, axes):
+    """Raise ValueError if the axes to sum over do not fit arrays of these shapes."""
+    most = min(len(shape1), len(shape2))
+    if isinstance(axes, int):
+        if not 0 <= axes <= most:
+            raise ValueError(f"axes {axes} is not from 0 to {most}") from None
+        axes = range(len(shape1) - axes, len(shape1)), range(axes)
+    for a, b in zip(*axes, strict=False):
+        fits = -len(shape1) <= a < len(shape1) and -len(shape2) <= b < len(shape2)
+        if fits and shape1[a] != shape2[b]:
+            raise ValueError(
+                f"x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
+                f"{shape1[a]} != {shape2[b]}"
+            ) from None
 
 
 def _axes_of(axes, ndim1, ndim2):

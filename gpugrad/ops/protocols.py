@@ -116,7 +116,7 @@ def _raw(x):
 
 def _of_shape(x):
     """An array of the shape and dtype of a tensor, or other arguments as they are."""
-    if type(x) is call.BatchedTensor:
+    if type(x) in call.overriding:
         x = call.namespace.empty_like(x)
     return _raw(x)
 

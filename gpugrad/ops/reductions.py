@@ -16,6 +16,13 @@ def _axes(axis, ndim):
     return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
+def refuse_axis(axis):
+    """Raise IndexError for an axis of a 0-d array; NumPy's ufuncs and PyTorch accept 0 and -1."""
+    if axis != ():
+        axis = axis[0] if isinstance(axis, tuple) else axis
+        raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
+
+
 def kept_shape(shape, axis):
     """The result's shape under ``keepdims``, and how many elements each result reduces."""
     axes = _axes(axis, len(shape))
@@ -43,6 +50,8 @@ def _over_axes(call, batched, x, *, axis, **static):
 @op
 def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -54,6 +63,8 @@ sum.vmap(_over_axes)
 @op
 def mean(xp, x, /, axis=None, *, keepdims=False):
     """Mean of the elements, floating; of none it is nan."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
@@ -78,6 +89,8 @@ def prod(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
     The gradient is right to every order where elements are 0: nothing is divided.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -126,6 +139,8 @@ def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
     Where that is not positive they are divided by 0, as in PyTorch: one element with
     ``correction=1`` gives nan.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
@@ -154,6 +169,8 @@ def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.std(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
@@ -176,12 +193,16 @@ std.vmap(_over_axes)
 @op(discards=True)
 def max(xp, x, /, axis=None, *, keepdims=False):
     """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
 @op(discards=True)
 def min(xp, x, /, axis=None, *, keepdims=False):
     """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
@@ -213,6 +234,8 @@ def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     The gradient is ``softmax(x)``. Where the result is infinite, an element equal
     to it gets the whole gradient if it is inf, and none if it is -inf.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
@@ -246,18 +269,24 @@ logsumexp.vmap(_over_axes)
 @op(differentiable=False)
 def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def any(xp, x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
     """How many elements are not 0."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 

@@ -7,6 +7,7 @@ from ..backends import SCALARS, backend_of
 from ..batched import equally, shifted
 from ..tensor import is_recorded
 from .manipulation import over_axis, reshape
+from .reductions import refuse_axis
 
 
 def _over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -21,12 +22,16 @@ def _over_axis_or_all(call, batched, x, *, axis, keepdims):
 @op(differentiable=False)
 def argmax(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first maximum, into the flattened array where ``axis`` is None."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def argmin(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first minimum, into the flattened array where ``axis`` is None."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 

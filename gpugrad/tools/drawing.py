@@ -178,23 +178,20 @@ def _brief(values):
 def _names(names, known):
     """The name of each node that has one."""
     found = dict(known.labels)
-    if names is not None:
-        named = names.named_parameters() if hasattr(names, "named_parameters") else names
-        if isinstance(named, Mapping):
-            named = named.items()
-        elif named is names:
-            raise TypeError(
-                f"draw: names must be a module or a dict of tensors by name, not a "
-                f"{type(names).__name__}"
-            )
-        for name, x in named:
-            if not isinstance(x, Tensor):
-                raise TypeError(
-                    f"draw: names must be a module or a dict of tensors by name, but {name!r} "
-                    f"is a {type(x).__name__}"
-                )
-            if x.node is not None:
-                found[x.node] = str(name)
+    if names is None:
+        return found
+    wanted = "draw: names must be a module or a dict of tensors by name"
+    if hasattr(names, "named_parameters"):
+        named = names.named_parameters()
+    elif isinstance(names, Mapping):
+        named = names.items()
+    else:
+        raise TypeError(f"{wanted}, not a {type(names).__name__}")
+    for name, x in named:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{wanted}, but {name!r} is a {type(x).__name__}")
+        if x.node is not None:
+            found[x.node] = str(name)
     return found
 
 

@@ -68,7 +68,7 @@ class memory_report(Tool):
         buffers = {}
         for array in arrays_in(saved):
             backend = backend_of[type(array)]
-            identity = backend.name, backend.buffer(array)
+            identity = _identity(array)
             if identity not in buffers:
                 size = backend.buffer_size(array)
                 buffers[identity] = _Buffer(identity, size, describe(array))
@@ -158,6 +158,13 @@ class memory_report(Tool):
         return f"{said}\n\n{table(columns, cells)}"
 
 
+def _identity(array):
+    """What tells the buffer of an array from all others, or else the array itself."""
+    backend = backend_of[type(array)]
+    buffer = backend.buffer(array)
+    return (backend.name, buffer) if buffer is not None else (backend.name, "array", id(array))
+
+
 def _mb(size):
     return f"{size / 1e6:,.3f} MB"
 
@@ -168,6 +175,5 @@ def _buffers_of_leaves():
     for x in gc.get_objects():
         if issubclass(type(x), Tensor) and type(getattr(x, "node", None)) is Leaf:
             for array in arrays_in(x):
-                backend = backend_of[type(array)]
-                found.add((backend.name, backend.buffer(array)))
+                found.add(_identity(array))
     return found

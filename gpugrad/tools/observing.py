@@ -1,8 +1,8 @@
 """How tools see ops: while one is on, each op's forward and rules run inside a wrapper.
 
-Nothing asks whether a tool is on. When the first is entered, every op's forward, and what its
-plans hold, is replaced; when the last is left, it is put back. A node recorded meanwhile
-keeps, with its saved values, a `Record` of the call that made it. All threads are seen.
+A call does not ask whether a tool is on. When the first tool is entered, and when the last is
+left, all ops' implementations are built again, with the wrapper or without it. A node that is
+recorded meanwhile keeps a `Record` of its call beside its saved values. Tools see all threads.
 """
 
 import linecache
@@ -12,7 +12,7 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..autograd.operation import Op
+from ..autograd import implementation
 from ..backends import backend_of, namespace_of
 from ..batched import physical
 from ..tensor import Tensor
@@ -157,13 +157,11 @@ class Saved(tuple):
 
 
 class _Active:
-    """The tools that are on, and what was replaced for them."""
+    """The tools that are on, in the order of their ranks."""
 
     def __init__(self):
         self.lock = threading.RLock()
         self.tools = ()
-        self.ops = {}
-        self.plans = {}  # by identity: the plan and what it held
 
 
 class _Running(threading.local):
@@ -172,88 +170,68 @@ class _Running(threading.local):
 
 _active = _Active()
 _running = _Running()
-_HELD = "pick", "rules", "guarded", "tangents", "joint"
 
 
 def _switch(tools):
-    _active.tools = tuple(sorted(tools, key=lambda tool: tool.rank))
-    if tools and Op.observer is None:
-        Op.observer = _observe
-        for op in Op.all():
-            _observe(op)
-    elif not tools and Op.observer is not None:
-        Op.observer = None
-        for op in _active.ops.values():
-            for replace in op.seams:
-                replace(op.run)
-        for plan, held in _active.plans.values():
-            for name, value in zip(_HELD, held, strict=True):
-                setattr(plan, name, value)
-        _active.ops.clear()
-        _active.plans.clear()
+    was_on, _active.tools = _active.tools, tuple(sorted(tools, key=lambda tool: tool.rank))
+    if bool(was_on) != bool(tools):
+        implementation.set_instrument(_Wrapping() if tools else None)
 
 
-def _observe(new):
-    """Wrap what an op or a plan runs."""
-    with _active.lock:
-        if Op.observer is None:  # another thread left the last tool meanwhile
-            return
-        if not isinstance(new, Op):
-            _observe_plan(new)
-        elif id(new) not in _active.ops:
-            _active.ops[id(new)] = new
-            for replace in new.seams:
-                replace(_forward(new))
-            for plan in list(new.plans.values()):
-                _observe_plan(plan)
+class _Wrapping:
+    """The instrument that all ops run inside while tools are on; see `autograd.implementation`.
 
+    What it made stays in graphs that were recorded meanwhile. Once the last tool is off, it
+    only runs what is inside.
+    """
 
-def _observe_plan(plan):
-    if id(plan) in _active.plans:
-        return
-    _active.plans[id(plan)] = plan, tuple([getattr(plan, name) for name in _HELD])
-    targets = [i for i, want in enumerate(plan.wanted) if want]
-    if plan.joint is None:
+    def forward(self, op, forward):
+        """What a call of the op runs."""
 
-        def observed(rules, phase):
-            return tuple(
-                [
-                    rule and _rule(plan, phase, i, rule)
-                    for i, rule in zip(targets, rules, strict=True)
-                ]
-            )
+        def run(xp, *arrays, **static):
+            out = forward(xp, *arrays, **static)
+            if type(out) in backend_of and type(out) not in namespace_of:
+                out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
+            return out
 
-        same = plan.guarded is plan.rules
-        plan.rules = observed(plan.rules, "backward")
-        plan.guarded = plan.rules if same else observed(plan.guarded, "backward")
-        plan.tangents = observed(plan.tangents, "tangent")
-    else:  # the rules pick from what this returns
-        plan.joint = _rule(plan, "backward", None, plan.joint)
-    plan.pick = _picker(plan, plan.pick)
+        def observed(xp, *arrays, **static):
+            return Event(op, "forward", arrays, static).run(run, xp, *arrays, **static)
 
+        return observed
 
-def _forward(op):
-    def forward(xp, *arrays, **static):
-        out = op.run(xp, *arrays, **static)
-        if type(out) in backend_of and type(out) not in namespace_of:
-            out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
-        return out
+    def plan(self, plan):
+        """Wrap what a new plan runs."""
+        targets = [i for i, want in enumerate(plan.wanted) if want]
+        if plan.joint is None:
 
-    def observed(xp, *arrays, **static):
-        return Event(op, "forward", arrays, static).run(forward, xp, *arrays, **static)
+            def observed(rules, phase):
+                return tuple(
+                    [
+                        rule and _rule(plan, phase, i, rule)
+                        for i, rule in zip(targets, rules, strict=True)
+                    ]
+                )
 
-    return observed
+            same = plan.guarded is plan.rules
+            plan.rules = observed(plan.rules, "backward")
+            plan.guarded = plan.rules if same else observed(plan.guarded, "backward")
+            plan.tangents = observed(plan.tangents, "tangent")
+        else:  # the rules pick from what this returns
+            plan.joint = _rule(plan, "backward", None, plan.joint)
+        plan.pick = _saved_getter(plan, plan.pick)
 
 
 def _rule(plan, phase, target, rule):
     def observed(xp, g, saved):
+        if not _active.tools:
+            return rule(xp, g, saved)
         event = Event(plan.op, phase, (g,), {}, target, plan, saved)
         return event.run(rule, xp, g, saved)
 
     return observed
 
 
-def _picker(plan, pick):
+def _saved_getter(plan, pick):
     n = len(plan.wanted)
 
     def observed(call):

@@ -11,7 +11,6 @@ from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
-from ..autograd.operation import op
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from ..batched import active_levels, behind, levels_among, lifted, reentered
@@ -19,12 +18,13 @@ from ..tensor import Tensor
 from .pieces import (
     Arguments,
     Output,
-    arranged,
     is_recordable,
-    joined,
+    op_of_calls,
     output,
-    settled,
+    recorded_outputs,
     several,
+    to_function_axes,
+    to_graph_axes,
 )
 from .recording import callable_or_error, fitted, like, parameters, same
 from .trees import flatten, shown, unflatten
@@ -165,7 +165,8 @@ class custom_vjp(Generic[P, R]):
         if not places:
             return result
         if self._op is None:
-            self._op = _make_op(self._name)
+            # What bwd returns may hold zeros that mean to discard an element.
+            self._op = op_of_calls(self._name, discards=True)
         arrays = [x.array for x in arguments.inputs]
         parents = [x.node for x in arguments.inputs]
         arguments.let_go()
@@ -183,7 +184,7 @@ class custom_vjp(Generic[P, R]):
             structure,
             [output(i, y) for i, y in zip(places, outputs, strict=True)],
         )
-        results = joined(self._op, arrays, parents, outputs, call)
+        results = recorded_outputs(self._op, arrays, parents, outputs, call)
         for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)
@@ -217,7 +218,7 @@ class _Call(NamedTuple):
                     # NumPy's 0-d results are scalars.
                     c = wrap(backend_of[type(c)].asarray(c), None)
                 c = conjugate(c)
-                leaves[first.leaf] = arranged(c, first.levels)
+                leaves[first.leaf] = to_function_axes(c, first.levels)
             residuals = self.residuals
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
@@ -227,7 +228,7 @@ class _Call(NamedTuple):
             found = self._checked(returned, inputs)
             summed = self.outputs[0].levels
             results = [
-                c if c is None else settled(conjugate(c), levels, self.levels, summed)
+                c if c is None else to_graph_axes(conjugate(c), levels, self.levels, summed)
                 for c, levels in zip(found, self.arguments.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]
@@ -291,15 +292,3 @@ def _is_from(node, start):
 
 def _a(x):
     return f"a tuple of {len(x)}" if isinstance(x, tuple) else f"a {type(x).__name__}"
-
-
-def _make_op(name):
-    """An op for the nodes of a function's calls, of its name."""
-
-    def forward(xp, *inputs, record):
-        raise NotImplementedError
-
-    forward.__name__ = name
-    # What bwd returns may hold zeros that mean to discard an element.
-    made = op(forward, discards=True)
-    return made.vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op

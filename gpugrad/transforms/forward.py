@@ -5,16 +5,13 @@ from typing import Any, Literal, overload
 
 from .._typing import A, R
 from ..autograd import call
+from ..autograd.forward_sweep import forward_sweep
 from ..autograd.mode import is_grad_enabled
-from ..autograd.push import push
 from ..backends import backend_of
 from ..batched import BatchedTensor, active_levels, behind, levels_of
 from ..creation import zeros_like
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
-    call_recorded,
     callable_or_error,
     check_levels,
     checked,
@@ -22,6 +19,7 @@ from .recording import (
     inward,
     labels_of,
     outward,
+    record,
     same,
 )
 from .trees import flatten, shown
@@ -60,7 +58,6 @@ def jvp(
     (tensor(0.), tensor(2.))
     """
     callable_or_error("jvp", f)
-    enabled = is_grad_enabled()
     ts, structures = _flat("jvp", primals, tangents)
     xs, _ = _flat("jvp", primals, primals)
     levels = sorted(
@@ -68,17 +65,14 @@ def jvp(
     )
     inputs = Inputs("jvp", primals, labels_of(primals), levels)
     ts = _checked("jvp", inputs, ts, structures)
-    result, aux = call_recorded("jvp", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("jvp", result, inputs, enabled)
-    pushed = push_in(inputs, outputs, ts, retain=False)
+    outputs, aux = record("jvp", f, inputs, has_aux)
     leaves = []
-    for y, node in zip(outputs.leaves, outputs.nodes, strict=True):
-        t = pushed.get(node)
+    for y, t in zip(outputs.leaves, push_in(inputs, outputs, ts, retain=False), strict=True):
         # The graph may have more levels than the arguments had.
         leaves.append(zeros_like(y.detach()) if t is None else behind(t, levels_of(y)))
     tangent = outputs.tree(leaves)
     if has_aux:
-        return outputs.result(), tangent, apart(aux, inputs, enabled)
+        return outputs.result(), tangent, outputs.detach_aux(aux)
     return outputs.result(), tangent
 
 
@@ -103,15 +97,13 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     tensor(2.)
     """
     callable_or_error("linearize", f)
-    enabled = is_grad_enabled()
     inputs = Inputs("linearize", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("linearize", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("linearize", result, inputs, enabled)
+    outputs, aux = record("linearize", f, inputs, has_aux)
     result = outputs.result()
     values = [y.detach() for y in outputs.leaves]
     n = len(primals)
     if has_aux:
-        aux = apart(aux, inputs, enabled)
+        aux = outputs.detach_aux(aux)
     inputs.close()
 
     def derivative(*tangents):
@@ -123,11 +115,12 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         ts, structures = _flat("linearize", tangents, tangents)
         ts = _checked("linearize", inputs, ts, structures)
         pushed = push_in(inputs, outputs, ts, retain=True)
-        leaves = []
-        for y, node in zip(values, outputs.nodes, strict=True):
-            t = pushed.get(node)
-            leaves.append(zeros_like(y) if t is None else outward(t, inputs.levels))
-        return outputs.tree(leaves)
+        return outputs.tree(
+            [
+                zeros_like(y) if t is None else outward(t, inputs.levels)
+                for y, t in zip(values, pushed, strict=True)
+            ]
+        )
 
     derivative.__qualname__ = "derivative"
     return (result, derivative, aux) if has_aux else (result, derivative)
@@ -160,7 +153,7 @@ def _checked(name, inputs, tangents, structures):
 
 
 def push_in(inputs, outputs, tangents, *, retain):
-    """Tangents of the output nodes as Tensors, by node, as the graph has them."""
+    """For each output its tangent as the graph has it, a Tensor, or None where it is 0."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
     connected = any(t.node is not None for t in given.values())
     create_graph = is_grad_enabled() and (outputs.recorded or connected)
@@ -168,7 +161,7 @@ def push_in(inputs, outputs, tangents, *, retain):
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = push(
+    pushed = forward_sweep(
         given,
         nodes,
         retain or create_graph,
@@ -178,6 +171,7 @@ def push_in(inputs, outputs, tangents, *, retain):
         needed=outputs.needed,
     )
     if tensors:
-        return dict(zip(pushed, inputs.released(pushed.values()), strict=True))
-    # NumPy's 0-d results are scalars.
-    return {node: call.wrap(backend_of[type(t)].asarray(t), None) for node, t in pushed.items()}
+        pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
+    else:  # NumPy's 0-d results are scalars
+        pushed = {n: call.wrap(backend_of[type(t)].asarray(t), None) for n, t in pushed.items()}
+    return [pushed.get(node) for node in outputs.nodes]

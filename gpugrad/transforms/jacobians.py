@@ -1,13 +1,12 @@
 """Jacobians and Hessians: a batch of unit vectors swept through a function's graph at once."""
 
-import math
 from collections.abc import Callable
 from functools import wraps
+from itertools import accumulate
 from typing import Any
 
 from .._typing import P
 from ..autograd.call import wrap
-from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
 from ..batched import active_levels, batched, entered, examples
 from ..creation import zeros_like
@@ -15,15 +14,13 @@ from ..ops.manipulation import moveaxis
 from .forward import push_in
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
     arguments,
-    call_recorded,
     callable_or_error,
     check_real,
     is_complex,
     is_floating,
     outward,
+    record,
 )
 from .reverse import gradient_of, pull
 
@@ -80,12 +77,9 @@ def _jacobian(name, f, argnums, has_aux, mode):
 
     @wraps(f, updated=())
     def derivative(*args, **kwargs):
-        enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.given())
-        result, aux = call_recorded(name, f, args, kwargs, has_aux)
-        outputs = Outputs(name, result, inputs, enabled)
+        outputs, aux = record(name, f, inputs, has_aux, put)
         _check(name, inputs, outputs, mode)
         xs, ys = inputs.variables, outputs.leaves
         by_forward = mode == "forward" or (
@@ -97,7 +91,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
             table = (_columns if by_forward else _rows)(inputs, outputs)
         trees = [inputs.trees(row) for row in table]
         out = outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
-        return (out, apart(aux, inputs, enabled)) if has_aux else out
+        return (out, outputs.detach_aux(aux)) if has_aux else out
 
     return derivative
 
@@ -118,17 +112,10 @@ def _rows(inputs, outputs):
         cotangents = [batched(unit, level) for unit in _units(ys)]
         gradients = pull(inputs, outputs, cotangents, retain=False)
         gradients = [examples(g, level) for g in gradients]
-    table, start = [], 0
-    for y in ys:
-        stop = start + y.size
-        table.append(
-            [
-                g[start:stop, ...].reshape(*y.shape, *x.shape)
-                for g, x in zip(gradients, xs, strict=True)
-            ]
-        )
-        start = stop
-    return table
+    return [
+        [g[part, ...].reshape(*y.shape, *x.shape) for g, x in zip(gradients, xs, strict=True)]
+        for y, part in _parts(ys)
+    ]
 
 
 def _columns(inputs, outputs):
@@ -136,24 +123,14 @@ def _columns(inputs, outputs):
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(xs)) as level:
         tangents = [batched(unit, level) for unit in _units(xs)]
-        pushed = push_in(inputs, outputs, tangents, retain=False)
         columns = []
-        for y, node in zip(ys, outputs.nodes, strict=True):
-            t = (
-                zeros_like(y.detach())
-                if node not in pushed
-                else outward(pushed[node], inputs.levels)
-            )
+        for y, t in zip(ys, push_in(inputs, outputs, tangents, retain=False), strict=True):
+            t = zeros_like(y.detach()) if t is None else outward(t, inputs.levels)
             columns.append(moveaxis(examples(t, level), 0, -1))
-    table = []
-    for y, t in zip(ys, columns, strict=True):
-        row, start = [], 0
-        for x in xs:
-            stop = start + x.size
-            row.append(t[..., start:stop].reshape(*y.shape, *x.shape))
-            start = stop
-        table.append(row)
-    return table
+    return [
+        [t[..., part].reshape(*y.shape, *x.shape) for x, part in _parts(xs)]
+        for y, t in zip(ys, columns, strict=True)
+    ]
 
 
 def _zeros(shape, y):
@@ -165,13 +142,17 @@ def _count(tensors):
     return sum(x.size for x in tensors)
 
 
+def _parts(tensors):
+    """Each tensor and where its elements are among those of all tensors in a row."""
+    stops = accumulate(x.size for x in tensors)
+    return [(x, slice(stop - x.size, stop)) for x, stop in zip(tensors, stops, strict=True)]
+
+
 def _units(tensors):
     """For each tensor an array of its shape with an axis in front: the parts of unit vectors."""
-    n, start, units = _count(tensors), 0, []
-    for x in tensors:
+    n, units = _count(tensors), []
+    for x, part in _parts(tensors):
         array = x._like
         eye = wrap(backend_of[type(array)].create("eye", n, dtype=x.dtype, like=array), None)
-        stop = start + math.prod(x.shape)
-        units.append(eye[:, start:stop].reshape(n, *x.shape))
-        start = stop
+        units.append(eye[:, part].reshape(n, *x.shape))
     return units

@@ -4,14 +4,16 @@ import math
 from typing import NamedTuple
 
 from ..autograd.call import wrap, wrap_outputs
-from ..autograd.graph import Node, next_order
+from ..autograd.graph import make_node
+from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
-from ..backends import backend_of, namespace_of
+from ..autograd.operation import op
+from ..backends import backend_of
 from ..batched import behind, levels_of, physical
-from ..ops.manipulation import broadcast_to, permute_dims
+from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
 from ..tensor import Tensor
-from .recording import fresh
+from .recording import fresh, reordered
 from .trees import flatten, grouped, names
 
 
@@ -88,31 +90,30 @@ def output(i, y):
     return Output(i, y.shape, y.dtype, levels_of(y))
 
 
-def joined(op, arrays, parents, outputs, record):
+def op_of_calls(name, **options):
+    """An op for the nodes of `recorded_outputs`; the record has the VJP, ``pull(g, inputs)``."""
+
+    def forward(xp, *inputs, record):
+        raise NotImplementedError  # the results are there already
+
+    forward.__name__ = name
+    return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
+
+
+def recorded_outputs(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
     parents: the node of each input.
     outputs: Tensors, batched or not.
-    record: what else the VJP gets.
+    record: what else the VJP gets; see `op_of_calls`.
     """
     n = len(parents)
-    key = (1 << n) - 1, n
     raw = tuple([physical(y).array for y in outputs])
-    node = Node()
-    node.order = next_order()
-    node.plan = plan = op.plans.get(key) or op.plan(*key, key)
-    node.parents = tuple(parents)
-    node.saved = plan.pick((*arrays, None, {"record": record}))
-    node.xp = namespace_of[type(raw[0])]
-    node.watch = None
-    if len(raw) == 1:
-        node.shape, node.dtype = raw[0].shape, raw[0].dtype
-        tensors = [wrap(raw[0], node)]
-    else:
-        node.shape = tuple([a.shape for a in raw])
-        node.dtype = tuple([a.dtype for a in raw])
-        tensors = wrap_outputs(raw, node)
+    plan = implementation_of(op, type(raw[0])).plan(((1 << n) - 1, n))
+    saved = plan.pick((*arrays, None, {"record": record}))
+    node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0])
+    tensors = wrap_outputs(raw, node) if len(raw) > 1 else [wrap(raw[0], node)]
     return [behind(x, levels_of(y)) for x, y in zip(tensors, outputs, strict=True)]
 
 
@@ -130,17 +131,14 @@ def is_recordable(x):
 # entered since: a batch of cotangents. A function meets them in the order of the levels.
 
 
-def arranged(g, levels):
+def to_function_axes(g, levels):
     """A cotangent as a function meets it; ``levels`` are those whose axes its node has."""
     every = [*levels_of(g), *levels]
-    g = physical(g)
-    order = sorted(range(len(every)), key=lambda i: every[i].number)
-    if order != list(range(len(every))):
-        g = permute_dims(g, (*order, *range(len(every), g.ndim)))
-    return behind(g, [every[i] for i in order])
+    wanted = sorted(every, key=lambda level: level.number)
+    return behind(reordered(physical(g), every, wanted), wanted)
 
 
-def settled(c, levels, known, summed):
+def to_graph_axes(c, levels, known, summed):
     """A cotangent that a function returned as a node has it that has axes of ``levels``.
 
     known: the levels that the graph was recorded in. Over the examples of one that the node has
@@ -161,7 +159,4 @@ def settled(c, levels, known, summed):
             c = broadcast_to(c, (level.size, *c.shape))
             every.insert(0, level)
     newer = [level for level in every if level not in levels]
-    order = [every.index(level) for level in (*newer, *levels)]
-    if order != list(range(len(every))):
-        c = permute_dims(c, (*order, *range(len(every), c.ndim)))
-    return behind(c, newer)
+    return behind(reordered(c, every, (*newer, *levels)), newer)

@@ -9,13 +9,20 @@ from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.mode import enable_grad, is_grad_enabled
-from ..autograd.operation import op
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
 from ..batched import active_levels, reentered
 from ..tensor import Tensor
-from .pieces import Arguments, Output, is_recordable, joined, output, several
+from .pieces import (
+    Arguments,
+    Output,
+    is_recordable,
+    op_of_calls,
+    output,
+    recorded_outputs,
+    several,
+)
 from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
@@ -71,8 +78,8 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     recomputed = _Recomputed(
         f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
     )
-    node_op = (_discarding if piece.discards else _checkpoint).op
-    results = joined(node_op, arrays, parents, [leaves[i] for i in places], recomputed)
+    op = _discarding if piece.discards else _checkpoint
+    results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed)
     for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
@@ -240,15 +247,5 @@ def _name(f):
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _pulled(xp, g, inputs, record):
-    return record.pull(g, inputs)
-
-
-def _node(xp, *inputs, record):
-    """A call of `checkpoint`; its outputs are there already."""
-    raise NotImplementedError
-
-
-_node.__name__ = "checkpoint"
-_checkpoint = op(_node, materialize=False).vjp(joint=_pulled)
-_discarding = op(_node, discards=True, materialize=False).vjp(joint=_pulled)
+_checkpoint = op_of_calls("checkpoint", materialize=False)
+_discarding = op_of_calls("checkpoint", materialize=False, discards=True)

@@ -6,12 +6,12 @@ from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
 from ..autograd.call import wrap
-from ..autograd.mode import enable_grad
+from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import SCALARS, backend_of, describe
 from ..batched import BatchedTensor, behind, levels_of, lifted, physical
-from ..ops.manipulation import moveaxis
+from ..ops.manipulation import permute_dims
 from ..tensor import Tensor
 from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
@@ -110,8 +110,9 @@ class Inputs:
 class Outputs:
     """The leaves of a function's result, and what they depend on besides the variables.
 
-    recorded: whether derivatives are to be recorded: something else in the graph may be
-        differentiated by later, and recording was on where the transform was called.
+    enabled: whether recording was on where the transform was called.
+    recorded: whether derivatives are to be recorded: it was on, and something else in the graph
+        may be differentiated by later.
     """
 
     def __init__(self, transform, tree, inputs, enabled):
@@ -124,6 +125,7 @@ class Outputs:
         self.needed, more = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
         self.nodes = [y.node if y.node in self.needed else None for y in self.leaves]
+        self.enabled = enabled
         self.recorded = enabled and more
         self.released = inputs.released
 
@@ -140,25 +142,32 @@ class Outputs:
             return self.tree(self.released(self.leaves))
         return self.tree([y.detach() for y in self.leaves])
 
+    def detach_aux(self, aux):
+        """The auxiliary result, its tensors without the variables where nobody can ask for them."""
+        return map_tensors(lambda x: self.released([x])[0] if self.enabled else x.detach(), aux)
 
-def call_recorded(transform, f, args, kwargs, has_aux):
-    """The result of ``f`` and its auxiliary one, None without ``has_aux``."""
+
+def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
+    """`Outputs` of ``f``, called with the variables of ``inputs``, and its auxiliary result.
+
+    The latter is None without ``has_aux``.
+
+    put: makes positional and keyword arguments of the values of ``inputs``.
+    """
+    enabled = is_grad_enabled()
+    args, kwargs = put(inputs.given())
     with enable_grad():
         result = f(*args, **kwargs)
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        length = f" of {len(result)}" if isinstance(result, tuple) else ""
-        raise TypeError(
-            f"{transform}: with has_aux f must return a pair (result, aux), not a "
-            f"{type(result).__name__}{length}"
-        )
-    return result
-
-
-def apart(tree, inputs, enabled):
-    """An auxiliary result, its tensors without the variables where nobody can ask for them."""
-    return map_tensors(lambda x: inputs.released([x])[0] if enabled else x.detach(), tree)
+    aux = None
+    if has_aux:
+        if not isinstance(result, tuple) or len(result) != 2:
+            length = f" of {len(result)}" if isinstance(result, tuple) else ""
+            raise TypeError(
+                f"{transform}: with has_aux f must return a pair (result, aux), not a "
+                f"{type(result).__name__}{length}"
+            )
+        result, aux = result
+    return Outputs(transform, result, inputs, enabled), aux
 
 
 def check_real(transform, inputs):
@@ -195,21 +204,23 @@ def _backend(x):
 def inward(t, levels):
     """A tangent or cotangent as the graph's nodes have it."""
     newer = [level for level in levels_of(t) if level not in levels]
-    t = physical(lifted(t, (*levels, *newer)))
-    first = tuple(range(len(newer)))
-    if levels and newer:
-        t = moveaxis(t, tuple([len(levels) + i for i in first]), first)
-    return behind(t, newer)
+    t = lifted(t, (*levels, *newer))
+    return behind(reordered(physical(t), (*levels, *newer), (*newer, *levels)), newer)
 
 
 def outward(t, levels):
-    """Back from there."""
+    """The inverse of `inward`: it restores the axes of the vmap levels."""
     newer = levels_of(t)
-    t = physical(t)
-    if levels and newer:
-        first = tuple(range(len(newer)))
-        t = moveaxis(t, first, tuple([len(levels) + i for i in first]))
+    t = reordered(physical(t), (*newer, *levels), (*levels, *newer))
     return behind(t, (*levels, *newer))
+
+
+def reordered(x, levels, wanted):
+    """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
+    axes = [levels.index(level) for level in wanted]
+    if axes == sorted(axes):
+        return x
+    return permute_dims(x, (*axes, *range(len(axes), x.ndim)))
 
 
 def checked(transform, what, leaves, structure, expected, expected_structure, of):

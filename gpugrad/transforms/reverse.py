@@ -12,10 +12,7 @@ from ..batched import BatchedTensor, active_levels
 from ..creation import ones_like, zeros_like
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
     arguments,
-    call_recorded,
     callable_or_error,
     check_levels,
     check_real,
@@ -28,6 +25,7 @@ from .recording import (
     like,
     outward,
     parameters,
+    record,
 )
 from .trees import LEAF, flatten, map_tensors
 
@@ -86,13 +84,11 @@ def _value_and_grad(name, f, argnums, has_aux):
 
     @wraps(f, updated=())
     def both(*args, **kwargs):
-        enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.given())
-        result, aux = call_recorded(name, f, args, kwargs, has_aux)
-        outputs = Outputs(name, result, inputs, enabled)
+        outputs, aux = record(name, f, inputs, has_aux, put)
         if outputs.structure is not LEAF:
+            result = outputs.tree(outputs.leaves)
             raise TypeError(
                 f"{name}: the result of f must be a scalar tensor, not {_named(result, name)}"
             )
@@ -106,7 +102,7 @@ def _value_and_grad(name, f, argnums, has_aux):
         trees = inputs.trees(gradients)
         value = outputs.result()
         if has_aux:
-            value = value, apart(aux, inputs, enabled)
+            value = value, outputs.detach_aux(aux)
         return value, trees[0] if single else tuple(trees)
 
     return both
@@ -139,18 +135,16 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (tensor(2.),)
     """
     callable_or_error("vjp", f)
-    enabled = is_grad_enabled()
     inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("vjp", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("vjp", result, inputs, enabled)
+    outputs, aux = record("vjp", f, inputs, has_aux)
+    result = outputs.result()
     places, expected_structure = flatten(result, none_is_leaf=True)
     is_array = [y is not None for y in places]
     del places
-    result = outputs.result()
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
     if has_aux:
-        aux = apart(aux, inputs, enabled)
+        aux = outputs.detach_aux(aux)
     inputs.close()
 
     def pullback(cotangent, /):
@@ -238,9 +232,7 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def product(x, v):
         inputs = Inputs("hvp", [x], [label(0)], active_levels())
         check_real("hvp", inputs)
-        enabled = is_grad_enabled()
-        g, _ = call_recorded("hvp", gradient, inputs.given(), {}, False)
-        outputs = Outputs("hvp", g, inputs, enabled)
+        outputs, _ = record("hvp", gradient, inputs, has_aux=False)
         leaves, structure = flatten(v)
         vectors = checked(
             "hvp", "vector at", leaves, structure, inputs.likes, outputs.structure, inputs

@@ -1,0 +1,1 @@
+"""Faster ways to the values of ops, for one array library each: see `Op.twin`."""
