@@ -11,7 +11,11 @@ from inspect import ismodule as _ismodule
 from math import e, inf, nan, pi
 from typing import Any as _Any
 
-from . import autograd, cuda, random
+# First, as it imports NumPy: see there.
+from . import backends as _backends
+
+# isort: split
+from . import autograd
 from .autograd.call import install as _install
 from .autograd.implementation import twin_modules as _twin_modules
 from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -48,12 +52,10 @@ from .creation import (
     zeros,
     zeros_like,
 )
-from .dtypes import can_cast, finfo, iinfo, isdtype, result_type
+from .dtypes import can_cast, isdtype, result_type
 from .foreign_names import missing as _missing
-from .io import load, save
 from .ops import operators as _operators
 from .ops.manipulation import broadcast_shapes
-from .random import manual_seed
 from .tensor import Tensor
 
 __version__ = "0.1.0"
@@ -69,8 +71,8 @@ def __array_namespace_info__() -> _Any:
     return info
 
 
-# Imported when first used: together they would add a tenth to the time of `import gpugrad`.
-_LAZY = ("data", "fft", "linalg", "nn", "optim", "special", "testing", "tools", "transforms")
+# Imported when first used: together they would add a fifth to the time of `import gpugrad`.
+_LAZY = ("cuda data fft io linalg nn optim random special testing tools transforms").split()
 _FROM = dict.fromkeys(
     (
         "checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient "
@@ -79,11 +81,12 @@ _FROM = dict.fromkeys(
     "transforms",
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
+_FROM |= {"finfo": "limits", "iinfo": "limits", "load": "io", "save": "io", "manual_seed": "random"}
 
 # Every op is exported by being defined.
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
-__all__ = sorted(_public | {"autograd", "cuda", "random", *_LAZY, *_FROM})
+__all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy
 
 

@@ -6,6 +6,7 @@ from . import autograd as autograd
 from . import cuda as cuda
 from . import data as data
 from . import fft as fft
+from . import io as io
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
@@ -35,12 +36,12 @@ from .creation import tensor as _tensor
 from .creation import zeros as zeros
 from .creation import zeros_like as zeros_like
 from .dtypes import can_cast as can_cast
-from .dtypes import finfo as finfo
-from .dtypes import iinfo as iinfo
 from .dtypes import isdtype as isdtype
 from .dtypes import result_type as result_type
 from .io import load as load
 from .io import save as save
+from .limits import finfo as finfo
+from .limits import iinfo as iinfo
 from .ops.manipulation import broadcast_shapes as broadcast_shapes
 from .random import manual_seed as manual_seed
 from .tensor import Tensor as Tensor

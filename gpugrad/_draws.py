@@ -7,8 +7,8 @@ from typing import Any
 
 
 class _Noting(threading.local):
-    draws: tuple["Draws", ...] = ()  # being noted in this thread
-    repeats = False  # whether what runs in this thread ran before
+    draws: tuple["Draws", ...] = ()  # those that note what this thread draws
+    repeats = False  # whether this thread runs code for a second time
 
 
 _noting = _Noting()
@@ -22,10 +22,10 @@ def note_draw(generator):
 
 
 class Draws:
-    """Which generators a piece of a program draws from, so that it can draw the same again.
+    """The generators that a piece of a program draws from, so that it can draw the same again.
 
-    ``with draws.noted():`` around it keeps the states that it finds generators in, of any it
-    uses; ``with draws.repeated():`` puts these back, and at the end those that there were.
+    ``with draws.noted():`` around the piece keeps the state of every generator before the piece
+    first uses it. ``with draws.repeated():`` restores these states for the length of the block.
     """
 
     __slots__ = ("states",)
@@ -59,5 +59,5 @@ class Draws:
 
 
 def is_repeated() -> bool:
-    """Whether a piece of a program runs once more, for what was forgotten since it ran first."""
+    """Whether a piece of a program is being run again, to recompute values that were dropped."""
     return _noting.repeats

@@ -52,6 +52,8 @@ class TensorMethods:
     def __ge__(self, other: Array | complex, /) -> Tensor: ...
     def __eq__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
     def __ne__(self, other: object, /) -> Tensor: ...  # type: ignore[override]
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any: ...
+    def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any: ...
     def __neg__(self, /) -> Tensor:
         """Elementwise ``-x``."""
     def __pos__(self, /) -> Tensor:
@@ -215,10 +217,6 @@ class TensorMethods:
         Where that is not positive they are divided by 0, as in PyTorch: one element with
         ``correction=1`` gives nan.
         """
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
-        """``Tensor.__array_ufunc__``: a ufunc of NumPy or SciPy, or a method of it, by ops."""
-    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        """``Tensor.__array_function__``: any other function of NumPy, by the one of its name."""
     def __getitem__(self, key: Any, /) -> Tensor: ...
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
     def __iter__(self) -> Iterator[Tensor]: ...

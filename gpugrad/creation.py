@@ -35,15 +35,14 @@ def tensor(
 ) -> Tensor:
     """A new leaf with a copy of ``data``: numbers, nested sequences, an array or a tensor.
 
-    A tensor's graph stays behind, as in PyTorch; ``asarray(x, copy=True)`` copies it with its
-    graph.
+    The copy of a tensor has no graph, as in PyTorch; ``asarray(x, copy=True)`` keeps the graph.
 
     dtype: by default the array's own; for Python numbers and sequences float32, int64,
         bool or complex64.
     device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; by default where ``data`` is.
 
     Raises ValueError for ragged sequences, TypeError for values that are not numbers, and
-    RuntimeError for sequences of tensors that require grad, of which `asarray` makes one.
+    RuntimeError for sequences of tensors that require grad, for which there is `asarray`.
 
     >>> tensor([1, 2.5])
     tensor([1. , 2.5])
@@ -76,16 +75,15 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``obj`` as a tensor, sharing its memory where it can; else as `tensor`.
+    """``obj`` as a tensor that shares its memory if possible; otherwise like `tensor`.
 
-    A Tensor comes back as itself, or with its graph through the cast, transfer or copy.
-    Tensors in nested sequences are stacked with the numbers beside them, and keep theirs.
+    A Tensor is returned as it is, or with a graph that includes the cast, transfer or copy.
+    Tensors in nested sequences are stacked with the numbers beside them, and keep their graphs.
 
-    copy: True always copies, False raises ValueError where a copy would be needed.
+    copy: True always copies; False raises ValueError if a copy would be needed.
 
-    Only writes through gpugrad are watched: what is written to a shared array itself between
-    an op and backward is not noticed, and may make gradients wrong. Share arrays that stay
-    as they are, or copy.
+    gpugrad notices only its own writes. If a program writes to a shared array between an op and
+    backward, gradients may be wrong. Share only arrays that do not change, or copy.
     """
     if isinstance(obj, Tensor):
         result = obj.to(device=device, dtype=dtype)
@@ -110,12 +108,12 @@ def from_dlpack(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of the memory of ``x``, an array of any library that speaks DLPack.
+    """A tensor that shares the memory of ``x``, an array of any library that supports DLPack.
 
     It holds a NumPy array, or a CuPy array if ``x`` is on a CUDA device. A Tensor keeps its graph.
 
     device: by default that of ``x``.
-    copy: True always copies, False raises ValueError where a copy would be needed.
+    copy: True always copies; False raises ValueError if a copy would be needed.
     """
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy, requires_grad=requires_grad)
@@ -163,7 +161,7 @@ def _leaves(data):
 
 
 def _array(name, data, dtype, device, copy):
-    """The raw array of any data but a Tensor."""
+    """The raw array of any data that is not a Tensor."""
     try:
         if not isinstance(data, Sequence):
             data = adopt(data)
@@ -173,7 +171,7 @@ def _array(name, data, dtype, device, copy):
             numbers = host.asarray(data)
             default = _default_dtype(numbers)
             if default is float32 and dtype is not None and isdtype(dtype, "integral"):
-                # NumPy makes floats of integers where some are too large for int64.
+                # NumPy turns integers into floats if some are too large for int64.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
             data = numbers
             dtype = default if dtype is None else dtype
@@ -192,7 +190,7 @@ def _array(name, data, dtype, device, copy):
 
 
 def _default_dtype(numbers):
-    """The default dtype for what NumPy made of Python numbers."""
+    """The default dtype for Python numbers, which NumPy has made an array."""
     dtype = DEFAULTS.get(numbers.dtype.kind)
     if dtype is None:
         raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
@@ -205,7 +203,7 @@ def _finish(array, requires_grad):
 
 
 def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
-    """What the backend's creation function makes, on ``device`` or else on that of ``like``."""
+    """A tensor from the backend's creation function, on ``device`` or else where ``like`` is."""
     try:
         if like is None or device is not None:
             like, backend = None, backend_for_device(device)
@@ -231,21 +229,21 @@ def _filled(name, shape, values, dtype, device, requires_grad):
 def zeros(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of a shape, an int or a tuple."""
+    """Zeros in a shape, which is an int or a tuple."""
     return _filled("zeros", shape, (), dtype, device, requires_grad)
 
 
 def empty(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Values left as memory held them, of a shape, an int or a tuple."""
+    """Uninitialized values in a shape, which is an int or a tuple."""
     return _filled("empty", shape, (), dtype, device, requires_grad)
 
 
 def ones(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones of a shape, an int or a tuple."""
+    """Ones in a shape, which is an int or a tuple."""
     return _filled("ones", shape, (), dtype, device, requires_grad)
 
 
@@ -257,9 +255,9 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A shape, an int or a tuple, filled with a number; dtype by default of the number's kind.
+    """A shape, which is an int or a tuple, filled with a number; the dtype defaults to its kind.
 
-    A 0-d tensor in place of the number gives its dtype, device and graph.
+    If the number is a 0-d tensor, the result has its dtype, device and graph.
     """
     if isinstance(fill_value, Tensor):
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
@@ -285,22 +283,21 @@ def _like(name, x, values, dtype, device, requires_grad):
 def zeros_like(
     x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of the shape, dtype and device of ``x``, a tensor or an array."""
+    """Zeros with the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("zeros", x, (), dtype, device, requires_grad)
 
 
 def empty_like(
     x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Values left as memory held them, of the shape, dtype and device of ``x``, a tensor or an
-    array."""
+    """Uninitialized values with the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("empty", x, (), dtype, device, requires_grad)
 
 
 def ones_like(
     x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones of the shape, dtype and device of ``x``, a tensor or an array."""
+    """Ones with the shape, dtype and device of ``x``, a tensor or an array."""
     return _like("ones", x, (), dtype, device, requires_grad)
 
 
@@ -313,8 +310,8 @@ def full_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A number, or a 0-d tensor with its graph, repeated in the shape, dtype and device of ``x``,
-    a tensor or an array."""
+    """A number, or a 0-d tensor with its graph, repeated with the shape, dtype and device of ``x``,
+    which is a tensor or an array."""
     if isinstance(fill_value, Tensor):
         x = asarray(x)
         dtype, device = dtype or x.dtype, device or x.device

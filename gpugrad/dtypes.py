@@ -4,7 +4,7 @@ All functions take the dtypes of any array library, and answer with that library
 """
 
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 from .backends import SCALARS, adopt, backend_of, namespace_of
 from .backends.dtypes import bool_, complex64, float32, int64, is_bfloat16, number_dtype
@@ -67,7 +67,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
         if type(x) in SCALARS or (type(x) in backend_of and type(x) not in namespace_of):
             kinds.add(type(adopt(x)))
         else:
-            given.append(_dtype_of(x))
+            given.append(dtype_of(x))
     dtypes = [number_dtype(dtype) for dtype in given]
     floating = [dtype for dtype in dtypes if _kind(dtype) in "fc"]
     result = xp.result_type(*floating or dtypes) if given else bool_
@@ -79,56 +79,12 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
         result = float32
     elif int in kinds and result.kind == "b":
         result = int64
-    return _of_library(result, given)
+    return of_library(result, given)
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion turns a dtype, or an array's, into ``to``: see `result_type`."""
-    return number_dtype(result_type(_dtype_of(from_), to)) == number_dtype(to)
-
-
-class FloatInfo(NamedTuple):
-    """What a real floating dtype, or a component of a complex one, can hold."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: Any
-
-
-class IntegerInfo(NamedTuple):
-    """What an integer dtype can hold."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: Any
-
-
-def finfo(type: Any, /) -> FloatInfo:
-    """Limits of a floating dtype, or an array's, as Python floats; of complex ones the parts'.
-
-    bits: of its size; eps: from 1 to the next number; max, min: the largest and the smallest
-    number; smallest_normal: the smallest positive one of full precision; dtype: the real one.
-    """
-    given = _dtype_of(type)
-    if not isdtype(given, ("real floating", "complex floating")):
-        raise TypeError(f"finfo: needs a floating dtype, not {given}; use iinfo for integers")
-    info = xp.finfo(number_dtype(given))
-    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(info.bits, eps, most, least, normal, _of_library(info.dtype, [given]))
-
-
-def iinfo(type: Any, /) -> IntegerInfo:
-    """Limits of an integer dtype, or an array's: ``bits``, ``max``, ``min`` and ``dtype``."""
-    given = _dtype_of(type)
-    if not isdtype(given, "integral"):
-        raise TypeError(f"iinfo: needs an integer dtype, not {given}; use finfo for floats")
-    dtype = number_dtype(given)
-    info = xp.iinfo(dtype)
-    return IntegerInfo(info.bits, int(info.max), int(info.min), _of_library(dtype, [given]))
+    return number_dtype(result_type(dtype_of(from_), to)) == number_dtype(to)
 
 
 def _kind(dtype):
@@ -136,13 +92,13 @@ def _kind(dtype):
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 
-def _dtype_of(x):
+def dtype_of(x):
     """The dtype of an array; anything else as it is."""
     # NumPy's scalar types are dtypes, and have a `dtype` too.
     return x if isinstance(x, (xp.dtype, type, str)) else getattr(x, "dtype", x)
 
 
-def _of_library(dtype, given):
+def of_library(dtype, given):
     """NumPy's ``dtype``, or that of the other library whose dtypes were given."""
     for other in given:
         if not isinstance(other, (xp.dtype, type, str)):

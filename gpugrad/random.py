@@ -1,8 +1,8 @@
-"""Seeded random tensors, made on the device they are asked for.
+"""Seeded random tensors, made directly on their device.
 
-`manual_seed` makes a program repeat. Each device has a generator of its own; the
-numbers on one are not those on another, but for what dropout keeps, which a key decides
-that is the same for all. Inside `vmap` each example has numbers of its own.
+`manual_seed` makes a program repeatable. Each device has a generator of its own, and different
+devices give different numbers. Dropout is the exception: a key decides which elements it
+drops, and the key is the same on all devices. Inside `vmap` each example has its own numbers.
 """
 
 from operator import index
@@ -33,12 +33,12 @@ _generators: dict[str, "Generator"] = {}
 
 
 class Generator:
-    """A stream of random numbers on one device, for a library's own use or the user's.
+    """A stream of random numbers on one device.
 
-    Its methods take ``shape``, an int or a tuple, and draw what the functions
-    of this module of their names do.
+    Its methods take ``shape``, an int or a tuple, and draw from the same distributions as the
+    functions of the same names in this module.
 
-    seed: an int of at least 0, or None for one drawn from the operating system.
+    seed: an int of at least 0, or None for a seed from the operating system.
     """
 
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
@@ -73,7 +73,7 @@ class Generator:
         dtype: Any = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Normal with the mean and standard deviation given."""
+        """Normal with mean ``mean`` and standard deviation ``std``."""
         if std < 0:
             raise ValueError(f"normal: std must be at least 0, not {std}")
         return self._floats("normal", shape, dtype, std, mean, requires_grad)
@@ -97,26 +97,26 @@ class Generator:
         sizes = [level.size for level in active_levels()]
         if not sizes:
             return wrap(self.source.permutation(n), None)
-        # Those of all examples at once: what puts random numbers in order.
+        # For all examples at once: the order of random numbers is a random permutation.
         numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
         with self.backend.scope(numbers):
             return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
     def key(self) -> tuple[int, int]:
-        """Two ints of 64 bits that say what `gpugrad.dropout` drops, others at every call.
+        """Two ints of 64 bits that decide what `gpugrad.dropout` drops; new ones at every call.
 
-        They are of the seed and of how many keys were taken before: the same on every device,
-        and nothing is asked of a device to make them.
+        They depend on the seed and on the number of keys taken so far. They are the same on every
+        device, and no device is needed to make them.
         """
         note_draw(self)
         return self._keys.fresh()
 
     def get_state(self) -> Any:
-        """Where in its stream the generator is, for `set_state`."""
+        """The generator's position in its stream, for `set_state`."""
         return self.source.get_state(), self._keys.state
 
     def set_state(self, state: Any) -> None:
-        """Go on from where `get_state` of this generator, or one like it, was called."""
+        """Continue from a position that `get_state` returned for a generator like this one."""
         source, self._keys.state = state
         self.source.set_state(source)
 
@@ -163,13 +163,13 @@ def manual_seed(seed: SupportsIndex) -> None:
 
 
 def default_generator(device: str | None = None) -> Generator:
-    """The generator that the functions of this module draw from on ``device``."""
+    """The generator from which the functions of this module draw on ``device``."""
     known = _generators.get("cpu" if device is None else device)
     if known is not None:
         return known
     kind, number = parse_device("cpu" if device is None else device)
     name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
-    # Of two threads that come here at once both get the first one's, and no key twice.
+    # Two threads that arrive at once get the same generator, so that no key is given twice.
     return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
 
 
@@ -182,7 +182,7 @@ def uniform(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform in ``[low, high)``, where rounding may give ``high``; float32 unless told."""
+    """Uniform in ``[low, high)``, although rounding may give ``high``; float32 by default."""
     generator = default_generator(device)
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
@@ -196,7 +196,7 @@ def normal(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal with the mean and standard deviation given, float32 unless told."""
+    """Normal with mean ``mean`` and standard deviation ``std``; float32 by default."""
     generator = default_generator(device)
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
@@ -204,7 +204,7 @@ def normal(
 def integers(
     low: int, high: int, shape: Shape = (), *, dtype: Any = None, device: str | None = None
 ) -> Tensor:
-    """Integers uniform in ``[low, high)``, int64 unless told."""
+    """Integers uniform in ``[low, high)``; int64 by default."""
     return default_generator(device).integers(low, high, shape, dtype=dtype)
 
 

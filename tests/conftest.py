@@ -1,3 +1,4 @@
+import gc
 import os
 
 import pytest
@@ -12,6 +13,18 @@ from gpugrad.backends import dtypes
 os.environ["SCIPY_ARRAY_API"] = "1"
 
 
+def pytest_configure(config):
+    if getattr(config.option, "numprocesses", None):  # of pytest-xdist, whose processes inherit it
+        for library in ("OPENBLAS", "OMP", "MKL"):
+            os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """Keep the tests themselves from being searched at every garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(params=each_library(), scope="session")
 def library(request):
     """Every array library that is there, in turn."""
@@ -22,6 +35,6 @@ def library(request):
 def bfloat16():
     """The dtype, for the tests of a module: others are to run what runs without it."""
     yield gpugrad.bfloat16
-    dtypes._found.clear()
+    dtypes._loaded.clear()
     vars(gpugrad).pop("bfloat16", None)
     clear()

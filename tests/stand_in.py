@@ -31,7 +31,7 @@ STAND_IN = TESTS / "cupy_stand_in"
 ON_A_GPU = STAND_IN / "test_as_on_a_gpu.py"
 OF_A_GPU = (
     *(str(TESTS), "-m", "gpu", f"--ignore={STAND_IN}"),
-    "--deselect=tests/test_ops.py::test_gradients[",
+    *(f"--deselect=tests/test_ops.py::{x}[" for x in ("test_gradients", "test_second_gradients")),
 )
 OF_ITS_OWN = (str(STAND_IN),)
 
@@ -52,7 +52,7 @@ def environment(stand_in=True):
 def is_here():
     """Whether this process finds the stand-in as ``cupy``."""
     found = importlib.util.find_spec("cupy")
-    return found is not None and STAND_IN in Path(found.origin).parents
+    return STAND_IN in Path(getattr(found, "origin", None) or "").parents
 
 
 # Hooks of pytest, in the process that the tests were started in.
@@ -76,9 +76,10 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 class File(pytest.File):
-    """A file of the stand-in's tests."""
+    """A file of the stand-in's tests, which are all slow."""
 
     def collect(self):
+        self.add_marker(pytest.mark.slow)
         if not shutil.which("g++"):
             pytest.skip("g++, which compiles kernels, is not found", allow_module_level=True)
         own = self.path.relative_to(self.config.rootpath).as_posix()
@@ -231,10 +232,12 @@ class Served:
             self.not_collected.append((report.nodeid, report.outcome, why))
 
     def pytest_collection_finish(self, session):
-        tests = [
-            (i.nodeid, sorted({mark.name for mark in i.iter_markers()})) for i in session.items
-        ]
+        tests = [(item.nodeid, self.marks(item)) for item in session.items]
         self.connection.send((tests, self.not_collected))
+
+    def marks(self, item):
+        """The names of its marks, without ``gpu``: the stand-in is none."""
+        return sorted({mark.name for mark in item.iter_markers()} - {"gpu"})
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session):

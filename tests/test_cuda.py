@@ -93,7 +93,7 @@ class TestReasons:
 
     def test_no_gpu(self, runtime):
         runtime(getDeviceCount=0)
-        assert cuda.why_not() == "device cuda:0 is not there: CUDA finds none"
+        assert cuda.why_not() == "device cuda:0 does not exist: CUDA finds none"
 
     def test_nothing_that_compiles_kernels(self, runtime, cupy, monkeypatch):
         def no_headers(*_):

@@ -7,9 +7,10 @@ import importlib.util
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
-from stand_in import ROOT, STAND_IN, environment
+from stand_in import ROOT, STAND_IN, Process, environment
 
 
 def run(*command, stand_in, given=""):
@@ -71,3 +72,48 @@ def told(**options):
     done = run("-P", STAND_IN / "signatures.py", **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+OUTCOMES = """
+import os
+import cupy
+import pytest
+
+def test_passed():
+    assert hasattr(cupy, "_reads")
+
+@pytest.mark.slow
+def test_failed():
+    print("words")
+    assert 1 == 2
+
+class TestSkipped:
+    def test_skipped(self):
+        pytest.skip("a reason")
+
+def test_ended():
+    os._exit(7)
+"""
+
+
+def test_outcomes_are_those_of_the_other_process(request, tmp_path):
+    file = tmp_path / "test_outcomes.py"
+    file.write_text(OUTCOMES)
+    process = Process(request.config, (str(file),))
+    reports = {}
+    for there, marks in process.tests:
+        item = SimpleNamespace(there=there, nodeid=there, location=(there, None, there))
+        reports[there.rpartition("_")[2]] = *process.run(item, None), marks
+    process.end()
+    outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
+    assert outcomes == {
+        "passed": ["passed"] * 3,
+        "failed": ["passed", "failed", "passed"],
+        "skipped": ["passed", "skipped", "passed"],
+        "ended": ["passed", "failed"],
+    }
+    assert reports["failed"][-1] == ["slow"]
+    failed = reports["failed"][1]
+    assert "assert 1 == 2" in failed.longreprtext
+    assert failed.capstdout == "words\n"
+    assert "ended with code 7" in reports["ended"][1].longreprtext

@@ -21,7 +21,7 @@ FLOORS = [
     {"batched"},
     {"arguments", "dtypes"},
     {"ops"},
-    {"creation", "info", "random", "cuda", "linalg", "special"},
+    {"creation", "info", "limits", "random", "cuda", "linalg", "special"},
     {"fft"},
     {"tools", "transforms", "kernels"},
     {"nn", "optim", "data", "io", "testing", "einops"},

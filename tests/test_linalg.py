@@ -205,7 +205,7 @@ def test_einsum_without_opt_einsum(monkeypatch):
         ("ij", [(2, 3, 4)], r"'ij' does not fit the shape \(2, 3, 4\)"),
         ("ij,jk", [(2, 3), (4, 5)], "lengths 3 and 4 for 'j'"),
         ("...i,...i", [(2, 3), (4, 3)], "lengths 2 and 4 for '...'"),
-        ("ij->k", [(2, 3)], "each once, not 'k'"),
+        ("ij->k", [(2, 3)], "appear once, not 'k'"),
         ("ij->ik", [(2, 3)], "the result's letters"),
         ("ij->ii", [(2, 3)], "the result's letters"),
         ("i.j", [(2, 3)], "letters, commas"),

@@ -18,7 +18,7 @@ def ones(library, shape):
         ((2, 3), (4, 5), r"^matmul: x1 \(2, 3\) and x2 \(4, 5\) do not align: 3 != 4; given"),
         ((3,), (4,), r"^matmul: x1 \(3,\) and x2 \(4,\) do not align: 3 != 4; given"),
         ((2, 3), (4,), r"^matmul: x1 \(2, 3\) and x2 \(4,\) do not align: 3 != 4; given"),
-        ((), (3,), "^matmul: an operand without axes is no matrix; use multiply; given"),
+        ((), (3,), "^matmul: an operand without axes is not a matrix; use multiply; given"),
         (
             (2, 2, 3),
             (3, 3, 4),

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
+from samples import every
 from test_batching import MAPPED, Batch, choices, some
-from test_ops import Call, check, each, quiet, samples
+from test_ops import DOUBLE, Call, each, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -17,8 +18,7 @@ from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.backends import backend_of
 
 strict = pytest.importorskip("array_api_strict")
-
-DOUBLE = ("float64", "complex128")
+pytestmark = pytest.mark.slow
 
 
 class OnDevice(Library):
@@ -47,15 +47,7 @@ class OnDevice(Library):
 
 
 DEVICES = {name: OnDevice(name) for name in ("CPU_DEVICE", "device1", "no_float64")}
-on_both = pytest.mark.parametrize(
-    "library, dtype",
-    [
-        (DEVICES["device1"], "float64"),
-        (DEVICES["no_float64"], "float32"),
-        (DEVICES["no_float64"], "complex64"),
-    ],
-    ids=["device1", "no_float64", "no_float64-complex"],
-)
+DTYPES_OF_DEVICES = [("device1", "float64"), ("no_float64", "float32"), ("no_float64", "complex64")]
 
 
 def chosen(case, library, dtype):
@@ -80,30 +72,36 @@ def made_by(call):
         yield from [wrap(t, None) for t in tangents.values()]
 
 
-@on_both
 @each()
-def test_all_stays_on_the_device(case, library, dtype):
-    for sample in chosen(case, library, dtype):
-        try:
+def test_all_stays_on_the_device(case):
+    each_sample = (
+        (device, dtype, sample)
+        for device, dtype in DTYPES_OF_DEVICES
+        for sample in chosen(case, DEVICES[device], dtype)
+    )
+    for (device, dtype, sample), checked in every(each_sample):
+        with checked:
+            library = DEVICES[device]
             call = Call(case, sample, library, dtype)
             for x in made_by(call):
-                assert x.device == library.device
+                assert x.device == device
                 if dtype != "float64":
                     assert library.dtype(x.dtype) not in DOUBLE
-        except Exception as error:
-            error.add_note(f"sample: {sample}")
-            raise
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_a_batch_stays_on_the_device(case):
     library = DEVICES["no_float64"]
-    for sample in some(chosen(case, library, "float32"), library):
-        for over in choices(case, sample, 1):
+    batches = [
+        (sample, over)
+        for sample in some(chosen(case, library, "float32"), library)
+        for over in choices(case, sample, 1)
+    ]
+    for (sample, over), checked in every(batches):
+        with checked, quiet():
             batch = Batch(case, sample, library, "float32", (3,), over)
-            with quiet():
-                check((sample, over), batch.by_loop)
-                check((sample, over), batch.by_levels)
+            batch.by_loop()
+            batch.by_levels()
 
 
 @each()

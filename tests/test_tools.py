@@ -16,7 +16,8 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from numpy.testing import assert_array_equal
-from test_ops import Call, check, quiet, samples
+from samples import every
+from test_ops import Call, quiet, samples
 
 import gpugrad as gg
 from gpugrad.autograd import grad, implementation
@@ -176,12 +177,14 @@ class TestObserving:
         assert output.startswith("False <class")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_every_op_under_all_tools(case):
     """The same gradients, an anomaly only where not finite, and nothing kept at the end."""
     library = libraries()[0]
-    for sample in list(samples(case, library))[:2]:
-        check(sample, under_all_tools, case, sample, library)
+    for sample, checked in every(list(samples(case, library))[:2]):
+        with checked:
+            under_all_tools(case, sample, library)
 
 
 def under_all_tools(case, sample, library):

@@ -184,6 +184,10 @@ def tensor_methods():
             lines.append(f"def __{name}__(self, other: object, /) -> Tensor: ...  {OVERRIDE}")
         else:
             lines.append(f"def __{name}__{other} -> Tensor: ...")
+    lines += [
+        "def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any: ...",
+        "def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any: ...",
+    ]
     written = re.findall(r"__\w+__", "".join(lines))
     for name, value in vars(Tensor).items():
         room = getattr(getattr(value, "fget", value), "__module__", None) or ""

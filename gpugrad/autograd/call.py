@@ -1,8 +1,8 @@
 """Calling an op: unwrap the operands, run the forward, wrap and record the result.
 
-There is one form of call for each form of signature. The unary and the binary
-one are the hot path: whatever can be decided once was, in the op and its plans,
-and the few lines that make a tensor and a node stand there in full.
+There is one form of call for each form of signature. The unary and the binary form are
+the hot path: whatever can be decided once has been decided in the op's implementation and its
+plans, and the few lines that make a tensor and a node are written out in full.
 """
 
 from collections.abc import Callable
@@ -19,24 +19,15 @@ from .plan import OutputPlan
 Tensor: Any = None  # the Tensor class, once `install`ed
 namespace: Any = None  # gpugrad itself: the `xp` of rules under create_graph
 
-# Subclasses of Tensor that answer ops themselves, by a function ``(op, args, static)`` of the
-# inputs, as a tuple, and the static parameters; see `Tensor.__op__`.
+# For each subclass of Tensor that answers ops itself, its function ``(op, args, static)``; see
+# `Tensor.__op__`.
 overriding: dict[type, Callable[..., Any]] = {}
 
 
 def install(tensor_class, tensor_namespace):
-    """Tell ops what to wrap results in. The package does this as it is imported."""
+    """Tell ops which class to wrap results in. The package calls this when it is imported."""
     global Tensor, namespace
     Tensor, namespace = tensor_class, tensor_namespace
-
-
-def _override(op, args, static):
-    """The answer of the first input that answers ops itself."""
-    for x in args:
-        answer = overriding.get(type(x))
-        if answer is not None:
-            return answer(op, args, static)
-    raise AssertionError
 
 
 def unary(op):
@@ -85,7 +76,7 @@ def unary(op):
 
 
 def binary(op, reflected=None):
-    """A call with two operands; of an operator, ``reflected`` names the second's own method."""
+    """A call with two operands; for an operator, ``reflected`` names its reflected method."""
     implementations, differentiable = op.implementations, op.differentiable
 
     def call(x1, x2, /):
@@ -110,7 +101,8 @@ def binary(op, reflected=None):
             n2 = x2.node
             kind = type(a2)
         elif type(x1) in overriding or type(x2) in overriding:
-            return _override(op, (x1, x2), {})
+            answer = overriding.get(type(x1)) or overriding[type(x2)]
+            return answer(op, (x1, x2), {})
         else:
             a1, n1 = _lift(op, x1)
             a2, n2 = _lift(op, x2, reflected)
@@ -204,7 +196,7 @@ def unary_static(op):
                 return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
             if type(out) not in namespace_of:
                 out = _as_array(op, out, kind)
-            kind = type(out)  # another where the op moves its input to another device
+            kind = type(out)  # differs if the op moves its input to another library's device
         result = Tensor()
         result.array = out
         if not (wanted and backend_of[kind].is_floating(out.dtype)):
@@ -263,7 +255,7 @@ def general(op):
             elif x is None:
                 array = parent = None
             elif type(x) in overriding:
-                return _override(op, args, static)
+                return overriding[type(x)](op, args, static)
             else:
                 array, parent = _lift(op, x)
             arrays.append(array)
@@ -298,14 +290,14 @@ def general(op):
 
 
 def _implementation(op, kind, arrays):
-    """What the op runs on arrays of this type, for the first time; or an error if there is none."""
+    """The implementation for a type that the op has not met yet; an error if it is no array."""
     if kind not in namespace_of:
         raise _failure(op, TypeError(), arrays) from None
     return implementation_of(op, kind)
 
 
 def _name(op, args, static):
-    """Put the positional ``args`` among the ``static`` ones by name."""
+    """Add positional static parameters to the dict ``static`` by their names."""
     for name, value in zip(op.static_positional, args, strict=False):
         if name in static:
             raise TypeError(f"{op.name}: got two values for {name}")
@@ -313,13 +305,13 @@ def _name(op, args, static):
 
 
 def _finish(op, out, arrays, parents, wanted, kind, static):
-    """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
+    """Wrap and record a result of any kind, also several outputs or a scalar."""
     if type(out) is not kind:
         if isinstance(out, tuple):
             return _finish_several(op, out, arrays, parents, wanted, kind, static)
         if type(out) not in namespace_of:
             out = _as_array(op, out, kind)
-        kind = type(out)  # another where the op moves its input to another device
+        kind = type(out)  # differs if the op moves its input to another library's device
     result = Tensor()
     result.array = out
     if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
@@ -342,7 +334,7 @@ def _finish_several(op, out, arrays, parents, wanted, kind, static):
 
 
 def _as_array(op, out, kind):
-    """A forward's result that is no array, such as NumPy's scalars of 0-d results, as one."""
+    """A forward's result as an array; NumPy returns scalars in place of 0-d arrays."""
     if type(out) not in SCALARS and type(out) not in backend_of:
         raise TypeError(f"{op.name}: its forward must return an array, not {type(out).__name__}")
     return backend_of[kind].asarray(out)
@@ -361,7 +353,7 @@ def _node(op, out, arrays, parents, wanted, kind, static):
 
 
 def wrap(array, node):
-    """A Tensor of a raw array and its node, leaf or None."""
+    """A Tensor with a raw array and its node, a leaf, or None."""
     result = Tensor()
     result.array = array
     result.node = node
@@ -369,7 +361,7 @@ def wrap(array, node):
 
 
 def wrap_outputs(arrays, node):
-    """A tensor for each of an op's several outputs; floating ones have a node that picks them."""
+    """A tensor for each of an op's outputs; a floating one has a node that picks it."""
     results = []
     for i, array in enumerate(arrays):
         pick = None
@@ -380,7 +372,7 @@ def wrap_outputs(arrays, node):
 
 
 def rewrap(node, saved, joined=True):
-    """A node's saved raw values as the Tensors they were, joined to the graph or not."""
+    """A node's saved values as the Tensors that they were, connected to the graph if ``joined``."""
     plan = node.plan
 
     def tensor(value, i):
@@ -399,13 +391,14 @@ def rewrap(node, saved, joined=True):
             out = node if joined else None
             value = wrap_outputs(value, out) if type(value) is tuple else wrap(value, out)
         values.append(value)
-    return values if type(saved) is tuple else saved.holding(values)  # what a tool noted stays
+    return values if type(saved) is tuple else saved.holding(values)  # a tool's record is kept
 
 
 def _lift(op, x, reflected=None):
-    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node).
+    """An operand whose type is not exactly Tensor, as (raw array or Python scalar, node).
 
-    NotImplemented for one whose own class is to answer an operator, by its method ``reflected``.
+    The first is NotImplemented if the operand's class has its own method ``reflected``, which
+    is to answer the operator.
     """
     if isinstance(type(x), HidesMissingNames):  # a Tensor; isinstance(x, Tensor) takes longer
         return x.array, x.node
@@ -420,7 +413,7 @@ def _lift(op, x, reflected=None):
 
 
 def _of_integers(op, out, arrays, static):
-    """``out``, or if it is a floating result of integers, one of the default dtype, float32."""
+    """``out``; a floating result of integer inputs is computed again in float32."""
     if not _is_of_integers(out, arrays, static):
         return out
     (out,) = _in_default(op, type(out), arrays, static)
@@ -428,9 +421,9 @@ def _of_integers(op, out, arrays, static):
 
 
 def _is_of_integers(out, arrays, static):
-    """Whether it is a floating result of integers; not if the program asked for a ``dtype``.
+    """Whether ``out`` is a floating result of integer inputs for which no ``dtype`` was given.
 
-    NumPy would make float64 of int64 and float16 of uint8.
+    NumPy would return float64 for int64, and float16 for uint8.
     """
     kind = type(out)
     is_floating = backend_of[kind].is_floating
@@ -440,7 +433,7 @@ def _is_of_integers(out, arrays, static):
 
 
 def _in_default(op, kind, arrays, static):
-    """The results, in a tuple, of running the op again on float32."""
+    """The results, as a tuple, of running the op again with integers cast to float32."""
     backend = backend_of[kind]
     xp = backend.xp
     # A bool beside other inputs is a condition.
@@ -468,7 +461,7 @@ def _align(op, a1, a2):
 
 
 def _align_all(op, arrays):
-    """The arrays with integers cast to the floating dtype beside them; and their type."""
+    """The arrays, with integers cast to the dtype of floating ones, and the type of the arrays."""
     kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
     if len(kinds) > 1:
         names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
@@ -493,7 +486,7 @@ def _failure(op, error, arrays, static=()):
         numbers = arrays and all(type(a) in SCALARS for a in arrays)
         remedy = "; gpugrad.tensor(x) makes one of a number" if numbers else ""
         error = TypeError(f"at least one input must be a Tensor or an array{remedy}")
-        raise op.failure(error, arrays) from None  # its cause is only that no namespace was found
+        raise op.failure(error, arrays) from None  # the cause is only a failed look-up
     if "axis" in static and isinstance(static["axis"], list):
         error = TypeError(f"axis must be an int or a tuple of ints, not the list {static['axis']}")
     elif "axis" in static and isinstance(static["axis"], Tensor):
@@ -509,9 +502,9 @@ def _failure(op, error, arrays, static=()):
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
         error = TypeError("; ".join([str(error), *here, takes]))
     elif type(getattr(error, "obj", None)) in SCALARS and not hasattr(error, "__notes__"):
-        # An AttributeError, of the definition: that of a twin has a note.
+        # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
 
 
-_PLACES = {"cpu", "cuda"}  # NumPy's and CuPy's, between which .to moves
+_PLACES = {"cpu", "cuda"}  # the devices of NumPy and CuPy, between which .to moves arrays

@@ -1,10 +1,9 @@
 """The forward sweep: tangents carried from inputs to outputs, oldest node first.
 
-Through the graph that the backward sweep goes through, with what that keeps. The
-tangent of an elementwise op's result comes of its VJP rules themselves, whose
-Jacobians are diagonal. Any other op's rule maps a cotangent ``g`` linearly to one
-of an input; its transpose is what the backward sweep makes of the rule recorded at
-``g`` = 0.
+It goes through the same graph as the backward sweep and uses the values that are kept for that.
+The VJP rules of an elementwise op give the tangent of its result directly, since their
+Jacobians are diagonal. The rule of any other op maps a cotangent ``g`` linearly to a cotangent
+of an input. It is transposed by recording it at ``g`` = 0 and sweeping backward through it.
 """
 
 import math
@@ -23,11 +22,11 @@ from .variables import variable
 def forward_sweep(
     tangents, outputs, retain_graph, create_graph, tensors=False, joined=True, needed=None
 ):
-    """Tangents of the output nodes, as a dict; without those that get none.
+    """Tangents of the output nodes, as a dict; outputs whose tangent is 0 are left out.
 
-    tangents: of the starting nodes, each of its shape and dtype: raw arrays, or Tensors
-        under ``create_graph`` and, not recorded, if ``tensors``.
-    joined, needed: as of `sweep`.
+    tangents: for each starting node a tangent with the node's shape and dtype: raw arrays, or
+        Tensors under ``create_graph`` or if ``tensors``.
+    joined, needed: as for `sweep`.
     """
     tensors = tensors or create_graph
     joined = joined and create_graph
@@ -63,7 +62,7 @@ def forward_sweep(
 
 
 def _pushed(node, given, create_graph, tensors, joined):
-    """The tangent of a node's result, None for 0; a list of several outputs' tangents."""
+    """The tangent of a node's result, or None for 0; a list if there are several outputs."""
     plan = node.plan
     if implementation.instrument is not None:
         plan = implementation.current(plan)
@@ -102,7 +101,7 @@ def _pushed(node, given, create_graph, tensors, joined):
 
 
 def _spread(xp, t, shape, dtype, last=False):
-    """``t`` given this shape and dtype; of complex numbers real ones not until ``last``."""
+    """``t`` in this shape and dtype; complex numbers become real only if ``last``."""
     if t.dtype != dtype:
         loses = xp.isdtype(t.dtype, "complex floating") and xp.isdtype(dtype, "real floating")
         if loses and last:
@@ -116,7 +115,7 @@ def _spread(xp, t, shape, dtype, last=False):
 
 
 def _transposed(node, given, create_graph, tensors, joined):
-    """The tangent that the inputs' tangents ``given`` (None for 0) bring, by transposing."""
+    """The result's tangent for the inputs' tangents ``given`` (None for 0), by transposing."""
     plan = node.plan.on_tensors
     like = next(t for t in given if t is not None)
     several = isinstance(node.dtype, tuple)
@@ -143,5 +142,5 @@ def _transposed(node, given, create_graph, tensors, joined):
 
 
 def _variable(x):
-    """A tensor of the array of ``x``, raw or not, that a sweep can lead to."""
+    """A tensor with the array of ``x``, raw or not, that a sweep can reach."""
     return variable(x if isinstance(x, call.Tensor) else call.wrap(x, None))

@@ -1,4 +1,4 @@
-"""The recorded graph: a `Node` per op call, a `Leaf` per tensor whose gradient is wanted.
+"""The recorded graph: a `Node` for each op call, a `Leaf` for each tensor that wants a gradient.
 
 Nodes point to their inputs' nodes only, never to tensors or to their
 consumers, so that no cycle exists and reference counting alone frees a graph.
@@ -22,7 +22,7 @@ class Node:
     parents: those inputs' nodes or leaves, in the plan's order.
     saved: what the rules need, in the plan's order; None once freed.
     shape, dtype: the output's; tuples of them if there are several outputs.
-    watch: a `Watch`, where one was asked for.
+    watch: a `Watch`, or None if nobody asked for one.
     """
 
     __slots__ = ("order", "plan", "parents", "saved", "shape", "dtype", "watch")
@@ -58,13 +58,15 @@ def make_node(plan, parents, saved, out):
 
 
 class Leaf:
-    """What stands in the graph for a tensor whose gradient is to be kept.
+    """Represents, in the graph, a tensor whose gradient is to be kept.
 
-    owner: a weak reference to that tensor, which holds the gradient: a gradient
-        recorded under create_graph leads back to this leaf, and must close no cycle.
-    watch: a `Watch`, where one was asked for.
-    written: identity of each buffer of it that was overwritten in place -> the order of
-        the last time. A buffer it no longer has may still be what an older node saved.
+    owner: a weak reference to that tensor, which holds the gradient. A gradient that was
+        recorded under create_graph leads back to this leaf, and a strong reference would
+        close a cycle.
+    watch: a `Watch`, or None if nobody asked for one.
+    written: for each buffer of the tensor that was overwritten in place, by the buffer's
+        identity, the order of the last time. An older node may have saved a buffer that the
+        tensor no longer has.
     """
 
     __slots__ = ("order", "shape", "dtype", "owner", "written", "watch", "__weakref__")
@@ -84,12 +86,13 @@ class Leaf:
 
 
 class Watch:
-    """What a user wants to know of a node, beside the gradient of a leaf.
+    """What a user asked to see of a node, besides the gradient of a leaf.
 
     leaf: the `Leaf` that collects a result's gradient if `retain_grad` was called, or None.
-    hooks: functions of the gradient, by a number each.
-    accumulated: functions of a leaf's tensor to call when its ``.grad`` is set, by a number each.
-    label: a name for people, or None.
+    hooks: the functions to call with the gradient, by their numbers.
+    accumulated: the functions to call with a leaf's tensor once its ``.grad`` is set, by their
+        numbers.
+    label: a name for people to read, or None.
     """
 
     __slots__ = ("leaf", "hooks", "accumulated", "label")
@@ -102,7 +105,7 @@ class Watch:
 
 
 def watched(node):
-    """The node's `Watch`, made at the first asking."""
+    """The node's `Watch`, which is made if there is none yet."""
     if node.watch is None:
         node.watch = Watch()
     return node.watch
@@ -111,8 +114,8 @@ def watched(node):
 class _Writes:
     """The leaves whose buffers were overwritten in place, and when that last happened.
 
-    A sweep compares each node's order with `last` (one integer comparison);
-    only nodes older than the last write are looked at more closely.
+    A sweep compares each node's order with `last` (one integer comparison), and checks the
+    saved values only of nodes that are older than the last write.
     """
 
     def __init__(self):
@@ -121,7 +124,7 @@ class _Writes:
         self.leaves = WeakSet()
 
     def note(self, leaves_and_buffers):
-        """Record that each buffer, its leaf's, is overwritten now."""
+        """Record that these buffers, each in a pair with its leaf, are overwritten now."""
         with self.lock:
             self.last = order = next_order()
             for leaf, buffer in leaves_and_buffers:

@@ -20,15 +20,17 @@ from .rules import bind
 # Each is imported when an op first meets an array of that library.
 twin_modules: dict[str, str] = {}
 
-# In the place of a type of arrays, for the rules that run on Tensors under ``create_graph``.
+# Takes the place of an array type for the rules that run on Tensors under ``create_graph``.
 TENSORS = "tensors"
 
-ops: WeakSet = WeakSet()  # all that are alive, users' own among them
-_building = threading.RLock()  # also held to clear, so that nothing built before is kept after
+ops: WeakSet = WeakSet()  # all that are alive, including users' own
 
+# Held while an implementation is built and while tables are cleared, so that one that was built
+# from the old state is never stored after the tables have been cleared.
+_building = threading.RLock()
 
-# What the tools that are on put around an op's functions: it has methods ``forward(op, forward)``
-# and ``plan(plan)``, see `gpugrad.tools.observing`. None while no tool is on.
+# Wraps the functions of all ops while a tool is on: an object with methods
+# ``forward(op, forward)`` and ``plan(plan)``, see `gpugrad.tools.observing`. Else None.
 instrument: Any = None
 
 
@@ -119,8 +121,8 @@ class Implementation:
     def rule(self, target, rule, names):
         """A rule as a function of ``(xp, g, saved)``; ``saved`` holds the values of ``names``.
 
-        target: the input that it is for, or ``"joint"``; None for a rule for tangents, which
-            has no twin.
+        target: the input that the rule is for, or ``"joint"``; None for a rule for tangents,
+            which has no twin.
         """
         run = bind(rule, names)
         if target in self._twins:
@@ -172,10 +174,10 @@ def all_ops():
             continue
 
 
-def clear():
-    """Have every op's implementations built again when they are next needed."""
+def clear(*some):
+    """Have the implementations of some ops, or of all, built again when they are next needed."""
     with _building:
-        for op in all_ops():
+        for op in some or all_ops():
             op.implementations.clear()
 
 

@@ -1,11 +1,11 @@
-"""Plans: what nodes of an op keep and which rules they run, decided once."""
+"""Plans: which values the nodes of an op keep and which rules they run, decided once."""
 
 from operator import itemgetter
 
 from ..backends import backend_of
 from .rules import kept_names
 
-# What a rule can keep of an input besides its values.
+# What a rule can keep about an input besides its values.
 METADATA = {
     "shape": lambda x: getattr(x, "shape", None),
     "dtype": lambda x: getattr(x, "dtype", None),
@@ -16,8 +16,8 @@ METADATA = {
 class Plan:
     """What a node keeps and runs, decided once per implementation and set of wanted inputs.
 
-    implementation: whose plan it is.
-    key: under which it is found in the implementation's plans.
+    implementation: the `Implementation` that the plan belongs to.
+    key: the key of the plan in that implementation.
     xp: the namespace of the arrays.
     wanted: for each input whether it wants a cotangent.
     rules: one function ``(xp, g, saved)`` per wanted input.
@@ -54,7 +54,7 @@ class Plan:
         "position",
         "on_tensors",
     )
-    output = None  # for the node of one of several outputs: which one
+    output = None  # in an `OutputPlan`, the number of the output
 
     def __init__(self, implementation, key):
         op = implementation.op
@@ -107,12 +107,12 @@ class Plan:
         self.on_tensors = implementation.plan_on_tensors(self)
 
     def mark_special(self):
-        """Say that the op has several outputs, which its first call tells."""
+        """Note that the op has several outputs, which only its first call shows."""
         self.special = self.on_tensors.special = True
 
 
 def kept(op, names, arrays, out, static):
-    """What a call of the op would save under ``names``, all its inputs wanted."""
+    """The values that a call of the op would save under ``names`` if all its inputs were wanted."""
     wanted = [x is not None for x in arrays]
     sources = tuple([_source(op, name, wanted) for name in names])
     pick = _saved_getter(op, sources, len(arrays), wanted)

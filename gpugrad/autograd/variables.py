@@ -1,7 +1,7 @@
-"""Variables: tensors to differentiate by, each with a node of its own.
+"""Variables: tensors to differentiate with respect to, each with a node of its own.
 
-Derivatives are asked for by node. One that no other call has seen cannot be taken for
-another's, however functions that differentiate are nested.
+A derivative is requested by node. Since every call makes new nodes, nested functions that
+differentiate cannot confuse their variables.
 """
 
 from . import call
@@ -24,7 +24,7 @@ _variable.vjp(x=lambda xp, g: g)
 
 
 def variable(x):
-    """A tensor of the array of ``x`` whose node leads to that of ``x``, if there is one."""
+    """A tensor with the array of ``x`` and a new node, which leads to the node of ``x`` if any."""
     if type(x) in call.overriding:
         return x.of(variable(x.payload))
     parents = () if x.node is None else (x.node,)
@@ -33,18 +33,18 @@ def variable(x):
 
 
 def is_variable(x):
-    """Whether ``x`` is a variable that leads nowhere."""
+    """Whether ``x`` is a variable whose node leads nowhere."""
     node = getattr(x, "node", None)
     return type(node) is Node and node.plan.op is _variable.op and not node.parents
 
 
 def is_open(node):
-    """Whether derivatives may be asked for by ``node``: a leaf, or a variable not closed."""
+    """Whether a derivative by ``node`` may still be requested: a leaf, or a variable not closed."""
     return not node.parents and (type(node) is Leaf or node.plan.op is _variable.op)
 
 
 def close(x):
-    """Say that nobody will ask for derivatives by the variable ``x`` any more."""
+    """Declare that no further derivative by the variable ``x`` will be requested."""
     node = x.node
     if not node.parents:
         node.plan = implementation_of(_closed.op, node.plan.implementation.kind).plan(0)

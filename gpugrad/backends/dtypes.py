@@ -1,4 +1,4 @@
-"""The dtypes, which are NumPy's objects whatever library an array is of."""
+"""The dtypes: NumPy's objects, whichever library an array belongs to."""
 
 from collections.abc import Callable
 
@@ -10,40 +10,42 @@ complex64, complex128 = map(np.dtype, ("complex64", "complex128"))
 int8, int16, int32, int64 = map(np.dtype, ("int8", "int16", "int32", "int64"))
 uint8, uint16, uint32, uint64 = map(np.dtype, ("uint8", "uint16", "uint32", "uint64"))
 
-# Called with bfloat16's scalar type when the dtype is first asked for.
+# Called with bfloat16's scalar type when a program first uses the dtype.
 on_bfloat16: list[Callable] = []
-_found: list = []  # the dtype, once asked for
+_loaded: list = []  # the dtype, once `bfloat16` has been called
 
 
 def bfloat16():
-    """The dtype; ImportError with the remedy if there is no ``ml_dtypes``."""
-    if not _found:
+    """The dtype; ImportError with the remedy if ``ml_dtypes`` is not installed."""
+    if not _loaded:
         try:
             from ml_dtypes import bfloat16 as scalar_type
         except ImportError as error:
             raise ImportError(
                 "bfloat16 needs the package ml_dtypes; pip install ml_dtypes"
             ) from error
-        _found.append(np.dtype(scalar_type))
-        for call in on_bfloat16:
-            call(scalar_type)
-    return _found[0]
+        _loaded.append(np.dtype(scalar_type))
+        for callback in on_bfloat16:
+            callback(scalar_type)
+    return _loaded[0]
 
 
 def has_bfloat16():
-    """Whether bfloat16 was ever asked for."""
-    return bool(_found)
+    """Whether the program has used bfloat16."""
+    return bool(_loaded)
 
 
 def is_bfloat16(dtype):
-    """Whether a dtype, of any array library, is bfloat16."""
+    """Whether a dtype of any array library is bfloat16."""
     return getattr(dtype, "char", "E") == "E" and str(dtype).split(".")[-1] == "bfloat16"
 
 
 def number_dtype(dtype):
-    """A dtype of any library, or a name of one, as NumPy's object; TypeError if it is not of
-    numbers or bools."""
-    if dtype is None:  # which NumPy takes for float64
+    """NumPy's object for a dtype of any library or for its name.
+
+    Raises TypeError unless the dtype is numeric or bool.
+    """
+    if dtype is None:  # NumPy takes None to mean float64
         raise TypeError("dtype must not be None")
     try:
         result = np.dtype(dtype)
@@ -53,5 +55,5 @@ def number_dtype(dtype):
     if is_bfloat16(result):
         return bfloat16()
     if result.kind not in "biufc":
-        raise TypeError(f"dtype {result} is not of numbers or bools")
+        raise TypeError(f"dtype {result} is neither numeric nor bool")
     return result

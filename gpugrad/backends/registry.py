@@ -1,4 +1,4 @@
-"""The tables of known array libraries, and what is asked of them by device or by array."""
+"""The tables of known array libraries, and functions that find one by device or by array."""
 
 import re
 import threading
@@ -20,24 +20,24 @@ namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
 
 
-# By library the module that is loaded when it is first needed: for a device's it has a
-# ``backend``, for others a function ``backend_for`` that makes one from the first array.
-_OF_DEVICES = {"numpy": ".numpy", "cupy": ".cupy"}
-_OF_ARRAYS = {"torch": ".torch"}
-_OF_OTHER_ARRAYS = ".generic"
-_admitting = threading.RLock()  # of threads that need a library first all but one wait
-_admitted: dict = {}  # library -> its backend, once all is done
+# The module of each library, imported on first use. The module of a library that owns devices has
+# a ``backend``; any other has a function ``backend_for`` that makes one from the first array.
+_DEVICE_LIBRARIES = {"numpy": ".numpy", "cupy": ".cupy"}
+_ARRAY_LIBRARIES = {"torch": ".torch"}
+_OTHER_LIBRARIES = ".generic"
+_registering = threading.RLock()  # one thread registers a library; others that need it wait
+_registered: dict = {}  # library that owns devices -> its backend, once registered
 
 backends: list = []
-on_change: list = []  # called, without arguments, when what ops run on known arrays has changed
+on_change: list = []  # called without arguments when known arrays need other implementations of ops
 
 
 def register(backend):
-    """Admit a `Backend`."""
+    """Make a `Backend` known."""
     backends.append(backend)
     if backend.sweep_context is not None:
         _sweep_contexts.append(backend.sweep_context)
-    # Last, as from then on other threads may give ops such arrays.
+    # The types come last: once they are in the tables, other threads may pass such arrays to ops.
     for kind in backend.array_types:
         backend_of[kind] = backend
         namespace_of[kind] = backend.xp
@@ -47,17 +47,17 @@ def register(backend):
 
 def _library(name):
     """The backend of NumPy or CuPy."""
-    if name not in _admitted:
-        with _admitting:
-            if name not in _admitted:
-                backend = import_module(_OF_DEVICES[name], __package__).backend
+    if name not in _registered:
+        with _registering:
+            if name not in _registered:
+                backend = import_module(_DEVICE_LIBRARIES[name], __package__).backend
                 register(backend)
-                _admitted[name] = backend
-    return _admitted[name]
+                _registered[name] = backend
+    return _registered[name]
 
 
 @on_bfloat16.append
-def _meet_bfloat16(scalar_type):
+def _register_bfloat16(scalar_type):
     host = _library("numpy")
     host.scalar_types = (*host.scalar_types, scalar_type)
     backend_of[scalar_type] = host
@@ -84,12 +84,11 @@ def _all_sweep_contexts():
 
 
 def adopt(x):
-    """A foreign value as a raw array of a known type, or a Python scalar; TypeError if neither.
+    """Convert a foreign value to a raw array of a known type or a Python scalar; else TypeError.
 
-    NumPy scalars become Python scalars, so that they do not promote: like
-    Python's own they are weak. Arrays of a library not met before bring its
-    namespace with them; objects that speak DLPack or ``__cuda_array_interface__`` are shared,
-    other ones that have ``__array__`` read as NumPy does.
+    NumPy scalars become Python scalars, which are weak and so do not promote. The first array of
+    an unknown library registers the library. Objects with ``__dlpack__`` or
+    ``__cuda_array_interface__`` share their memory; NumPy converts others with ``__array__``.
     """
     if type(x) in namespace_of:
         return x
@@ -106,9 +105,9 @@ def adopt(x):
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
         _library("cupy")
-    elif hasattr(x, "__array_namespace__") or library in _OF_ARRAYS:
-        module = import_module(_OF_ARRAYS.get(library, _OF_OTHER_ARRAYS), __package__)
-        with _admitting:
+    elif hasattr(x, "__array_namespace__") or library in _ARRAY_LIBRARIES:
+        module = import_module(_ARRAY_LIBRARIES.get(library, _OTHER_LIBRARIES), __package__)
+        with _registering:
             if type(x) not in namespace_of:
                 register(module.backend_for(x))
     elif hasattr(x, "__dlpack__"):
@@ -123,19 +122,19 @@ def adopt(x):
 
 
 def from_dlpack(x):
-    """The memory of an object that speaks DLPack as a NumPy or, on a CUDA device, CuPy array."""
+    """A NumPy array, or CuPy array on a CUDA device, that shares a DLPack object's memory."""
     on_cuda = x.__dlpack_device__()[0] in (2, 13)  # kDLCUDA, kDLCUDAManaged in DLPack's header
     return backend_for_device("cuda" if on_cuda else "cpu").xp.from_dlpack(x)
 
 
-_ADOPTED = {"builtins", "cupy", "torch"}  # their operands are for `adopt` to take or refuse
+_ADOPTED = {"builtins", "cupy", "torch"}  # `adopt` accepts or rejects operands of these packages
 
 
 def is_foreign(kind, method):
     """Whether a class that ops do not know has ``method``, such as a reflected operator.
 
-    Of a subclass of a known one: whether it has its own way with NumPy's functions,
-    as arrays with units do.
+    For a subclass of a known array type: whether it overrides NumPy's functions, as arrays with
+    units do.
     """
     if kind in backend_of or issubclass(kind, Number):
         return False
@@ -152,7 +151,7 @@ def _overrides(kind, base, method):
 
 
 def describe(x):
-    """A value as errors show it: ``float32 (2, 3) on cpu``."""
+    """Describe a value for an error message: ``float32 (2, 3) on cpu``."""
     array = getattr(x, "_like", x)
     backend = backend_of.get(type(array))
     if backend is None:
@@ -161,9 +160,9 @@ def describe(x):
 
 
 def explain(error, *places):
-    """What an error of an array library means, where its own text does not say; else its text.
+    """Explain an error of an array library; its own text if that is clear.
 
-    places: names of devices, and arrays, of where it may have happened.
+    places: device names, or arrays on the devices, where it may have happened.
     """
     devices = [x for x in places if isinstance(x, str)]
     devices += [backend_of[type(x)].device(x) for x in places if type(x) in namespace_of]
@@ -171,7 +170,7 @@ def explain(error, *places):
 
 
 def add_note(error, where):
-    """Note on an error where it came up and, if its own text does not say, what it means."""
+    """Note on an error where it came up and, if its own text is not clear, what it means."""
     error.add_note(where)
     meaning = explain(error)
     if meaning != str(error):
@@ -179,7 +178,7 @@ def add_note(error, where):
 
 
 def as_shape(shape):
-    """A `Shape`, of any library's integers, as a tuple of ints; TypeError if it is none."""
+    """A `Shape`, in any library's integers, as a tuple of ints; TypeError for anything else."""
     try:
         return tuple(map(index, shape))
     except TypeError:
@@ -191,9 +190,9 @@ def as_shape(shape):
 
 
 def match_dtypes(kind, operands):
-    """The arrays of ``(array, may_cast)`` pairs, integers cast to the floating dtype beside them.
+    """The arrays of ``(array, may_cast)`` pairs, with integers cast to the others' floating dtype.
 
-    The standard leaves mixing kinds open; NumPy would make float64 of float32 and int64.
+    The standard does not define how kinds mix; NumPy promotes float32 and int64 to float64.
     """
     is_floating = backend_of[kind].is_floating
     arrays = [a for a, _ in operands]
@@ -211,7 +210,7 @@ def match_dtypes(kind, operands):
 
 
 def parse_device(device):
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as its kind and its index, None if not given."""
+    """The kind and index of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; the index is None if absent."""
     match = re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device) if isinstance(device, str) else None
     if match is None:
         raise ValueError(f"device {device!r} is not known; use 'cpu', 'cuda' or 'cuda:N'")
@@ -219,13 +218,13 @@ def parse_device(device):
 
 
 def is_on(array, device):
-    """Whether the array is on ``device``; for ``"cuda"`` any CUDA device will do."""
+    """Whether the array is on ``device``; ``"cuda"`` matches any CUDA device."""
     name = backend_of[type(array)].device(array)
     return name == device or name.split(":")[0] == device
 
 
 def transfer(array, device):
-    """The array on ``device``: one of its library's own, or else of the backend for the device."""
+    """The array on ``device``; its own library's if that has the device, else the device's."""
     source = backend_of[type(array)]
     if source.has_device(device):
         return source.to_device(array, device)
@@ -234,7 +233,10 @@ def transfer(array, device):
 
 
 def backend_for_device(device):
-    """What creates arrays on ``device``; None is the CPU. RuntimeError if it is not there."""
+    """The backend that creates arrays on ``device``; None is the CPU.
+
+    Raises RuntimeError if the device does not exist.
+    """
     if device is None or parse_device(device)[0] == "cpu":
         return _library("numpy")
     backend = _library("cupy")
@@ -243,7 +245,7 @@ def backend_for_device(device):
 
 
 def cuda_problem():
-    """None if a CUDA device can be used, else what is in the way, in one sentence."""
+    """None if a CUDA device can be used, else one sentence that says why not."""
     try:
         _library("cupy").check_works()
     except RuntimeError as error:
@@ -257,10 +259,10 @@ def cuda_device_count():
 
 
 def cuda_device(device):
-    """The module `cupy.devices`, and the number of a device, which by default is the current one.
+    """The module `cupy.devices` and the number of ``device``, by default the current device.
 
-    RuntimeError with what is in the way if no CUDA device, or not this one, can be used;
-    ValueError if the name is not one of a CUDA device.
+    Raises RuntimeError that says why if this device, or CUDA as a whole, cannot be used, and
+    ValueError if the name is not a CUDA device's.
     """
     backend = _library("cupy")
     backend.check_works()
@@ -270,6 +272,8 @@ def cuda_device(device):
     name = device if isinstance(device, str) else f"cuda:{index(device)}"
     kind, number = parse_device(name)
     if kind != "cuda":
-        raise ValueError(f"device {device!r} is no CUDA device; use 'cuda', 'cuda:N' or its number")
+        raise ValueError(
+            f"device {device!r} is not a CUDA device; use 'cuda', 'cuda:N' or its number"
+        )
     backend.check_device(name)
     return devices, devices.current_number() if number is None else number

@@ -1,4 +1,4 @@
-"""PyTorch: what it does otherwise than the array API standard, and its own special functions."""
+"""PyTorch: where it deviates from the array API standard, and its own special functions."""
 
 import math
 import warnings
@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import array_api_compat
 
 from .generic import GenericBackend
-from .special import one_device
 
-# Not there: PyTorch's gammainc, gammaincc, j0, j1, y0 and y1, of which 7 to 9 digits are right,
-# and ndtr, which has none in its lower tail.
+# PyTorch's gammainc, gammaincc, j0, j1, y0 and y1 are left out because only 7 to 9 of their digits
+# are right; so is ndtr, which has no right digit in its lower tail.
 _TORCH = "entr erf erfc erfcx erfinv exp2 expit gammaln i0 i0e i1 i1e log_ndtr logit ndtri psi"
 _TORCH += " sinc xlog1py xlogy zeta"
 _TORCH_NAMES = {name: name for name in _TORCH.split()} | {
@@ -23,7 +22,7 @@ _TORCH_NAMES = {name: name for name in _TORCH.split()} | {
 
 class Torch(GenericBackend):
     def __init__(self, standard, array_type):
-        with warnings.catch_warnings():  # of devices, as PyTorch lists them
+        with warnings.catch_warnings():  # PyTorch warns while it lists its devices
             warnings.simplefilter("ignore", UserWarning)
             super().__init__(standard, array_type)
 
@@ -39,7 +38,7 @@ class Torch(GenericBackend):
         return xp
 
     def to_numpy(self, array):
-        # PyTorch conjugates and negates lazily.
+        # PyTorch conjugates and negates lazily; NumPy needs the final values.
         return super().to_numpy(array.resolve_conj().resolve_neg())
 
     def buffer(self, array):
@@ -52,7 +51,7 @@ class Torch(GenericBackend):
         return array.nbytes
 
     def special(self, name):
-        """PyTorch's function, made to take half precision and numbers, if it has an exact one."""
+        """PyTorch's function, if accurate, extended to half precision and Python numbers."""
         xp = self.xp
         if name == "ndtr":
             return lambda x: 0.5 * xp.special.erfc(-math.sqrt(0.5) * x)
@@ -64,17 +63,17 @@ class Torch(GenericBackend):
             tensors = [a for a in args if type(a) in self.array_types]
             dtype = xp.result_type(*tensors)
             used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
-            device = one_device(self, args)
+            device = self._common_device(args)
             out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])
             return out if used is dtype else xp.astype(out, dtype)
 
         return call
 
     def _std(self, x, /, **options):
-        # array-api-compat refuses PyTorch's std fractions of a correction, but not its var.
+        # For PyTorch, array-api-compat's var accepts a fractional correction; its std does not.
         return self.xp.sqrt(self.xp.var(x, **options))
 
-    # PyTorch takes no negative or short indices, and a shift for each axis.
+    # PyTorch accepts neither negative nor short indices, and wants one shift per axis.
 
     def _take(self, x, indices, /, *, axis):
         return self.standard.take(x, self._places(indices, x.shape[axis]), axis=axis)
@@ -94,7 +93,7 @@ class Torch(GenericBackend):
     def _unique_all(self, x, /):
         try:
             return self.standard.unique_all(x)
-        except NotImplementedError:  # of PyTorch
+        except NotImplementedError:  # PyTorch has none
             xp = self.xp
         flat = xp.reshape(x, (-1,))
         order = xp.argsort(flat, stable=True)
@@ -115,5 +114,5 @@ class UniqueAll(NamedTuple):
 
 
 def backend_for(array):
-    """The backend of PyTorch, whose first array this is."""
+    """The backend of PyTorch, made from its first array."""
     return Torch(array_api_compat.array_namespace(array), type(array))

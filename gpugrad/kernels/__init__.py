@@ -1,1 +1,1 @@
-"""Faster ways to the values of ops, for one array library each: see `Op.twin`."""
+"""Faster implementations of ops, each for one array library: see `Op.twin`."""

@@ -5,7 +5,6 @@ dtype of the array beside them. Integers take the floating dtype beside them.
 Real and complex numbers are taken alike, except by what orders or rounds them.
 """
 
-import cmath
 import math
 
 from ..autograd.operation import elementwise, op
@@ -119,6 +118,8 @@ def _pow_exponent(xp, g, x1, x2, out):
     if x1 == 0:
         return g * xp.where(flat_at_0, 0.0, xp.full_like(out, -math.inf))
     if is_complex:
+        import cmath
+
         return g * out * cmath.log(x1)
     return g * out * (math.log(x1) if x1 > 0 else math.nan)
 

@@ -14,7 +14,7 @@ from ..batched import BatchedTensor, become
 from ..dtypes import isdtype
 from ..foreign_names import INSTEAD, MissingName
 from ..tensor import Tensor, check_writable
-from . import manipulation, products, protocols
+from . import manipulation, products
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
@@ -221,6 +221,24 @@ def _transpose(self) -> Tensor:
     return products.matrix_transpose(self)
 
 
+def _array_ufunc(self, *args, **keywords):
+    _load_protocols()
+    return self.__array_ufunc__(*args, **keywords)
+
+
+def _array_function(self, *args):
+    _load_protocols()
+    return self.__array_function__(*args)
+
+
+def _load_protocols():
+    """Replace the two above, which only the first call of a NumPy function with a Tensor runs."""
+    from . import protocols
+
+    Tensor.__array_ufunc__ = protocols.array_ufunc
+    Tensor.__array_function__ = protocols.array_function
+
+
 def _put(name, operator):
     operator.__name__, operator.__qualname__ = name, f"Tensor.{name}"
     setattr(Tensor, name, operator)
@@ -241,8 +259,8 @@ def install():
         setattr(Tensor, f"__{name}__", ops[function])
     for name in METHODS:
         setattr(Tensor, name, ops[name])
-    Tensor.__array_ufunc__ = protocols.array_ufunc
-    Tensor.__array_function__ = protocols.array_function
+    Tensor.__array_ufunc__ = _array_ufunc
+    Tensor.__array_function__ = _array_function
     Tensor.__getitem__ = _getitem
     Tensor.__setitem__ = _setitem
     Tensor.__iter__ = _iter
@@ -256,7 +274,7 @@ def install():
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
     for name in ops:
-        if name not in INSTEAD["Tensor"] and not hasattr(Tensor, name):
+        if name not in INSTEAD["Tensor"] and name not in vars(Tensor):
             INSTEAD["Tensor"][name] = f"gpugrad.{name}(x)"
             setattr(Tensor, name, MissingName(name, "Tensor"))
 

@@ -27,7 +27,7 @@ def matmul(xp, x1, x2, /):
 def _check_matmul(shape1, shape2):
     """Raise ValueError if arrays of these shapes have no matrix product."""
     if not (shape1 and shape2):
-        raise ValueError("an operand without axes is no matrix; use multiply") from None
+        raise ValueError("an operand without axes is not a matrix; use multiply") from None
     k, inner = shape1[-1], shape2[-2:][0]
     if k != inner:
         raise ValueError(f"x1 {shape1} and x2 {shape2} do not align: {k} != {inner}") from None

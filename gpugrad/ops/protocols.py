@@ -7,7 +7,6 @@ an array, which has no graph, unasked.
 
 from functools import cache, lru_cache, wraps
 from inspect import signature
-from typing import Any
 
 from ..autograd import call
 from ..autograd.operation import exports
@@ -64,7 +63,7 @@ INSTEAD_OF_PARAMETERS = {
 }
 
 
-def array_ufunc(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+def array_ufunc(self, ufunc, method, *inputs, **keywords):
     """``Tensor.__array_ufunc__``: a ufunc of NumPy or SciPy, or a method of it, by ops."""
     for x in inputs + keywords.get("out", ()):
         if type(x) is not Tensor and is_foreign(type(x), "__array_ufunc__"):
@@ -92,7 +91,7 @@ def _of_ufunc(ufunc, method):
     return f"{module}.{name}.{method}", _counterpart(table.get(name)) if module == "numpy" else None
 
 
-def array_function(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+def array_function(self, function, types, args, keywords):
     """``Tensor.__array_function__``: any other function of NumPy, by the one of its name."""
     if any(is_foreign(kind, "__array_function__") for kind in types):
         return NotImplemented

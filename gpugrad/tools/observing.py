@@ -19,10 +19,10 @@ from ..tensor import Tensor
 
 
 class Tool:
-    """A context manager that sees all that ops do while it is on.
+    """A context manager that sees everything that ops do while it is on.
 
-    Of several that are on the ones with the higher ``rank`` are called last before a function
-    runs, and first after it.
+    If several are on, those with a higher ``rank`` are called last before a function runs, and
+    first after it.
     """
 
     rank = 0
@@ -42,23 +42,23 @@ class Tool:
         """A forward or a rule is about to run."""
 
     def after(self, event):
-        """It has run; ``event.out`` is None if it raised."""
+        """A forward or a rule has run; ``event.out`` is None if it raised."""
 
     def recorded(self, record, saved):
-        """A node is made that keeps the values ``saved``."""
+        """A node has been made that keeps the values ``saved``."""
 
 
 class Event:
     """One run of a forward or a rule.
 
     phase: "forward", "backward", or "tangent" in forward mode.
-    inputs: of a forward the arrays and numbers, of a rule the cotangent or tangent.
+    inputs: the arrays and numbers for a forward; the cotangent or tangent for a rule.
     static: a forward's static parameters, by name.
-    target: which of the op's inputs a rule is for; None for all.
-    saved: what the node kept for a rule.
-    record: of a rule, the `Record` of its node's call; None if no tool was on then.
+    target: the number of the input that a rule is for; None for all inputs.
+    saved: the values that the node kept for a rule.
+    record: for a rule, the `Record` of its node's call; None if no tool was on then.
     parent: the event that this one is part of, in this thread; None for the outermost.
-    notes: of tools, each under itself.
+    notes: what tools note; each uses itself as the key.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Event:
 
 
 class Line(NamedTuple):
-    """A line of a program, as text ``fit.py:12``."""
+    """A line of a program; as text it is ``fit.py:12``."""
 
     file: str
     number: int
@@ -116,22 +116,22 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Where it is and what stands there, for a table."""
+        """Its place and its source, for a table."""
         source = self.source
         return f"{self}: {source if len(source) <= 60 else source[:57] + '...'}".removesuffix(": ")
 
     @property
     def source(self) -> str:
-        """What stands there; empty if that cannot be read."""
+        """Its source code; empty if the file cannot be read."""
         return linecache.getline(self.file, self.number).strip()
 
 
 class Record:
-    """A call that was recorded: which op, from which line, with which inputs.
+    """A recorded call: its op, the line of the program, and its inputs.
 
-    inputs: shape and dtype of each array, the number itself of others.
-    within: where a rule made the call, under create_graph, the record of the rule's node.
-    notes: of tools, each under itself.
+    inputs: the shape and dtype of each array; other inputs as they are.
+    within: if a rule made the call, under create_graph, the record of the rule's node.
+    notes: what tools note; each uses itself as the key.
     """
 
     __slots__ = ("op", "line", "inputs", "within", "notes", "__weakref__")
@@ -150,7 +150,7 @@ class Saved(tuple):
     record: Record
 
     def holding(self, values):
-        """The same record with other ``values``."""
+        """Other ``values`` with the same record."""
         saved = Saved(values)
         saved.record = self.record
         return saved
@@ -179,10 +179,10 @@ def _switch(tools):
 
 
 class _Wrapping:
-    """The instrument that all ops run inside while tools are on; see `autograd.implementation`.
+    """The instrument that wraps all ops while tools are on; see `autograd.implementation`.
 
-    What it made stays in graphs that were recorded meanwhile. Once the last tool is off, it
-    only runs what is inside.
+    Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, these only
+    run what they wrap.
     """
 
     def forward(self, op, forward):
@@ -248,14 +248,14 @@ def _saved_getter(plan, pick):
 
 
 def like(x):
-    """What tools remember of an input: an array's shape and dtype, a number as it is."""
+    """What tools remember of an input: an array's shape and dtype, other values as they are."""
     if isinstance(x, (tuple, list)):
         return list(map(like, x))
     return (tuple(x.shape), x.dtype) if hasattr(x, "shape") else x
 
 
 def like_text(like):
-    """That as text."""
+    """The result of `like` as text."""
     if isinstance(like, list):
         return ", ".join(map(like_text, like))
     if isinstance(like, tuple):
@@ -263,7 +263,7 @@ def like_text(like):
     return repr(like)
 
 
-# Libraries that call ops for a program, beside Python's own.
+# Libraries that call ops on behalf of a program, besides Python's own.
 _BETWEEN = {"gpugrad", "array_api_compat", "einops", "numpy", "opt_einsum", "optree"}
 _BETWEEN |= sys.stdlib_module_names
 
@@ -274,8 +274,7 @@ def _is_between(module):
 
 
 def user_line():
-    """The line of the program from which an op is being called, as a `Line`; None if it is in
-    none of its functions."""
+    """The `Line` of the program from which an op is being called; None if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         if not _is_between(frame.f_globals.get("__name__", "")):
@@ -285,7 +284,7 @@ def user_line():
 
 
 def arrays_in(value):
-    """The raw arrays in a value that ops take, keep or return; of `vmap`'s examples all at once."""
+    """The raw arrays in a value that ops take, keep or return; a batch of `vmap` is one array."""
     if isinstance(value, (tuple, list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from arrays_in(part)
@@ -296,14 +295,14 @@ def arrays_in(value):
 
 
 def in_line(line):
-    """A `Line` as a clause of an error."""
+    """A `Line` as a clause for an error."""
     return (
         "" if line is None else f", in {line}: `{line.source}`" if line.source else f", in {line}"
     )
 
 
 def described(record):
-    """The call of a `Record` as a clause of an error."""
+    """The call of a `Record` as a clause for an error."""
     if record is None:
         return "it was called before the tool was on, in a line not known"
     given = ", ".join([like_text(x) for x in record.inputs if x is not None])

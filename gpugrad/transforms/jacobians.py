@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import wraps
-from itertools import accumulate
 from typing import Any
 
 from .._typing import P
@@ -144,8 +143,10 @@ def _count(tensors):
 
 def _parts(tensors):
     """Each tensor and where its elements are among those of all tensors in a row."""
-    stops = accumulate(x.size for x in tensors)
-    return [(x, slice(stop - x.size, stop)) for x, stop in zip(tensors, stops, strict=True)]
+    stop = 0
+    for x in tensors:
+        start, stop = stop, stop + x.size
+        yield x, slice(start, stop)
 
 
 def _units(tensors):

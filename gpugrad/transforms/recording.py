@@ -204,8 +204,8 @@ def _backend(x):
 def inward(t, levels):
     """A tangent or cotangent as the graph's nodes have it."""
     newer = [level for level in levels_of(t) if level not in levels]
-    t = lifted(t, (*levels, *newer))
-    return behind(reordered(physical(t), (*levels, *newer), (*newer, *levels)), newer)
+    every = (*levels, *newer)
+    return behind(reordered(physical(lifted(t, every)), every, (*newer, *levels)), newer)
 
 
 def outward(t, levels):
@@ -217,6 +217,8 @@ def outward(t, levels):
 
 def reordered(x, levels, wanted):
     """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
+    if len(levels) < 2:
+        return x
     axes = [levels.index(level) for level in wanted]
     if axes == sorted(axes):
         return x

@@ -18,7 +18,8 @@ from cupy._reads import reads
 from libraries import Library
 from modules import TRANSFORMS
 from numpy.testing import assert_array_equal
-from test_ops import Call, check, samples
+from samples import every
+from test_ops import Call, samples
 from test_stand_in import NUMPY, has_to_wait, steps
 
 import gpugrad as gg
@@ -55,20 +56,21 @@ def on_second(*tensors):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_op(case):
     """Values, gradients and tangents are NumPy's, all on the inputs' device."""
-    for sample in samples(case, SECOND, "float64"):
-        reads.clear()
-        call = Call(case, sample, SECOND, "float64")
-        results = [*call.outputs, *(steps(call) if call.recorded else [])]
-        if not has_to_wait(case, sample):
-            assert reads == [], f"sample: {sample}"
-        expected = Call(case, sample, NUMPY, "float64")
-        others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
-        assert len(results) == len(others)
-        for a, b in zip(results, others, strict=True):
-            on_second(a)
-            near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-            check(sample, assert_close, SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
-        assert cupy.cuda.runtime.getDevice() == 0, f"sample: {sample}"
+    for sample, checked in every(samples(case, SECOND, "float64")):
+        with checked:
+            reads.clear()
+            call = Call(case, sample, SECOND, "float64")
+            results = [*call.outputs, *(steps(call) if call.recorded else [])]
+            if not has_to_wait(case, sample):
+                assert reads == []
+            expected = Call(case, sample, NUMPY, "float64")
+            others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
+            assert len(results) == len(others)
+            for a, b in zip(results, others, strict=True):
+                on_second(a)
+                near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
+                assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
+            assert cupy.cuda.runtime.getDevice() == 0
     assert _array.crossings == []
 
 
@@ -423,13 +425,13 @@ class TestMemory:
         limit(11_000)
         message = (
             r"exp: Out of memory allocating 4,096 bytes \(allocated so far: [\d,]+ bytes, limit "
-            r"set to: [\d,]+ bytes\)\. Of 8\.00 GiB on cuda:1 arrays use 0\.00.* A smaller batch, "
-            r"gpugrad\.checkpoint, or no_grad\(\).*; given float32 \(100, 10\) on cuda:1"
+            r"set to: [\d,]+ bytes\)\. Of the 8\.00 GiB on cuda:1, arrays use 0\.00.* A smaller "
+            r"batch, gpugrad\.checkpoint, or no_grad\(\).*; given float32 \(100, 10\) on cuda:1"
         )
         y = x * 2
         with pytest.raises(MemoryError, match=message):
             gg.exp(y)
-        with pytest.raises(MemoryError, match=r"zeros: Out of memory .* on cuda:1 arrays use"):
+        with pytest.raises(MemoryError, match=r"zeros: Out of memory .* on cuda:1, arrays use"):
             gg.zeros((100, 10), device="cuda:1")
         y[:10].sum().item()
         limit(None)
@@ -447,7 +449,7 @@ class TestMemory:
             loss.backward()
         first, second = error.value.__notes__
         assert first.startswith("in backward through ")
-        assert "Of 8.00 GiB on cuda:1 arrays use" in second
+        assert "Of the 8.00 GiB on cuda:1, arrays use" in second
         assert x.grad is None
         del loss, error
         limit(None)
@@ -466,7 +468,10 @@ class CUDAError(RuntimeError):
 @pytest.mark.parametrize(
     "text, meaning",
     [
-        ("CUBLAS_STATUS_ALLOC_FAILED", r"Of 8\.00 GiB on cuda:1 .*gpugrad\.cuda\.empty_cache\(\)"),
+        (
+            "CUBLAS_STATUS_ALLOC_FAILED",
+            r"Of the 8\.00 GiB on cuda:1, .*gpugrad\.cuda\.empty_cache\(\)",
+        ),
         ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
         ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
     ],
@@ -605,9 +610,9 @@ def test_devices_are_told():
     gg.cuda.synchronize()
     gg.cuda.synchronize("cuda:1")
     for wrong in ("cpu", "gpu", -1):
-        with pytest.raises(ValueError, match=r"is no CUDA device|is not known"):
+        with pytest.raises(ValueError, match=r"is not a CUDA device|is not known"):
             gg.cuda.memory_stats(wrong)
-    with pytest.raises(RuntimeError, match="cuda:2 is not there: CUDA finds 2"):
+    with pytest.raises(RuntimeError, match="cuda:2 does not exist: CUDA finds 2"):
         gg.cuda.Stream(2)
 
 

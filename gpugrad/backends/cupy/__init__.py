@@ -1,4 +1,4 @@
-"""CuPy: CUDA devices. Imported when one is asked for."""
+"""CuPy arrays, on CUDA devices. Imported when a program first uses such a device."""
 
 try:
     import cupy  # noqa: F401

@@ -1,4 +1,4 @@
-"""CUDA devices: transfers, memory and random numbers of CuPy's arrays."""
+"""The CuPy backend: transfers, memory and random numbers of arrays on CUDA devices."""
 
 from contextlib import contextmanager
 from functools import cache, cached_property, wraps
@@ -8,18 +8,17 @@ import cupy
 from cupy.cuda.memory import PooledMemory
 
 from ..base import Backend
-from ..dtypes import is_bfloat16, number_dtype
 from ..registry import parse_device
-from ..special import of_cupy
+from ..special import cupy_function
 from . import devices as cuda_devices
 from . import kernels
-from .batches import bring
+from .batches import transfer_batches
 from .kernels.optimizers import lot
 from .namespace import last_positions, may_repeat, xp
 
 
 def _device_of(values):
-    """The device of the first array among them; None if there is none."""
+    """The device of the first array among ``values``; None if there is no array."""
     for x in values:
         if type(x) is cupy.ndarray:
             return x.device
@@ -27,14 +26,16 @@ def _device_of(values):
 
 
 def _check_one_device(values):
-    """A kernel of our own takes addresses as they are, and CuPy's may read another device's
-    memory in silence."""
+    """Raise ValueError if the arrays are on different devices.
+
+    gpugrad's kernels do not check addresses, and CuPy's may silently read another device's memory.
+    """
     devices = {x.data.device_id for x in values if type(x) is cupy.ndarray}
     if len(devices) > 1:
         raise ValueError(f"arrays are on devices {' and '.join(map(str, sorted(devices)))}")
 
 
-def _enter(values):
+def _enter_device_of(values):
     for x in values if isinstance(values, (tuple, list)) else (values,):
         if type(x) is cupy.ndarray:
             if x.data.device_id != cupy.cuda.runtime.getDevice():
@@ -43,8 +44,8 @@ def _enter(values):
 
 
 @contextmanager
-def _on_current_device_again():
-    """At the end of the block the device that is the current one now is that again."""
+def _restore_current_device():
+    """At the end of the block, make the device current that was current at its start."""
     before = cupy.cuda.runtime.getDevice()
     try:
         yield
@@ -52,18 +53,15 @@ def _on_current_device_again():
         cupy.cuda.runtime.setDevice(before)
 
 
-def _cuda():
-    return cupy.cuda.runtime.runtimeGetVersion() // 1000
-
-
 @cache
 def _compute():
     try:
         cupy.arange(2).sum().item()
-    except Exception as error:  # CUDA's, its compiler's, or a missing library's
+    except Exception as error:  # from CUDA, its compiler or a missing library
+        version = cupy.cuda.runtime.runtimeGetVersion() // 1000
         raise RuntimeError(
-            f"CuPy finds a CUDA device but cannot use it: {error}; where the CUDA Toolkit is not "
-            f"installed, add it with pip install 'cupy-cuda{_cuda()}x[ctk]'"
+            f"CuPy finds a CUDA device but cannot use it: {error}; if the CUDA Toolkit is not "
+            f"installed, add it with pip install 'cupy-cuda{version}x[ctk]'"
         ) from error
 
 
@@ -71,31 +69,31 @@ class CuPy(Backend):
     name = "cupy"
     in_single = False
     array_types = (cupy.ndarray,)
-    devices = cuda_devices  # functions of devices by their numbers
+    devices = cuda_devices  # the module of functions that take a device's number
 
     @cached_property
     def several_devices(self):
-        """Whether there are: else no array's device ever has to be entered."""
+        """Whether there are several devices; with one, arrays' devices need not be entered."""
         try:
             return self.device_count() > 1
         except RuntimeError:
             return False
 
     def check_device(self, device):
-        """RuntimeError with CUDA's own words unless ``device`` is there."""
+        """Raise RuntimeError unless ``device`` exists."""
         index = parse_device(device)[1] or 0
         count = self.device_count()
         if index >= count:
             found = f"{count}, from cuda:0" if count else "none"
-            raise RuntimeError(f"device cuda:{index} is not there: CUDA finds {found}")
+            raise RuntimeError(f"device cuda:{index} does not exist: CUDA finds {found}")
 
     def check_works(self):
-        """RuntimeError that says why unless the current device computes."""
+        """Raise RuntimeError that says why unless the current device can compute."""
         self.check_device("cuda")
         _compute()
 
     def device_count(self):
-        """How many devices CUDA finds; RuntimeError with its own words if it does not work."""
+        """How many devices CUDA finds; RuntimeError with CUDA's own words if it does not work."""
         try:
             return cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -129,11 +127,12 @@ class CuPy(Backend):
             return cupy.array(data, dtype=dtype, copy=copy)
 
     def from_interface(self, x):
-        """The memory of an object that has ``__cuda_array_interface__`` as an array.
+        """An array that shares the memory of an object with ``__cuda_array_interface__``.
 
-        CuPy waits for the stream that it names, as the protocol asks.
+        CuPy waits for the stream that the object names, as the protocol requires.
         """
-        with cuda_devices.scope(cuda_devices.of_pointer(x.__cuda_array_interface__["data"][0])):
+        pointer = x.__cuda_array_interface__["data"][0]
+        with cuda_devices.scope(cuda_devices.number_of_pointer(pointer)):
             return cupy.array(x, copy=None)
 
     def to_device(self, array, device):
@@ -141,37 +140,28 @@ class CuPy(Backend):
         if source == target:
             return array
         with cuda_devices.ordered(source.id, target.id), target:
-            return array.copy("A")  # for where strides have gaps, CuPy must be told an order
+            return array.copy("A")  # CuPy needs this order where strides have gaps
 
     def explain(self, error, devices):
         numbers = [parse_device(name)[1] for name in devices if name.startswith("cuda")]
-        return cuda_devices.meaning(error, next((n for n in numbers if n is not None), None))
+        return cuda_devices.explain(error, next((n for n in numbers if n is not None), None))
 
-    def bring(self, batches, device):
+    def transfer_batches(self, batches, device):
         for first in batches:
             batches = chain([first], batches)
             if all(type(array) is cupy.ndarray for array, _ in first):  # nothing is on the host
-                yield from super().bring(batches, device)
+                yield from super().transfer_batches(batches, device)
             else:
-                yield from bring(batches, self._scope(device))
+                yield from transfer_batches(batches, self._scope(device))
 
     def to_numpy(self, array):
-        with array.device:  # whose current stream has the work to wait for
+        with array.device:  # CuPy waits for the current stream, which must be this device's
             return cupy.asnumpy(array)
 
-    def dtype(self, dtype):
-        return number_dtype(dtype)
-
-    def is_floating(self, dtype):
-        return dtype.kind in "fc" or is_bfloat16(dtype)
-
-    def is_complex(self, dtype):
-        return dtype.kind == "c"
-
-    def on_device(self, forward, of_one):
+    def on_device(self, forward, one_device):
         @wraps(forward)
         def run(xp, *arrays, **static):
-            if of_one:
+            if one_device:
                 _check_one_device(arrays)
             device = _device_of(arrays)
             if device is not None and device.id != cupy.cuda.runtime.getDevice():
@@ -183,23 +173,23 @@ class CuPy(Backend):
 
     def on_devices(self, rule):
         def run(xp, g, saved):
-            _enter(g)
+            _enter_device_of(g)
             c = rule(xp, g, saved)
-            _enter(c)
+            _enter_device_of(c)
             return c
 
         return run
 
     @property
     def sweep_context(self):
-        return _on_current_device_again if self.several_devices else None
+        return _restore_current_device if self.several_devices else None
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         with self._scope(device) if like is None else like.device:
             return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
 
     def special(self, name):
-        return of_cupy(name)
+        return cupy_function(name)
 
     def buffer(self, array):
         memory = array.data.mem
@@ -230,7 +220,7 @@ class CuPy(Backend):
                 out = x.copy()
                 out[key] = value
                 return out
-            # Which of the values at a repeated index `out[key] = value` leaves is undefined.
+            # With repeated indices, CuPy does not define which value `out[key] = value` leaves.
             positions = last_positions(x, key)
             shape = x[key].shape
             values = cupy.asarray(value, dtype=x.dtype)

@@ -1,12 +1,12 @@
-"""Batches brought to a CUDA device through pinned memory, each while the one before is used.
+"""Copies batches to a CUDA device through pinned memory, each while the previous one is used.
 
-Copies go on a stream of their own. What keeps every batch right, without the host waiting
-for the step that it is about to ask for:
+Copies run on a stream of their own. Three rules keep every batch right without making the host
+wait for the step that it is about to launch:
 
 - a pinned buffer is filled again only when its last copy is done;
-- a copy waits for what the consumer's stream was asked before it: memory that the pool takes
-  for free may still be read there;
-- the consumer's stream waits for the copy before the batch is handed out, or dropped.
+- a copy waits for the work already on the consumer's stream, which may still read memory that the
+  pool considers free;
+- the consumer's stream waits for the copy before the batch is handed out or dropped.
 """
 
 import math
@@ -16,18 +16,19 @@ import cupy
 import cupyx
 import numpy as np
 
-from ..placement import taken
+from ..placement import take_rows
 from ..registry import backend_of
 
-# While one batch is used the next is copied, and the buffer of the one before that is ready.
+# While one batch is used and the next is copied, a third buffer is free to be filled.
 _SLOTS = 3
-_ALIGNED = 256  # bytes, as cudaMalloc aligns
+_ALIGNMENT = 256  # bytes, as in cudaMalloc
 
-# Their pinned memory is kept, as a copy may still read it when its iterator ends.
-_idle: defaultdict = defaultdict(deque)  # device id -> lanes that no iterator uses
+# device id -> lanes that no iterator uses. They keep their pinned memory, because a copy may still
+# read it when its iterator ends.
+_idle: defaultdict = defaultdict(deque)
 
 
-def bring(batches, device):
+def transfer_batches(batches, device):
     """Yield ``batches``, lists of ``(array, rows)``, as lists of arrays on a ``cupy`` device."""
     try:
         lane = _idle[device.id].popleft()
@@ -41,7 +42,7 @@ def bring(batches, device):
                 batch = next(batches, None)
                 following = None if batch is None else lane.start(batch, device)
             except Exception:
-                if pending is not None:  # what came before the error is good
+                if pending is not None:  # batches before the error are good
                     ready, pending = pending, None
                     yield ready.finish()
                 raise
@@ -57,19 +58,19 @@ def bring(batches, device):
 
 
 class _Lane:
-    """What one iterator at a time needs: a stream for copies, and pinned buffers in turn."""
+    """A stream for copies and pinned buffers used in turn, for one iterator at a time."""
 
     def __init__(self):
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.slots = deque([_Slot() for _ in range(_SLOTS)])
 
     def start(self, batch, device):
-        """Begin to copy ``array[rows]`` of each ``(array, rows)``."""
+        """Begin to copy ``array[rows]`` for each ``(array, rows)``."""
         self.slots.rotate(-1)
         slot = self.slots[0]
         hosts = slot.fill(batch)
         with device:
-            # The consumer's stream is to own the memory: the pool keeps an arena per stream.
+            # Allocate on the consumer's stream, because the pool keeps an arena per stream.
             consumer = cupy.cuda.get_current_stream()
             arrays = [cupy.empty(host.shape, host.dtype) for host in hosts]
             self.stream.wait_event(consumer.record(slot.allocated))
@@ -77,17 +78,17 @@ class _Lane:
                 for array, host in zip(arrays, hosts, strict=True):
                     array.set(host, stream=self.stream)
                 self.stream.record(slot.copied)
-            except BaseException:  # an interruption, say: nothing is to be left on its way
+            except BaseException:  # an interruption, for example, must not leave a copy running
                 self.stream.synchronize()
                 raise
         return _Copy(arrays, consumer, slot.copied, device)
 
 
 class _Slot:
-    """A pinned buffer, and events.
+    """A pinned buffer and two events.
 
-    allocated: the memory that its last copy goes to was free.
-    copied: that copy was done.
+    allocated: the target of its last copy became free.
+    copied: its last copy was done.
     """
 
     def __init__(self):
@@ -96,33 +97,33 @@ class _Slot:
         self.copied = cupy.cuda.Event(block=True, disable_timing=True)
 
     def fill(self, batch):
-        """The batch as arrays in the buffer."""
+        """Copy the batch into the buffer; return its arrays there."""
         parts, size = [], 0
         for array, rows in batch:
             if type(array) is not np.ndarray:
-                array = backend_of[type(array)].to_numpy(taken(array, rows))
+                array = backend_of[type(array)].to_numpy(take_rows(array, rows))
                 rows = slice(None)
-            is_cut = isinstance(rows, slice)
-            shape = array[rows].shape if is_cut else (*rows.shape, *array.shape[1:])
-            parts.append((array, rows, is_cut, shape, size))
+            is_slice = isinstance(rows, slice)
+            shape = array[rows].shape if is_slice else (*rows.shape, *array.shape[1:])
+            parts.append((array, rows, is_slice, shape, size))
             nbytes = array.itemsize * math.prod(shape)
-            size += -(-nbytes // _ALIGNED) * _ALIGNED
+            size += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
         self.copied.synchronize()
         if size > self.buffer.nbytes:
             self.buffer = cupyx.empty_pinned(size, np.uint8)
         hosts = []
-        for array, rows, is_cut, shape, start in parts:
+        for array, rows, is_slice, shape, start in parts:
             host = np.ndarray(shape, array.dtype, self.buffer, start)
-            if is_cut:
+            if is_slice:
                 np.copyto(host, array[rows])
-            else:  # "clip" is without a buffer in between; the rows are there
+            else:  # "clip" avoids an intermediate buffer; the rows are known to be in range
                 np.take(array, rows, axis=0, out=host, mode="clip")
             hosts.append(host)
         return hosts
 
 
 class _Copy:
-    """A batch on its way."""
+    """A batch that is being copied."""
 
     def __init__(self, arrays, consumer, copied, device):
         self.arrays = arrays
@@ -131,13 +132,13 @@ class _Copy:
         self.device = device
 
     def finish(self):
-        """The arrays, for the current stream."""
+        """The arrays, ready for the current stream."""
         with self.device:
             current = cupy.cuda.get_current_stream()
             current.wait_event(self.copied)
             if current == self.consumer:
                 return self.arrays
-            # Another stream than they were made for: it gets arrays of its own.
+            # The consumer has changed streams: the new one gets arrays of its own.
             arrays = [array.copy() for array in self.arrays]
             self.consumer.wait_event(current.record())
             return arrays

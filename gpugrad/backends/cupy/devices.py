@@ -1,4 +1,4 @@
-"""CUDA devices as CuPy has them: their names, memory and streams, and how exact products are."""
+"""CUDA devices through CuPy: their names, memory and streams, and the precision of products."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ GiB = 2**30
 
 
 def driver_problem() -> str:
-    """What to do about the NVIDIA driver, after an error of CUDA's that may be due to it."""
+    """What to do about the NVIDIA driver, after a CUDA error that it may have caused."""
     driver, own = runtime.driverGetVersion(), runtime.runtimeGetVersion()
     if not driver:
         return "; no NVIDIA driver is loaded"
@@ -40,8 +40,8 @@ def scope(number: int) -> Any:
     return cupy.cuda.Device(number)
 
 
-def of_pointer(pointer: int) -> int:
-    """The number of the device that memory is on; of none at all the current one's."""
+def number_of_pointer(pointer: int) -> int:
+    """The number of the device that a pointer's memory is on; the current one's for a null."""
     return cupy.cuda.device.from_pointer(pointer).id if pointer else current_number()
 
 
@@ -58,33 +58,33 @@ def memory(number: int) -> tuple[int, int, int, int]:
 
 
 def empty_cache(number: int) -> None:
-    """Give back what the device's pool holds and no array uses."""
+    """Free the memory that the device's pool holds and no array uses."""
     with scope(number):
         cupy.get_default_memory_pool().free_all_blocks()
 
 
-def meaning(error: BaseException, number: int | None) -> str | None:
-    """What an error of CuPy's means for the program; None if its text tells that.
+def explain(error: BaseException, number: int | None) -> str | None:
+    """Explain an error of CuPy's; None if its own text is clear.
 
-    number: of the device where it came up, by default the current one.
+    number: the device where it happened, by default the current one.
     """
     if isinstance(error, OutOfMemoryError):
         return (
-            f"{error} {_shortage(number)}. A smaller batch, gpugrad.checkpoint, or no_grad() where "
-            f"no gradient is needed take less; work can go on with what fits"
+            f"{error} {_memory_use(number)}. A smaller batch, gpugrad.checkpoint, or no_grad() "
+            f"where no gradient is needed take less; the program can continue with what fits"
         )
     text = str(error)
     if not type(error).__module__.startswith("cupy"):
         return None
     if any(word in text for word in _NO_MEMORY):
         return (
-            f"{text}: CUDA found no memory beside CuPy's pool. {_shortage(number)}; "
-            f"gpugrad.cuda.empty_cache() gives back what the pool does not use"
+            f"{text}: CUDA found no memory outside CuPy's pool. {_memory_use(number)}; "
+            f"gpugrad.cuda.empty_cache() frees what the pool does not use"
         )
     if any(word in text for word in _LOST):
         return (
-            f"{text}. What this process has on CUDA devices is lost: start it again, with "
-            f"CUDA_LAUNCH_BLOCKING=1 to meet the error where it comes up"
+            f"{text}. Everything this process has on CUDA devices is lost: start it again, with "
+            f"CUDA_LAUNCH_BLOCKING=1 to get the error where it occurs"
         )
     return None
 
@@ -93,14 +93,14 @@ _NO_MEMORY = "ALLOC_FAILED", "MemoryAllocation", "OUT_OF_MEMORY"
 _LOST = "IllegalAddress", "ILLEGAL_ADDRESS", "LaunchFailure", "LAUNCH_FAILED", "MisalignedAddress"
 
 
-def _shortage(number):
-    """What the memory of a device that has not enough of it is taken by."""
+def _memory_use(number):
+    """A sentence that says what a device's memory is used for."""
     number = current_number() if number is None else number
     used, held, free, total = memory(number)
     elsewhere = max(total - free - held, 0)
     return (
-        f"Of {total / GiB:.2f} GiB on cuda:{number} arrays use {used / GiB:.2f}, CuPy's pool holds "
-        f"{(held - used) / GiB:.2f} more, others use {elsewhere / GiB:.2f}"
+        f"Of the {total / GiB:.2f} GiB on cuda:{number}, arrays use {used / GiB:.2f}, CuPy's pool "
+        f"holds {(held - used) / GiB:.2f} more, and everything else uses {elsewhere / GiB:.2f}"
     )
 
 
@@ -108,13 +108,13 @@ def _shortage(number):
 
 
 def stream(number: int, priority: int) -> Any:
-    """A new stream of a device, which waits for no other."""
+    """A new stream of a device, which does not wait for any other."""
     with scope(number):
         return cupy.cuda.Stream(non_blocking=True, priority=priority)
 
 
 def current_stream(number: int) -> Any:
-    """The stream that the device's work goes to now, in this thread."""
+    """The stream that the device's work in this thread goes to."""
     return cupy.cuda.get_current_stream(number)
 
 
@@ -130,9 +130,10 @@ def elapsed(start: Any, end: Any) -> float:
 
 @contextmanager
 def ordered(source: int, target: int) -> Iterator[None]:
-    """What is done here with two devices' current streams is done after what they were asked.
+    """Order work inside the block that uses the current streams of two devices.
 
-    And before what they are asked from then on, which may be to write into memory now freed.
+    It runs after the work both already have and before later work, which may write into memory
+    that is freed by then.
     """
     _wait(target, source)
     yield
@@ -140,7 +141,7 @@ def ordered(source: int, target: int) -> Iterator[None]:
 
 
 def _wait(number, other):
-    """Have the current stream of a device wait for that of another."""
+    """Make the current stream of a device wait for that of another."""
     with scope(other):
         mark = event(timing=False)
         current_stream(other).record(mark)
@@ -157,6 +158,6 @@ def tf32() -> bool:
 
 
 def allow_tf32(allowed: bool) -> None:
-    """Set that, for the whole process; CuPy warns where the current device has no TF32."""
+    """Allow or forbid TF32 in this process; CuPy warns if the current device has no TF32."""
     kind = precision.COMPUTE_TYPE_TF32 if allowed else precision.COMPUTE_TYPE_DEFAULT
     _core.set_compute_type("float32", kind)

@@ -1,6 +1,6 @@
-"""What of CuPy's linear algebra differs from the standard.
+"""Replacements for CuPy's linear algebra where it deviates from the standard.
 
-It is silent about singular matrices, and has real eigenvalues where there are no matrices.
+CuPy ignores singular matrices, and the eigenvalues of an empty stack are real.
 """
 
 from functools import wraps
@@ -16,7 +16,7 @@ from .products import matmul, tensordot, vecdot
 
 
 def _checked(function, problem):
-    """A function that raises where a matrix will not do, for which the device is waited for."""
+    """Make a function raise for a matrix that it cannot handle, which waits for the device."""
 
     @wraps(function)
     def call(*args, **options):
@@ -39,7 +39,7 @@ def _solve(x1, x2, /):
     return cupy.linalg.solve(x1, x2)
 
 
-def _of_complex(function):
+def _complex_if_empty(function):
     @wraps(function)
     def call(x, /):
         return function(x if x.size else x.astype(cupy.result_type(x, cupy.complex64)))
@@ -53,8 +53,8 @@ vars(linalg).update(
     matmul=matmul,
     tensordot=tensordot,
     vecdot=vecdot,
-    eig=_of_complex(cupy.linalg.eig),
-    eigvals=_of_complex(cupy.linalg.eigvals),
+    eig=_complex_if_empty(cupy.linalg.eig),
+    eigvals=_complex_if_empty(cupy.linalg.eigvals),
     solve=_checked(_solve, "singular matrix"),
     inv=_checked(cupy.linalg.inv, "singular matrix"),
     matrix_power=_checked(cupy.linalg.matrix_power, "singular matrix"),

@@ -1,7 +1,7 @@
 """CuPy's namespace as ops use it: `xp`, at the end.
 
-What CuPy or array-api-compat's namespace for it lack or get wrong is mended here.
-What every library's has alike, such as ``einsum``, `Backend` adds.
+The functions here replace those that array-api-compat's namespace for CuPy lacks or gets wrong.
+`Backend` adds what all libraries share, such as ``einsum``.
 """
 
 from functools import wraps
@@ -22,7 +22,7 @@ from .standard import arange, floor_divide, linspace, remainder
 
 def _scatter_add(values, /, shape, key):
     with values.device:
-        if values.dtype.kind == "c":  # atomic additions are of real numbers
+        if values.dtype.kind == "c":  # CUDA adds only real numbers atomically
             out = cupy.empty(shape, values.dtype)
             out.real = _scatter_add(values.real, shape, key)
             out.imag = _scatter_add(values.imag, shape, key)
@@ -37,8 +37,9 @@ def _scatter_add(values, /, shape, key):
         return out
 
 
-# Of these CuPy sums float16 in itself, has no `where` of bfloat16, and makes float64 of its var.
-_HALVES = "eE"  # NumPy's characters for both
+# NumPy's characters for float16 and bfloat16. CuPy sums float16 in float16, has no `where` for
+# bfloat16, and returns float64 for its variance.
+_HALVES = "eE"
 
 
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
@@ -47,8 +48,8 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     return standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-def _in_single(function):
-    """The function, of halves computed in float32."""
+def _in_float32(function):
+    """Make a function compute 16-bit floats in float32."""
 
     @wraps(function)
     def call(x, /, **options):
@@ -79,9 +80,9 @@ def _one_hot(labels, /, n):
 
 
 def last_positions(x, key):
-    """For each element of ``x`` the last position in ``x[key]`` that is it, or -1."""
+    """For each element of ``x`` the last position in ``x[key]`` that selects it, or -1."""
     count = cupy.arange(1, x[key].size + 1, dtype=cupy.uint64).reshape(x[key].shape)
-    positions = cupy.zeros(x.shape, cupy.uint64)  # the widest integers that CuPy has `at` for
+    positions = cupy.zeros(x.shape, cupy.uint64)  # `maximum.at` does not support int64
     cupy.maximum.at(positions, key, count)
     return positions.astype(cupy.int64) - 1
 
@@ -98,8 +99,8 @@ def _zero_discarded_nans(c, g, /):
     return _where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
 
 
-def _there(function):
-    """The function of an array, run on its device: for what is called outside of ops too."""
+def _on_its_device(function):
+    """Make a function run on its array's device, because it is also called outside of ops."""
 
     @wraps(function)
     def call(x, /, *args, **options):
@@ -111,7 +112,7 @@ def _there(function):
     return call
 
 
-@_there
+@_on_its_device
 def _conj(x, /):
     return cupy.conj(x) if x.dtype.kind == "c" else x
 
@@ -130,13 +131,13 @@ vars(xp).update(
     remainder=remainder,
     arange=arange,
     linspace=linspace,
-    astype=_there(xp.astype),
+    astype=_on_its_device(xp.astype),
     sum=_sum,
-    prod=_in_single(xp.prod),
-    std=_in_single(xp.std),
-    var=_in_single(xp.var),
-    cumulative_prod=_in_single(xp.cumulative_prod),
-    cumulative_sum=_in_single(xp.cumulative_sum),
+    prod=_in_float32(xp.prod),
+    std=_in_float32(xp.std),
+    var=_in_float32(xp.var),
+    cumulative_prod=_in_float32(xp.cumulative_prod),
+    cumulative_sum=_in_float32(xp.cumulative_sum),
     where=_where,
     scatter_add=_scatter_add,
     one_hot=_one_hot,

@@ -1,16 +1,17 @@
-"""Products of matrices on CUDA devices: all of them go through `gemm`, one call of cuBLAS.
+"""Matrix products on CUDA devices: `gemm` computes each with one call of cuBLAS.
 
-CuPy's own copy every operand of a batch that is not C-contiguous, transposed views too, compute
-batches of float16 on copies in float32, and do not take batches of bfloat16. Here a plan is
-made from shapes and strides alone; copied, once, is only what BLAS cannot express:
+CuPy's own functions copy every batched operand that is not C-contiguous, even transposed views,
+compute batches of float16 on float32 copies, and do not support batches of bfloat16. Here shapes
+and strides alone determine a plan, which copies, once, only operands that BLAS cannot express:
 
-- a matrix neither of whose axes has stride 1, or whose rows overlap or repeat (a step in both
-  axes, a reversed or a broadcast one);
-- batch axes that do not follow each other at one distance in memory, as after a permutation of
-  two of them, or where just some of several are broadcast.
+- a matrix in which neither axis has stride 1, or whose rows overlap or repeat (steps along both
+  axes, a reversed axis or a broadcast one);
+- batch axes that do not combine to one step in memory, as after a permutation of two of them, or
+  if only some of several are broadcast.
 
-float16 and bfloat16 are multiplied as they are and summed in float32, float32 in itself, or in
-TF32 where that is allowed (`gpugrad.cuda.allow_tf32`). Integers and complex numbers are CuPy's.
+float16 and bfloat16 are multiplied as they are and summed in float32. float32 is computed in
+float32, or in TF32 if `gpugrad.cuda.allow_tf32` allows it. CuPy multiplies integers and complex
+numbers.
 """
 
 from functools import cache, lru_cache
@@ -23,17 +24,17 @@ from cupy.cuda.device import get_cublas_handle
 
 from .devices import tf32
 
-# Numbers in CUDA's headers: cudaDataType, cublasComputeType_t and cublasGemmAlgo_t.
+# Constants from CUDA's headers: cublasComputeType_t and cublasGemmAlgo_t.
 _IN_32F, _IN_TF32, _IN_64F = 68, 77, 70
 _ALGORITHM = -1  # cuBLAS's choice
-_MOST = 2**31 - 1  # its sizes and leading dimensions are ints
+_MOST = 2**31 - 1  # cuBLAS's sizes and leading dimensions are ints
 
-# Factors of the product and of what is in the result before, on the host.
+# cuBLAS's alpha and beta, the factors of the product and of the old result, on the host.
 _SCALARS = {dtype: np.array([1, 0], dtype) for dtype in ("float32", "float64")}
 
 
 class _Kind(NamedTuple):
-    """How cuBLAS calls a dtype, what it computes in, and addresses of 1 and 0 in that."""
+    """cuBLAS's constants for a dtype and its compute type, and addresses of 1 and 0 in it."""
 
     data: int
     compute: int
@@ -42,8 +43,9 @@ class _Kind(NamedTuple):
 
 
 class _Kinds(dict):
-    """By dtype its `_Kind`, or None; bfloat16, whose package may come later, by its name."""
+    """The `_Kind` of each dtype, or None; found by name, as bfloat16 may be imported later."""
 
+    # cudaDataType in CUDA's headers
     _DATA = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}  # noqa: RUF012
 
     def __missing__(self, dtype):
@@ -64,15 +66,15 @@ _kinds = _Kinds()
 
 @cache
 def _cublas():
-    from cupy.cuda import cublas  # with the library, which a machine without GPU may lack
+    from cupy.cuda import cublas  # loads the library, which a machine without a GPU may lack
 
     return cublas
 
 
 def gemm(kind, plan, a, b, out):
-    """``out = a @ b``, as a plan says, of the pointers to three arrays.
+    """Compute ``out = a @ b`` from pointers to the arrays and their plan.
 
-    cuBLAS has columns where rows are here, so that it is asked for the transposed product.
+    cuBLAS is column-major, so it computes the transposed product.
     """
     compute = kind.compute
     if kind.data == 0 and tf32():
@@ -98,11 +100,11 @@ def gemm(kind, plan, a, b, out):
 
 
 class Layout(NamedTuple):
-    """How a stack of matrices lies in memory: of elements, all but ``transposed``.
+    """How a stack of matrices lies in memory; distances are numbers of elements.
 
-    transposed: 0 if a row's elements follow each other, 1 if a column's do.
-    leading: the distance of rows, or of columns.
-    step: the distance of matrices.
+    transposed: 0 if the elements of a row are adjacent, 1 if those of a column are.
+    leading: the distance between rows or, if transposed, between columns.
+    step: the distance between matrices.
     """
 
     transposed: int
@@ -111,12 +113,12 @@ class Layout(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Products ``(products, m, k) @ (products, k, n)``, and what to do before.
+    """How to compute ``(products, m, k) @ (products, k, n)``.
 
-    shape: of the result.
-    products: how many; 0 where the result is empty or sums nothing.
+    shape: the result's shape.
+    products: the number of products; 0 if the result is empty or all zeros.
     first, second: the operands' layouts.
-    copies: for each operand the shape to broadcast it to and copy it in, or None.
+    copies: for each operand the shape to which to broadcast and copy it first, or None.
     """
 
     shape: tuple
@@ -130,7 +132,7 @@ class Plan(NamedTuple):
 
 
 def matmul(x1, x2, /):
-    """The standard's, of arrays of one device."""
+    """The standard's, for arrays on one device."""
     if x1.dtype is not x2.dtype:
         dtype = cupy.result_type(x1, x2)
         x1, x2 = x1.astype(dtype, copy=False), x2.astype(dtype, copy=False)
@@ -162,9 +164,9 @@ def matmul(x1, x2, /):
 
 @lru_cache(maxsize=4096)
 def plan_for(shape1, strides1, shape2, strides2, itemsize):
-    """The `Plan` of a product of two arrays, at most one with one axis; strides in bytes."""
+    """The `Plan` of a product of two arrays, at most one of them 1-d; strides are in bytes."""
     if not (shape1 and shape2):
-        raise ValueError("an operand without axes is no matrix; use multiply")
+        raise ValueError("an operand without axes is not a matrix; use multiply")
     is_row, is_column = len(shape1) == 1, len(shape2) == 1
     given1, given2 = shape1, shape2
     if is_row:
@@ -180,12 +182,12 @@ def plan_for(shape1, strides1, shape2, strides2, itemsize):
     if not (prod(batch) and m and n and k):
         return Plan(shape)
 
-    steps1, layout1 = _described(batch, batch1, strides1, m, k, itemsize)
-    steps2, layout2 = _described(batch, batch2, strides2, k, n, itemsize)
+    steps1, layout1 = _steps_and_layout(batch, batch1, strides1, m, k, itemsize)
+    steps2, layout2 = _steps_and_layout(batch, batch2, strides2, k, n, itemsize)
     rows_apart = strides1[-2] // itemsize
     axes = [axis for axis in zip(batch, steps1, steps2, strict=True) if axis[0] > 1]
 
-    # Where the second matrix is the same all along, more rows of the first are one product.
+    # Along axes where the second matrix repeats, the first matrices' rows form one larger matrix.
     while axes and axes[-1][2] == 0 and layout1 is not None:
         size, step, _ = axes[-1]
         more = _layout(m * size, k, step if m == 1 else rows_apart, strides1[-1] // itemsize)
@@ -201,7 +203,7 @@ def plan_for(shape1, strides1, shape2, strides2, itemsize):
     step2, fits2 = _one_step(sizes, [axis[2] for axis in axes])
     fits1, fits2 = fits1 and layout1 is not None, fits2 and layout2 is not None
     if not (fits1 and fits2):
-        whole1 = any(axis[1] for axis in axes)  # else one copy serves all of the batch
+        whole1 = any(axis[1] for axis in axes)  # else one copy serves the whole batch
         whole2 = any(axis[2] for axis in axes)
         copies = (
             None if fits1 else (*batch, *shape1[-2:]) if whole1 else given1,
@@ -212,10 +214,10 @@ def plan_for(shape1, strides1, shape2, strides2, itemsize):
     return Plan(shape, m, n, k, prod(sizes), first, second)
 
 
-def _described(batch, own, strides, rows, columns, itemsize):
-    """The distances of an operand's matrices along each axis of the whole batch, 0 where it is
-    broadcast; and its matrices' transposition and leading dimension, or None."""
-    if any(stride % itemsize for stride in strides):  # parts of larger elements
+def _steps_and_layout(batch, own, strides, rows, columns, itemsize):
+    """The steps between an operand's matrices along each batch axis, 0 where it is broadcast, and
+    the `_layout` of its matrices."""
+    if any(stride % itemsize for stride in strides):  # a field of larger elements
         return [-1] * len(batch), None
     *steps, down, across = [stride // itemsize for stride in strides]
     steps = [0 if n == 1 else step for n, step in zip(own, steps, strict=True)]
@@ -223,7 +225,7 @@ def _described(batch, own, strides, rows, columns, itemsize):
 
 
 def _layout(rows, columns, down, across):
-    """Whether a matrix is transposed, and its leading dimension; None if BLAS cannot take it."""
+    """Whether a matrix is transposed, and its leading dimension; None if BLAS cannot use it."""
     if columns == 1:
         across = 1
         down = 1 if rows == 1 else down
@@ -237,7 +239,7 @@ def _layout(rows, columns, down, across):
 
 
 def _one_step(sizes, steps):
-    """The one distance at which all matrices along several axes follow each other, if any."""
+    """The step of the last axis, and whether it runs through the matrices along all axes."""
     if not steps:
         return 0, True
     fits = steps[-1] >= 0 and all(
@@ -248,14 +250,14 @@ def _one_step(sizes, steps):
 
 
 def vecdot(x1, x2, /, *, axis=-1):
-    """The standard's; sums of halves in float32."""
+    """The standard's; float16 and bfloat16 are summed in float32."""
     if x1.shape[axis] != x2.shape[axis]:
         raise ValueError(f"lengths {x1.shape[axis]} and {x2.shape[axis]} along axis {axis}")
     if axis != -1:
         x1, x2 = cupy.moveaxis(x1, axis, -1), cupy.moveaxis(x2, axis, -1)
     dtype = x1.dtype if x1.dtype is x2.dtype else cupy.result_type(x1, x2)
     x1 = cupy.conj(x1) if x1.dtype.kind == "c" else x1
-    # Multiplied and summed: cuBLAS would give each of many short vectors a block of threads.
+    # Not by cuBLAS, which would use a block of threads for each of many short vectors.
     half = dtype.itemsize == 2 and _kinds[dtype] is not None
     products = cupy.multiply(x1, x2, dtype=np.float32 if half else dtype)
     return cupy.sum(products, axis=-1, dtype=products.dtype).astype(dtype, copy=False)
@@ -269,7 +271,7 @@ def tensordot(x1, x2, /, *, axes=2):
             raise ValueError(f"axes {axes} is not from 0 to {min(ndim1, ndim2)}")
         axes = range(ndim1 - axes, ndim1), range(axes)
     pairs = [(a % ndim1, b % ndim2) for a, b in zip(*axes, strict=True)]
-    # In the order of the larger operand's axes it is most likely a matrix as it is.
+    # In the order of its own axes, the larger operand most likely needs no copy.
     pairs.sort(key=lambda pair: pair[x2.size > x1.size])
     summed1, summed2 = [a for a, _ in pairs], [b for _, b in pairs]
     shape1, shape2 = x1.shape, x2.shape

@@ -1,4 +1,4 @@
-"""NumPy: the CPU."""
+"""NumPy arrays, on the CPU."""
 
 from .backend import array_of_bytes, backend, ufunc_module
 from .namespace import xp

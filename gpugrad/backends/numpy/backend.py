@@ -1,4 +1,4 @@
-"""The CPU: devices, transfers and memory of NumPy's arrays."""
+"""The NumPy backend: conversion, memory and random numbers of arrays on the CPU."""
 
 import ctypes
 import sys
@@ -7,9 +7,8 @@ from functools import partial
 import numpy as np
 
 from ..base import Backend
-from ..dtypes import float32, is_bfloat16, number_dtype
-from ..philox import kept
-from ..special import of_scipy
+from ..dtypes import float32, is_bfloat16
+from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
 from .random import Random
 
@@ -18,7 +17,7 @@ class NumPy(Backend):
     name = "numpy"
     in_single = True
     array_types = (np.ndarray,)
-    # Infinite slopes are no surprise to a sweep, and NumPy's warnings of them no help.
+    # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
@@ -37,7 +36,7 @@ class NumPy(Backend):
         return out
 
     def clip(self, x, min, max, /):
-        # The method takes one pass, but spends 1 µs in Python.
+        # The method makes a single pass, but spends 1 µs in Python.
         if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
             return super().clip(x, min, max)
         return x.clip(min, max)
@@ -48,30 +47,23 @@ class NumPy(Backend):
         return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
 
     def dropout_mask(self, x, /, *, shape, p, key):
+        from ..philox import kept
+
         return kept(shape, p, key)
 
     def to_numpy(self, array):
         return array
 
-    def dtype(self, dtype):
-        return number_dtype(dtype)
-
-    def is_floating(self, dtype):
-        return dtype.kind in "fc" or is_bfloat16(dtype)
-
-    def is_complex(self, dtype):
-        return dtype.kind == "c"
-
     def format(self, array, prefix):
-        if is_bfloat16(array.dtype):  # of which NumPy prints 1 for 1.0
+        if is_bfloat16(array.dtype):  # NumPy would print its 1.0 as 1
             array = array.astype(float32)
         return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
 
     def special(self, name):
-        return of_scipy(name)
+        return scipy_function(name)
 
     def buffer(self, array):
-        # Not id(array): other libraries' memory may have come as several arrays.
+        # Not id(array): several arrays may wrap the same memory of another library.
         return _owner(array).__array_interface__["data"][0]
 
     def buffer_size(self, array):
@@ -85,7 +77,7 @@ class NumPy(Backend):
 
 
 def _owner(array):
-    """The array that the views that ``array`` is of end at."""
+    """The array that owns the memory of ``array``, at the end of its chain of views."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -95,7 +87,7 @@ backend = NumPy(xp)
 
 
 def ufunc_module(ufunc):
-    """``"numpy"`` or ``"scipy.special"`` if ``ufunc`` is the one of its name there, else None."""
+    """The module, ``"numpy"`` or ``"scipy.special"``, that has ``ufunc`` by its name, or None."""
     for module in ("numpy", "scipy.special"):
         if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
             return module
@@ -103,7 +95,7 @@ def ufunc_module(ufunc):
 
 
 def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
-    """An array of its own memory with the elements that lie in ``data`` from ``offset`` on."""
+    """Copy the elements in ``data`` from ``offset`` on into a new array."""
     array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
     return array.reshape(shape).astype(dtype)
 
@@ -111,14 +103,14 @@ def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
 def keep_freed_memory():
     """Tell glibc to keep freed blocks up to 32 MB instead of returning them to the kernel.
 
-    A graph frees and takes the same sizes at every step; a fresh page costs
-    more than the arithmetic on it.
+    A graph frees and allocates the same sizes at every step, and a fresh page costs more than the
+    arithmetic on it.
     """
     if sys.platform != "linux":
         return
     try:
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library
+    except (OSError, AttributeError):  # the C library is not glibc
         return
     m_trim_threshold, m_mmap_threshold = -1, -3
     mallopt(m_mmap_threshold, 32 << 20)

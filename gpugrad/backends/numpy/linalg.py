@@ -1,4 +1,4 @@
-"""What of NumPy's linear algebra differs from the standard, or takes long on small matrices."""
+"""Replacements for NumPy's linear algebra where it deviates from the standard or is slow."""
 
 from types import ModuleType
 from typing import Any
@@ -55,8 +55,8 @@ def _diagonal(x, /, *, offset=0):
 
 
 def _cofactor(x, /):
-    # As stable as the determinant itself, since both come of the same factorisation, however
-    # close to singular the matrix is (Stewart 1998, "On the adjugate matrix").
+    # Determinant and inverse use the same factorisation, so this is as accurate as the determinant
+    # however close to singular the matrix is (Stewart 1998, "On the adjugate matrix").
     det = np.linalg.det(x)
     if det.all():
         return np.linalg.inv(x).swapaxes(-1, -2) * det[..., None, None]

@@ -1,8 +1,8 @@
 """NumPy's namespace as ops use it: `xp`, at the end.
 
-NumPy's main namespace conforms to the standard from 2.0 on, so ops run on a copy
-of it in which a few Python-level functions are replaced by the direct calls below.
-What every library's has alike, such as ``einsum``, `Backend` adds.
+NumPy's main namespace conforms to the standard from version 2.0 on, so ops run on a copy of it in
+which the functions below replace slow or inaccurate ones. `Backend` adds what all libraries share,
+such as ``einsum``.
 """
 
 import math
@@ -16,19 +16,19 @@ from ..bfloat16 import finfo, isdtype, result_type
 from ..dtypes import bool_, float16, float32, float64
 from .linalg import linalg
 
-# numpy.sum and its like spend 1 to 3 µs in Python before the reduction.
+# numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction.
 
 
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
-    # Bias gradients and softmax: over a long matrix, BLAS takes a third of the time or less.
+    # For bias gradients and softmax: BLAS sums a long matrix in a third of the time or less.
     if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
-        if axis in (0, (0,)) and x.shape[1] > 1:  # a lone column NumPy sums in pairs: exacter
+        if axis in (0, (0,)) and x.shape[1] > 1:  # NumPy's pairwise sum of one column is more exact
             total = np.matmul(np.ones(x.shape[0], x.dtype), x)
             return total[None] if keepdims else total
         if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
             total = np.matmul(x, np.ones(x.shape[1], x.dtype))
             return total[:, None] if keepdims else total
-    if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # else it sums in these
+    if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # NumPy sums in 16 bits
         return np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype)
     return np.add.reduce(x, axis, dtype, None, keepdims)
 
@@ -37,7 +37,7 @@ def _is_long(x):
     return x.ndim == 2 and x.shape[0] >= 64 and x.dtype in (float32, float64)
 
 
-# Against a number the loops of maximum and minimum are three times slower than that of clip.
+# With a number, the loops of maximum and minimum are three times slower than that of clip.
 
 
 def _maximum(x1, x2, /):
@@ -65,7 +65,7 @@ def _min(x, /, *, axis=None, keepdims=False):
 
 
 def _extremum(ufunc, x, axis, keepdims):
-    # Over short rows the columns of a copy are seven times faster: they vectorise.
+    # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
     if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
         out = ufunc.reduce(np.ascontiguousarray(x.T), 0)
         return out[:, None] if keepdims else out
@@ -81,7 +81,7 @@ def _mean(x, /, *, axis=None, keepdims=False):
 
 
 def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
-    if x.dtype == float16:  # in which sums and squares overflow
+    if x.dtype == float16:  # its sums and squares overflow
         out = np.var(x, axis, np.float32, correction=correction, keepdims=keepdims)
         return out.astype(float16)
     if x.dtype not in (float32, float64) or not x.size:
@@ -98,14 +98,14 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 
 def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
-    if x.dtype == float16:  # whose square may be out of range where it is not
+    if x.dtype == float16:  # the variance may overflow where the result does not
         out = np.std(x, axis, np.float32, correction=correction, keepdims=keepdims)
         return out.astype(float16)
     return np.sqrt(_var(x, axis=axis, correction=correction, keepdims=keepdims))
 
 
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
-    # Columns vectorise; a product along memory waits for each multiplication to end.
+    # Columns vectorise; in a product along memory each multiplication waits for the one before.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
         whole = x.size // 1024 * 1024
         flat = x.reshape(-1)
@@ -124,7 +124,7 @@ def _cumulative_prod(x, /, *, axis, dtype=None, include_initial=False):
 
 
 def _accumulate(ufunc, x, axis, dtype, include_initial):
-    if x.dtype is float16 and dtype in (None, float16):  # in which 2048 + 1 is 2048
+    if x.dtype is float16 and dtype in (None, float16):  # 2048 + 1 would be 2048
         x = x.astype(float32)
         return _accumulate(ufunc, x, axis, None, include_initial).astype(float16)
     if include_initial:
@@ -137,7 +137,7 @@ def _accumulate(ufunc, x, axis, dtype, include_initial):
         return whole
     if x.size > 4096 and (dtype is None or dtype is x.dtype) and x.dtype in (float32, float64):
         if axis in (-1, x.ndim - 1):
-            out = _sums_by_sixteen(x) if ufunc is np.add else None
+            out = _cumulative_sum_by_matmul(x) if ufunc is np.add else None
             if out is not None:
                 return out
         elif math.prod(x.shape[axis % x.ndim + 1 :]) >= 256:
@@ -148,12 +148,12 @@ def _accumulate(ufunc, x, axis, dtype, include_initial):
 _SIXTEEN = {dtype: np.triu(np.ones((16, 16), dtype)) for dtype in (float32, float64)}
 
 
-def _sums_by_sixteen(x):
-    """Cumulative sums along the last axis, or None for lengths and values it is not for.
+def _cumulative_sum_by_matmul(x):
+    """Cumulative sums along the last axis; None if it is too short or has an inf or nan.
 
-    An element at a time numpy.add.accumulate waits for the sum before; a product of
-    matrices sums rows of 16 together, and is 4 times faster. Where there is an inf
-    or nan, which the matrix's zeros would spread, the last sum is not finite either.
+    In numpy.add.accumulate each addition waits for the one before; multiplying rows of 16 by a
+    triangular matrix of ones is 4 times faster. The matrix's zeros would spread an inf or nan
+    within its row, which makes the last sum infinite or nan too.
     """
     length = x.shape[-1]
     whole = length // 16 * 16
@@ -161,7 +161,7 @@ def _sums_by_sixteen(x):
         return None
     rows = x[..., :whole].reshape(*x.shape[:-1], whole // 16, 16)
     sums = np.empty(rows.shape, x.dtype)
-    for start in range(0, whole // 16, 1024):  # BLAS starts no threads for so few, and needs none
+    for start in range(0, whole // 16, 1024):  # so few rows that BLAS does not start threads
         some = (..., slice(start, start + 1024), slice(None))
         np.matmul(rows[some], _SIXTEEN[x.dtype], sums[some])
     sums[..., 1:, :] += np.add.accumulate(sums[..., :-1, -1], -1)[..., None]
@@ -176,7 +176,7 @@ def _sums_by_sixteen(x):
 
 
 def _accumulate_rows(ufunc, x, axis):
-    """Along an axis whose slices are long, which vectorise."""
+    """Accumulate along an axis whose slices are long, so that operations on them vectorise."""
     out = np.empty(x.shape, x.dtype)
     results, slices = np.moveaxis(out, axis, 0), np.moveaxis(x, axis, 0)
     results[0] = slices[0]
@@ -186,7 +186,7 @@ def _accumulate_rows(ufunc, x, axis):
 
 
 def _sort(x, /, *, axis=-1, descending=False, stable=True):
-    # Equal values are the same whichever is first, so that the fastest sort will do.
+    # Equal values are interchangeable, so the fastest sort, which is not stable, is right too.
     out = x.copy()
     out.sort(axis)
     return np.flip(out, axis) if descending else out
@@ -195,12 +195,12 @@ def _sort(x, /, *, axis=-1, descending=False, stable=True):
 def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     if not descending:
         return x.argsort(axis, stable=stable)
-    # From the other end, so that equal elements stay in order.
+    # Sorting the reversed array ascending and reversing the result keeps equal elements in order.
     order = np.flip(x, axis).argsort(axis, stable=stable)
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-def _unique_values(x, /):  # NumPy's own are in no order
+def _unique_values(x, /):  # numpy.unique_values returns them unordered
     return np.unique(x, equal_nan=False)
 
 
@@ -236,7 +236,7 @@ def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
 
-# numpy.stack, roll, tril, triu and take_along_axis spend 5 to 10 µs in Python.
+# numpy.stack, roll, tril, triu and take_along_axis each spend 5 to 10 µs in Python.
 
 
 def _stack(arrays, /, *, axis=0):
@@ -261,18 +261,18 @@ def _roll(x, /, shift, axis=None):
 
 
 def _tril(x, /, *, k=0):
-    return _cleared(x, np.greater_equal, k)
+    return _triangle(x, np.greater_equal, k)
 
 
 def _triu(x, /, *, k=0):
-    return _cleared(x, np.less_equal, k)
+    return _triangle(x, np.less_equal, k)
 
 
-def _cleared(x, comparison, k):
-    """Zeros but where diagonal ``k``, by rows, compares with the columns."""
+def _triangle(x, comparison, k):
+    """``x`` where ``comparison(row + k, column)`` is True, else 0."""
     rows, columns = x.shape[-2:]
-    kept = comparison(np.arange(k, k + rows)[:, None], np.arange(columns))
-    return _where(kept, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
+    mask = comparison(np.arange(k, k + rows)[:, None], np.arange(columns))
+    return _where(mask, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
 
 
 def _take(x, indices, /, *, axis):
@@ -286,7 +286,7 @@ def _take_along_axis(x, indices, /, *, axis=-1):
 
 
 def places_along(shape, indices, axis):
-    """Places in the flattened array of elements at ``indices`` along an axis; they broadcast."""
+    """The places of elements at ``indices``, which broadcast, in the flattened array."""
     ndim = len(shape)
     if indices.ndim != ndim:
         raise ValueError(f"indices have {indices.ndim} axes, not {ndim}")
@@ -294,10 +294,10 @@ def places_along(shape, indices, axis):
         return indices
     steps = [math.prod(shape[i + 1 :]) for i in range(ndim)]
     offset = 0
-    for i in set(range(ndim)) - {index(axis) % ndim}:  # a Tensor equals no int in a set
+    for i in set(range(ndim)) - {index(axis) % ndim}:  # index, as a Tensor's hash is not an int's
         others = [-1 if j == i else 1 for j in range(ndim)]
         offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
-    # `take` counts negative indices from the end, and refuses those beyond.
+    # `take` counts negative indices from the end and raises for indices out of range.
     places = (np.arange(shape[axis]) * steps[axis]).take(indices)
     if offset.size and all(map(int.__ge__, places.shape, offset.shape)):
         places += offset
@@ -310,7 +310,7 @@ def _astype(x, dtype, /, *, copy=True, device=None):
 
 
 def _broadcast_to(x, /, shape):
-    # What numpy.broadcast_to does, at a quarter of its fixed cost.
+    # Like numpy.broadcast_to, at a quarter of its fixed cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     lead = len(shape) - x.ndim
@@ -321,20 +321,20 @@ def _broadcast_to(x, /, shape):
         elif n == 1 and m >= 0:
             steps.append(0)
     if len(steps) < len(shape) or lead < 0:
-        return np.broadcast_to(x, shape)  # which says what does not fit
+        return np.broadcast_to(x, shape)  # raises an error that names the shapes
     out = np.ndarray(shape, x.dtype, x, 0, steps)
     out.flags.writeable = False
     return out
 
 
 def _matmul(x1, x2, /):
-    if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # for which there is no BLAS
+    if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
         return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
     # An outer product (batch size 1) is memory-bound, and BLAS is 4 times slower at it.
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
             return x1 * x2
-        # One matrix repeated, as vmap does to differentiate by what examples share.
+        # vmap repeats a matrix without copies when a gradient is by a weight the examples share.
         repeated = x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size
         if repeated and x1.shape[:-2] == x2.shape[:-2]:
             rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
@@ -347,8 +347,8 @@ _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 
 def _where(condition, x1, x2, /):
-    # numpy.where branches at every element: over a large mask without pattern, as relu's
-    # is, arithmetic on the bits takes a tenth of the time.
+    # numpy.where branches at every element. For a large mask without a pattern, such as relu's,
+    # arithmetic on the bits takes a tenth of the time.
     like = x1 if type(x1) is np.ndarray else x2
     if (
         type(like) is np.ndarray
@@ -376,7 +376,7 @@ _ZERO = np.int8(0)
 
 
 def _bits(x, like):
-    """The bits of a number or an array as integers; None of what is not of the kind of ``like``."""
+    """The bits of a number, or an array with ``like``'s shape and dtype, as integers; else None."""
     if x is like:
         return x.view(_bits_of[like.dtype])
     if type(x) is float or type(x) is int:
@@ -388,14 +388,14 @@ def _bits(x, like):
     return None
 
 
-# Beyond a few elements the sum of NumPy's own vectorised functions takes a tenth of the time.
 def _logaddexp(x1, x2, /):
+    # For more than a few elements, NumPy's vectorised functions together take a tenth of the time.
     out = np.maximum(x1, x2)
     if out.size < 256 or out.dtype not in (float32, float64):
         return np.logaddexp(x1, x2)
     with np.errstate(invalid="ignore"):
         below = np.minimum(x1, x2) - out
-    below = np.fmin(below, 0, out=below)  # equal infinities differ by nan
+    below = np.fmin(below, 0, out=below)  # the difference of equal infinities is nan
     out += np.log1p(np.exp(below, out=below), out=below)
     return out
 
@@ -416,7 +416,7 @@ def add_at(out, places, values):
         add_at(wide, places, values)
         out[...] = wide
         return
-    # With a flat index it is five times faster than with any other.
+    # A flat index is five times faster than any other.
     np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
 
 
@@ -427,7 +427,7 @@ def _may_repeat(key):
 
 def _one_hot(labels, /, n):
     check_labels(labels, n)
-    dtype = np.min_scalar_type(n)  # the narrower, the more are compared at a time
+    dtype = np.min_scalar_type(n)  # the narrower, the more elements are compared at a time
     return labels.astype(dtype)[..., None] == np.arange(n, dtype=dtype)
 
 
@@ -442,8 +442,9 @@ def _zero_discarded_nans(c, g, /):
     if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
     else:
-        # A third of the time, without the warnings that a sum of infinities brings. But for
-        # many elements BLAS starts threads, on a busy machine in vain, and float16 overflows.
+        # This takes a third of the time and does not warn about infinities as a sum would. But
+        # float16 overflows, and for many elements BLAS starts threads, which a busy machine
+        # makes slow.
         total = np.vdot(c, c)
         found = total != total
     if not found:
@@ -451,7 +452,7 @@ def _zero_discarded_nans(c, g, /):
     return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
 
 
-def _keeping_integers(rounded):
+def _keep_integers(rounded):
     return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
 
 
@@ -468,7 +469,7 @@ def _imported(name):
 xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
 vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
 vars(xp).update(
-    __getattr__=_imported,  # numpy.fft, which NumPy too imports when first used
+    __getattr__=_imported,  # for numpy.fft, which NumPy itself imports when first used
     linalg=linalg,
     finfo=finfo(np.finfo),
     isdtype=isdtype(np.isdtype),
@@ -509,6 +510,6 @@ vars(xp).update(
     zero_discarded_nans=_zero_discarded_nans,
     conj=_conj,
 )
-if np.ceil(np.int8(0)).dtype.kind == "f":  # before NumPy 2.1
+if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
     for _name in ("ceil", "floor", "trunc"):
-        setattr(xp, _name, _keeping_integers(getattr(np, _name)))
+        setattr(xp, _name, _keep_integers(getattr(np, _name)))

@@ -1,4 +1,4 @@
-"""Random numbers on the CPU."""
+"""Random numbers on the CPU, by NumPy's generator."""
 
 import numpy as np
 
@@ -15,7 +15,7 @@ class Random:
         """Uniform in [0, 1)."""
         if dtype in (np.float32, np.float64):
             return np.asarray(self.rng.random(shape, dtype=dtype))
-        # In steps that the dtype holds, so that nothing is rounded up to 1.
+        # The dtype can represent all these multiples, so that no number is rounded up to 1.
         count = 256 if is_bfloat16(dtype) else 2048
         steps = np.floor(self.rng.random(shape, dtype=np.float32) * count)
         return np.asarray(steps / count).astype(dtype)
@@ -35,7 +35,7 @@ class Random:
         return self.rng.permutation(n)
 
     def get_state(self):
-        """What `set_state` makes the numbers go on from."""
+        """The state from which `set_state` continues."""
         return self.rng.bit_generator.state
 
     def set_state(self, state):

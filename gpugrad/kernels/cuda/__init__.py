@@ -1,9 +1,9 @@
-"""Fused CUDA kernels, as twins of ops for CuPy's arrays.
+"""Fused CUDA kernels, as twins of ops for CuPy arrays.
 
-Each topic has its kernels in ``<topic>.cu``. ``<topic>.py`` has the functions that launch them and
-gives these to the ops, whose definitions stay what they are: ``relu.twin("cupy", x=...)``. A
-function returns NotImplemented for inputs that its kernel does not cover. The package is imported
-when an op first meets an array of CuPy's.
+``<topic>.cu`` has the kernels of a topic. ``<topic>.py`` has the functions that launch them and
+registers these with the ops, whose definitions do not change: ``relu.twin("cupy", x=...)``. A
+function returns NotImplemented for inputs that its kernel does not support. The package is imported
+when an op first gets a CuPy array.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
-// Kernels of the twins in neural.py, which says how each is launched.
+// Kernels of the twins in neural.py, which launches them.
 
-// Activations and their slopes, of which only the result is known
+// Activations, and their cotangents given only an activation's output
 
 enum Activation { NONE, RELU, SIGMOID, TANH };
 
@@ -9,7 +9,7 @@ __device__ inline A activated(A x, int activation)
     if (activation == RELU) return maximum(x, 0);
     if (activation == TANH) return tanh(x);
     if (activation == SIGMOID) {
-        A e = exp(x < 0 ? x : -x);  // no exponent is positive, so nothing overflows
+        A e = exp(x < 0 ? x : -x);  // the exponent is never positive, so nothing overflows
         return (x < 0 ? e : 1) / (1 + e);
     }
     return x;
@@ -23,7 +23,7 @@ __device__ inline A cotangent(A g, A out, int activation)
     return g;
 }
 
-// out = activation(x + bias), which may be x; without a bias columns are n.
+// out = activation(x + bias); out may be x. Without a bias, columns is n.
 extern "C" __global__ void activate(const T* x, const T* bias, T* out, long long n,
                                     long long columns, int activation)
 {
@@ -49,7 +49,7 @@ extern "C" __global__ void activate(const T* x, const T* bias, T* out, long long
     }
 }
 
-// out = the cotangent of what was activated to y, elementwise.
+// out = the cotangent of the input of the activation whose output is y, elementwise.
 extern "C" __global__ void activate_backward(const T* g, const T* y, T* out, long long n,
                                              int activation)
 {
@@ -69,8 +69,8 @@ extern "C" __global__ void activate_backward(const T* g, const T* y, T* out, lon
     }
 }
 
-// Sums of columns, in the same order each time. A block of 32 by ROWS threads has a strip of the
-// matrix, of 32 columns or, packed, 32 packs, and one chunk of its rows.
+// Sums of columns, always added up in the same order. A block of 32 by ROWS threads processes one
+// chunk of the rows of a strip, which is 32 columns or, if packed, 32 packs wide.
 
 #define ROWS 16
 
@@ -82,7 +82,7 @@ __device__ void store_sums(A* sums, S* out, long long column, long long columns)
     int x = threadIdx.x, y = threadIdx.y;
 #pragma unroll
     for (int k = 0; k < N; k++) {
-        __syncthreads();  // until the sums before have been read
+        __syncthreads();  // until the previous sums have been read
         parts[y][x] = sums[k];
         __syncthreads();
         A sum = 0;
@@ -123,8 +123,8 @@ __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
         store_sums<N>(sums, parts + blockIdx.y * columns, column, columns);
 }
 
-// out = the cotangent of what was activated to y, and its columns' sums: in total if there is one
-// chunk of rows, else each chunk's in parts. Without y and out: the sums of g.
+// out = the cotangent of the input of the activation whose output is y. The sums of its columns go
+// to total if there is one chunk of rows, else each chunk's go to parts. Without y and out, sums g.
 extern "C" __global__ void __launch_bounds__(512)
 activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
                                                      A* parts, long long rows, long long columns,
@@ -147,8 +147,8 @@ sum_parts(const A* parts, T* total, long long rows, long long columns)
     store_sums<1>(&sum, total, column, columns);
 }
 
-// Rows, each by a group of threads: `width` is that of the group, a power of 2 up to 32, or all
-// threads of the block. What a thread has of a row of up to ITEMS * width it keeps in registers.
+// Rows, each processed by a group of `width` threads: a power of 2 up to 32, or the whole block.
+// Each thread keeps its share of the first ITEMS * width elements of a row in registers.
 
 #define ITEMS 8
 
@@ -167,16 +167,18 @@ __device__ inline A group_max(A x, int width)
     return x;
 }
 
-// A row's elements that are this thread's: those in registers, and what is beyond them.
+// This thread's elements of a row: EACH for those in registers, REST for those beyond.
 #define EACH(k, column) \
     _Pragma("unroll") for (int k = 0; k < ITEMS; k++) \
         if (long long column = lane + (long long)k * width; column < columns)
 #define REST(column) \
     for (long long column = lane + (long long)ITEMS * width; column < columns; column += width)
 
-// What softmax needs of a row: its greatest element, and the sum of exp(x - greatest); in
-// `values` the thread's first elements. Every thread of the block must take part.
+// What softmax needs to know about a row: its greatest element and the sum of exp(x - greatest).
 struct Scale { A most, sum; };
+
+// Computes a row's Scale and loads the thread's first elements into `values`. Every thread of the
+// block must take part.
 
 __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int lane, int width,
                                  A* values)
@@ -191,7 +193,7 @@ __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int 
     return {most, group_sum(sum, width)};
 }
 
-// The rows of this thread's group; all threads of a block go through as many.
+// The rows of this thread's group. All threads of a block take the same number of steps.
 #define EACH_ROW(row) \
     int lane = threadIdx.x % width, groups = blockDim.x / width; \
     for (long long first_ = (long long)blockIdx.x * groups, row; \
@@ -239,7 +241,7 @@ softmax_backward(const T* g, const T* out, T* dx, long long rows,
     }
 }
 
-// A row's label; -1 if it is none of the columns.
+// A row's label; -1 if there is no such column.
 __device__ inline long long label(const void* target, bool is_long, long long row,
                                   long long columns)
 {
@@ -247,7 +249,8 @@ __device__ inline long long label(const void* target, bool is_long, long long ro
     return t < 0 || t >= columns ? -1 : t;
 }
 
-// The block's part of a sum over all blocks, times `factor`: the result if there is but one.
+// Stores the block's part of a sum over all blocks, times `factor`: in out if it is the only block,
+// else in parts.
 __device__ inline void store_total(A total, A factor, T* out, A* parts)
 {
     total = block_sum(total) * factor;
@@ -258,8 +261,7 @@ __device__ inline void store_total(A total, A factor, T* out, A* parts)
         parts[blockIdx.x] = total;
 }
 
-// The losses of all rows, or their sum times `factor`: in out if there is one block, else each
-// block's in parts.
+// Stores the losses of all rows or, if losses is null, their sum times `factor`; see store_total.
 extern "C" __global__ void __launch_bounds__(1024)
 cross_entropy(const T* x, const void* target, T* losses, T* out,
                                          A* parts, long long rows, long long columns, double factor,
@@ -288,10 +290,10 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
     if (threadIdx.x == 0) store(out, total);
 }
 
-// g is of each row, or one of all.
+// g has one element per row or, unless per_row, a single one.
 extern "C" __global__ void __launch_bounds__(1024)
 cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
-                       long long columns, double factor, int width, bool is_long, bool of_each)
+                       long long columns, double factor, int width, bool is_long, bool per_row)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
@@ -301,14 +303,14 @@ cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long l
         Scale s = scale_of(from, valid, columns, lane, width, values);
         if (!valid) continue;
         long long t = label(target, is_long, row, columns);
-        A slope = load(g + (of_each ? row : 0)) * (A)factor;
+        A slope = load(g + (per_row ? row : 0)) * (A)factor;
 #define SLOPE(v) (slope * (exp((v) - s.most) / s.sum - (c == t)))
         EACH(k, c) store(to + c, SLOPE(values[k]));
         REST(c) store(to + c, SLOPE(load(from + c)));
     }
 }
 
-// Squared errors, or their sum times `factor`, as of cross_entropy.
+// Stores squared errors or, if losses is null, their sum times `factor`; see store_total.
 extern "C" __global__ void __launch_bounds__(1024)
 mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, double factor)
 {
@@ -323,13 +325,13 @@ mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, doubl
     if (!losses) store_total(total, (A)factor, out, parts);
 }
 
-// g is of each element, or one of all.
+// g has one element per element of x or, unless per_element, a single one.
 extern "C" __global__ void mse_backward(const T* x, const T* target, const T* g, T* dx, long long n,
-                                        double factor, bool of_each)
+                                        double factor, bool per_element)
 {
 #pragma unroll 4
     for (long long i = thread_number(); i < n; i += thread_count()) {
-        A slope = load(g + (of_each ? i : 0)) * (A)factor;
+        A slope = load(g + (per_element ? i : 0)) * (A)factor;
         store(dx + i, (load(x + i) - load(target + i)) * slope);
     }
 }

@@ -1,6 +1,6 @@
-"""Twins of the ops in gpugrad/ops/neural.py, and of the slopes of activations.
+"""Twins of the ops in gpugrad/ops/neural.py, and of the VJPs of activations.
 
-The arrays are copied where they are not contiguous; their dtypes must be the same.
+Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
 """
 
 from functools import cache
@@ -8,9 +8,9 @@ from math import prod
 
 import cupy
 import numpy as np
+from cupy import ascontiguousarray as contiguous
 
-from ...backends.cupy.kernels.loader import covers, kernel
-from ...backends.dtypes import float32, float64
+from ...backends.cupy.kernels.loader import accumulator, covers, kernel, launch_elementwise
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -23,50 +23,40 @@ from ...ops.neural import (
 )
 from ...ops.transcendental import tanh
 
-# In the order of the constants in neural.cu.
+# The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
 _THREADS = 256
-_BLOCKS = 2048  # as many as are worth starting; then each thread has several elements
-_ROWS = 16  # of threads in a block that sums columns, as in neural.cu
-_contiguous = cupy.ascontiguousarray
+_BLOCKS = 2048  # more would not be faster; then each thread processes several elements
+_ROWS = 16  # rows of threads in a block that sums columns, as in neural.cu
 
 
 # Activations
 
 
 def _activate(x, bias, out, activation):
-    """``out = activation(x + bias)``, which may be x."""
-    n, dtype = x.size, x.dtype
-    if n:
-        blocks = min(-(-n * dtype.itemsize // (16 * _THREADS)), _BLOCKS)
-        columns = n if bias is None else bias.size
-        args = x, bias, out, n, columns, _ACTIVATIONS[activation]
-        kernel("neural", "activate", dtype)((blocks,), (_THREADS,), args)
-    return out
+    """Compute ``out = activation(x + bias)``; ``out`` may be ``x``."""
+    columns = out.size if bias is None else bias.size
+    options = columns, _ACTIVATIONS[activation]
+    return launch_elementwise("neural", "activate", (x, bias, out), *options)
 
 
-def _slope(g, out, activation):
-    """The cotangent of what was activated to ``out``."""
-    n, dtype = out.size, out.dtype
-    result = cupy.empty(out.shape, dtype)
-    if n:
-        blocks = min(-(-n * dtype.itemsize // (16 * _THREADS)), _BLOCKS)
-        args = _contiguous(g), _contiguous(out), result, n, _ACTIVATIONS[activation]
-        kernel("neural", "activate_backward", dtype)((blocks,), (_THREADS,), args)
-    return result
+def _activation_vjp(g, out, activation):
+    """The cotangent of an activation's input, given its output."""
+    arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
+    return launch_elementwise("neural", "activate_backward", arrays, _ACTIVATIONS[activation])
 
 
 def _sigmoid(xp, x):
     if not covers(x.dtype):
         return NotImplemented
-    return _activate(_contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
+    return _activate(contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
 
 
-def _rule_of(activation):
+def _activation_rule(activation):
     def rule(xp, g, out):
         if not covers(out.dtype) or g.dtype != out.dtype or g.shape != out.shape:
             return NotImplemented
-        return _slope(g, out, activation)
+        return _activation_vjp(g, out, activation)
 
     return rule
 
@@ -75,7 +65,7 @@ def _rule_of(activation):
 
 
 def _is_linear(x, weight, bias):
-    """Whether the inputs are what kernels take; if not, the generic op says why or does it."""
+    """Whether the kernels support the inputs; the generic op handles or rejects all others."""
     dtype = x.dtype
     return (
         covers(dtype)
@@ -90,8 +80,8 @@ def _is_linear(x, weight, bias):
 def _layer(xp, x, weight, bias, activation):
     if not _is_linear(x, weight, bias):
         return NotImplemented
-    out = _contiguous(xp.matmul(x, weight.T))
-    bias = bias if bias is None else _contiguous(bias)
+    out = contiguous(xp.matmul(x, weight.T))
+    bias = bias if bias is None else contiguous(bias)
     return _activate(out, bias, out, activation)
 
 
@@ -110,7 +100,7 @@ def _linear(xp, x, weight, bias=None):
 def _linear_bias(xp, g):
     if g.ndim < 2 or not g.size or not covers(g.dtype):
         return NotImplemented
-    return _sum_rows(_contiguous(g), None, None, "none")
+    return _sum_rows(contiguous(g), None, None, "none")
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
@@ -121,10 +111,10 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
         return NotImplemented
     bias = None
     if len(wanted) > 2 and wanted[2]:
-        given, g = _contiguous(g), cupy.empty(out.shape, dtype)
-        bias = _sum_rows(given, _contiguous(out), g, activation)
+        given, g = contiguous(g), cupy.empty(out.shape, dtype)
+        bias = _sum_rows(given, contiguous(out), g, activation)
     else:
-        g = _slope(g, out, activation)
+        g = _activation_vjp(g, out, activation)
     columns = out.shape[-1]
     rows = out.size // columns
     return (
@@ -135,14 +125,15 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
 
 
 def _sum_rows(g, y, out, activation):
-    """``out`` = the cotangent of what was activated to ``y``; returns the sums over its rows."""
+    """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
+    return its sums over rows; without ``y`` and ``out``, return the sums of ``g``."""
     dtype, columns = g.dtype, g.shape[-1]
     rows = g.size // columns
     packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, (g, y, out))
     strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
     chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
     total = cupy.empty(columns, dtype)
-    parts = None if chunks == 1 else cupy.empty((chunks, columns), _accumulator(dtype))
+    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
     args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
     kernel("neural", "activate_backward_and_sum", dtype)((strips, chunks), (32, _ROWS), args)
     if parts is not None:
@@ -152,14 +143,10 @@ def _sum_rows(g, y, out, activation):
 
 
 def _can_pack(columns, dtype, arrays):
-    """Whether rows start where 16 bytes can be read at a time."""
+    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
     if columns * dtype.itemsize % 16:
         return False
     return not any(x is not None and x.data.ptr % 16 for x in arrays)
-
-
-def _accumulator(dtype):
-    return float64 if dtype == float64 else float32
 
 
 # Rows
@@ -167,7 +154,8 @@ def _accumulator(dtype):
 
 @cache
 def _groups(columns):
-    """How many threads have a row, as a kernel's parameter, and a block; and its rows."""
+    """The number of threads per row, as a kernel's parameter, threads per block, and rows per
+    block."""
     if columns <= 256:
         width = 4
         while width < 32 and 4 * width < columns:
@@ -182,7 +170,7 @@ def _is_rows(x, axis):
 
 
 def _each_row(name, arrays, *options):
-    """A kernel of rows: the last of the arrays is the result."""
+    """Run a kernel that processes rows; return the last of the arrays, which is the result."""
     out = arrays[-1]
     columns = out.shape[-1]
     rows = out.size // columns
@@ -193,16 +181,16 @@ def _each_row(name, arrays, *options):
     return out
 
 
-def _softmax_of(is_log):
+def _softmax_twin(is_log):
     def forward(xp, x, /, axis=-1):
         if not _is_rows(x, axis):
             return NotImplemented
-        return _each_row("softmax", (_contiguous(x), cupy.empty(x.shape, x.dtype)), is_log)
+        return _each_row("softmax", (contiguous(x), cupy.empty(x.shape, x.dtype)), is_log)
 
     def rule(xp, g, out, axis):
         if not _is_rows(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
             return NotImplemented
-        arrays = _contiguous(g), _contiguous(out), cupy.empty(out.shape, out.dtype)
+        arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
         return _each_row("softmax_backward", arrays, is_log)
 
     return {"forward": forward, "x": rule}
@@ -233,14 +221,14 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
         blocks = min(-(-rows // rows_at_once), 1 << 20)
     else:
         out = cupy.empty((), dtype)
-        if rows * int(width) <= 4096 and threads == 128:  # soonest done by one block
+        if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
             blocks, threads = 1, 1024
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
-            parts = cupy.empty(blocks, _accumulator(dtype)) if blocks > 1 else None
+            parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
     factor = 1 / rows if reduction == "mean" else 1.0
     is_long = target.dtype.itemsize == 8
-    args = _contiguous(logits), _contiguous(target), losses, out, parts
+    args = contiguous(logits), contiguous(target), losses, out, parts
     args = *args, rows, columns, factor, width, is_long
     kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
     return _sum_losses(parts, out)
@@ -255,15 +243,15 @@ def _sum_losses(parts, out):
 def _cross_entropy_vjp(xp, g, logits, target, reduction):
     if not _is_labelled(logits, target) or g.dtype != logits.dtype:
         return NotImplemented
-    is_long, of_each = target.dtype.itemsize == 8, reduction == "none"
+    is_long, per_row = target.dtype.itemsize == 8, reduction == "none"
     factor = 1 / prod(target.shape) if reduction == "mean" else 1.0
     out = cupy.empty(logits.shape, logits.dtype)
     columns = logits.shape[-1]
     width, threads, rows_at_once = _groups(columns)
     rows = logits.size // columns
     blocks = min(-(-rows // rows_at_once), 1 << 20)
-    args = _contiguous(logits), _contiguous(target), _contiguous(g), out
-    args = *args, rows, columns, factor, width, is_long, of_each
+    args = contiguous(logits), contiguous(target), contiguous(g), out
+    args = *args, rows, columns, factor, width, is_long, per_row
     kernel("neural", "cross_entropy_backward", out.dtype)((blocks,), (threads,), args)
     return out
 
@@ -285,21 +273,21 @@ def _mse(xp, x, target, /, *, reduction="mean"):
         out = cupy.empty((), dtype)
         blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
         threads = 1024 if blocks == 1 else _THREADS
-        parts = cupy.empty(blocks, _accumulator(dtype)) if blocks > 1 else None
+        parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
     factor = 1 / n if reduction == "mean" else 1.0
-    args = _contiguous(x), _contiguous(target), losses, out, parts, n, factor
+    args = contiguous(x), contiguous(target), losses, out, parts, n, factor
     kernel("neural", "mse", dtype)((blocks,), (threads,), args)
     return _sum_losses(parts, out)
 
 
-def _mse_of(sign):
+def _mse_rule(sign):
     def rule(xp, g, x, target, reduction):
         if not _is_pair(x, target) or g.dtype != x.dtype:
             return NotImplemented
-        n, dtype, of_each = x.size, x.dtype, reduction == "none"
+        n, dtype, per_element = x.size, x.dtype, reduction == "none"
         factor = sign * (2 / n if reduction == "mean" else 2.0)
         out = cupy.empty(x.shape, dtype)
-        args = _contiguous(x), _contiguous(target), _contiguous(g), out, n, factor, of_each
+        args = contiguous(x), contiguous(target), contiguous(g), out, n, factor, per_element
         blocks = min(-(-n // _THREADS), _BLOCKS)
         kernel("neural", "mse_backward", dtype)((blocks,), (_THREADS,), args)
         return out
@@ -307,12 +295,12 @@ def _mse_of(sign):
     return rule
 
 
-relu.twin("cupy", x=_rule_of("relu"))
-sigmoid.twin("cupy", _sigmoid, x=_rule_of("sigmoid"))
-tanh.twin("cupy", x=_rule_of("tanh"))
+relu.twin("cupy", x=_activation_rule("relu"))
+sigmoid.twin("cupy", _sigmoid, x=_activation_rule("sigmoid"))
+tanh.twin("cupy", x=_activation_rule("tanh"))
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
-softmax.twin("cupy", **_softmax_of(False))
-log_softmax.twin("cupy", **_softmax_of(True))
-mse.twin("cupy", _mse, x=_mse_of(1), target=_mse_of(-1))
+softmax.twin("cupy", **_softmax_twin(False))
+log_softmax.twin("cupy", **_softmax_twin(True))
+mse.twin("cupy", _mse, x=_mse_rule(1), target=_mse_rule(-1))
 cross_entropy.twin("cupy", _cross_entropy, logits=_cross_entropy_vjp)

@@ -1,16 +1,17 @@
-// Kernels of the twins in normalization.py, which says how each is launched.
+// Kernels of the twins in normalization.py, which launches them.
 
-// Layer normalization. A row is normalized by one warp, of which a block of 32 by ROWS threads has
-// ROWS, or by a block of more threads; a thread has up to ITEMS of its elements in registers, in
-// groups of N that are read at a time.
+// Layer normalization. Either one warp of a block of 32 by ROWS threads or, if a row is long, a
+// whole block normalizes a row. A thread keeps up to ITEMS elements of the row in registers, in
+// groups of N that it reads at a time.
 
 #define ITEMS 16
 #define ROWS 8
-#define MOST_THREADS (sizeof(A) == 8 ? 256 : 512)  // of a block, so that each has its registers
+#define MOST_THREADS (sizeof(A) == 8 ? 256 : 512)  // in a block; each needs many registers
 
 template <int N> struct alignas(N * sizeof(T)) Items { T items[N]; };
 
-// For each group of this thread: where it is in a row, and the first of its values.
+// Goes over this thread's groups: `column` is where a group starts in the row, `value` the index of
+// its first element in the thread's registers.
 #define EACH_GROUP(column, value) \
     _Pragma("unroll") for (int value = 0; value < ITEMS; value += N) \
         if (int column = (value / N * blockDim.x + threadIdx.x) * N; column < columns)
@@ -27,7 +28,7 @@ __device__ inline void read_row(const T* row, int columns, A* values)
     }
 }
 
-// Takes from a row its mean; returns the reciprocal of its standard deviation.
+// Subtracts a row's mean from it; returns the reciprocal of its standard deviation.
 template <int N>
 __device__ inline A center(A* values, int columns, A eps)
 {
@@ -45,7 +46,7 @@ __device__ inline A center(A* values, int columns, A eps)
     return 1 / sqrt(block_sum(squares) / columns + eps);
 }
 
-// A weight is 1 and a bias 0 where there is none.
+// Without an array, the weight is 1 and the bias 0.
 __device__ inline A one_of(const T* weight, long long i) { return weight ? load(weight + i) : A(1); }
 __device__ inline A zero_of(const T* bias, long long i) { return bias ? load(bias + i) : A(0); }
 
@@ -81,7 +82,7 @@ layer_norm(const T* x, const T* weight, const T* bias, T* out, long long rows, l
         normalize_rows<1>(x, weight, bias, out, rows, columns, eps);
 }
 
-// Stores each column's sum over the rows of threads of a block, of which each thread has `values`.
+// Sums each thread's `values` over the block's rows of threads and stores the sums of all columns.
 template <int N>
 __device__ inline void store_columns(const A* values, A* out, int columns)
 {
@@ -92,7 +93,7 @@ __device__ inline void store_columns(const A* values, A* out, int columns)
         if (start >= columns) break;
         A sum = values[i];
         if (blockDim.y > 1) {
-            __syncthreads();  // until the columns before have been read
+            __syncthreads();  // until the previous columns have been read
             strip[threadIdx.y][threadIdx.x] = sum;
             __syncthreads();
             sum = 0;
@@ -108,7 +109,7 @@ __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
                                const T* __restrict__ weight, T* __restrict__ out,
                                A* __restrict__ parts, long long rows, int columns, A eps)
 {
-    A of_weight[ITEMS] = {}, of_bias[ITEMS] = {};
+    A dweight[ITEMS] = {}, dbias[ITEMS] = {};
     long long step = (long long)gridDim.x * blockDim.y;
     for (long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y; row < rows; row += step) {
         A values[ITEMS], slopes[ITEMS], total = 0, along = 0;
@@ -119,8 +120,8 @@ __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
 #pragma unroll
             for (int i = first; i < first + N; i++) {
                 values[i] *= scale;
-                of_weight[i] += slopes[i] * values[i];
-                of_bias[i] += slopes[i];
+                dweight[i] += slopes[i] * values[i];
+                dbias[i] += slopes[i];
                 slopes[i] *= one_of(weight, column + i - first);
                 total += slopes[i];
                 along += slopes[i] * values[i];
@@ -141,12 +142,12 @@ __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
     }
     if (!parts) return;
     A* part = parts + (long long)blockIdx.x * 2 * columns;
-    store_columns<N>(of_weight, part, columns);
-    store_columns<N>(of_bias, part + columns, columns);
+    store_columns<N>(dweight, part, columns);
+    store_columns<N>(dbias, part + columns, columns);
 }
 
-// out = the cotangent of x; parts = what each block has of those of weight and bias, in turn.
-// Either may be missing.
+// out = the cotangent of x; parts = each block's share of the cotangents of weight and bias, in
+// turn. Either may be null.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 layer_norm_backward(const T* g, const T* x, const T* weight, T* out, A* parts, long long rows,
                     long long columns, double eps)
@@ -157,8 +158,8 @@ layer_norm_backward(const T* g, const T* x, const T* weight, T* out, A* parts, l
         row_cotangents<1>(g, x, weight, out, parts, rows, columns, eps);
 }
 
-// Strips of 32 columns, each with a block of 32 by STRIP threads, or with one for each chunk of its
-// rows; always added up in the same order.
+// A block of 32 by STRIP threads processes a strip of 32 columns or a chunk of the strip's rows.
+// Sums are always added up in the same order.
 
 #define STRIP 32
 
@@ -175,7 +176,7 @@ layer_norm_sums(const A* parts, T* weight, T* bias, long long rows, long long co
     }
     sums[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    sum = warp_sum(sums[threadIdx.x][threadIdx.y]);  // of the column that is this warp's
+    sum = warp_sum(sums[threadIdx.x][threadIdx.y]);  // the sum of this warp's column
     column = (long long)blockIdx.x * 32 + threadIdx.y;
     if (threadIdx.x || column >= 2 * columns) return;
     T* out = column < columns ? weight : bias;
@@ -184,9 +185,9 @@ layer_norm_sums(const A* parts, T* weight, T* bias, long long rows, long long co
 
 // Batch normalization
 
-// Of some elements of a column and the cotangents beside them: how many there are, their means,
-// and the sums of the products of their distances from these. By updates of these nothing
-// cancels (Chan, Golub and LeVeque 1983, "Algorithms for computing the sample variance").
+// Statistics of some elements of a column and their cotangents: their number, their means, and the
+// sums of products of their deviations from the means. Updating these avoids cancellation (Chan,
+// Golub and LeVeque 1983, "Algorithms for computing the sample variance").
 struct Moments {
     A count, x, g, xx, xg;
 
@@ -213,12 +214,12 @@ struct Moments {
     }
 };
 
-// Which part of the work is done: all, where a block has all rows of its strip; or the moments of
-// each chunk of rows, and then, in another launch, what is made of them.
+// The part of the work that a launch does: all of it, if a block has all rows of its strip; else
+// the moments of each chunk of rows and, in a second launch, the rest.
 enum Stage { WHOLE, MOMENTS, REST };
 
-// The moments of a column, in every one of its threads; in the stage MOMENTS they are stored only.
-// Without g its cotangents are 0.
+// Returns a column's moments in all of its threads; the stage MOMENTS stores those of a chunk.
+// Without g, the cotangents are 0.
 __device__ inline Moments column_moments(const T* __restrict__ g, const T* __restrict__ x,
                                          Moments* parts, long long column, long long columns,
                                          long long start, long long stop, long long stage)
@@ -248,7 +249,7 @@ __device__ inline Moments column_moments(const T* __restrict__ g, const T* __res
     return own;
 }
 
-// Where a block is: its column, and from where to where its rows are.
+// This thread's column, and the range of rows of its block.
 #define PLACE \
     long long column = (long long)blockIdx.x * 32 + threadIdx.x; \
     long long chunk = (rows + gridDim.y - 1) / gridDim.y; \
@@ -276,7 +277,7 @@ batch_norm(const T* __restrict__ x, const T* weight, const T* bias, T* __restric
 
 extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
 batch_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* weight,
-                    T* __restrict__ out, T* of_weight, T* of_bias, Moments* parts, long long rows,
+                    T* __restrict__ out, T* dweight, T* dbias, Moments* parts, long long rows,
                     long long columns, double eps, long long stage)
 {
     PLACE
@@ -284,8 +285,8 @@ batch_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* w
     if (stage == MOMENTS || column >= columns) return;
     A scale = 1 / sqrt(m.xx / m.count + (A)eps);
     if (blockIdx.y == 0 && threadIdx.y == 0) {
-        if (of_weight) store(of_weight + column, m.xg * scale);
-        if (of_bias) store(of_bias + column, m.g * m.count);
+        if (dweight) store(dweight + column, m.xg * scale);
+        if (dbias) store(dbias + column, m.g * m.count);
     }
     if (!out) return;
     A along = m.xg / m.count * scale * scale, factor = scale * one_of(weight, column);

@@ -1,4 +1,4 @@
-"""The CUDA kernels that the backend itself runs; those of ops are in `gpugrad.kernels.cuda`."""
+"""The CUDA kernels that the backend itself runs; `gpugrad.kernels.cuda` has those of ops."""
 
 from . import random
 from .elementwise import zero_discarded_nans

@@ -1,7 +1,8 @@
-// What the kernels share. They are compiled for each dtype, as the type T that is stored, which is
-// float, double, half or bf16, and the type A that is computed with, double for double else float.
+// Code that all kernels share. They are compiled for each dtype: T is the type that is stored,
+// float, double, half or bf16; A is the type in which kernels compute, double for double and float
+// for the others.
 
-// 16-bit floats of our own, as CUDA's headers need not be installed.
+// The 16-bit floats are defined here because CUDA's headers may not be installed.
 
 struct half { unsigned short bits; };
 struct bf16 { unsigned short bits; };
@@ -9,9 +10,9 @@ struct bf16 { unsigned short bits; };
 typedef STORED T;  // macros named T and A would break the compiler's own headers
 typedef COMPUTED A;
 
-#ifndef __CUDA_ARCH__  // conversions as the hardware does them, for the tests on a CPU
+#ifndef __CUDA_ARCH__  // for tests on a CPU, which must convert as the hardware does
 
-// The bits above `dropped`, rounded to nearest, ties to even.
+// Drops the lowest bits, `dropped` of them, rounding to nearest, ties to even.
 __device__ inline unsigned rounded(unsigned bits, int dropped)
 {
     unsigned kept = bits >> dropped, rest = bits & ((1u << dropped) - 1), tie = 1u << (dropped - 1);
@@ -44,7 +45,7 @@ __device__ inline void store(half* p, float x)
     unsigned exponent = magnitude >> 23, out;
     if (magnitude > 0x7f800000)
         out = 0x7fff, sign = 0;  // the hardware's only nan
-    else if (magnitude >= 0x477ff000)  // what rounds to 2**16 or more
+    else if (magnitude >= 0x477ff000)  // rounds to 2**16 or more
         out = 0x7c00;
     else if (exponent >= 113)
         out = rounded(magnitude - (112u << 23), 13);
@@ -77,7 +78,7 @@ __device__ inline double load(const double* p) { return *p; }
 __device__ inline void store(float* p, float x) { *p = x; }
 __device__ inline void store(double* p, double x) { *p = x; }
 
-// The value that is left of `x` once it has been stored.
+// The value of `x` after it has been stored and loaded again.
 __device__ inline A stored(A x)
 {
     T t;
@@ -85,7 +86,7 @@ __device__ inline A stored(A x)
     return load(&t);
 }
 
-// As many elements as are read or written at a time, 16 bytes.
+// The number of elements in 16 bytes, which are read or written at a time.
 #define PACK ((int)(16 / sizeof(T)))
 struct alignas(16) Pack { T items[PACK]; };
 
@@ -93,10 +94,10 @@ __device__ inline bool is_aligned(const void* p) { return (unsigned long long)p 
 
 __device__ inline A infinity() { return (A)__int_as_float(0x7f800000); }
 
-// The greater; nan if either is.
+// The greater of two numbers; nan if either is nan.
 __device__ inline A maximum(A a, A b) { return a > b || a != a ? a : b; }
 
-// Of all threads of a one-dimensional grid: this one's number, and how many there are.
+// This thread's number in a one-dimensional grid, and the number of threads in it.
 __device__ inline long long thread_number()
 {
     return (long long)blockIdx.x * blockDim.x + threadIdx.x;
@@ -104,8 +105,8 @@ __device__ inline long long thread_number()
 
 __device__ inline long long thread_count() { return (long long)gridDim.x * blockDim.x; }
 
-// Reductions over a warp or over a one-dimensional block of whole warps; every thread must take
-// part, and every one gets the result.
+// Reductions over a warp or over a one-dimensional block of whole warps. Every thread must take
+// part, and every thread gets the result.
 
 __device__ inline A warp_sum(A x)
 {

@@ -1,4 +1,4 @@
-// Elementwise functions of the namespace, each of several kernels of the array library.
+// Elementwise functions of the namespace, each of which would take several of CuPy's kernels.
 
 extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, long long n)
 {

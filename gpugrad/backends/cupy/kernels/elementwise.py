@@ -1,21 +1,14 @@
-"""Elementwise functions of the namespace, each in one kernel."""
+"""Elementwise functions of the namespace, each in a single kernel."""
 
 import cupy
 
-from .loader import covers, kernel
-
-_THREADS = 256
+from .loader import covers, launch_elementwise
 
 
 def zero_discarded_nans(c, g):
-    """`Backend.xp.zero_discarded_nans` of two arrays alike; NotImplemented of others."""
-    dtype, shape = c.dtype, c.shape
-    if g.dtype != dtype or g.shape != shape or not covers(dtype):
+    """`Backend.xp.zero_discarded_nans`; NotImplemented unless shapes and dtypes are equal."""
+    if g.dtype != c.dtype or g.shape != c.shape or not covers(c.dtype):
         return NotImplemented
-    out = cupy.empty(shape, dtype)
-    n = out.size
-    if n:
-        blocks = min(-(-n * dtype.itemsize // (16 * _THREADS)), 2048)
-        args = cupy.ascontiguousarray(c), cupy.ascontiguousarray(g), out, n
-        kernel("elementwise", "zero_discarded_nans", dtype)((blocks,), (_THREADS,), args)
-    return out
+    out = cupy.empty(c.shape, c.dtype)
+    arrays = cupy.ascontiguousarray(c), cupy.ascontiguousarray(g), out
+    return launch_elementwise("elementwise", "zero_discarded_nans", arrays)

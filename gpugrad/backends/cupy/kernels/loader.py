@@ -1,11 +1,13 @@
-"""CUDA kernels from sources in this package, compiled as a module for each source and dtype."""
+"""Compiles CUDA kernels from source files, as one module for each file and dtype."""
 
 from functools import cache
 from pathlib import Path
 
 import cupy
 
-# The types that a kernel stores and computes with.
+from ...dtypes import float32, float64
+
+# For each dtype the types in which a kernel stores and computes.
 TYPES = {
     "float32": ("float", "float"),
     "float64": ("double", "double"),
@@ -14,11 +16,11 @@ TYPES = {
 }
 
 
-_sources: dict[str, Path] = {}  # by topic
+_sources: dict[str, Path] = {}  # topic -> file
 
 
 def add_sources(folder):
-    """Make the files ``<topic>.cu`` in this folder known."""
+    """Make the files ``<topic>.cu`` in ``folder`` known."""
     for file in folder.glob("*.cu"):
         _sources[file.stem] = file
 
@@ -32,14 +34,30 @@ def covers(dtype):
     return dtype.name in TYPES
 
 
+def accumulator(dtype):
+    """The dtype in which kernels for arrays of ``dtype`` compute."""
+    return float64 if dtype == float64 else float32
+
+
 @cache
 def kernel(topic, name, dtype):
     """The kernel ``name`` of ``<topic>.cu`` for arrays of ``dtype``, compiled when first called.
 
-    It is called with a grid, a block and its arguments: ``kernel((blocks,), (threads,), args)``.
-    A Python int is a ``long long`` there, a float a ``double``.
+    Call it with a grid, a block and its arguments: ``kernel((blocks,), (threads,), args)``. The
+    kernel receives a Python int as a ``long long`` and a float as a ``double``.
     """
     return _module(topic, dtype.name).get_function(name)
+
+
+def launch_elementwise(topic, name, arrays, *options):
+    """Run a kernel that goes over all elements in steps of 16 bytes; return its last array."""
+    out = arrays[-1]
+    n, dtype = out.size, out.dtype
+    if n:
+        # More blocks than 2048 would not be faster; then each thread has several steps.
+        blocks = min(-(-n * dtype.itemsize // (16 * 256)), 2048)
+        kernel(topic, name, dtype)((blocks,), (256,), (*arrays, n, *options))
+    return out
 
 
 @cache
@@ -53,6 +71,6 @@ def options(dtype):
 
 
 def source(topic):
-    """The text of ``<topic>.cu``, with what all share before it."""
+    """The text of ``<topic>.cu`` after that of ``common.cuh``."""
     files = Path(__file__).with_name("common.cuh"), _sources[topic]
     return "\n".join(file.read_text("utf-8") for file in files)

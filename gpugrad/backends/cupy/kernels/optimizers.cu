@@ -1,14 +1,14 @@
-// Kernels of gpugrad/optim and of the clipping in gpugrad/nn/utils.py. Each goes over many tensors
-// in one launch: each block over up to CHUNK elements of one tensor.
+// Kernels of gpugrad/optim and of the clipping in gpugrad/nn/utils.py. One launch processes many
+// tensors; each block processes up to CHUNK elements of one tensor.
 
 #define CHUNK 2048
-#define WORDS 448  // with the count, and numbers beside it, below the 4 KB of a launch's arguments
+#define WORDS 448  // so that Tensors and other arguments fit into the 4 KB of a launch
 
-// words: the addresses of all tensors' first arrays, of all their second ones, ..., the tensors'
-// sizes, and the number of the first block of each.
+// words: the addresses of every tensor's first array, of every tensor's second array, ..., every
+// tensor's size, and the number of every tensor's first block.
 struct Tensors { long long count, words[WORDS]; };
 
-// This block's tensor: the last one whose first block is not after it.
+// The index of this block's tensor: the last one whose first block is not after this block.
 __device__ inline int find(const Tensors& tensors, int arrays)
 {
     int low = 0, high = (int)tensors.count - 1;
@@ -20,8 +20,8 @@ __device__ inline int find(const Tensors& tensors, int arrays)
     return low;
 }
 
-// Run `rule(x)` on each element of the block's chunk, x being the values in ARRAYS arrays, and
-// store all but the first READ_ONLY.
+// Runs `rule(x)` for each element of the block's chunk, where x holds the values of ARRAYS arrays,
+// and stores all of them but the first READ_ONLY.
 template <int ARRAYS, int READ_ONLY, class Rule>
 __device__ inline void each(const Tensors& tensors, Rule rule)
 {
@@ -63,7 +63,7 @@ __device__ inline void each(const Tensors& tensors, Rule rule)
     }
 }
 
-// The updates. The arrays are the gradient, the parameter and its state.
+// Updates. The arrays are the gradient, the parameter and the parameter's state.
 
 extern "C" __global__ void sgd(const Tensors tensors, double lr_, double weight_decay_)
 {
@@ -74,7 +74,7 @@ extern "C" __global__ void sgd(const Tensors tensors, double lr_, double weight_
     });
 }
 
-// new_share: the gradient's in the momentum buffer.
+// new_share: the factor of the gradient in the momentum buffer.
 extern "C" __global__ void sgd_momentum(const Tensors tensors, double lr_, double weight_decay_,
                                         double momentum_, double new_share_, bool nesterov)
 {
@@ -87,9 +87,9 @@ extern "C" __global__ void sgd_momentum(const Tensors tensors, double lr_, doubl
     });
 }
 
-// kept: what a parameter is multiplied by, for a decoupled weight decay.
+// kept: the factor of the parameter, for decoupled weight decay.
 // decay1, share1: beta1 / (1 - beta1) and 1 - beta1; share2: 1 - beta2.
-// step, eps: lr and eps after the correction of the averages' start at 0.
+// step, eps: lr and eps with Adam's bias correction.
 struct AdamNumbers { A weight_decay, kept, decay1, share1, beta2, share2, step, eps; };
 
 template <bool AMSGRAD>
@@ -114,9 +114,9 @@ extern "C" __global__ void amsgrad(const Tensors tensors, const AdamNumbers numb
     update_by_adam<true>(tensors, numbers);
 }
 
-// Clipping. Sums are made in the same order each time, and so are the same each time.
+// Clipping. Sums are always added up in the same order, so results are reproducible.
 
-// Each block's sum of squares, into the places from `sums` on.
+// Stores each block's sum of squares in `sums`.
 extern "C" __global__ void squares(const Tensors tensors, A* sums)
 {
     A sum = 0;
@@ -125,7 +125,7 @@ extern "C" __global__ void squares(const Tensors tensors, A* sums)
     if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-// By one block: the norm that the sums make, and what clips it to `most`.
+// Run by one block: out[0] is the norm, out[1] the factor that clips it to `most`.
 extern "C" __global__ void __launch_bounds__(1024)
 total_norm(const A* sums, A* out, long long n, double most)
 {
@@ -135,7 +135,7 @@ total_norm(const A* sums, A* out, long long n, double most)
     if (threadIdx.x == 0) {
         A norm = sqrt(sum), factor = (A)most / (norm + (A)1e-6);
         out[0] = norm;
-        out[1] = factor > 1 ? A(1) : factor;  // nan stays
+        out[1] = factor > 1 ? A(1) : factor;  // keeps nan
     }
 }
 

@@ -1,8 +1,8 @@
-// Random numbers, and kernels of gpugrad/ops/dropout.py: what a key decides.
+// Random numbers and dropout, determined by a key.
 
 typedef unsigned long long word;
 
-// A block of four words of Philox4x64-10; see gpugrad/backends/philox.py.
+// Computes a block of four words by Philox4x64-10; see gpugrad/backends/philox.py.
 __device__ inline void philox(word first, word second, long long block, word again, word* words)
 {
     words[0] = (word)block + 1;
@@ -23,7 +23,7 @@ __device__ inline void philox(word first, word second, long long block, word aga
     }
 }
 
-// The 16 elements of a block, as bits: whether their lanes are at least `least`.
+// One bit for each of a block's 16 elements: whether its lane is at least `least`.
 __device__ inline unsigned kept(word first, word second, long long block, long long least)
 {
     word words[4];
@@ -35,8 +35,9 @@ __device__ inline unsigned kept(word first, word second, long long block, long l
     return bits;
 }
 
-// Each thread makes the bits of a block, and the warp's threads read and write its 512 elements in
-// turns, side by side, with the bits of whoever has them.
+// Each thread computes the bits of one block. The threads of a warp then read and write the warp's
+// 512 elements together, at adjacent addresses, and get each element's bits from the thread that
+// computed them.
 extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n, word first,
                                    word second, long long least)
 {
@@ -45,7 +46,7 @@ extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n
     long long block = thread_number(), start = (block - lane) * 16;
     A factor = (A)scale;
     if (start + 512 <= n && is_aligned(x) && is_aligned(out)) {
-        Pack packs[turns];  // on their way while the bits are made
+        Pack packs[turns];  // loaded while the bits are computed
 #pragma unroll
         for (int k = 0; k < turns; k++) packs[k] = ((const Pack*)(x + start))[k * 32 + lane];
         unsigned own = kept(first, second, block, least);
@@ -73,7 +74,7 @@ extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n
 
 struct alignas(16) Bools { bool items[16]; };
 
-// On a kernel called `mask` NVRTC 13 crashes.
+// The name must not be `mask`, on which NVRTC 13 crashes.
 extern "C" __global__ void dropout_mask(bool* out, long long n, word first, word second,
                                         long long least)
 {
@@ -89,16 +90,16 @@ extern "C" __global__ void dropout_mask(bool* out, long long n, word first, word
     for (long long i = block * 16; i < n; i++) out[i] = bits >> i % 16 & 1;
 }
 
-// How many bits of a number below 1 each type can hold.
+// The number of bits with which each type can represent all fractions from 0 to 1.
 __device__ inline int digits(const float*) { return 24; }
 __device__ inline int digits(const double*) { return 53; }
 __device__ inline int digits(const half*) { return 11; }
 __device__ inline int digits(const bf16*) { return 8; }
 
-const int PER_WORD = sizeof(T) == 8 ? 1 : 2;  // numbers, of 64 or of 32 bits
-const int NUMBERS = 4 * PER_WORD;             // of a block
+const int PER_WORD = sizeof(T) == 8 ? 1 : 2;  // numbers of 64 or 32 bits in a word
+const int NUMBERS = 4 * PER_WORD;             // numbers in a block
 
-// The k-th number of a block: its most significant bits, `count` of them, as an integer.
+// The `count` most significant bits of a block's k-th number, as an integer.
 __device__ inline A leading(const word* words, int k, int count)
 {
     if constexpr (PER_WORD == 1)
@@ -107,7 +108,7 @@ __device__ inline A leading(const word* words, int k, int count)
         return (A)((unsigned)(words[k / 2] >> k % 2 * 32) >> (32 - count));
 }
 
-// From 0, and less than 1 in any rounding.
+// Uniform in [0, 1); no number is rounded up to 1.
 extern "C" __global__ void uniform(T* out, long long n, word first, word second)
 {
     long long block = thread_number();
@@ -134,7 +135,7 @@ extern "C" __global__ void normal(T* out, long long n, word first, word second)
 #pragma unroll
     for (int k = 0; k < NUMBERS; k += 2) {
         A steps = (A)(1ull << count), pair[2];
-        A radius = sqrt(-2 * log((leading(words, k, count) + 1) / steps));  // of (0, 1]
+        A radius = sqrt(-2 * log((leading(words, k, count) + 1) / steps));  // log of (0, 1]
         sine_and_cosine(2 * leading(words, k + 1, count) / steps, pair, pair + 1);
         for (int j = 0; j < 2; j++) {
             long long i = block * NUMBERS + k + j;
@@ -143,7 +144,7 @@ extern "C" __global__ void normal(T* out, long long n, word first, word second)
     }
 }
 
-// `low` plus integers from 0 and less than `range`, each as likely (Lemire 2019); 0 means 2**64.
+// `low` plus integers in [0, range), all equally likely (Lemire 2019); a range of 0 means 2**64.
 extern "C" __global__ void integers(long long* out, long long n, word first, word second,
                                     long long low, word range)
 {
