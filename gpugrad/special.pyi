@@ -1,6 +1,6 @@
 # Written by tests/write_stubs.py.
 
-from typing import Any
+from typing import Literal, overload
 
 from ._typing import Array
 from .tensor import Tensor as Tensor
@@ -229,13 +229,31 @@ def loggamma(x: Array, /) -> Tensor:
 def logit(x: Array, /) -> Tensor:
     """Inverse of `expit`, ``log(x / (1 - x))``; at 0 and 1 it and its slope are infinite."""
 
+@overload
 def logsumexp(
     a: Array,
     axis: int | tuple[int, ...] | None = None,
-    b: Array | None = None,
+    b: Array | complex | None = None,
     keepdims: bool = False,
-    return_sign: bool = False,
-) -> Tensor | Any:
+    return_sign: Literal[False] = False,
+) -> Tensor:
+    """``log(sum(b * exp(a)))`` without overflow; the weights ``b`` are 1 by default.
+
+    axis: None (all axes), an int or a tuple.
+    b: broadcasts with ``a``; where it is 0, that may be inf.
+    return_sign: return the logarithm of the sum's absolute value, and its sign;
+        else the logarithm of a negative sum is nan.
+    """
+
+@overload
+def logsumexp(
+    a: Array,
+    axis: int | tuple[int, ...] | None = None,
+    b: Array | complex | None = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+) -> tuple[Tensor, Tensor]:
     """``log(sum(b * exp(a)))`` without overflow; the weights ``b`` are 1 by default.
 
     axis: None (all axes), an int or a tuple.

@@ -71,6 +71,7 @@ PARAMETERS_OF = {
     "linalg.matrix_power.n": "int",
     "repeat.repeats": "Array | int",
     "setitem.value": "Array | complex",
+    "special.logsumexp.b": "Array | complex",
     "tensordot.axes": "int | tuple[Sequence[int], Sequence[int]]",
 }
 for _name in """
@@ -91,7 +92,6 @@ RETURNS = {
     "linalg.svd": ["U", "S", "Vh"],
     "meshgrid": "tuple[Tensor, ...]",
     "nonzero": "tuple[Tensor, ...]",
-    "special.logsumexp": "Tensor | Any",  # with return_sign a pair
     "unique_all": ["values", "indices", "inverse_indices", "counts"],
     "unique_counts": ["values", "counts"],
     "unique_inverse": ["values", "inverse_indices"],
@@ -101,7 +101,7 @@ RETURNS = {
 HEAD = """# Written by tests/write_stubs.py.
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, SupportsIndex
+from typing import Any, Literal, NamedTuple, Self, SupportsIndex, overload
 
 from ._typing import Array
 from .backends import Shape
@@ -185,8 +185,8 @@ def tensor_methods():
         else:
             lines.append(f"def __{name}__{other} -> Tensor: ...")
     lines += [
-        "def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any: ...",
-        "def __array_function__(self, function: Any, types: Any, args: Any, named: Any) -> Any: ...",
+        "def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kw: Any) -> Any: ...",
+        "def __array_function__(self, function: Any, types: Any, args: Any, kw: Any) -> Any: ...",
     ]
     written = re.findall(r"__\w+__", "".join(lines))
     for name, value in vars(Tensor).items():
@@ -256,7 +256,14 @@ def of_op(name, call, is_method=False):
         lines = [f"class {kind}(NamedTuple):", *(f"    {field}: Tensor" for field in result)]
         result = kind
     signature = signature.replace(parameters=parameters, return_annotation=Source(result))
-    return "\n".join([*lines, definition(name, signature, call)])
+    text = definition(name, signature, call)
+    if public == "special.logsumexp":  # its result depends on a parameter
+        one = text.replace("return_sign: bool = False", "return_sign: Literal[False] = False")
+        two = text.replace("return_sign: bool = False", "*, return_sign: Literal[True]")
+        text = (
+            f"@overload\n{one}\n@overload\n{two.replace('-> Tensor', '-> tuple[Tensor, Tensor]')}"
+        )
+    return "\n".join([*lines, text])
 
 
 def parameter(public, op, p):
