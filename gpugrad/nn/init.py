@@ -22,6 +22,20 @@ from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .module import overwrite
 
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+__dir__ = __all__.copy
+
 _GAINS = {
     "linear": 1.0,
     "identity": 1.0,
