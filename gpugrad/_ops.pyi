@@ -8,21 +8,22 @@ from .backends import Shape
 from .tensor import Tensor as Tensor
 
 def abs(x: Array, /) -> Tensor:
-    """Elementwise absolute value, real also of complex numbers; the gradient at 0 is 0."""
+    """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
 
 def acos(x: Array, /) -> Tensor:
-    """Elementwise arccosine; the gradient at -1 and 1 is infinite, and nan beyond."""
+    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
 
 def acosh(x: Array, /) -> Tensor:
-    """Elementwise inverse hyperbolic cosine; the gradient at 1 is infinite, and nan below."""
+    """Elementwise inverse hyperbolic cosine; the gradient is infinite at 1, and nan below."""
 
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
 def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along an axis; repeated ones add up.
+    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
 
-    ``indices`` and, but for that axis, ``shape`` broadcast to the shape of ``values``.
+    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
+    broadcast to the shape of ``values``.
     """
 
 def all(
@@ -36,41 +37,41 @@ def any(
     """Whether any element is true."""
 
 def argmax(x: Array, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Index of the first maximum, into the flattened array where ``axis`` is None."""
+    """Index of the first maximum along ``axis``; None means an index into the flattened array."""
 
 def argmin(x: Array, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """Index of the first minimum, into the flattened array where ``axis`` is None."""
+    """Index of the first minimum along ``axis``; None means an index into the flattened array."""
 
 def argsort(
     x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
-    """Indices that put ``x`` in order along ``axis``.
+    """Indices that sort ``x`` along ``axis``.
 
-    If ``stable``, equal elements stay in the order they are in, ``descending`` or not.
+    If ``stable``, equal elements keep their order, even if ``descending``.
     """
 
 def asin(x: Array, /) -> Tensor:
-    """Elementwise arcsine; the gradient at -1 and 1 is infinite, and nan beyond."""
+    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
 
 def asinh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic sine."""
 
 def astype(x: Array, /, dtype: Any, *, copy: bool = True, device: str | None = None) -> Tensor:
-    """The values in another dtype, and on another device if one is named.
+    """The values in another dtype, and on another device if one is given.
 
-    The gradient is cast back; to integers there is none. Of complex numbers only ``real``,
-    ``imag`` or ``abs`` make real ones: casting them raises TypeError, except to bool.
+    The gradient is cast back; an integer result carries none. Casting complex numbers to real
+    ones raises TypeError, except to bool: use ``real``, ``imag`` or ``abs``.
 
-    copy: False to get ``x`` itself where it is of that dtype and there already.
+    copy: False to return ``x`` itself if it already has that dtype and device.
     """
 
 def atan(x: Array, /) -> Tensor:
     """Elementwise arctangent."""
 
 def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise angle of the point with ordinate ``x1`` and abscissa ``x2``; real numbers.
+    """Elementwise angle, in [-pi, pi], of the point (``x2``, ``x1``); for real numbers.
 
-    In [-pi, pi]. The gradients where both are 0 are 0.
+    Where both inputs are 0 the gradients are 0.
     """
 
 def atanh(x: Array, /) -> Tensor:
@@ -79,14 +80,15 @@ def atanh(x: Array, /) -> Tensor:
 def batch_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of each channel.
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and variance of each channel.
 
     x: ``(n, channels, ...)``, real.
     weight, bias: ``(channels,)``; by default 1 and 0.
 
-    Returns ``(out, mean, var)``: the statistics, ``(channels,)``, are of all axes but the second,
-    and the variance is divided by the number of elements; of none they are 0. All three are
-    differentiable. In float16 what is between input and results is computed in float32.
+    Returns ``(out, mean, var)``. The statistics, ``(channels,)``, are over all axes but the
+    second, and 0 if these have no elements; the variance is the sum of squared deviations divided
+    by the number of elements. All three results are differentiable. For float16, intermediate
+    values are computed in float32.
     (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
     reducing internal covariate shift")
     """
@@ -98,46 +100,46 @@ def bitwise_invert(x: Array, /) -> Tensor:
     """Elementwise ``~x`` of integers or bools."""
 
 def bitwise_left_shift(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise ``x1 << x2`` of integers; ``x2`` is at least 0."""
+    """Elementwise ``x1 << x2`` of integers; ``x2`` must be at least 0."""
 
 def bitwise_or(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 | x2`` of integers or bools."""
 
 def bitwise_right_shift(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` is at least 0."""
+    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` must be at least 0."""
 
 def bitwise_xor(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 ^ x2`` of integers or bools."""
 
 def broadcast_arrays(*arrays: Array) -> tuple[Tensor, ...]:
-    """The arrays, each broadcast to the shape of all of them together."""
+    """The arrays, all broadcast to their common shape."""
 
 def broadcast_to(x: Array, /, shape: Shape) -> Tensor:
     """``x`` repeated along new leading axes and along axes of length 1."""
 
 def ceil(x: Array, /) -> Tensor:
-    """Elementwise the least integer that is at least ``x``, in the dtype of ``x``."""
+    """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
 
 def clip(
     x: Array | complex, min: Array | complex | None = None, max: Array | complex | None = None
 ) -> Tensor:
-    """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
+    """Elementwise ``x`` limited to ``[min, max]``; either bound may be None.
 
-    Where the lower bound is above the upper one the result is the upper one. At a
-    bound the gradient goes to ``x``; outside it goes to the bound, if that is a
-    Tensor that wants one, but below two equal bounds to neither (all as in PyTorch).
+    Where the lower bound is above the upper one, the result is the upper one. At a bound the
+    gradient goes to ``x``. Outside, it goes to the bound if that is a Tensor that requires
+    grad; below two equal bounds, neither gets a gradient. All this is as in PyTorch.
     """
 
 def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
-    """The arrays of a sequence joined along an existing axis; flattened first if it is None."""
+    """The arrays of a sequence joined along an existing axis; None flattens the arrays first."""
 
 def conj(x: Array, /) -> Tensor:
-    """Elementwise complex conjugate; a real array as it is."""
+    """Elementwise complex conjugate; a real array is returned unchanged."""
 
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise ``abs(x1)`` with the sign of ``x2``, that of a zero included; real numbers.
+    """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
 
-    The gradient to ``x1`` where it is 0 is 0; that to ``x2`` is 0 everywhere.
+    The gradient to ``x1`` is 0 where ``x1`` is 0; the gradient to ``x2`` is 0 everywhere.
     """
 
 def cos(x: Array, /) -> Tensor:
@@ -149,40 +151,44 @@ def cosh(x: Array, /) -> Tensor:
 def count_nonzero(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
 
 def cross_entropy(logits: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
     """Negative log-likelihood of class labels under ``softmax(logits)``.
 
     logits: ``(n, classes)`` or ``(classes,)``, floating.
     target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+    reduction: ``"mean"`` or ``"sum"`` of the n losses, or ``"none"``.
     """
 
 def cumulative_prod(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """Products of the elements up to each one along ``axis``, which only one axis may leave out.
+    """Products of the elements up to and including each one along ``axis``.
 
-    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
-    include_initial: begin with 1, so that the axis is longer by 1.
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 1, so that the result is longer by 1.
 
-    The gradient is right to every order where elements are 0: nothing is divided.
+    Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
 def cumulative_sum(
     x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
-    """Sums of the elements up to each one along ``axis``, which only one axis may leave out.
+    """Sums of the elements up to and including each one along ``axis``.
 
-    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
-    include_initial: begin with 0, so that the axis is longer by 1.
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 0, so that the result is longer by 1.
     """
 
 def dense(x: Array, weight: Array, bias: Array | None = None, /, *, activation: str) -> Tensor:
-    """A layer ``activation(linear(x, weight, bias))``, of which only the result is kept.
+    """A fused layer, ``activation(linear(x, weight, bias))``.
 
-    x, weight, bias: as of `linear`.
+    The graph keeps its result, but not that of `linear`.
+
+    x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
 
@@ -194,39 +200,40 @@ def diff(
     axis: int = -1,
     n: int = 1,
 ) -> Tensor:
-    """Differences of neighbours along ``axis``: ``x[1:] - x[:-1]``, ``n`` times over.
+    """Differences of adjacent elements along ``axis``, ``x[1:] - x[:-1]``, taken ``n`` times.
 
-    prepend, append: arrays to join to ``x`` along ``axis`` first.
+    prepend, append: arrays joined to ``x`` along ``axis`` first.
     """
 
 def divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise quotient ``x1 / x2``; division by zero gives inf or nan."""
+    """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
 
 def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
     """``x / (1 - p)``, or 0 where ``dropout_mask(x, shape=x.shape, p=p, key=key)`` is False.
 
-    `gpugrad.nn.functional.dropout` takes a new key each time.
+    `gpugrad.nn.functional.dropout` draws a new key each time.
     """
 
 def dropout_mask(x: Array, /, *, shape: Shape, p: float, key: tuple[int, int]) -> Tensor:
     """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
 
-    key: two ints of 64 bits, such as `gpugrad.random.Generator.key` gives. The same key gives
-        the same bools on every device, and inside `vmap` to each example.
+    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
+        the same bools on every device, and for every example inside `vmap`.
 
-    They are made of random bits of Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
-    ``p`` is from 0 to 1.
+    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
+    ``p`` is between 0 and 1.
     """
 
 def einsum(subscripts: str, /, *operands: Array) -> Tensor:
-    """Sums of products of the operands' elements, as `numpy.einsum` takes them.
+    """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
 
-    Each operand has a term of a letter per axis, such as in ``"ij,jk->ik"``, the matrix
-    product. A letter twice in a term takes the diagonal. What is not in the result's term is
-    summed; without ``->`` the result has the letters that occur once, in alphabetical
-    order. ``...`` stands for any axes, which broadcast, as those of length 1 do.
+    Each operand has a term with a letter for each axis: ``"ij,jk->ik"`` is the matrix product. A
+    letter that is repeated in a term takes the diagonal. Letters that are not in the result's
+    term are summed over; without ``->``, the result has the letters that occur once, in
+    alphabetical order. ``...`` stands for any number of axes. These broadcast, and so does every
+    axis of length 1.
 
-    More than two operands are multiplied in pairs, in an order that `opt_einsum` finds if it
+    More than two operands are multiplied in pairs, in an order that `opt_einsum` chooses if it
     is installed. Nothing is conjugated.
 
     >>> import gpugrad
@@ -242,22 +249,22 @@ def exp(x: Array, /) -> Tensor:
     """Elementwise exponential."""
 
 def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
-    """With an axis of length 1 at position ``axis`` of the result, or at each one of a tuple."""
+    """``x`` with a new axis of length 1 at position ``axis`` of the result, an int or a tuple."""
 
 def expm1(x: Array, /) -> Tensor:
     """Elementwise ``exp(x) - 1``, precise near 0."""
 
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
-    """In reverse order along an axis, several (a tuple), or all (None)."""
+    """The elements in reverse order along one axis, several (a tuple) or all (None)."""
 
 def floor(x: Array, /) -> Tensor:
-    """Elementwise the greatest integer that is at most ``x``, in the dtype of ``x``."""
+    """Elementwise largest integer that is at most ``x``, in the dtype of ``x``."""
 
 def floor_divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
 
 def getitem(x: Array, /, key: Any) -> Tensor:
-    """``x[key]``. Where an index is repeated its gradients add up."""
+    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
 
 def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 > x2``."""
@@ -266,28 +273,28 @@ def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
 
 def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise ``sqrt(x1**2 + x2**2)`` of real numbers, without overflow.
+    """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
 
-    The gradient where both are 0 is 0, as that of `abs` is.
+    Where both inputs are 0 the gradient is 0, like that of `abs`.
     """
 
 def imag(x: Array, /) -> Tensor:
-    """Elementwise imaginary part; zeros of a real array, if its library has those."""
+    """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
 
 def isfinite(x: Array, /) -> Tensor:
-    """Elementwise test for neither infinite nor nan."""
+    """Elementwise test for being neither infinite nor nan."""
 
 def isin(x1: Array | complex, x2: Array | complex, *, invert: bool = False) -> Tensor:
-    """Whether each element of ``x1`` is equal to one of ``x2``, or to none if ``invert``."""
+    """Whether each element of ``x1`` equals an element of ``x2``, or none of them if ``invert``."""
 
 def isinf(x: Array, /) -> Tensor:
-    """Elementwise test for infinity of either sign, of complex numbers in either part."""
+    """Elementwise test for infinity of either sign; for complex numbers, in either part."""
 
 def isnan(x: Array, /) -> Tensor:
-    """Elementwise test for nan, of complex numbers in either part."""
+    """Elementwise test for nan; for complex numbers, in either part."""
 
 def last_written(x: Array, /, key: Any) -> Tensor:
-    """Of the shape of ``x[key]``: whether that place's value stays when ``x[key]`` is assigned."""
+    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
 
 def layer_norm(
     x: Array,
@@ -298,13 +305,13 @@ def layer_norm(
     ndim: int = 1,
     eps: float = 1e-05,
 ) -> Tensor:
-    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of the last axes.
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over the last ``ndim`` axes.
 
-    x: ``(..., *shape)``, real.
-    weight, bias: ``shape``, the last ``ndim`` axes of ``x``; by default 1 and 0.
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight, bias: ``shape``; by default 1 and 0.
 
-    The variance is that of all elements, divided by their number. In float16 what is
-    between input and result is computed in float32.
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
     (Ba, Kiros and Hinton 2016, "Layer normalization")
     """
 
@@ -337,36 +344,36 @@ def log_softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
 def logaddexp(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
 
-    Where an input is infinite it gets, as in `logsumexp`, the whole gradient if it
-    is inf and none if it is -inf.
+    As in `logsumexp`, an infinite input gets the whole gradient if it is inf, and none if it is
+    -inf.
     """
 
 def logical_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise and of bools."""
+    """Elementwise logical AND of bools."""
 
 def logical_not(x: Array, /) -> Tensor:
-    """Elementwise not of bools."""
+    """Elementwise logical NOT of bools."""
 
 def logical_or(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise or of bools."""
+    """Elementwise logical OR of bools."""
 
 def logical_xor(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise exclusive or of bools."""
+    """Elementwise logical XOR of bools."""
 
 def logsumexp(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """``log(sum(exp(x)))`` without overflow. Of no elements it raises.
+    """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
 
-    The gradient is ``softmax(x)``. Where the result is infinite, an element equal
-    to it gets the whole gradient if it is inf, and none if it is -inf.
+    The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
+    whole gradient; where it is -inf, no element gets any.
     """
 
 def matmul(x1: Array, x2: Array, /) -> Tensor:
     """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
-    Leading axes broadcast. A 1-D first operand is a row, a 1-D second one a
-    column, and that axis is missing from the result.
+    Leading axes broadcast. A 1-D ``x1`` counts as a row and a 1-D ``x2`` as a column, and the
+    added axis is dropped from the result.
     """
 
 def matrix_transpose(x: Array, /) -> Tensor:
@@ -375,7 +382,7 @@ def matrix_transpose(x: Array, /) -> Tensor:
 def max(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
 
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise maximum; a tie shares its gradient evenly."""
@@ -383,18 +390,18 @@ def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def mean(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """Mean of the elements, floating; of none it is nan."""
+    """Mean of the elements, in a floating dtype; nan if there are none."""
 
 def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """Coordinates of a grid from those along its axes: for each array one of the grid's shape.
+    """Coordinates of the points of a grid, given those along each axis: one array per input.
 
-    indexing: with ``"ij"`` array i runs along axis i, with ``"xy"`` the first two are swapped.
+    indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
 
 def min(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
-    """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
 
 def minimum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise minimum; a tie shares its gradient evenly."""
@@ -402,10 +409,10 @@ def minimum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def moveaxis(
     x: Array, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
-    """The axes at ``source``, an int or a tuple, moved to ``destination``; the others in order."""
+    """The axes at ``source``, an int or a tuple, moved to ``destination``; others stay in order."""
 
 def mse(x: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
-    """Squared error ``(x - target) ** 2`` of two arrays of one shape; nothing is broadcast.
+    """Squared error ``(x - target) ** 2`` of two arrays of the same shape; nothing is broadcast.
 
     reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
     """
@@ -417,25 +424,26 @@ def negative(x: Array, /) -> Tensor:
     """Elementwise ``-x``."""
 
 def nextafter(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise the next number of the dtype after ``x1`` towards ``x2``; real numbers.
+    """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
 
-    The gradient is that of ``x1``, from which the result differs by a rounding.
+    The gradient is that of ``x1``, from which the result differs only by a rounding error.
     """
 
 def nonzero(x: Array, /) -> tuple[Tensor, ...]:
     """Indices of the elements that are not 0, in row-major order: an array for each axis.
 
-    Raises ValueError for a 0-d array, which has no axis.
+    Raises ValueError for a 0-d array.
     """
 
 def not_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 != x2``."""
 
 def one_hot(labels: Array, /, n: int) -> Tensor:
-    """Bools ``(..., n)``: whether the last axis's position is the label of ``(...)``.
+    """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.
 
-    Raises TypeError for labels that are not integers, and IndexError for one outside
-    ``[0, n)``, except on a GPU, where looking would wait for it; there it gives no True.
+    Raises TypeError for labels that are not integers, and IndexError for a label outside
+    ``[0, n)``. On a GPU, where this check would have to wait for the device, such a label gives
+    a row without True instead.
     """
 
 def permute_dims(x: Array, /, axes: Sequence[int]) -> Tensor:
@@ -447,9 +455,9 @@ def positive(x: Array, /) -> Tensor:
 def pow(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise power ``x1 ** x2``.
 
-    As in PyTorch, the gradient to the base is 0 where the exponent is 0, that to
-    the exponent is 0 where the base is 0 and the exponent's real part at least 0, and
-    nan where a real result has a negative base.
+    As in PyTorch, the gradient to the base is 0 where the exponent is 0. The gradient to the
+    exponent is 0 where the base is 0 and the exponent's real part is at least 0; for real
+    numbers it is nan where the base is negative.
     """
 
 def prod(
@@ -460,13 +468,13 @@ def prod(
     dtype: Any = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """Product of the elements; of none it is 1. ``dtype`` is the accumulator's and result's.
+    """Product of the elements, accumulated and returned in ``dtype`` if given; 1 if there are none.
 
-    The gradient is right to every order where elements are 0: nothing is divided.
+    Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
 def real(x: Array, /) -> Tensor:
-    """Elementwise real part; a real array as it is."""
+    """Elementwise real part; a real array is returned unchanged."""
 
 def reciprocal(x: Array, /) -> Tensor:
     """Elementwise ``1 / x``; infinite at 0, as is its gradient."""
@@ -475,34 +483,34 @@ def relu(x: Array, /) -> Tensor:
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
 def remainder(x1: Array | complex, x2: Array | complex, /) -> Tensor:
-    """Elementwise ``x1 % x2``: what `floor_divide` leaves, of the sign of ``x2``."""
+    """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
 
 def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor:
-    """Each element ``repeats`` times in a row along an axis; without one, of the flattened array.
+    """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.
 
-    repeats: an int, or an array of integers (n,), one for each place along the axis.
+    repeats: an int, or an array of integers (n,), one for each position along the axis.
     """
 
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
-    """The elements in row-major order in another ``shape``; one -1 in it is inferred."""
+    """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
 
 def roll(
     x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None
 ) -> Tensor:
-    """Shifted by ``shift`` places towards larger indices, the last elements coming first.
+    """The elements shifted by ``shift`` places towards larger indices; the last ones wrap around.
 
-    With a tuple of axes ``shift`` is an int for all or a tuple; without axes the elements are
-    shifted in row-major order.
+    For a tuple of axes, ``shift`` is a tuple, or an int that applies to all of them. Without
+    axes, the elements are shifted in row-major order.
     """
 
 def round(x: Array, /) -> Tensor:
-    """Elementwise the nearest integer, in the dtype of ``x``; of two the even one.
+    """Elementwise nearest integer, in the dtype of ``x``; a tie goes to the even one.
 
-    Of complex numbers the real and the imaginary part are rounded.
+    For complex numbers, the real and the imaginary part are each rounded.
     """
 
 def scatter_add(values: Array, /, shape: Shape, key: Any) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``key``; repeated indices add up."""
+    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
 
 def searchsorted(
     x1: Array | complex,
@@ -511,34 +519,34 @@ def searchsorted(
     *,
     side: str = "left",
 ) -> Tensor:
-    """Where in ``x1``, ascending, the elements of ``x2`` would keep it so.
+    """Positions at which inserting the elements of ``x2`` into ``x1`` would keep it sorted.
 
     x1: an array (n,), ascending.
     x2: an array (...), or a number.
-    side: ``"left"`` for the first such place, before equal elements; ``"right"`` for the last.
-    sorter: integers (n,) that put ``x1`` in ascending order, if it is not.
+    sorter: integers (n,) that put ``x1`` in ascending order, if it is not sorted.
+    side: ``"left"`` for the position before equal elements, ``"right"`` for that after them.
 
-    Returns integers of the shape of ``x2``, from 0 to n.
+    Returns integers from 0 to n, with the shape of ``x2``.
     """
 
 def setitem(x: Array, value: Array | complex, /, key: Any) -> Tensor:
-    """A copy of ``x``, of its dtype, with ``value`` at ``key``.
+    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
 
-    Of a repeated index the last value stays, and alone gets a gradient. Complex values
-    do not fit into real arrays.
+    At a repeated index the last value stays, and only that one gets a gradient. Raises
+    TypeError for complex values in a real array.
     """
 
 def sigmoid(x: Array, /) -> Tensor:
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
 
 def sign(x: Array, /) -> Tensor:
-    """Elementwise sign: -1, 0 or 1, of which the gradient is 0; ``x / abs(x)`` of complex numbers.
+    """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
 
-    The gradient at a complex 0 is 0.
+    The gradient is 0 for real numbers and at a complex 0.
     """
 
 def signbit(x: Array, /) -> Tensor:
-    """Elementwise test for the sign bit, which -0.0 has too; real numbers."""
+    """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""
 
 def sin(x: Array, /) -> Tensor:
     """Elementwise sine."""
@@ -550,10 +558,10 @@ def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """``x`` in order along ``axis``.
+    """``x`` sorted along ``axis``.
 
-    Each element of the result hands its gradient to the one of ``x`` that it was; of equal
-    ones, if ``stable``, the first of them is the first in the result.
+    Each element of the result passes its gradient to the element of ``x`` that it came from. If
+    ``stable``, equal elements keep their order, even if ``descending``.
     """
 
 def sqrt(x: Array, /) -> Tensor:
@@ -563,10 +571,10 @@ def square(x: Array, /) -> Tensor:
     """Elementwise square ``x * x``."""
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
-    """Without the axes named, which must have length 1."""
+    """``x`` without the given axis or axes, which must have length 1."""
 
 def stack(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
-    """The arrays of a sequence, of one shape, joined along a new axis."""
+    """The arrays of a sequence, all of the same shape, joined along a new axis."""
 
 def std(
     x: Array,
@@ -576,7 +584,7 @@ def std(
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Tensor:
-    """Standard deviation of the elements: the root of `var`.
+    """Standard deviation of the elements: the square root of `var`.
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
@@ -592,18 +600,18 @@ def sum(
     dtype: Any = None,
     keepdims: bool = False,
 ) -> Tensor:
-    """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
+    """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
-    """The slices at ``indices`` (n,) along an axis, which a 1-d ``x`` need not name.
+    """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.
 
-    Where an index is repeated its gradients add up.
+    Gradients of a slice that is selected repeatedly add up.
     """
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Tensor:
-    """The elements at ``indices`` along an axis; along the others ``x`` and ``indices`` broadcast.
+    """The elements at ``indices`` along ``axis``; the other axes of both inputs broadcast.
 
-    Where an index is repeated its gradients add up.
+    Gradients of an element that is selected repeatedly add up.
     """
 
 def tan(x: Array, /) -> Tensor:
@@ -615,28 +623,28 @@ def tanh(x: Array, /) -> Tensor:
 def tensordot(
     x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
-    """The products of all elements summed over ``axes``; the axes left are x1's, then x2's.
+    """Sums of products over ``axes``; the result has the other axes of x1, then those of x2.
 
-    axes: how many, x1's last with x2's first ones; or a pair of sequences, the axes of x1
-        and those of x2 that they go with.
+    axes: an int, to pair that many last axes of x1 with as many first axes of x2; or a pair of
+        sequences, axes of x1 and the matching axes of x2.
     """
 
 def tile(x: Array, /, repetitions: int | Sequence[int]) -> Tensor:
-    """The whole array ``repetitions[i]`` times along axis i; the shorter of shape and
-    repetitions has ones in front.
+    """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``
+    and ``repetitions`` is extended by ones in front.
     """
 
 def to_device(x: Array, /, device: str) -> Tensor:
     """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
 
 def tril(x: Array, /, *, k: int = 0) -> Tensor:
-    """Matrices (..., m, n) with zeros above diagonal ``k``, counted upwards from the main one."""
+    """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""
 
 def triu(x: Array, /, *, k: int = 0) -> Tensor:
-    """Matrices (..., m, n) with zeros below diagonal ``k``, counted upwards from the main one."""
+    """Matrices (..., m, n) with zeros below the diagonal ``k`` places above the main diagonal."""
 
 def trunc(x: Array, /) -> Tensor:
-    """Elementwise the integer next to ``x`` on the side of 0, in the dtype of ``x``."""
+    """Elementwise ``x`` rounded towards 0, in the dtype of ``x``."""
 
 class _UniqueAllResult(NamedTuple):
     values: Tensor
@@ -645,11 +653,11 @@ class _UniqueAllResult(NamedTuple):
     counts: Tensor
 
 def unique_all(x: Array, /) -> _UniqueAllResult:
-    """The distinct elements, ascending, with all that is known of them.
+    """The distinct elements, ascending, with their positions and counts.
 
     Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
-    flattened ``x``, which get their gradients; ``inverse_indices`` of the shape of ``x``, such
-    that ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
+    flattened ``x``, which receive the gradients; ``inverse_indices``, of the shape of ``x``,
+    such that ``values[inverse_indices]`` is ``x``; and ``counts`` (n,). Every nan is distinct.
     """
 
 class _UniqueCountsResult(NamedTuple):
@@ -657,7 +665,7 @@ class _UniqueCountsResult(NamedTuple):
     counts: Tensor
 
 def unique_counts(x: Array, /) -> _UniqueCountsResult:
-    """The distinct elements and how often they occur, a named tuple ``(values, counts)``.
+    """The distinct elements and how often each occurs: a named tuple ``(values, counts)``.
 
     See `unique_all`.
     """
@@ -667,16 +675,16 @@ class _UniqueInverseResult(NamedTuple):
     inverse_indices: Tensor
 
 def unique_inverse(x: Array, /) -> _UniqueInverseResult:
-    """The distinct elements and where they are, a named tuple ``(values, inverse_indices)``.
+    """The distinct elements and where they are: a named tuple ``(values, inverse_indices)``.
 
     See `unique_all`.
     """
 
 def unique_values(x: Array, /) -> Tensor:
-    """The distinct elements, (n,), ascending; every nan is one. See `unique_all`."""
+    """The distinct elements, (n,), ascending; every nan is distinct. See `unique_all`."""
 
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis as a tuple of arrays."""
+    """The slices along an axis, as a tuple of arrays."""
 
 def var(
     x: Array,
@@ -686,28 +694,28 @@ def var(
     correction: float = 0.0,
     keepdims: bool = False,
 ) -> Tensor:
-    """Variance of the elements: squared deviations over ``count - correction``.
+    """Variance of the elements: the sum of squared deviations over ``count - correction``.
 
-    Where that is not positive they are divided by 0, as in PyTorch: one element with
+    If this divisor is not positive it counts as 0, as in PyTorch: a single element with
     ``correction=1`` gives nan.
     """
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
     """Inner products of vectors along ``axis``: the sum of ``conj(x1) * x2``.
 
-    Other axes broadcast; ``axis`` counts from the end.
+    The other axes broadcast. ``axis`` must be negative if the numbers of axes differ.
     """
 
 def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) -> Tensor:
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
-    Raises TypeError unless ``condition`` is bool. Two Python scalars give a
-    result of their kind's default dtype.
+    Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
+    the default dtype for their kind.
     """
 
 def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
-    """``c``, but 0 where it is nan and ``g`` is 0.
+    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
 
-    What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
-    a zero times an infinite slope is 0.
+    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
+    0 times an infinite derivative gives 0.
     """

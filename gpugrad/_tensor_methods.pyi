@@ -59,11 +59,11 @@ class TensorMethods:
     def __pos__(self, /) -> Tensor:
         """Elementwise ``+x``: a copy."""
     def __abs__(self, /) -> Tensor:
-        """Elementwise absolute value, real also of complex numbers; the gradient at 0 is 0."""
+        """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
     def __invert__(self, /) -> Tensor:
         """Elementwise ``~x`` of integers or bools."""
     def abs(self, /) -> Tensor:
-        """Elementwise absolute value, real also of complex numbers; the gradient at 0 is 0."""
+        """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
     def all(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
@@ -73,35 +73,35 @@ class TensorMethods:
     ) -> Tensor:
         """Whether any element is true."""
     def argmax(self, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the first maximum, into the flattened array where ``axis`` is None."""
+        """Index of the first maximum along ``axis``; None means an index into the flattened array."""
     def argmin(self, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-        """Index of the first minimum, into the flattened array where ``axis`` is None."""
+        """Index of the first minimum along ``axis``; None means an index into the flattened array."""
     def argsort(
         self, /, *, axis: int = -1, descending: bool = False, stable: bool = True
     ) -> Tensor:
-        """Indices that put ``x`` in order along ``axis``.
+        """Indices that sort ``x`` along ``axis``.
 
-        If ``stable``, equal elements stay in the order they are in, ``descending`` or not.
+        If ``stable``, equal elements keep their order, even if ``descending``.
         """
     def astype(self, /, dtype: Any, *, copy: bool = True, device: str | None = None) -> Tensor:
-        """The values in another dtype, and on another device if one is named.
+        """The values in another dtype, and on another device if one is given.
 
-        The gradient is cast back; to integers there is none. Of complex numbers only ``real``,
-        ``imag`` or ``abs`` make real ones: casting them raises TypeError, except to bool.
+        The gradient is cast back; an integer result carries none. Casting complex numbers to real
+        ones raises TypeError, except to bool: use ``real``, ``imag`` or ``abs``.
 
-        copy: False to get ``x`` itself where it is of that dtype and there already.
+        copy: False to return ``x`` itself if it already has that dtype and device.
         """
     def clip(
         self, /, min: Array | complex | None = None, max: Array | complex | None = None
     ) -> Tensor:
-        """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
+        """Elementwise ``x`` limited to ``[min, max]``; either bound may be None.
 
-        Where the lower bound is above the upper one the result is the upper one. At a
-        bound the gradient goes to ``x``; outside it goes to the bound, if that is a
-        Tensor that wants one, but below two equal bounds to neither (all as in PyTorch).
+        Where the lower bound is above the upper one, the result is the upper one. At a bound the
+        gradient goes to ``x``. Outside, it goes to the bound if that is a Tensor that requires
+        grad; below two equal bounds, neither gets a gradient. All this is as in PyTorch.
         """
     def conj(self, /) -> Tensor:
-        """Elementwise complex conjugate; a real array as it is."""
+        """Elementwise complex conjugate; a real array is returned unchanged."""
     def cos(self, /) -> Tensor:
         """Elementwise cosine."""
     def exp(self, /) -> Tensor:
@@ -113,37 +113,37 @@ class TensorMethods:
     def logsumexp(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """``log(sum(exp(x)))`` without overflow. Of no elements it raises.
+        """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
 
-        The gradient is ``softmax(x)``. Where the result is infinite, an element equal
-        to it gets the whole gradient if it is inf, and none if it is -inf.
+        The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
+        whole gradient; where it is -inf, no element gets any.
         """
     def matmul(self, x2: Array, /) -> Tensor:
         """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
-        Leading axes broadcast. A 1-D first operand is a row, a 1-D second one a
-        column, and that axis is missing from the result.
+        Leading axes broadcast. A 1-D ``x1`` counts as a row and a 1-D ``x2`` as a column, and the
+        added axis is dropped from the result.
         """
     def max(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
+        """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
     def mean(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """Mean of the elements, floating; of none it is nan."""
+        """Mean of the elements, in a floating dtype; nan if there are none."""
     def min(
         self, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
     ) -> Tensor:
-        """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
+        """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
     def permute_dims(self, /, axes: Sequence[int]) -> Tensor:
         """The axes in another order: axis i of the result is axis ``axes[i]`` of ``x``."""
     def pow(self, x2: Array | complex, /) -> Tensor:
         """Elementwise power ``x1 ** x2``.
 
-        As in PyTorch, the gradient to the base is 0 where the exponent is 0, that to
-        the exponent is 0 where the base is 0 and the exponent's real part at least 0, and
-        nan where a real result has a negative base.
+        As in PyTorch, the gradient to the base is 0 where the exponent is 0. The gradient to the
+        exponent is 0 where the base is 0 and the exponent's real part is at least 0; for real
+        numbers it is nan where the base is negative.
         """
     def prod(
         self,
@@ -153,23 +153,23 @@ class TensorMethods:
         dtype: Any = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """Product of the elements; of none it is 1. ``dtype`` is the accumulator's and result's.
+        """Product of the elements, accumulated and returned in ``dtype`` if given; 1 if there are none.
 
-        The gradient is right to every order where elements are 0: nothing is divided.
+        Derivatives of every order are right even where elements are 0, since no rule divides.
         """
     def relu(self, /) -> Tensor:
         """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
     def round(self, /) -> Tensor:
-        """Elementwise the nearest integer, in the dtype of ``x``; of two the even one.
+        """Elementwise nearest integer, in the dtype of ``x``; a tie goes to the even one.
 
-        Of complex numbers the real and the imaginary part are rounded.
+        For complex numbers, the real and the imaginary part are each rounded.
         """
     def sigmoid(self, /) -> Tensor:
         """``1 / (1 + exp(-x))`` elementwise, without overflow."""
     def sign(self, /) -> Tensor:
-        """Elementwise sign: -1, 0 or 1, of which the gradient is 0; ``x / abs(x)`` of complex numbers.
+        """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
 
-        The gradient at a complex 0 is 0.
+        The gradient is 0 for real numbers and at a complex 0.
         """
     def sin(self, /) -> Tensor:
         """Elementwise sine."""
@@ -180,7 +180,7 @@ class TensorMethods:
     def square(self, /) -> Tensor:
         """Elementwise square ``x * x``."""
     def squeeze(self, /, axis: int | tuple[int, ...]) -> Tensor:
-        """Without the axes named, which must have length 1."""
+        """``x`` without the given axis or axes, which must have length 1."""
     def std(
         self,
         /,
@@ -189,7 +189,7 @@ class TensorMethods:
         correction: float = 0.0,
         keepdims: bool = False,
     ) -> Tensor:
-        """Standard deviation of the elements: the root of `var`.
+        """Standard deviation of the elements: the square root of `var`.
 
         At 0, where all elements are equal, the gradient is 0, as in PyTorch.
         """
@@ -201,7 +201,7 @@ class TensorMethods:
         dtype: Any = None,
         keepdims: bool = False,
     ) -> Tensor:
-        """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
+        """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
     def tanh(self, /) -> Tensor:
         """Elementwise hyperbolic tangent."""
     def var(
@@ -212,9 +212,9 @@ class TensorMethods:
         correction: float = 0.0,
         keepdims: bool = False,
     ) -> Tensor:
-        """Variance of the elements: squared deviations over ``count - correction``.
+        """Variance of the elements: the sum of squared deviations over ``count - correction``.
 
-        Where that is not positive they are divided by 0, as in PyTorch: one element with
+        If this divisor is not positive it counts as 0, as in PyTorch: a single element with
         ``correction=1`` gives nan.
         """
     def __getitem__(self, key: Any, /) -> Tensor: ...
@@ -242,7 +242,7 @@ class TensorMethods:
         """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
     @property
     def real(self) -> Tensor:
-        """Elementwise real part; a real array as it is."""
+        """Elementwise real part; a real array is returned unchanged."""
     @property
     def imag(self) -> Tensor:
-        """Elementwise imaginary part; zeros of a real array, if its library has those."""
+        """Elementwise imaginary part; zeros for a real array, if the array library supports it."""

@@ -29,13 +29,13 @@ def fftn(
     """The discrete Fourier transform along several axes, complex."""
 
 def fftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """A spectrum with frequency 0 moved from the start of all or some axes to their middle."""
+    """Move frequency 0 from the start to the middle of each of ``axes``, by default all axes."""
 
 def hfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The real spectrum, of ``n`` frequencies, of a signal whose second half mirrors its first.
+    """The real spectrum of a signal whose second half mirrors its first, given that first half.
 
-    By default ``n`` is ``2 * (x.shape[axis] - 1)``. The imaginary parts of the first and, for
-    even ``n``, the middle element have no effect.
+    It has ``n`` frequencies, by default ``2 * (x.shape[axis] - 1)``. The imaginary parts of
+    element 0 and, for even ``n``, of element ``n / 2`` have no effect.
     """
 
 def ifft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -52,7 +52,7 @@ def ifftn(
     """The inverse of `fftn`."""
 
 def ifftshift(x: Array, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """The inverse of `fftshift`; it differs from it where the length is odd."""
+    """The inverse of `fftshift`; the two differ where the length is odd."""
 
 def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `hfft`: the first ``n // 2 + 1`` elements of the signal, complex."""
@@ -60,7 +60,7 @@ def ihfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
 def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`: ``n`` real numbers, by default ``2 * (x.shape[axis] - 1)``.
 
-    The imaginary parts of the first and, for even ``n``, the middle frequency have no effect.
+    The imaginary parts at frequency 0 and, for even ``n``, at ``n / 2`` have no effect.
     """
 
 def irfftn(
@@ -71,10 +71,13 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: str = "backward",
 ) -> Tensor:
-    """The inverse of `rfftn`: real, by default of ``2 * (n - 1)`` elements along the last axis."""
+    """The inverse of `rfftn`: real numbers.
+
+    By default, their length along the last of the axes is ``2 * (x.shape[axis] - 1)``.
+    """
 
 def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first ``n // 2 + 1`` frequencies of `fft` of real numbers; the others mirror them."""
+    """The first ``n // 2 + 1`` frequencies of the `fft` of real numbers; the rest mirror them."""
 
 def rfftfreq(
     n: SupportsIndex, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None
