@@ -53,7 +53,7 @@ def polynomial(coefficients, x):
 
 
 def near_zero(xp, x, radius, series, formula):
-    """``series(x)`` within ``radius`` of 0, where the formula loses digits; else ``formula(x)``.
+    """``formula(x)``; within ``radius`` of 0, where it or its derivatives cancel, ``series(x)``.
 
     Each of them is given a harmless number, 0 or 1, where its result is not used.
     """

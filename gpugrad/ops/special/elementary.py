@@ -39,7 +39,7 @@ def exprel(x):
 def _boxcox_lmbda(xp, g, log, x, lmbda, out):
     x, lmbda = at_least_float32(xp, x, lmbda)
     log_x = log(x)
-    # (x**lmbda * log(x) - out) / lmbda; if lmbda * log(x) is small, log(x)**2 * exprel'(that)
+    # (x**lmbda * log(x) - out) / lmbda; where u = lmbda * log(x) is small, log(x)**2 * exprel'(u)
     near = xp.abs(lmbda * log_x) < 1
     small, large = xp.where(near, log_x, 0.0), xp.where(near, 0.0, log_x)
     u = lmbda * small
