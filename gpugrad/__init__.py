@@ -66,9 +66,9 @@ newaxis = None
 
 def __array_namespace_info__() -> _Any:
     """What this namespace has: its devices, dtypes and capabilities."""
-    from . import info
+    from . import _info
 
-    return info
+    return _info
 
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.

@@ -3,7 +3,7 @@
 from typing import Any as _Any
 from typing import SupportsIndex as _SupportsIndex
 
-from .arguments import whole as _whole
+from ._arguments import whole as _whole
 from .autograd.operation import exports as _exports
 from .backends.dtypes import float32 as _float32
 from .creation import arange as _arange

@@ -387,7 +387,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return f"tensor({text})"
 
     def _repr_html_(self) -> str | None:
-        from .display import html  # which only notebooks need
+        from ._display import html  # which only notebooks need
 
         return html(self)
 

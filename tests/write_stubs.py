@@ -9,6 +9,7 @@ have at run time. The types of parameters follow from their names, by the tables
 import inspect
 import re
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -127,7 +128,7 @@ def formatted(text):
     """``text`` without the imports it does not need, as ruff formats it."""
     for command in ["check", "--quiet", "--fix-only", "--select=F401,I"], ["format"]:
         text = subprocess.run(
-            ["ruff", *command, "--stdin-filename=gpugrad/stub.pyi", "-"],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename=gpugrad/stub.pyi", "-"],
             cwd=ROOT.parent,
             input=text,
             capture_output=True,

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._arguments import is_floating
 from .._draws import is_repeated
-from ..arguments import is_floating
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..batched import behind, levels_now, levels_of, lifted, physical

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..arguments import is_floating
+from .._arguments import is_floating
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ..arguments import whole
+from .._arguments import whole
 from ..ops.neural import linear, relu, sigmoid
 from ..ops.transcendental import tanh
 from ..random import Generator, default_generator

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
+from .._arguments import device_and_dtype, moved
 from .._typing import P
-from ..arguments import device_and_dtype, moved
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
 from ..backends import backend_of

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._arguments import whole
 from .._draws import is_repeated
-from ..arguments import whole
 from ..backends import as_shape
 from ..backends.dtypes import int64
 from ..creation import ones, zeros

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from ..arguments import device_and_dtype
+from .._arguments import device_and_dtype
 from ..autograd import call
 from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
