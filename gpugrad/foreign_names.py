@@ -292,11 +292,11 @@ class MissingName:
 class HidesMissingNames(type):
     """The class of classes that have a `MissingName`: ``dir`` and ``help`` do not show them.
 
-    Such a class cannot have a ``__getattr__`` instead: with one, Python 3.11 loses its fast
-    attribute access.
+    `Tensor` has these rather than a ``__getattr__``, with which its attributes would lose the fast
+    access that Python 3.11 has.
     """
 
-    def __dir__(cls):
+    def __dir__(cls) -> list[str]:
         return [name for name in super().__dir__() if hasattr(cls, name)]
 
 

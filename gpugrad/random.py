@@ -46,7 +46,7 @@ class Generator:
         self.backend = backend_for_device(device)
         self.reseed(None if seed is None else _checked(seed))
 
-    def reseed(self, seed):
+    def reseed(self, seed: int | None) -> None:
         self.source = self.backend.generator(seed, self.device)
         self._keys = Keys(seed, 1)
 

@@ -400,7 +400,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return format(self.item(), spec) if spec else repr(self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - {*INSTEAD["Tensor"]})
+        return sorted({*dir(type(self)), *getattr(self, "__dict__", ())})
 
     def __reduce__(self) -> Any:
         # copy.deepcopy and pickle: a leaf with its array; a graph is not copied.

@@ -17,7 +17,6 @@ from gpugrad import Tensor
 from gpugrad.ops.operators import METHODS
 
 RIGHT = """
-from collections.abc import Callable
 from typing import Any, assert_type
 
 import numpy as np
@@ -206,7 +205,12 @@ def project(tmp_path_factory):
 
 def mypy(project):
     """The errors of mypy: files, line numbers and messages."""
-    options = ["--follow-imports=silent", "--output=json", f"--cache-dir={project}/cache"]
+    options = [
+        "--strict",
+        "--follow-imports=silent",
+        "--output=json",
+        f"--cache-dir={project}/cache",
+    ]
     command = [sys.executable, "-m", "mypy", "--config-file=", *options, "right.py", "wrong.py"]
     result = subprocess.run(
         command, cwd=project, env={"MYPYPATH": str(ROOT.parent)}, capture_output=True, text=True

@@ -261,9 +261,8 @@ def of_op(name, call, is_method=False):
     if public == "special.logsumexp":  # its result depends on a parameter
         one = text.replace("return_sign: bool = False", "return_sign: Literal[False] = False")
         two = text.replace("return_sign: bool = False", "*, return_sign: Literal[True]")
-        text = (
-            f"@overload\n{one}\n@overload\n{two.replace('-> Tensor', '-> tuple[Tensor, Tensor]')}"
-        )
+        two = two.replace("-> Tensor", "-> tuple[Tensor, Tensor]")
+        text = f"@overload\n{one}\n@overload\n{two}"
     return "\n".join([*lines, text])
 
 

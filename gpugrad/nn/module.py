@@ -104,6 +104,8 @@ class Module:
         """Make ``tensor``, which is not trained, an attribute that moves with the model.
 
         persistent: whether it is part of the `state_dict`.
+
+        A type checker knows the attribute if the class declares it: ``mean: Tensor``.
         """
         if not isinstance(tensor, Tensor) or isinstance(tensor, Parameter):
             raise TypeError(
