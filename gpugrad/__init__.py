@@ -7,25 +7,20 @@ API standard, everything about gradients and training as in PyTorch.
 
 import sys as _sys
 from importlib import import_module as _import_module
-from math import e as e
-from math import inf as inf
-from math import nan as nan
-from math import pi as pi
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from inspect import ismodule as _ismodule
+from math import e, inf, nan, pi
+from typing import Any as _Any
 
 # First, as it imports NumPy: see there.
 from . import backends as _backends
 
 # isort: split
-from . import autograd as autograd
+from . import autograd
 from .autograd.call import install as _install
 from .autograd.implementation import twin_modules as _twin_modules
-from .autograd.mode import enable_grad as enable_grad
-from .autograd.mode import is_grad_enabled as is_grad_enabled
-from .autograd.mode import no_grad as no_grad
-from .autograd.mode import set_grad_enabled as set_grad_enabled
+from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .autograd.operation import exports as _exports
-from .autograd.operation import op as op
+from .autograd.operation import op
 from .backends.dtypes import bfloat16 as _bfloat16
 from .backends.dtypes import bool_ as bool
 from .backends.dtypes import complex64 as complex64
@@ -41,28 +36,27 @@ from .backends.dtypes import uint8 as uint8
 from .backends.dtypes import uint16 as uint16
 from .backends.dtypes import uint32 as uint32
 from .backends.dtypes import uint64 as uint64
-from .creation import arange as arange
-from .creation import asarray as asarray
-from .creation import empty as empty
-from .creation import empty_like as empty_like
-from .creation import eye as eye
-from .creation import from_dlpack as from_dlpack
-from .creation import full as full
-from .creation import full_like as full_like
-from .creation import linspace as linspace
-from .creation import ones as ones
-from .creation import ones_like as ones_like
-from .creation import tensor as tensor
-from .creation import zeros as zeros
-from .creation import zeros_like as zeros_like
-from .dtypes import can_cast as can_cast
-from .dtypes import isdtype as isdtype
-from .dtypes import result_type as result_type
-from .habits import OF_THE_PACKAGE as _OF_THE_PACKAGE
-from .habits import missing as _missing
+from .creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from .dtypes import can_cast, isdtype, result_type
+from .foreign_names import missing as _missing
 from .ops import operators as _operators
-from .ops.manipulation import broadcast_shapes as broadcast_shapes
-from .tensor import Tensor as Tensor
+from .ops.manipulation import broadcast_shapes
+from .tensor import Tensor
 
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
@@ -70,11 +64,11 @@ __array_api_version__ = "2025.12"
 newaxis = None
 
 
-def __array_namespace_info__():
+def __array_namespace_info__() -> _Any:
     """What this namespace has: its devices, dtypes and capabilities."""
-    from . import info
+    from . import _info
 
-    return info
+    return _info
 
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
@@ -89,57 +83,23 @@ _FROM = dict.fromkeys(
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 _FROM |= {"finfo": "limits", "iinfo": "limits", "load": "io", "save": "io", "manual_seed": "random"}
 
-if _TYPE_CHECKING:
-    bfloat16 = float16
-    from . import cuda as cuda
-    from . import data as data
-    from . import fft as fft
-    from . import linalg as linalg
-    from . import nn as nn
-    from . import optim as optim
-    from . import random as random
-    from . import special as special
-    from . import testing as testing
-    from . import tools as tools
-    from . import transforms as transforms
-    from .io import load as load
-    from .io import save as save
-    from .limits import finfo as finfo
-    from .limits import iinfo as iinfo
-    from .ops.dropout import *
-    from .ops.elementwise import *
-    from .ops.indexing import *
-    from .ops.manipulation import *
-    from .ops.neural import *
-    from .ops.normalization import *
-    from .ops.products import *
-    from .ops.reductions import *
-    from .ops.searching import *
-    from .ops.transcendental import *
-    from .random import manual_seed as manual_seed
-    from .tools import *
-    from .transforms import *
-else:
-    # Every op is exported by being defined.
-    globals().update(_exports())
+# Every op is exported by being defined.
+globals().update(_exports())
+_public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
+__all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
+__dir__ = __all__.copy
 
-    def __getattr__(name):
-        if name in _LAZY:
-            return _import_module(f".{name}", __name__)
-        if name == "bfloat16":
-            value = globals()[name] = _bfloat16()
-            return value
-        if name in _FROM:
-            value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
-            return value
-        raise _missing("gpugrad", name, _OF_THE_PACKAGE)
 
-    # The modules that these names come from are nothing to import from.
-    _WITHIN = {"arguments", "backends", "creation", "dtypes", "habits", "info", "io", "ops"}
-    __all__ = sorted({name for name in [*globals(), *_LAZY, *_FROM] if name[0] != "_"} - _WITHIN)
-
-    def __dir__():
-        return __all__
+def __getattr__(name):
+    if name in _LAZY:
+        return _import_module(f".{name}", __name__)
+    if name == "bfloat16":
+        value = globals()[name] = _bfloat16()
+        return value
+    if name in _FROM:
+        value = globals()[name] = getattr(_import_module(f".{_FROM[name]}", __name__), name)
+        return value
+    raise _missing("gpugrad", name)
 
 
 _install(Tensor, _sys.modules[__name__])

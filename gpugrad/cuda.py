@@ -9,12 +9,29 @@ sentence of `why_not` where no CUDA device can be used.
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 from .backends import cuda_device, cuda_device_count, cuda_problem
-from .habits import OF_CUDA, answer
+from .foreign_names import answer
+
+__all__ = [
+    "Event",
+    "MemoryStats",
+    "Stream",
+    "allow_tf32",
+    "current_stream",
+    "device_count",
+    "device_name",
+    "empty_cache",
+    "is_available",
+    "memory_stats",
+    "synchronize",
+    "tf32_allowed",
+    "why_not",
+]
+__dir__ = __all__.copy
 
 Device = str | SupportsIndex | None
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_CUDA)
+    __getattr__ = answer(__name__)
 
 
 def is_available() -> bool:

@@ -6,7 +6,7 @@ this module defines the one for `Tensor`.
 
 from einops._backends import AbstractBackend
 
-from . import arguments, creation
+from . import _arguments, creation
 from .autograd import call
 from .tensor import Tensor
 
@@ -50,7 +50,7 @@ class Backend(AbstractBackend):
         return call.namespace.concat(tensors, axis=axis)
 
     def is_float_type(self, x):
-        return arguments.is_floating(x)
+        return _arguments.is_floating(x)
 
     def einsum(self, pattern, *x):
         return call.namespace.einsum(pattern, *x)

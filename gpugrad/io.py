@@ -11,6 +11,9 @@ from .backends.numpy import array_of_bytes
 from .creation import tensor
 from .tensor import Tensor
 
+__all__ = ["load", "load_metadata", "save"]
+__dir__ = __all__.copy
+
 # The dtypes that both gpugrad and the format have, with the format's names.
 _DTYPES = {
     "bool": "BOOL",

@@ -5,19 +5,28 @@ devices give different numbers. Dropout is the exception: a key decides which el
 drops, and the key is the same on all devices. Inside `vmap` each example has its own numbers.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ._draws import note_draw
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .batched import active_levels, behind
-from .habits import OF_RANDOM, answer
+from .foreign_names import answer
 from .tensor import Tensor
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "integers",
+    "manual_seed",
+    "normal",
+    "permutation",
+    "uniform",
+]
+__dir__ = __all__.copy
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
@@ -84,7 +93,7 @@ class Generator:
             raise TypeError(f"permutation: n must be an int, not {n!r}") from None
         if n < 0:
             raise ValueError(f"permutation: n must be at least 0, not {n}")
-        _note(self)
+        note_draw(self)
         sizes = [level.size for level in active_levels()]
         if not sizes:
             return wrap(self.source.permutation(n), None)
@@ -99,7 +108,7 @@ class Generator:
         They depend on the seed and on the number of keys taken so far. They are the same on every
         device, and no device is needed to make them.
         """
-        _note(self)
+        note_draw(self)
         return self._keys.fresh()
 
     def get_state(self) -> Any:
@@ -112,7 +121,7 @@ class Generator:
         self.source.set_state(source)
 
     def _draw(self, name, shape, dtype, *bounds):
-        _note(self)
+        note_draw(self)
         try:
             shape = as_shape(shape)
             if levels := active_levels():
@@ -132,62 +141,6 @@ class Generator:
                 array *= scale
                 array += offset
         return _finish(array, requires_grad)
-
-
-class _Noting(threading.local):
-    draws: tuple["Draws", ...] = ()  # those that note what this thread draws
-    repeats = False  # whether this thread runs code for a second time
-
-
-_noting = _Noting()
-
-
-def _note(generator):
-    for draws in _noting.draws:
-        if generator not in draws.states:
-            draws.states[generator] = generator.get_state()
-
-
-class Draws:
-    """The generators that a piece of a program draws from, so that it can draw the same again.
-
-    ``with draws.noted():`` around the piece keeps the state of every generator before the piece
-    first uses it. ``with draws.repeated():`` restores these states for the length of the block.
-    """
-
-    __slots__ = ("states",)
-
-    def __init__(self) -> None:
-        self.states: dict[Generator, Any] = {}
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        outer = _noting.draws
-        _noting.draws = (*outer, self)
-        try:
-            yield
-        finally:
-            _noting.draws = outer
-
-    @contextmanager
-    def repeated(self) -> Iterator[None]:
-        present = [(generator, generator.get_state()) for generator in self.states]
-        outer, _noting.draws = _noting.draws, ()
-        repeats, _noting.repeats = _noting.repeats, True
-        try:
-            for generator, state in self.states.items():
-                generator.set_state(state)
-            yield
-        finally:
-            _noting.draws = outer
-            _noting.repeats = repeats
-            for generator, state in present:
-                generator.set_state(state)
-
-
-def is_repeated() -> bool:
-    """Whether a piece of a program is being run again, to recompute values that were dropped."""
-    return _noting.repeats
 
 
 def _finish(array, requires_grad):
@@ -261,4 +214,4 @@ def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_RANDOM)
+    __getattr__ = answer(__name__)

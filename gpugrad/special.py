@@ -1,20 +1,10 @@
 """Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
 from .autograd.operation import exports as _exports
-from .habits import answer as _answer
+from .foreign_names import answer as _answer
 from .ops.special.gamma import digamma as digamma
 
-if _TYPE_CHECKING:
-    from .ops.special.bessel import *
-    from .ops.special.distributions import *
-    from .ops.special.elementary import *
-    from .ops.special.entropy import *
-    from .ops.special.error_function import *
-    from .ops.special.gamma import *
-    from .ops.special.integrals import *
-    from .ops.special.logistic import *
-else:
-    globals().update(_exports("special"))
-    __getattr__ = _answer(__name__, {})
+globals().update(_exports("special"))
+__all__ = sorted(name for name in globals() if name[0] != "_")
+__dir__ = __all__.copy
+__getattr__ = _answer(__name__)

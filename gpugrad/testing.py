@@ -19,6 +19,9 @@ from .backends.registry import sweep_context
 from .creation import asarray
 from .tensor import Tensor
 
+__all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
+__dir__ = __all__.copy
+
 
 def gradcheck(
     f: Callable[..., Any],

@@ -10,7 +10,7 @@ from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
 from .placement import take_rows
-from .registry import backend_for_device, is_on, transfer
+from .registry import backend_for_device, is_on, library, transfer
 from .special import LazyFunctions
 
 
@@ -70,6 +70,10 @@ class Backend:
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
             xp.linalg = extended_linalg(xp.linalg, xp, None if half is None else self.dtype(half))
+
+    def __reduce__(self):
+        # Copies and pickles of objects that have a backend share the only instance.
+        return library, (self.name,)
 
     def device(self, array):
         """The array's device as a string."""

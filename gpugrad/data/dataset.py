@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-from ..arguments import device_and_dtype, moved, whole
+from .._arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of, explain

@@ -27,3 +27,4 @@ __all__ = [
     "init",
     "utils",
 ]
+__dir__ = __all__.copy

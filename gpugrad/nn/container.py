@@ -1,7 +1,7 @@
 """Modules made of modules in a row."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
@@ -55,6 +55,10 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self.layers)
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Sequential": ...
     def __getitem__(self, index: int | slice) -> Any:
         """A layer, or for a slice a `Sequential` of those layers."""
         if isinstance(index, slice):

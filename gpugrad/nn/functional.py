@@ -4,22 +4,28 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..arguments import is_floating
+from .._arguments import is_floating
+from .._draws import is_repeated
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..batched import behind, levels_now, levels_of, lifted, physical
-from ..habits import OF_FUNCTIONAL, answer
+from ..foreign_names import answer
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
 from ..ops.neural import cross_entropy as _cross_entropy
-from ..ops.neural import linear, log_softmax, mse, relu, sigmoid, softmax
+from ..ops.neural import mse
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
-from ..ops.transcendental import tanh
-from ..random import Generator, default_generator, is_repeated
+from ..random import Generator, default_generator
 from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh
+else:
+    from ..ops.neural import linear, log_softmax, relu, sigmoid, softmax
+    from ..ops.transcendental import tanh
 
 __all__ = [
     "batch_norm",
@@ -35,6 +41,7 @@ __all__ = [
     "softmax",
     "tanh",
 ]
+__dir__ = __all__.copy
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -236,4 +243,4 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
 
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_FUNCTIONAL)
+    __getattr__ = answer(__name__)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..arguments import is_floating
+from .._arguments import is_floating
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
@@ -21,6 +21,20 @@ from ..batched import behind, levels_of, physical
 from ..random import Generator, default_generator
 from ..tensor import Tensor
 from .module import overwrite
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+__dir__ = __all__.copy
 
 _GAINS = {
     "linear": 1.0,

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from ..arguments import whole
+from .._arguments import whole
 from ..ops.neural import linear, relu, sigmoid
 from ..ops.transcendental import tanh
 from ..random import Generator, default_generator
@@ -37,7 +37,7 @@ class Linear(Module):
         # kaiming_uniform_ with a=sqrt(5), PyTorch's choice, comes to the same bound.
         bound = 1 / math.sqrt(in_features)
 
-        def parameter(*shape):
+        def parameter(*shape: int) -> Parameter:
             drawn = generator.uniform(shape, low=-bound, high=bound, dtype=dtype)
             return Parameter(drawn.to(device=device))
 

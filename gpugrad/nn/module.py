@@ -1,15 +1,16 @@
 """`Module` and `Parameter`: what a model is made of."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
-from ..arguments import device_and_dtype, moved
+from .._arguments import device_and_dtype, moved
+from .._typing import P
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
-from ..habits import OF_MODULES, Elsewhere
+from ..foreign_names import INSTEAD, missing
 from ..tensor import Tensor
 from . import hooks
 
@@ -31,6 +32,15 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+_R = TypeVar("_R", bound=Union[Tensor, Any], covariant=True)  # noqa: UP007  jedi reads this
+
+
+class _HasForward(Protocol[P, _R]):
+    """A module, whose call takes and returns what its ``forward`` does."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> _R: ...
 
 
 class IncompatibleKeys(NamedTuple):
@@ -59,14 +69,26 @@ class Module:
     def _no_forward(self, *inputs: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no forward")
 
-    # A call is forward itself: to pass *args and **kwargs on would double its cost.
-    forward: Callable[..., Any] = _no_forward
-    __call__: Callable[..., Any] = _no_forward
+    forward: Callable[..., Tensor | Any] = _no_forward
+
+    if TYPE_CHECKING:
+
+        def __call__(self: _HasForward[P, _R], *args: P.args, **kwargs: P.kwargs) -> _R: ...
+    else:
+        # A call is forward itself: to pass *args and **kwargs on would double its cost.
+        __call__ = _no_forward
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
-            cls.__call__ = cls.forward  # type: ignore[method-assign]
+            cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # asked only for what is not there
+            if name in INSTEAD["Module"]:
+                raise missing(type(self).__name__, name, "Module")
+            return super().__getattribute__(name)  # raises Python's own error
 
     def __setattr__(self, name: str, value: Any) -> None:
         # Unseen by training and state_dict, another value would still be computed with.
@@ -151,17 +173,17 @@ class Module:
 
     # What is done to all of it
 
-    def train(self, mode: bool = True) -> "Module":
+    def train(self, mode: bool = True) -> Self:
         """Behave as in training, or with False as in use; returns the module."""
         for module in self.modules():
             module.training = bool(mode)
         return self
 
-    def eval(self) -> "Module":
+    def eval(self) -> Self:
         """Behave as in use, not as in training; returns the module."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Train the parameters, or with False freeze them; returns the module."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
@@ -172,7 +194,7 @@ class Module:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
         """Move parameters, their gradients and buffers; returns the module.
 
         Takes what `Tensor.to` takes. ``dtype``, a floating one, is that of floating
@@ -308,9 +330,6 @@ class Module:
         """
         return hooks.register(self, "backward", hook, "register_full_backward_hook", prepend)
 
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - {*OF_MODULES})
-
     def extra_repr(self) -> str:
         """What the repr shows between a layer's parentheses."""
         return ""
@@ -324,10 +343,6 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return "\n".join([f"{type(self).__name__}({extra}", *lines, ")"])
-
-
-for _name in OF_MODULES:
-    setattr(Module, _name, Elsewhere(_name, OF_MODULES))
 
 
 def overwrite(tensor, values):

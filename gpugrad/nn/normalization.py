@@ -1,13 +1,13 @@
 """Normalization layers, with PyTorch's parameter names, shapes and initial values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arguments import whole
+from .._arguments import whole
+from .._draws import is_repeated
 from ..backends import as_shape
 from ..backends.dtypes import int64
 from ..creation import ones, zeros
-from ..random import is_repeated
 from ..tensor import Tensor
 from . import functional
 from .module import Module, Parameter, overwrite
@@ -41,7 +41,7 @@ class LayerNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
 
-        def parameter(values):
+        def parameter(values: Callable[..., Tensor]) -> Parameter:
             return Parameter(values(self.normalized_shape, dtype=dtype, device=device))
 
         self.weight = parameter(ones) if elementwise_affine else None

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..arguments import is_floating
+from .._arguments import is_floating
 from ..autograd.graph import writes
 from ..backends import backend_of, namespace_of
 from ..backends.placement import placed_like

@@ -21,3 +21,4 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+__dir__ = __all__.copy

@@ -4,15 +4,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import cached_property, update_wrapper
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple
 
+from .._draws import Draws
+from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from ..batched import active_levels, behind, levels_among, lifted, reentered
-from ..random import Draws
 from ..tensor import Tensor
 from .pieces import (
     Arguments,
@@ -29,7 +30,7 @@ from .recording import callable_or_error, fitted, like, parameters, same
 from .trees import flatten, shown, unflatten
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R]):
     """A function whose VJP is given rather than found.
 
     f: the function, of arrays and nested containers of them.
@@ -61,9 +62,9 @@ class custom_vjp:
     tensor([0.5, 1. ])
     """
 
-    def __init__(self, f: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
+    def __init__(self, f: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         callable_or_error("custom_vjp", f)
-        self.f = f
+        self.f: Callable[..., R] = f
         update_wrapper(self, f)
         self._name = getattr(f, "__name__", type(f).__name__)
         if isinstance(nondiff_argnums, int):
@@ -85,7 +86,7 @@ class custom_vjp:
             callable_or_error(f"{self._name}.defvjp", function, name)
         self._fwd, self._bwd = fwd, bwd
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._fwd is None:
             raise TypeError(
                 f"{self._name}: it has no VJP yet; give one with {self._name}.defvjp(fwd, bwd)"

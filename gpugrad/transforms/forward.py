@@ -1,8 +1,9 @@
 """Forward mode: tangents of the arguments pushed through the graph of a function."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
+from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
 from ..autograd.mode import is_grad_enabled
@@ -24,6 +25,20 @@ from .recording import (
 from .trees import flatten, shown
 
 
+@overload
+def jvp(
+    f: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[R, A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, A]: ...
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -61,6 +76,14 @@ def jvp(
     return outputs.result(), tangent
 
 
+@overload
+def linearize(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(
+    f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], A]: ...
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``f(*primals)`` and its derivative there, a linear function of tangents.
 

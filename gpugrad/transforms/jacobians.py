@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .._typing import P
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..batched import active_levels, batched, entered, examples
@@ -24,11 +25,11 @@ from .reverse import gradient_of, pull
 
 
 def jacobian(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: int | str | tuple[int | str, ...] = 0,
     has_aux: bool = False,
     mode: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
     f: a function of arrays or nested containers of arrays, which returns the same.
@@ -51,8 +52,8 @@ def jacobian(
 
 
 def hessian(
-    f: Callable[..., Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
 
     Of an argument of shape ``(*n)`` it has shape ``(*n, *n)``; of containers, or several

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
 
+from .._typing import P, R
 from ..batched import BatchedTensor, batched, entered, examples
 from ..ops.manipulation import moveaxis
 from ..tensor import Tensor
@@ -11,7 +12,7 @@ from .recording import callable_or_error, counted, misplaced, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """A function of one example made one of many: ``f`` is called once, its ops do all.
 
     in_axes: along which axis of the arguments the examples lie, or None for an argument that

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
+from .._draws import Draws
+from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.mode import enable_grad, is_grad_enabled
@@ -11,7 +13,6 @@ from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
 from ..batched import active_levels, reentered
-from ..random import Draws
 from ..tensor import Tensor
 from .pieces import (
     Arguments,
@@ -26,7 +27,7 @@ from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
 
-def checkpoint(f: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """``f(*args, **kwargs)``, of which the graph keeps the arguments only.
 
     What ``f`` computes on the way is dropped, and computed again when a backward pass comes

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Literal, overload
 
+from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
 from ..autograd.sweep import conjugate, own, sweep
@@ -30,10 +31,8 @@ from .trees import LEAF, flatten, map_tensors
 
 
 def value_and_grad(
-    f: Callable[..., Any],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    has_aux: bool = False,
-) -> Callable[..., Any]:
+    f: Callable[P, R], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, tuple[R, Any]]:
     """A function that returns ``(f(...), grad(f)(...))`` with one evaluation of ``f``.
 
     Arguments and errors are those of `grad`; with ``has_aux`` it returns
@@ -43,10 +42,8 @@ def value_and_grad(
 
 
 def grad(
-    f: Callable[..., Any],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    has_aux: bool = False,
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """The gradient of a function with a scalar value, as a function of the same arguments.
 
     f: a function of arrays and of nested dicts, lists, tuples and dataclasses of arrays, whose
@@ -111,6 +108,14 @@ def _value_and_grad(name, f, argnums, has_aux):
     return both
 
 
+@overload
+def vjp(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], A]: ...
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``f(*primals)`` and its pullback, from cotangents of the result to those of the primals.
 
@@ -238,7 +243,7 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return product
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: R) -> R:
     """The same values, which derivatives do not go through: `Tensor.detach` of each Tensor in x.
 
     x: a Tensor or nested containers of them; other leaves stay as they are.

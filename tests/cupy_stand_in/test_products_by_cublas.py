@@ -229,7 +229,7 @@ def test_errors():
     for shapes, message in [
         (((2, 3), (4, 5)), r"x1 \(2, 3\) and x2 \(4, 5\) do not align: 3 != 4"),
         (((2, 3, 4), (3, 4, 5)), "broadcast"),
-        (((), (2, 3)), "no matrix"),
+        (((), (2, 3)), "not a matrix"),
         (((3,), (4,)), "lengths 3 and 4"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -69,7 +69,7 @@ def test_op(case):
             for a, b in zip(results, others, strict=True):
                 on_second(a)
                 near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-                assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
+                case.assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
             assert cupy.cuda.runtime.getDevice() == 0
     assert _array.crossings == []
 

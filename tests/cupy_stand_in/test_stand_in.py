@@ -84,7 +84,7 @@ def test_op(case, dtype):
             for a, b in zip(results, others, strict=True):
                 assert a.device == "cuda:0"
                 near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
-                assert_close(CUPY.values(a), NUMPY.values(b), rtol=near, atol=near)
+                case.assert_close(CUPY.values(a), NUMPY.values(b), rtol=near, atol=near)
     assert waited == expected_to_wait
 
 

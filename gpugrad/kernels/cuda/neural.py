@@ -86,7 +86,7 @@ def _layer(xp, x, weight, bias, activation):
 
 
 def _dense(xp, x, weight, bias=None, /, *, activation):
-    if activation not in _ACTIVATIONS:
+    if activation not in _ACTIVATIONS or activation == "none":  # which the definition rejects
         return NotImplemented
     return _layer(xp, x, weight, bias, activation)
 

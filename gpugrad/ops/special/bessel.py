@@ -6,10 +6,10 @@ from .common import near_zero, polynomial, special_function
 
 
 def _ratio(xp, x, out, coefficients, scale=None):
-    """``out / x`` of an odd function; its series near 0 has ``coefficients`` of ``x**2``.
+    """``out / x`` for an odd function; near 0, a series in ``x**2`` with these ``coefficients``.
 
-    1 / x would turn small errors of the function into large ones of the ratio's derivatives.
-    scale: a function of ``x`` to multiply the series by.
+    There, dividing by x would turn small errors of the function into large errors of the
+    ratio's derivatives. The series is multiplied by ``scale(x)``, if given.
     """
 
     def series(x):
@@ -45,7 +45,7 @@ def y1(x):
 
 @special_function(x=lambda xp, g, n, x, out: g * (xp.special.yn(n - 1, x) - n * out / x))
 def yn(n, x):
-    """Bessel function of the second kind of the integer order ``n``, which gets no gradient."""
+    """Bessel function of the second kind of integer order ``n``, which gets no gradient."""
 
 
 @special_function(x=lambda xp, g, x: g * xp.special.i1(x))

@@ -1,4 +1,4 @@
-"""How a special function is defined, and what the derivatives of several families need."""
+"""The decorator that defines special functions, and helpers for their derivatives."""
 
 from typing import Any
 
@@ -6,16 +6,16 @@ from ...autograd.operation import elementwise
 
 
 def special_function(*, integer=(), discards=False, differences=(), **rules) -> Any:
-    """Define an elementwise op whose forward is the function of its name in ``xp.special``.
+    """Define an elementwise op whose forward is the function of the same name in ``xp.special``.
 
-    The decorated function has no body: it gives the op's name, inputs and docstring.
-    ``rules`` are the VJPs by input. For them, ``integer`` and ``discards`` see `op`.
+    The decorated function has no body: it provides the op's name, inputs and docstring.
 
-    differences: names of inputs whose VJPs are `parameter_slope`.
+    integer, discards, rules: as for `op` and its method ``vjp``.
+    differences: names of inputs whose VJPs use `parameter_slope`.
     """
 
     def define(function):
-        # `op` reads the names of parameters, so functions of ``*inputs`` would not do.
+        # `op` reads the names of parameters, so functions of ``*inputs`` would not work.
         name, inputs = function.__name__, function.__code__.co_varnames
         listed = ", ".join(inputs)
         scope = {"__name__": function.__module__, "slope": parameter_slope}
@@ -31,13 +31,13 @@ def special_function(*, integer=(), discards=False, differences=(), **rules) -> 
 
 
 def as_arrays(xp, *values):
-    """The values, at least one of them an array, with each number made an array like that one."""
+    """The values as arrays: at least one is an array, and numbers become arrays like it."""
     like = next(v for v in values if hasattr(v, "dtype"))
     return [v if hasattr(v, "dtype") else xp.full_like(like, v) for v in values]
 
 
 def at_least_float32(xp, *values):
-    """The values as arrays, in float32 if they are float16: for formulas that lose digits."""
+    """The values as arrays, with float16 cast to float32, for formulas that lose digits."""
     arrays = as_arrays(xp, *values)
     if xp.finfo(arrays[0].dtype).bits > 16:
         return arrays
@@ -45,7 +45,7 @@ def at_least_float32(xp, *values):
 
 
 def polynomial(coefficients, x):
-    """The polynomial of two or more coefficients, the constant one first, at ``x``."""
+    """The value at ``x`` of a polynomial with two or more coefficients, the constant term first."""
     *lower, total = coefficients
     for c in reversed(lower):
         total = total * x + c
@@ -53,15 +53,15 @@ def polynomial(coefficients, x):
 
 
 def near_zero(xp, x, radius, series, formula):
-    """``formula(x)``, but ``series(x)`` near 0, where the formula or its derivatives cancel.
+    """``formula(x)``; within ``radius`` of 0, where it or its derivatives cancel, ``series(x)``.
 
-    Where the result of one of them is not used, it is computed for a harmless number, 1 or 0.
+    Each of them is given a harmless number, 0 or 1, where its result is not used.
     """
     near = xp.abs(x) < radius
     return xp.where(near, series(xp.where(near, x, 0.0)), formula(xp.where(near, 1.0, x)))
 
 
-# How concentrated a distribution is, given its function's arguments; zeta is steep at its pole.
+# How concentrated each distribution is, as a function of the arguments. Zeta is steep at its pole.
 CONCENTRATION = {
     **dict.fromkeys(("gammainc", "gammaincc"), lambda a, x: a),
     **dict.fromkeys(("gdtr", "gdtrc"), lambda a, b, x: b),
@@ -77,7 +77,7 @@ def parameter_slope(xp, name, at, arguments, out):
 
     Both must be positive. Differences give the derivative of the function's logarithm with
     respect to the argument's logarithm, which is smooth even where the function is tiny. It
-    varies on a width of 1, or of ``concentration ** -0.5``; the step is 0.05 of that width.
+    varies on a scale of 1, or of ``concentration ** -0.5``; the step is 0.05 of that scale.
     """
     arguments = at_least_float32(xp, *arguments)
     function, parameter = getattr(xp.special, name), arguments[at]
@@ -89,7 +89,7 @@ def parameter_slope(xp, name, at, arguments, out):
 
     step = xp.ones_like(parameter)
     if name in CONCENTRATION:
-        # Rounded to a power of 2, so that a further derivative takes it for a constant.
+        # Rounded to a power of 2, so that further derivatives treat it as a constant.
         step = 2.0 ** -xp.ceil(0.5 * xp.log2(1 + CONCENTRATION[name](*arguments)))
     step = 0.05 * step
     total = 0.0

@@ -1,17 +1,17 @@
-"""Incomplete gamma and beta functions, and the distributions made of them.
+"""Incomplete gamma and beta functions, and the distributions based on them.
 
-The slope of each function in its last argument is a density, and that of an inverse 1 over the
-density. The gradient of an inverse to a parameter follows by implicit differentiation.
+The derivative of each function in its last argument is a density; for an inverse function, it is
+1 over the density. Gradients of inverses to parameters come from implicit differentiation.
 """
 
 import math
 
-from ..elementwise import no_slope
+from ..elementwise import zero_vjp
 from .common import at_least_float32, parameter_slope, special_function
 
 
 def _implicit(xp, g, name, at, arguments, value, pdf):
-    """``g`` times the slope of ``value`` in a parameter over the slope in the last argument."""
+    """``g`` times the derivative in a parameter, divided by that in the last argument."""
     return g * parameter_slope(xp, name, at, arguments, value) / pdf(xp, *arguments)
 
 
@@ -53,7 +53,7 @@ def gammainccinv(a, y):
     x=lambda xp, g, a, b, x: g * a * _gamma_pdf(xp, b, a * x),
 )
 def gdtr(a, b, x):
-    """Distribution function of the gamma distribution of rate ``a`` and shape ``b``."""
+    """Distribution function of the gamma distribution with rate ``a`` and shape ``b``."""
 
 
 @special_function(
@@ -62,7 +62,7 @@ def gdtr(a, b, x):
     x=lambda xp, g, a, b, x: -g * a * _gamma_pdf(xp, b, a * x),
 )
 def gdtrc(a, b, x):
-    """Survival function of the gamma distribution of rate ``a`` and shape ``b``."""
+    """Survival function of the gamma distribution with rate ``a`` and shape ``b``."""
 
 
 def _chi2_pdf(xp, v, x):
@@ -71,12 +71,12 @@ def _chi2_pdf(xp, v, x):
 
 @special_function(differences=("v",), x=lambda xp, g, v, x: g * _chi2_pdf(xp, v, x))
 def chdtr(v, x):
-    """Distribution function of the chi-square distribution of ``v`` degrees of freedom."""
+    """Distribution function of the chi-square distribution with ``v`` degrees of freedom."""
 
 
 @special_function(differences=("v",), x=lambda xp, g, v, x: -g * _chi2_pdf(xp, v, x))
 def chdtrc(v, x):
-    """Survival function of the chi-square distribution of ``v`` degrees of freedom."""
+    """Survival function of the chi-square distribution with ``v`` degrees of freedom."""
 
 
 @special_function(
@@ -92,17 +92,17 @@ def _poisson_pdf(xp, k, m):
     return _gamma_pdf(xp, xp.floor(k) + 1, m)
 
 
-@special_function(k=no_slope, m=lambda xp, g, k, m: -g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, m=lambda xp, g, k, m: -g * _poisson_pdf(xp, k, m))
 def pdtr(k, m):
-    """Poisson distribution function: at most ``floor(k)`` events where ``m`` are expected.
+    """Poisson distribution function: at most ``floor(k)`` events if ``m`` are expected.
 
     The gradient to ``k`` is 0.
     """
 
 
-@special_function(k=no_slope, m=lambda xp, g, k, m: g * _poisson_pdf(xp, k, m))
+@special_function(k=zero_vjp, m=lambda xp, g, k, m: g * _poisson_pdf(xp, k, m))
 def pdtrc(k, m):
-    """Poisson survival function: more than ``floor(k)`` events where ``m`` are expected.
+    """Poisson survival function: more than ``floor(k)`` events if ``m`` are expected.
 
     The gradient to ``k`` is 0.
     """
@@ -110,7 +110,7 @@ def pdtrc(k, m):
 
 @special_function(y=lambda xp, g, k, out: -g / _poisson_pdf(xp, k, out))
 def pdtri(k, y):
-    """Inverse of `pdtr`: the ``m`` with ``pdtr(k, m) = y``. Counts ``k`` get no gradient."""
+    """Inverse of `pdtr`: the ``m`` with ``pdtr(k, m) = y``. The count ``k`` gets no gradient."""
 
 
 def _beta_pdf(xp, a, b, x):
@@ -151,7 +151,7 @@ def _f_pdf(xp, dfn, dfd, x):
     x=lambda xp, g, dfn, dfd, x: g * _f_pdf(xp, dfn, dfd, x),
 )
 def fdtr(dfn, dfd, x):
-    """Distribution function of the F distribution of ``dfn`` and ``dfd`` degrees of freedom."""
+    """Distribution function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
 
 
 @special_function(
@@ -159,7 +159,7 @@ def fdtr(dfn, dfd, x):
     x=lambda xp, g, dfn, dfd, x: -g * _f_pdf(xp, dfn, dfd, x),
 )
 def fdtrc(dfn, dfd, x):
-    """Survival function of the F distribution of ``dfn`` and ``dfd`` degrees of freedom."""
+    """Survival function of the F distribution with ``dfn`` and ``dfd`` degrees of freedom."""
 
 
 @special_function(
@@ -179,7 +179,7 @@ def _t_pdf(xp, df, t):
 
 @special_function(differences=("df",), t=lambda xp, g, df, t: g * _t_pdf(xp, df, t))
 def stdtr(df, t):
-    """Distribution function of Student's t distribution of ``df`` degrees of freedom."""
+    """Distribution function of Student's t distribution with ``df`` degrees of freedom."""
 
 
 @special_function(
@@ -199,32 +199,32 @@ def _binomial_slope(xp, k, n, p):
 
 
 @special_function(
-    integer=("n",), k=no_slope, p=lambda xp, g, k, n, p: -g * _binomial_slope(xp, k, n, p)
+    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: -g * _binomial_slope(xp, k, n, p)
 )
 def bdtr(k, n, p):
-    """Binomial distribution function: at most ``floor(k)`` of ``n`` trials of probability ``p``.
+    """Binomial distribution function: at most ``floor(k)`` successes in ``n`` trials.
 
-    The gradient to ``k`` is 0; to ``n``, of integers, there is none.
+    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 
 @special_function(
-    integer=("n",), k=no_slope, p=lambda xp, g, k, n, p: g * _binomial_slope(xp, k, n, p)
+    integer=("n",), k=zero_vjp, p=lambda xp, g, k, n, p: g * _binomial_slope(xp, k, n, p)
 )
 def bdtrc(k, n, p):
-    """Binomial survival function: more than ``floor(k)`` of ``n`` trials of probability ``p``.
+    """Binomial survival function: more than ``floor(k)`` successes in ``n`` trials.
 
-    The gradient to ``k`` is 0; to ``n``, of integers, there is none.
+    ``p`` is the probability of a success. The gradient to ``k`` is 0; the integers ``n`` get none.
     """
 
 
 @special_function(
-    integer=("n",), k=no_slope, y=lambda xp, g, k, n, out: -g / _binomial_slope(xp, k, n, out)
+    integer=("n",), k=zero_vjp, y=lambda xp, g, k, n, out: -g / _binomial_slope(xp, k, n, out)
 )
 def bdtri(k, n, y):
     """Inverse of `bdtr`: the ``p`` with ``bdtr(k, n, p) = y``.
 
-    The gradient to ``k`` is 0; to ``n``, of integers, there is none.
+    The gradient to ``k`` is 0; the integers ``n`` get no gradient.
     """
 
 
@@ -232,7 +232,7 @@ def bdtri(k, n, y):
 def nbdtr(k, n, p):
     """Negative binomial distribution function: at most ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success; the counts, of integers, get no gradient.
+    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
     """
 
 
@@ -240,10 +240,10 @@ def nbdtr(k, n, p):
 def nbdtrc(k, n, p):
     """Negative binomial survival function: more than ``k`` failures before ``n`` successes.
 
-    ``p`` is the probability of a success; the counts, of integers, get no gradient.
+    ``p`` is the probability of a success. The integer counts ``k`` and ``n`` get no gradient.
     """
 
 
 @special_function(y=lambda xp, g, k, n, out: g / _beta_pdf(xp, n, k + 1, out))
 def nbdtri(k, n, y):
-    """Inverse of `nbdtr`: the ``p`` with ``nbdtr(k, n, p) = y``; counts get no gradient."""
+    """Inverse of `nbdtr`: the ``p`` with ``nbdtr(k, n, p) = y``. The counts get no gradient."""

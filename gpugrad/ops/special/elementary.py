@@ -1,4 +1,4 @@
-"""Powers and trigonometric functions: of degrees, or without loss of digits near 0."""
+"""Powers and trigonometric functions: for angles in degrees, or without loss of digits near 0."""
 
 import math
 
@@ -39,7 +39,7 @@ def exprel(x):
 def _boxcox_lmbda(xp, g, log, x, lmbda, out):
     x, lmbda = at_least_float32(xp, x, lmbda)
     log_x = log(x)
-    # (x**lmbda * log(x) - out) / lmbda, or near 0 log(x)**2 * exprel'(lmbda * log(x))
+    # (x**lmbda * log(x) - out) / lmbda; where u = lmbda * log(x) is small, log(x)**2 * exprel'(u)
     near = xp.abs(lmbda * log_x) < 1
     small, large = xp.where(near, log_x, 0.0), xp.where(near, 0.0, log_x)
     u = lmbda * small
@@ -65,7 +65,7 @@ def boxcox(x, lmbda):
     lmbda=lambda xp, g, x, lmbda, out: _boxcox_lmbda(xp, g, xp.log1p, x, lmbda, out),
 )
 def boxcox1p(x, lmbda):
-    """`boxcox` of ``1 + x``, without its loss of digits near 0."""
+    """``boxcox(1 + x, lmbda)``, without loss of digits near 0."""
 
 
 _LOG1P_RATIO_SLOPE = [(-1) ** (k + 1) * (k + 1) / (k + 2) for k in range(18)]
@@ -88,7 +88,7 @@ def _inv_boxcox_lmbda(xp, g, y, lmbda, power):
     lmbda=lambda xp, g, y, lmbda, out: _inv_boxcox_lmbda(xp, g, y, lmbda, out),
 )
 def inv_boxcox(y, lmbda):
-    """Inverse of `boxcox`: ``(1 + lmbda * y) ** (1 / lmbda)``, ``exp(y)`` where ``lmbda`` is 0."""
+    """Inverse of `boxcox`: ``(1 + lmbda * y)**(1 / lmbda)``, or ``exp(y)`` where ``lmbda`` is 0."""
 
 
 @special_function(
@@ -96,27 +96,27 @@ def inv_boxcox(y, lmbda):
     lmbda=lambda xp, g, y, lmbda, out: _inv_boxcox_lmbda(xp, g, y, lmbda, 1 + out),
 )
 def inv_boxcox1p(y, lmbda):
-    """Inverse of `boxcox1p`: ``inv_boxcox(y, lmbda) - 1`` without its loss of digits near 0."""
+    """Inverse of `boxcox1p`: ``inv_boxcox(y, lmbda) - 1``, without loss of digits near 0."""
 
 
 @special_function(x=lambda xp, g, x: g * (DEGREE * xp.special.cosdg(x)))
 def sindg(x):
-    """Sine of degrees."""
+    """Sine of an angle in degrees."""
 
 
 @special_function(x=lambda xp, g, x: g * (-DEGREE * xp.special.sindg(x)))
 def cosdg(x):
-    """Cosine of degrees."""
+    """Cosine of an angle in degrees."""
 
 
 @special_function(x=lambda xp, g, out: g * (DEGREE * (1 + out * out)))
 def tandg(x):
-    """Tangent of degrees."""
+    """Tangent of an angle in degrees."""
 
 
 @special_function(x=lambda xp, g, out: g * (-DEGREE * (1 + out * out)))
 def cotdg(x):
-    """Cotangent of degrees."""
+    """Cotangent of an angle in degrees."""
 
 
 @special_function(
@@ -125,12 +125,12 @@ def cotdg(x):
     s=lambda xp, g: g * (DEGREE / 3600),
 )
 def radian(d, m, s):
-    """The radians of ``d`` degrees, ``m`` minutes and ``s`` seconds."""
+    """The angle of ``d`` degrees, ``m`` minutes and ``s`` seconds, in radians."""
 
 
 @special_function(x=lambda xp, g, x: -g * xp.sin(x))
 def cosm1(x):
-    """``cos(x) - 1`` without its loss of digits near 0."""
+    """``cos(x) - 1``, without loss of digits near 0."""
 
 
 _SINC_SLOPE = [

@@ -21,7 +21,7 @@ def _xlogy_y(xp, g, x, y):
 def xlogy(x, y):
     """``x * log(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    Where ``x`` is 0 the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
+    Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is positive.
     """
 
 
@@ -33,7 +33,7 @@ def xlogy(x, y):
 def xlog1py(x, y):
     """``x * log1p(y)``, but 0 where ``x`` is 0, unless ``y`` is nan.
 
-    Where ``x`` is 0 the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
+    Where ``x`` is 0, the gradient to ``y`` is 0, and that to ``x`` is 0 unless ``y`` is above -1.
     """
 
 
@@ -50,7 +50,7 @@ def _log_ratio(xp, x, y):
 def rel_entr(x, y):
     """Relative entropy ``x * log(x / y)``: 0 where ``x`` is 0, inf where either is negative.
 
-    Where ``x`` is 0 the gradient to ``y`` is 0; where both are, that to ``x`` is 1.
+    Where ``x`` is 0, the gradient to ``y`` is 0; where both are 0, the gradient to ``x`` is 1.
     """
 
 
@@ -62,7 +62,7 @@ def rel_entr(x, y):
 def kl_div(x, y):
     """Terms of the Kullback-Leibler divergence, ``rel_entr(x, y) - x + y``.
 
-    Where ``x`` is 0 the gradient to ``y`` is 1; where both are, that to ``x`` is 0.
+    Where ``x`` is 0, the gradient to ``y`` is 1; where both are 0, the gradient to ``x`` is 0.
     """
 
 
@@ -81,7 +81,8 @@ def _huber_r(xp, g, delta, r):
 def huber(delta, r):
     """Huber's loss: ``r**2 / 2`` up to ``abs(r) = delta``, and linear beyond.
 
-    It is inf where ``delta`` is negative. At the joint, second derivatives are the line's.
+    It is inf where ``delta`` is negative. Where the two pieces meet, second derivatives are those
+    of the linear piece.
     """
 
 

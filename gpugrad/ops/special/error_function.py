@@ -15,16 +15,16 @@ def erf(x):
 
 @special_function(x=lambda xp, g, x: g * (-2 / SQRT_PI * xp.exp(-x * x)))
 def erfc(x):
-    """Complementary error function, ``1 - erf(x)`` without its loss of digits."""
+    """Complementary error function, ``1 - erf(x)`` without loss of digits."""
 
 
-# 1 - sqrt(pi) * x * erfcx(x) ~ s/2 - 3/4 s**2 + 15/8 s**3 - ... with s = 1 / x**2. These are the
-# coefficients of powers of 100 s, since float16 cannot hold the later ones of s.
+# 1 - sqrt(pi) * x * erfcx(x) ~ s/2 - 3/4 s**2 + 15/8 s**3 - ... with s = 1 / x**2. These are
+# coefficients of powers of 100 s, since float16 cannot hold the later coefficients for s.
 _TAIL = [0.0] + [-math.prod(range(1, 2 * k, 2)) * (-0.005) ** k for k in range(1, 14)]
 
 
 def _erfcx_x(xp, g, x, out):
-    # The difference cancels in the far tail, where the second derivative of log_ndtr needs it.
+    # In the far tail, where log_ndtr needs this for its second derivative, the difference cancels.
     far = x > 10
     tail = polynomial(_TAIL, (10 / xp.where(far, x, math.inf)) ** 2)
     return g * xp.where(far, -2 / SQRT_PI * tail, 2 * x * out - 2 / SQRT_PI)
@@ -37,12 +37,12 @@ def erfcx(x):
 
 @special_function(x=lambda xp, g, out: g * (SQRT_PI / 2 * xp.exp(out * out)))
 def erfinv(x):
-    """Inverse of `erf`; at -1 and 1 it and its slope are infinite."""
+    """Inverse of `erf`; value and slope are infinite at -1 and 1."""
 
 
 @special_function(x=lambda xp, g, out: g * (-SQRT_PI / 2 * xp.exp(out * out)))
 def erfcinv(x):
-    """Inverse of `erfc`; at 0 and 2 it and its slope are infinite."""
+    """Inverse of `erfc`; value and slope are infinite at 0 and 2."""
 
 
 @special_function(x=lambda xp, g, x: g * (xp.exp(-0.5 * (x * x)) / SQRT_TAU))
@@ -52,12 +52,12 @@ def ndtr(x):
 
 @special_function(y=lambda xp, g, out: g * (SQRT_TAU * xp.exp(0.5 * (out * out))))
 def ndtri(y):
-    """Inverse of `ndtr`, the normal quantile; at 0 and 1 it and its slope are infinite."""
+    """Inverse of `ndtr`, the normal quantile; value and slope are infinite at 0 and 1."""
 
 
 @special_function(
-    # The density over ndtr(x), without the 0 / 0 of the tail.
+    # The density divided by ndtr(x), without the 0 / 0 in the tail.
     x=lambda xp, g, x: g * (math.sqrt(2 / math.pi) / xp.special.erfcx(-math.sqrt(0.5) * x))
 )
 def log_ndtr(x):
-    """Logarithm of `ndtr`; it and its derivatives keep their digits far in the tail."""
+    """Logarithm of `ndtr`; value and derivatives keep their digits far into the tail."""

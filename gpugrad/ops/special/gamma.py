@@ -3,7 +3,7 @@
 import math
 
 from ...autograd.operation import elementwise
-from ..elementwise import no_slope
+from ..elementwise import zero_vjp
 from .common import parameter_slope, special_function
 
 
@@ -22,13 +22,13 @@ def loggamma(x):
     """Logarithm of the gamma function; nan where ``x`` is negative."""
 
 
-@special_function(x=no_slope)
+@special_function(x=zero_vjp)
 def gammasgn(x):
     """Sign of the gamma function. Its gradient is 0 everywhere."""
 
 
 def _rgamma_x(xp, g, x, out):
-    # On the left psi has poles: there by reflection, 1 / gamma(x) = sin(pi x) gamma(1 - x) / pi.
+    # Left of 0.5, psi has poles; use the reflection 1 / gamma(x) = sin(pi x) gamma(1 - x) / pi.
     left = x < 0.5
     x, y = xp.where(left, 1.0, x), xp.where(left, x, 0.0)
     sine = xp.sin(math.pi * y) / math.pi
@@ -38,12 +38,12 @@ def _rgamma_x(xp, g, x, out):
 
 @special_function(x=_rgamma_x)
 def rgamma(x):
-    """Reciprocal of the gamma function; it has no pole."""
+    """Reciprocal of the gamma function, which has no poles."""
 
 
 @special_function(x=lambda xp, g, x: g * xp.special.zeta(2.0, x))
 def psi(x):
-    """Digamma function, the derivative of `gammaln`; `digamma` is the same."""
+    """Digamma function, the derivative of `gammaln`; also named `digamma`."""
 
 
 digamma = psi
@@ -51,14 +51,14 @@ digamma = psi
 
 @special_function(x=lambda xp, g, n, x: g * xp.special.polygamma(n + 1, x))
 def polygamma(n, x):
-    """Derivative of `psi` of the integer order ``n``, which gets no gradient."""
+    """The ``n``-th derivative of `psi`; the integer order ``n`` gets no gradient."""
 
 
 @elementwise
 def multigammaln(xp, a, /, d):
-    """Logarithm of the multivariate gamma function of dimension ``d``, an int from 1.
+    """Logarithm of the multivariate gamma function of dimension ``d``, a positive int.
 
-    nan unless ``a > (d - 1) / 2``.
+    It is nan unless ``a > (d - 1) / 2``.
     """
     total = xp.special.gammaln(a) + 0.25 * d * (d - 1) * math.log(math.pi)
     for j in range(1, d):
@@ -111,7 +111,7 @@ def poch(z, m):
 def binom(n, k):
     """Binomial coefficient of real numbers, ``gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1))``.
 
-    Where one of these has a pole, as where ``k`` is an integer above ``n``, a gradient is nan.
+    A gradient is nan where one of these has a pole, such as where ``n - k`` is a negative integer.
     """
 
 
@@ -121,15 +121,15 @@ def _zetac_x(xp, g, x, out):
 
 @special_function(x=_zetac_x)
 def zetac(x):
-    """Riemann's zeta function less 1; its gradient is that of `zeta`."""
+    """Riemann's zeta function minus 1; its gradient is that of `zeta`."""
 
 
 @elementwise
 def zeta(xp, x, q=None):
-    """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k from 0; Riemann's without ``q``.
+    """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k >= 0; without ``q``, Riemann's.
 
-    The gradient to the exponent ``x`` comes from differences; it is nan where the result is
-    not positive or ``x`` is not above 1.
+    The gradient to the exponent ``x`` comes from differences; it is nan unless the result is
+    positive and ``x`` is above 1.
     """
     return 1 + xp.special.zetac(x) if q is None else xp.special.zeta(x, q)
 

@@ -7,26 +7,26 @@ from .common import at_least_float32, near_zero, polynomial, special_function
 
 @special_function(x=lambda xp, g, x: -g * xp.exp(-x) / x)
 def exp1(x):
-    """Exponential integral of ``exp(-t) / t`` from ``x`` to infinity; nan below 0."""
+    """Exponential integral: the integral of ``exp(-t) / t`` from ``x`` to infinity; nan below 0."""
 
 
 @special_function(x=lambda xp, g, x: g * xp.exp(x) / x)
 def expi(x):
-    """Exponential integral of ``exp(t) / t`` from minus infinity to ``x``; -inf at 0."""
+    """Exponential integral: the integral of ``exp(t) / t`` from -inf to ``x``; -inf at 0."""
 
 
 def _expn_x(xp, g, n, x):
     n, x = at_least_float32(xp, n, x)
-    # SciPy lacks the order -1, which is exp(-x) * (1 + 1 / x) / x.
+    # SciPy does not compute order -1, which is exp(-x) * (1 + 1 / x) / x.
     below = xp.special.expn(xp.where(n < 1, 0.0, n - 1), x)
     return -g * xp.where(n < 1, below * (1 + 1 / x), below)
 
 
 @special_function(x=_expn_x)
 def expn(n, x):
-    """Exponential integral of ``exp(-x * t) / t**n`` from 1 to infinity.
+    """Exponential integral: the integral of ``exp(-x * t) / t**n`` from 1 to infinity.
 
-    The order ``n``, an integer from 0, gets no gradient.
+    The order ``n``, a non-negative integer, gets no gradient.
     """
 
 
@@ -45,18 +45,18 @@ def spence(z):
 
 
 def _ellipk_slope(xp, m, p):
-    # Euler's transformation of pi/8 * 2F1(3/2, 3/2; 2; m), for p = 1 - m
+    # pi/8 * 2F1(3/2, 3/2; 2; m) by Euler's transformation, where p = 1 - m
     return math.pi / 8 * xp.special.hyp2f1(0.5, 0.5, 2.0, m) / p
 
 
 @special_function(m=lambda xp, g, m: g * _ellipk_slope(xp, m, 1 - m))
 def ellipk(m):
-    """Complete elliptic integral of the first kind of the parameter ``m``, inf at 1."""
+    """Complete elliptic integral of the first kind with parameter ``m``; inf at 1."""
 
 
 @special_function(p=lambda xp, g, p: -g * _ellipk_slope(xp, 1 - p, p))
 def ellipkm1(p):
-    """`ellipk` of ``1 - p``, without its loss of digits near 0."""
+    """``ellipk(1 - p)``, without loss of digits near 0."""
 
 
 @special_function(x=lambda xp, g, a, b, x: g * (a / b) * xp.special.hyp1f1(a + 1, b + 1, x))

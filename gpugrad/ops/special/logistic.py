@@ -21,15 +21,15 @@ expit.vjp(x=lambda xp, g, out: g * (out * (1 - out)))
 
 @special_function(x=lambda xp, g, x: g / (x * (1 - x)))
 def logit(x):
-    """Inverse of `expit`, ``log(x / (1 - x))``; at 0 and 1 it and its slope are infinite."""
+    """Inverse of `expit`, ``log(x / (1 - x))``; value and slope are infinite at 0 and 1."""
 
 
 @elementwise
 def log_expit(xp, x):
     """Logarithm of `expit`, without overflow."""
     if xp.isdtype(x.dtype, "complex floating"):
-        raise TypeError("x must be real; its logarithm would be on one of many branches")
-    # SciPy's takes 3 to 30 times as long.
+        raise TypeError("x must be real; a complex logarithm has many branches")
+    # SciPy's function takes 3 to 30 times as long.
     return xp.minimum(x, 0) - xp.log1p(xp.exp(-xp.abs(x)))
 
 
@@ -38,19 +38,19 @@ log_expit.vjp(x=lambda xp, g, x: g * xp.special.expit(-x))
 
 @composite
 def softmax(x, axis=None):
-    """`gpugrad.softmax`, over all elements by default: ``exp(x) / sum(exp(x))``."""
+    """``exp(x) / sum(exp(x))``, as `gpugrad.softmax`, but by default over all elements."""
     return neural.softmax(x, axis)
 
 
 @composite
 def log_softmax(x, axis=None):
-    """`gpugrad.log_softmax`, over all elements by default: ``log(softmax(x))``."""
+    """``log(softmax(x))``, as `gpugrad.log_softmax`, but by default over all elements."""
     return neural.log_softmax(x, axis)
 
 
 @op
 def _logsumexp(xp, a, b, /, axis):
-    """``log(abs(total))`` and ``sign(total)`` of ``total = sum(b * exp(a))``, with axes kept."""
+    """``log(abs(t))`` and ``sign(t)`` for ``t = sum(b * exp(a))``; reduced axes have length 1."""
     a, b = xp.broadcast_arrays(*as_arrays(xp, a, b))
     used = xp.where(b == 0, -math.inf, a)
     top = xp.max(used, axis=axis, keepdims=True)
@@ -73,10 +73,10 @@ def _logsumexp_a(xp, g, a, b, out):
 _logsumexp.vjp(a=_logsumexp_a, b=_logsumexp_b)
 
 
-def _logsumexp_of_batch(call, batched, a, b, axis):
+def _logsumexp_vmap(call, batched, a, b, axis):
     a, b = aligned(batched, (a, b))
     ndim = max(x.ndim for x, is_batched in zip((a, b), batched, strict=True) if is_batched) - 1
-    if not ndim:  # as one of an axis of length 1
+    if not ndim:  # each example is a number, which counts as an array of one element
         operands = [
             expand_dims(x, 1) if is_batched else x
             for x, is_batched in zip((a, b), batched, strict=True)
@@ -85,7 +85,7 @@ def _logsumexp_of_batch(call, batched, a, b, axis):
     return call(a, b, shifted(call.op, axis, ndim))
 
 
-_logsumexp.vmap(_logsumexp_of_batch)
+_logsumexp.vmap(_logsumexp_vmap)
 
 
 @composite
@@ -93,9 +93,9 @@ def logsumexp(a, axis=None, b=None, keepdims=False, return_sign=False):
     """``log(sum(b * exp(a)))`` without overflow; the weights ``b`` are 1 by default.
 
     axis: None (all axes), an int or a tuple.
-    b: broadcasts with ``a``; where it is 0, that may be inf.
-    return_sign: return the logarithm of the sum's absolute value, and its sign;
-        else the logarithm of a negative sum is nan.
+    b: broadcasts with ``a``; where ``b`` is 0, ``a`` may be inf.
+    return_sign: whether to return the logarithm of the sum's absolute value, and the sum's sign.
+        Otherwise the logarithm of a negative sum is nan.
     """
     if b is None and not return_sign:
         return reductions.logsumexp(a, axis, keepdims=keepdims)
