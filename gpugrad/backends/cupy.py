@@ -33,7 +33,7 @@ from cupy.cuda.memory import PooledMemory
 from . import cupy_batches, cupy_devices, cupy_standard, kernels
 from .cupy_linalg import linalg
 from .cupy_products import mend
-from .kernels.optimizers import lot
+from .kernels.optimizers import multi_tensor_updater
 
 xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
@@ -234,8 +234,8 @@ class CuPy(Backend):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()
 
-    def lot(self, array):
-        return lot(array.device.id, array.dtype)
+    def multi_tensor_updater(self, array):
+        return multi_tensor_updater(array.device.id, array.dtype)
 
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, PooledMemory)
