@@ -24,7 +24,7 @@ import numpy as np
 
 LENGTH = 200
 TARGETS = {(4,): 0.5, (64, 64): 0.7, (256, 256): 1.2}
-IMPORT_TARGET = 2.0
+IMPORT_TARGET = 1.6
 DEPTH_TARGET = 1.2
 
 

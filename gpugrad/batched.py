@@ -1,9 +1,9 @@
-"""`BatchedTensor`: inside `vmap`, what stands for one example, and holds them all.
+"""`BatchedTensor`: inside `vmap` it represents one example, and holds all of them.
 
-It has the shape of an example. Behind it is its payload, a tensor with one more axis in
-front, over the examples; the graph is the payload's. An op called with it is called, by the
-op's rule for a batch, with the payload. Where calls of `vmap` are nested, the payload may be
-another such tensor: the innermost call's axis is taken off first.
+It has the shape of one example. Its payload is a tensor with one more axis in front, which counts
+the examples; the graph belongs to the payload. When an op is called with it, the op's rule
+for batches calls the op with the payload. In nested calls of `vmap` the payload may be another
+batched tensor: the outermost object then belongs to the innermost call.
 """
 
 import math
@@ -17,12 +17,12 @@ from .tensor import Tensor
 
 
 class Level:
-    """A call of `vmap` that is under way.
+    """A call of `vmap` that is in progress.
 
-    number: greater than that of every level around it, those of other threads too.
-    size: how many examples there are.
-    open: how many blocks it is under way in: its own, and those that entered it once more,
-        in other threads too.
+    number: greater than the number of every enclosing level, in any thread.
+    size: the number of examples.
+    open: the number of blocks that are inside the level, in any thread: the call's own block,
+        and blocks that have entered the level again.
     """
 
     __slots__ = ("number", "size", "open")
@@ -61,12 +61,13 @@ class entered:
 
 
 class reentered:
-    """A context manager: these levels, of calls that may have ended, under way once more.
+    """A context manager that enters these levels again; their calls may have ended.
 
-    For what goes through a graph that was recorded inside them; the innermost is the last.
+    It is for code that goes through a graph that was recorded inside them. The last level is the
+    innermost.
 
-    beside: the other levels that stay under way. A program that runs again draws random numbers,
-        and differentiates, for the examples that it did for, not for a Jacobian's rows besides.
+    beside: the other levels that stay active. A program that runs again must draw random numbers
+        and differentiate for the same examples as before, and not also for the rows of a Jacobian.
     """
 
     def __init__(self, levels, beside=()):
@@ -91,12 +92,12 @@ class reentered:
 
 
 def active_levels():
-    """The levels of this thread, the innermost last."""
+    """The levels that this thread is inside, the innermost last."""
     return tuple(_active.levels)
 
 
-# The payload and the level are in the slots that hold a Tensor's array and node, so that a
-# tensor can become a batched one in place, when a value that is one is assigned to a part of it.
+# The payload and the level use the slots that hold an ordinary Tensor's array and node. So a
+# tensor can become a batched one in place, when a batched value is assigned to a part of it.
 _payload: Any = vars(Tensor)["array"]
 _level: Any = vars(Tensor)["node"]
 
@@ -106,14 +107,47 @@ _COMPUTE = "compute with gpugrad's functions, and read what vmap returns"
 _DIFFERENTIATE = "differentiate by a function, such as gpugrad.grad"
 
 
-class BatchedTensor(Tensor):
-    """One example of each in a batch, as the function inside `vmap` sees it.
+def call_batched(op, args, static):
+    """Call an op with batched tensors among its inputs or among the arrays in ``static``."""
+    found = [x for x in args if type(x) is BatchedTensor]
+    for value in static.values():
+        if type(value) is tuple or type(value) is BatchedTensor:
+            found += _batched_in(value)
+    level = found[0].level
+    for x in found:
+        own = x.level
+        if not own.open:
+            check_open(op.name, own)
+        if own.number > level.number:
+            level = own
+    mask, operands = [], []
+    for x in args:
+        b = type(x) is BatchedTensor and x.level is level
+        mask.append(b)
+        operands.append(x.payload if b else x)
+    out = NotImplemented
+    if op.batching is not None:
+        out = op.batching(op.call, mask, *operands, **static)
+    elif op.elementwise:
+        out = op.call(*aligned(mask, operands), **static)
+    if out is NotImplemented:
+        out = one_by_one(op, mask, operands, static, level)
+    if isinstance(out, tuple):
+        named = getattr(type(out), "_make", tuple)
+        return named([batched(y, level) for y in out])
+    return batched(out, level)
 
-    payload: the tensor of all examples, along its first axis.
-    level: the call of `vmap` that it belongs to.
+
+class BatchedTensor(Tensor):
+    """The examples of a batch, which look like a single one to the function inside `vmap`.
+
+    payload: the tensor with all examples along its first axis.
+    level: the call of `vmap` that this tensor belongs to.
     """
 
     __slots__ = ()
+
+    __op__ = staticmethod(call_batched)
 
     payload: Any = property(_payload.__get__)
     level: Any = property(_level.__get__)
@@ -156,7 +190,7 @@ class BatchedTensor(Tensor):
         return self.shape[0]
 
     def of(self, payload: Tensor) -> "BatchedTensor":
-        """One of the same level with another payload."""
+        """A batched tensor of the same level with another payload."""
         return batched(payload, self.level)
 
     def detach(self) -> "BatchedTensor":
@@ -217,7 +251,7 @@ def batched(payload, level):
 
 
 def become(tensor, value):
-    """Make the object ``tensor`` what ``value`` is, where one of them is batched."""
+    """Turn the object ``tensor`` into what ``value`` is, if one of the two is batched."""
     payload, level = _payload.__get__(value), _level.__get__(value)
     tensor.__class__ = type(value)
     _payload.__set__(tensor, payload)
@@ -241,7 +275,7 @@ def levels_among(name, values):
 
 
 def levels_now(name, x):
-    """The levels under way, those of ``x`` among them, the outermost first; ``name`` for errors."""
+    """The active levels, including those of ``x``, the outermost first; ``name`` is for errors."""
     if not _active.levels and type(x) is not BatchedTensor:
         return []
     found = {*_active.levels, *levels_among(name, [x])}
@@ -249,59 +283,25 @@ def levels_now(name, x):
 
 
 def physical(x):
-    """The tensor behind all levels of ``x``: their axes first, the outermost's before others."""
+    """The ordinary tensor behind all levels of ``x``; their axes come first, outermost first."""
     while type(x) is BatchedTensor:
         x = x.payload
     return x
 
 
 def behind(x, levels):
-    """``x`` as a BatchedTensor of all of these levels, which begin with its own levels' outermost.
-
-    The result of `physical`, taken back: the first axes are those of the levels.
-    """
+    """``x`` as a BatchedTensor of these levels, whose axes come first: undoes `physical`."""
     for level in levels:
         x = batched(x, level)
     return x
 
 
 def lifted(x, levels):
-    """``x`` with an axis of every level, the outermost first: repeated where it has none."""
+    """``x`` with an axis for every level, the outermost first; it is repeated along new axes."""
     if not levels:
         return x
     *outer, level = levels
     return batched(lifted(examples(x, level), outer), level)
-
-
-def call_batched(op, args, static):
-    """Call an op some of whose inputs, or of the arrays in ``static``, are batched."""
-    found = [x for x in args if type(x) is BatchedTensor]
-    for value in static.values():
-        if type(value) is tuple or type(value) is BatchedTensor:
-            found += _batched_in(value)
-    level = found[0].level
-    for x in found:
-        own = x.level
-        if not own.open:
-            check_open(op.name, own)
-        if own.number > level.number:
-            level = own
-    mask, operands = [], []
-    for x in args:
-        b = type(x) is BatchedTensor and x.level is level
-        mask.append(b)
-        operands.append(x.payload if b else x)
-    out = NotImplemented
-    if op.batching is not None:
-        out = op.batching(op.call, mask, *operands, **static)
-    elif op.elementwise:
-        out = op.call(*aligned(mask, operands), **static)
-    if out is NotImplemented:
-        out = one_by_one(op, mask, operands, static, level)
-    if isinstance(out, tuple):
-        named = getattr(type(out), "_make", tuple)
-        return named([batched(y, level) for y in out])
-    return batched(out, level)
 
 
 def check_open(where, *levels):
@@ -322,7 +322,7 @@ def _batched_in(value):
 
 
 def aligned(mask, operands):
-    """The operands, the batched ones with axes of length 1 put in so that examples broadcast."""
+    """The operands; batched ones get axes of length 1, so that their examples broadcast."""
     if len(operands) == 1:
         return operands
     logical = [getattr(x, "ndim", b) - b for x, b in zip(operands, mask, strict=True)]
@@ -338,12 +338,12 @@ def aligned(mask, operands):
 
 
 def shapes_of_examples(mask, operands):
-    """The shapes that each example has of the operands."""
+    """The shape of one example of each operand."""
     return [getattr(x, "shape", ())[b:] for x, b in zip(operands, mask, strict=True)]
 
 
 def equally(mask, operands):
-    """The operands, each with an axis over the examples: repeated where it had none."""
+    """The operands, all with an axis over the examples; those without one are repeated."""
     if all(mask):
         return operands
     size = next(x.shape[0] for x, b in zip(operands, mask, strict=True) if b)
@@ -355,7 +355,7 @@ def equally(mask, operands):
 
 
 def one_by_one(op, mask, operands, static, level):
-    """The op called for each example, the results stacked."""
+    """Call the op for each example and stack the results."""
     if not level.size:
         raise ValueError(f"{op.name}: vmap over no examples cannot tell the result's shape")
     results = []
@@ -392,7 +392,7 @@ def _example(value, level, i):
 
 
 def examples(x, level):
-    """The examples of ``x`` along a first axis: its payload, or itself repeated."""
+    """``x`` with the examples along its first axis: its payload, or itself repeated."""
     if type(x) is BatchedTensor and x.level is level:
         return x.payload
     return call.namespace.broadcast_to(
@@ -401,9 +401,10 @@ def examples(x, level):
 
 
 def shifted(op, axis, ndim):
-    """Where an axis of an example of ``ndim`` axes is in the payload; or several, or None for all.
+    """The axis of the payload for an axis of an example with ``ndim`` axes.
 
-    Raises IndexError for one that an example does not have.
+    ``axis`` may also be several axes, or None for all. Raises IndexError for an axis that the
+    example does not have.
     """
     if axis is None:
         return tuple(range(1, ndim + 1))

@@ -22,8 +22,8 @@ from .backends import (
     transfer,
 )
 from .backends import from_dlpack as import_dlpack
+from .backends.dtypes import complex64, float32, number_dtype
 from .backends.numpy import backend as host
-from .backends.numpy import complex64, float32, number_dtype
 from .batched import BatchedTensor
 from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype
@@ -31,23 +31,18 @@ from .tensor import Tensor
 
 
 def tensor(
-    data: Any,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """A new leaf with a copy of ``data``: numbers, nested sequences, an array or a tensor.
 
-    A tensor's graph stays behind, as in PyTorch; ``asarray(x, copy=True)`` copies it with its
-    graph.
+    The copy of a tensor has no graph, as in PyTorch; ``asarray(x, copy=True)`` keeps the graph.
 
     dtype: by default the array's own; for Python numbers and sequences float32, int64,
         bool or complex64.
     device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; by default where ``data`` is.
 
     Raises ValueError for ragged sequences, TypeError for values that are not numbers, and
-    RuntimeError for sequences of tensors that require grad, of which `asarray` makes one.
+    RuntimeError for sequences of tensors that require grad, for which there is `asarray`.
 
     >>> tensor([1, 2.5])
     tensor([1. , 2.5])
@@ -80,16 +75,15 @@ def asarray(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``obj`` as a tensor, sharing its memory where it can; else as `tensor`.
+    """``obj`` as a tensor that shares its memory if possible; otherwise like `tensor`.
 
-    A Tensor comes back as itself, or with its graph through the cast, transfer or copy.
-    Tensors in nested sequences are stacked with the numbers beside them, and keep theirs.
+    A Tensor is returned as it is, or with a graph that includes the cast, transfer or copy.
+    Tensors in nested sequences are stacked with the numbers beside them, and keep their graphs.
 
-    copy: True always copies, False raises ValueError where a copy would be needed.
+    copy: True always copies; False raises ValueError if a copy would be needed.
 
-    Only writes through gpugrad are watched: what is written to a shared array itself between
-    an op and backward is not noticed, and may make gradients wrong. Share arrays that stay
-    as they are, or copy.
+    gpugrad notices only its own writes. If a program writes to a shared array between an op and
+    backward, gradients may be wrong. Share only arrays that do not change, or copy.
     """
     if isinstance(obj, Tensor):
         result = obj.to(device=device, dtype=dtype)
@@ -114,12 +108,12 @@ def from_dlpack(
     copy: bool | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of the memory of ``x``, an array of any library that speaks DLPack.
+    """A tensor that shares the memory of ``x``, an array of any library that supports DLPack.
 
     It holds a NumPy array, or a CuPy array if ``x`` is on a CUDA device. A Tensor keeps its graph.
 
     device: by default that of ``x``.
-    copy: True always copies, False raises ValueError where a copy would be needed.
+    copy: True always copies; False raises ValueError if a copy would be needed.
     """
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy, requires_grad=requires_grad)
@@ -150,7 +144,7 @@ def _stacked(name, data, dtype, device):
                 return stack([joined(element) for element in x])
             x = x if isinstance(x, Tensor) else adopt(x)
             if type(x) in SCALARS:
-                return _create("full", (), x, dtype=dtype, like=like._like)
+                return _create("full", ((), x), dtype, None, False, like=like._like)
             return asarray(x, dtype=dtype)
 
         return joined(data).to(device=device)
@@ -167,7 +161,7 @@ def _leaves(data):
 
 
 def _array(name, data, dtype, device, copy):
-    """The raw array of any data but a Tensor."""
+    """The raw array of any data that is not a Tensor."""
     try:
         if not isinstance(data, Sequence):
             data = adopt(data)
@@ -177,7 +171,7 @@ def _array(name, data, dtype, device, copy):
             numbers = host.asarray(data)
             default = _default_dtype(numbers)
             if default is float32 and dtype is not None and isdtype(dtype, "integral"):
-                # NumPy makes floats of integers where some are too large for int64.
+                # NumPy turns integers into floats if some are too large for int64.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
             data = numbers
             dtype = default if dtype is None else dtype
@@ -196,7 +190,7 @@ def _array(name, data, dtype, device, copy):
 
 
 def _default_dtype(numbers):
-    """The default dtype for what NumPy made of Python numbers."""
+    """The default dtype for Python numbers, which NumPy has made an array."""
     dtype = DEFAULTS.get(numbers.dtype.kind)
     if dtype is None:
         raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
@@ -208,8 +202,8 @@ def _finish(array, requires_grad):
     return result.requires_grad_() if requires_grad else result
 
 
-def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **keywords):
-    """What the backend's creation function makes, on ``device`` or else on that of ``like``."""
+def _create(name, args, dtype, device, requires_grad, *, like=None, **keywords):
+    """A tensor from the backend's creation function, on ``device`` or else where ``like`` is."""
     try:
         if like is None or device is not None:
             like, backend = None, backend_for_device(device)
@@ -224,45 +218,33 @@ def _create(name, *args, dtype, device=None, requires_grad=False, like=None, **k
     return _finish(array, requires_grad)
 
 
-def _filled(name, shape, *values, **options):
+def _filled(name, shape, values, dtype, device, requires_grad):
     try:
         shape = as_shape(shape)
     except TypeError as error:
         raise TypeError(f"{name}: {error}") from None
-    return _create(name, shape, *values, **options)
+    return _create(name, (shape, *values), dtype, device, requires_grad)
 
 
 def zeros(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of a shape, an int or a tuple."""
-    return _filled("zeros", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Zeros in a shape, which is an int or a tuple."""
+    return _filled("zeros", shape, (), dtype, device, requires_grad)
 
 
 def empty(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Values left as memory held them, of a shape, an int or a tuple."""
-    return _filled("empty", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Uninitialized values in a shape, which is an int or a tuple."""
+    return _filled("empty", shape, (), dtype, device, requires_grad)
 
 
 def ones(
-    shape: Shape,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones of a shape, an int or a tuple."""
-    return _filled("ones", shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Ones in a shape, which is an int or a tuple."""
+    return _filled("ones", shape, (), dtype, device, requires_grad)
 
 
 def full(
@@ -273,16 +255,15 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A shape, an int or a tuple, filled with a number; dtype by default of the number's kind.
+    """A shape, which is an int or a tuple, filled with a number; the dtype defaults to its kind.
 
-    A 0-d tensor in place of the number gives its dtype, device and graph.
+    If the number is a 0-d tensor, the result has its dtype, device and graph.
     """
     if isinstance(fill_value, Tensor):
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
     if dtype is None:
         dtype = _default_dtype(host.asarray(fill_value))
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _filled("full", shape, fill_value, **options)
+    return _filled("full", shape, (fill_value,), dtype, device, requires_grad)
 
 
 def _repeated(name, value, shape, dtype, device, requires_grad):
@@ -292,54 +273,32 @@ def _repeated(name, value, shape, dtype, device, requires_grad):
     return asarray(broadcast_to(value, as_shape(shape)), copy=True, requires_grad=requires_grad)
 
 
-def _like(name, x, *args, dtype, device, requires_grad):
+def _like(name, x, values, dtype, device, requires_grad):
     array = x._like if isinstance(x, Tensor) else _array(f"{name}_like", x, None, None, None)
-    return _create(
-        name,
-        tuple(x.shape if isinstance(x, Tensor) else array.shape),
-        *args,
-        dtype=array.dtype if dtype is None else dtype,
-        device=device,
-        requires_grad=requires_grad,
-        like=array,
-    )
+    shape = tuple(x.shape if isinstance(x, Tensor) else array.shape)
+    dtype = array.dtype if dtype is None else dtype
+    return _create(name, (shape, *values), dtype, device, requires_grad, like=array)
 
 
 def zeros_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Zeros of the shape, dtype and device of ``x``, a tensor or an array."""
-    return _like("zeros", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Zeros with the shape, dtype and device of ``x``, a tensor or an array."""
+    return _like("zeros", x, (), dtype, device, requires_grad)
 
 
 def empty_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Values left as memory held them, of the shape, dtype and device of ``x``, a tensor or an
-    array."""
-    return _like("empty", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Uninitialized values with the shape, dtype and device of ``x``, a tensor or an array."""
+    return _like("empty", x, (), dtype, device, requires_grad)
 
 
 def ones_like(
-    x: Any,
-    /,
-    *,
-    dtype: Any = None,
-    device: str | None = None,
-    requires_grad: bool = False,
+    x: Any, /, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones of the shape, dtype and device of ``x``, a tensor or an array."""
-    return _like("ones", x, dtype=dtype, device=device, requires_grad=requires_grad)
+    """Ones with the shape, dtype and device of ``x``, a tensor or an array."""
+    return _like("ones", x, (), dtype, device, requires_grad)
 
 
 def full_like(
@@ -351,13 +310,13 @@ def full_like(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A number, or a 0-d tensor with its graph, repeated in the shape, dtype and device of ``x``,
-    a tensor or an array."""
+    """A number, or a 0-d tensor with its graph, repeated with the shape, dtype and device of ``x``,
+    which is a tensor or an array."""
     if isinstance(fill_value, Tensor):
         x = asarray(x)
         dtype, device = dtype or x.dtype, device or x.device
         return _repeated("full_like", fill_value, x.shape, dtype, device, requires_grad)
-    return _like("full", x, fill_value, dtype=dtype, device=device, requires_grad=requires_grad)
+    return _like("full", x, (fill_value,), dtype, device, requires_grad)
 
 
 def arange(
@@ -377,8 +336,7 @@ def arange(
         raise ValueError("arange: step must not be 0; use full for a repeated number")
     if dtype is None:
         dtype = _default_dtype(host.asarray([start, stop, step]))
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("arange", start, stop, step, **options)
+    return _create("arange", (start, stop, step), dtype, device, requires_grad)
 
 
 def linspace(
@@ -395,8 +353,8 @@ def linspace(
     """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default."""
     if dtype is None:
         dtype = complex64 if host.asarray(start + stop).dtype.kind == "c" else float32
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("linspace", start, stop, num, endpoint=endpoint, **options)
+    numbers = start, stop, num
+    return _create("linspace", numbers, dtype, device, requires_grad, endpoint=endpoint)
 
 
 def eye(
@@ -410,5 +368,4 @@ def eye(
     requires_grad: bool = False,
 ) -> Tensor:
     """Ones on the ``k``-th diagonal and zeros elsewhere."""
-    options = {"dtype": dtype, "device": device, "requires_grad": requires_grad}
-    return _create("eye", n_rows, n_cols, k=k, **options)
+    return _create("eye", (n_rows, n_cols), dtype, device, requires_grad, k=k)

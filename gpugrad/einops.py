@@ -1,18 +1,18 @@
-"""``import gpugrad.einops``, and einops takes Tensors: rearrange, reduce, repeat, einsum, pack.
+"""Importing ``gpugrad.einops`` makes einops accept Tensors.
 
-einops finds the library of an array among the subclasses of its backend class;
-this module defines the one for `Tensor`.
+It supports rearrange, reduce, repeat, einsum and pack. einops looks for an array's library
+among the subclasses of its backend class; this module defines the subclass for `Tensor`.
 """
 
 from einops._backends import AbstractBackend
 
-from . import arguments, creation
+from . import _arguments, creation
 from .autograd import call
 from .tensor import Tensor
 
 
 class Backend(AbstractBackend):
-    """What einops needs of a library, each in one or two of its functions."""
+    """The operations that einops needs from an array library."""
 
     framework_name = "gpugrad"
 
@@ -50,7 +50,7 @@ class Backend(AbstractBackend):
         return call.namespace.concat(tensors, axis=axis)
 
     def is_float_type(self, x):
-        return arguments.is_floating(x)
+        return _arguments.is_floating(x)
 
     def einsum(self, pattern, *x):
         return call.namespace.einsum(pattern, *x)

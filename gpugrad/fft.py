@@ -1,23 +1,20 @@
 """Discrete Fourier transforms."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import SupportsIndex as _SupportsIndex
 
-from .arguments import whole as _whole
+from ._arguments import whole as _whole
 from .autograd.operation import exports as _exports
-from .backends.numpy import float32 as _float32
+from .backends.dtypes import float32 as _float32
 from .creation import arange as _arange
-from .habits import OF_FFT as _OF_FFT
-from .habits import answer as _answer
+from .foreign_names import answer as _answer
 from .ops import fft as _ops
 from .tensor import Tensor as _Tensor
 
-if _TYPE_CHECKING:
-    from .ops.fft import *
-else:
-    globals().update(_exports("fft"))
-    __getattr__ = _answer(__name__, _OF_FFT)
+globals().update(_exports("fft"))
+__all__ = sorted([*_exports("fft"), "fftfreq", "rfftfreq"])
+__dir__ = __all__.copy
+__getattr__ = _answer(__name__)
 
 
 def fftfreq(

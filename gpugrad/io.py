@@ -1,4 +1,4 @@
-"""Tensors in files, in the safetensors format, by the ``safetensors`` library."""
+"""Tensors in files of the safetensors format, read and written by the ``safetensors`` library."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -6,12 +6,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from .backends import backend_for_device, backend_of
-from .backends.bfloat16 import bfloat16
+from .backends.dtypes import bfloat16
 from .backends.numpy import array_of_bytes
 from .creation import tensor
 from .tensor import Tensor
 
-# The dtypes that arrays here and the format share, with its names.
+__all__ = ["load", "load_metadata", "save"]
+__dir__ = __all__.copy
+
+# The dtypes that both gpugrad and the format have, with the format's names.
 _DTYPES = {
     "bool": "BOOL",
     **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
@@ -28,14 +31,14 @@ def save(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors by name, as `nn.Module.state_dict` gives them, into one file.
+    """Write tensors by name, such as those of `nn.Module.state_dict`, into one file.
 
     metadata: text by name, for `load_metadata`.
 
-    An old file is replaced once the new one is complete on the disk: whatever goes
-    wrong or interrupts, it is there. The new one has its permissions. Raises TypeError
-    for what the format does not hold, complex128 among it, OSError where the file
-    cannot be written.
+    An existing file is replaced only once the new one is complete on the disk, so that it
+    survives errors and interruptions. The new file gets its permissions. Raises TypeError for
+    values that the format cannot hold, such as complex128, and OSError if the file cannot be
+    written.
     """
     library = _safetensors("save")
     for what, given in ("tensors", tensors), ("metadata", metadata or {}):
@@ -55,10 +58,9 @@ def save(
 def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, Tensor]:
     """The tensors in a safetensors file by name, on ``device``, by default the CPU.
 
-    Raises FileNotFoundError where there is no file, ValueError where it is
-    truncated, of another kind, or has a dtype that arrays here do not; ImportError where it
-    has bfloat16 and ``ml_dtypes`` is missing. A device that is not known is a ValueError, one
-    that is not there a RuntimeError.
+    Raises FileNotFoundError if there is no such file; ValueError if the file is truncated, is of
+    another kind, or has a dtype that gpugrad lacks; ImportError if it has bfloat16 and
+    ``ml_dtypes`` is not installed. An unknown device is a ValueError, a missing one a RuntimeError.
     """
     try:
         backend_for_device(device)
@@ -79,7 +81,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[str, T
 
 
 def _bfloat16s(path, name):
-    """An array of the one dtype that the library's NumPy part has not."""
+    """An array of bfloat16, which the NumPy part of the library cannot read."""
     import json
 
     with open(path, "rb") as file:
@@ -90,7 +92,7 @@ def _bfloat16s(path, name):
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The metadata in a safetensors file; raises as `load`."""
+    """The metadata in a safetensors file; raises the same errors as `load`."""
     with _opened("load_metadata", path) as file:
         return file.metadata() or {}
 
@@ -133,11 +135,11 @@ def _opened(name: str, path: Any) -> Iterator[Any]:
 
 
 def _replace_file(path, data):
-    """Put ``data`` into a file at ``path``: all of it at once, or nothing."""
-    path = os.path.realpath(path)  # a link stays one
+    """Put ``data`` into a file at ``path``: either all of it, or nothing."""
+    path = os.path.realpath(path)  # a link stays a link
     if os.path.isdir(path):
         raise IsADirectoryError(f"save: {path} is a folder; give the name of a file in it")
-    if os.path.exists(path) and not os.path.isfile(path):  # replaced, a device would be gone
+    if os.path.exists(path) and not os.path.isfile(path):  # a device must not be replaced
         raise OSError(f"save: {path} is not a regular file")
     if not os.path.isdir(os.path.dirname(path)):
         raise FileNotFoundError(f"save: there is no directory {os.path.dirname(path)}; create it")

@@ -1,35 +1,44 @@
-"""Seeded random tensors, made on the device they are asked for.
+"""Seeded random tensors, made directly on their device.
 
-`manual_seed` makes a program repeat. Each device has a generator of its own; the
-numbers on one are not those on another, but for what dropout keeps, which a key decides
-that is the same for all. Inside `vmap` each example has numbers of its own.
+`manual_seed` makes a program repeatable. Each device has a generator of its own, and different
+devices give different numbers. Dropout is the exception: a key decides which elements it
+drops, and the key is the same on all devices. Inside `vmap` each example has its own numbers.
 """
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ._draws import note_draw
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
-from .backends.numpy import float32, float64, int64
+from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
 from .batched import active_levels, behind
-from .habits import OF_RANDOM, answer
+from .foreign_names import answer
 from .tensor import Tensor
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "integers",
+    "manual_seed",
+    "normal",
+    "permutation",
+    "uniform",
+]
+__dir__ = __all__.copy
 
 _seed: int | None = None
 _generators: dict[str, "Generator"] = {}
 
 
 class Generator:
-    """A stream of random numbers on one device, for a library's own use or the user's.
+    """A stream of random numbers on one device.
 
-    Its methods take ``shape``, an int or a tuple, and draw what the functions
-    of this module of their names do.
+    Its methods take ``shape``, an int or a tuple, and draw from the same distributions as the
+    functions of the same names in this module.
 
-    seed: an int of at least 0, or None for one drawn from the operating system.
+    seed: an int of at least 0, or None for a seed from the operating system.
     """
 
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
@@ -53,12 +62,7 @@ class Generator:
         """Uniform in ``[low, high)``."""
         if low > high:
             raise ValueError(f"uniform: low {low} is above high {high}; swap them")
-        array = self._draw("uniform", shape, self._floating("uniform", dtype))
-        if (low, high) != (0.0, 1.0):
-            with self.backend.scope(array):
-                array *= high - low
-                array += low
-        return _finish(array, requires_grad)
+        return self._floats("uniform", shape, dtype, high - low, low, requires_grad)
 
     def normal(
         self,
@@ -69,15 +73,10 @@ class Generator:
         dtype: Any = None,
         requires_grad: bool = False,
     ) -> Tensor:
-        """Normal with the mean and standard deviation given."""
+        """Normal with mean ``mean`` and standard deviation ``std``."""
         if std < 0:
             raise ValueError(f"normal: std must be at least 0, not {std}")
-        array = self._draw("normal", shape, self._floating("normal", dtype))
-        if (mean, std) != (0.0, 1.0):
-            with self.backend.scope(array):
-                array *= std
-                array += mean
-        return _finish(array, requires_grad)
+        return self._floats("normal", shape, dtype, std, mean, requires_grad)
 
     def integers(self, low: int, high: int, shape: Shape = (), *, dtype: Any = None) -> Tensor:
         """Integers uniform in ``[low, high)``."""
@@ -94,35 +93,35 @@ class Generator:
             raise TypeError(f"permutation: n must be an int, not {n!r}") from None
         if n < 0:
             raise ValueError(f"permutation: n must be at least 0, not {n}")
-        _note(self)
+        note_draw(self)
         sizes = [level.size for level in active_levels()]
         if not sizes:
             return wrap(self.source.permutation(n), None)
-        # Those of all examples at once: what puts random numbers in order.
+        # For all examples at once: the order of random numbers is a random permutation.
         numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
         with self.backend.scope(numbers):
             return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
 
     def key(self) -> tuple[int, int]:
-        """Two ints of 64 bits that say what `gpugrad.dropout` drops, others at every call.
+        """Two ints of 64 bits that decide what `gpugrad.dropout` drops; new ones at every call.
 
-        They are of the seed and of how many keys were taken before: the same on every device,
-        and nothing is asked of a device to make them.
+        They depend on the seed and on the number of keys taken so far. They are the same on every
+        device, and no device is needed to make them.
         """
-        _note(self)
+        note_draw(self)
         return self._keys.fresh()
 
     def get_state(self) -> Any:
-        """Where in its stream the generator is, for `set_state`."""
+        """The generator's position in its stream, for `set_state`."""
         return self.source.get_state(), self._keys.state
 
     def set_state(self, state: Any) -> None:
-        """Go on from where `get_state` of this generator, or one like it, was called."""
+        """Continue from a position that `get_state` returned for a generator like this one."""
         source, self._keys.state = state
         self.source.set_state(source)
 
     def _draw(self, name, shape, dtype, *bounds):
-        _note(self)
+        note_draw(self)
         try:
             shape = as_shape(shape)
             if levels := active_levels():
@@ -131,67 +130,17 @@ class Generator:
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from error
 
-    def _floating(self, name, dtype):
+    def _floats(self, name, shape, dtype, scale, offset, requires_grad):
+        """Numbers of the source's distribution ``name`` times ``scale`` plus ``offset``."""
         dtype = self.backend.dtype(float32 if dtype is None else dtype)
         if not self.backend.is_floating(dtype) or self.backend.is_complex(dtype):
             raise TypeError(f"{name}: dtype must be real floating, not {dtype}")
-        return dtype
-
-
-class _Noting(threading.local):
-    draws: tuple["Draws", ...] = ()  # being noted in this thread
-    repeats = False  # whether what runs in this thread ran before
-
-
-_noting = _Noting()
-
-
-def _note(generator):
-    for draws in _noting.draws:
-        if generator not in draws.states:
-            draws.states[generator] = generator.get_state()
-
-
-class Draws:
-    """Which generators a piece of a program draws from, so that it can draw the same again.
-
-    ``with draws.noted():`` around it keeps the states that it finds generators in, of any it
-    uses; ``with draws.repeated():`` puts these back, and at the end those that there were.
-    """
-
-    __slots__ = ("states",)
-
-    def __init__(self) -> None:
-        self.states: dict[Generator, Any] = {}
-
-    @contextmanager
-    def noted(self) -> Iterator[None]:
-        outer = _noting.draws
-        _noting.draws = (*outer, self)
-        try:
-            yield
-        finally:
-            _noting.draws = outer
-
-    @contextmanager
-    def repeated(self) -> Iterator[None]:
-        present = [(generator, generator.get_state()) for generator in self.states]
-        outer, _noting.draws = _noting.draws, ()
-        repeats, _noting.repeats = _noting.repeats, True
-        try:
-            for generator, state in self.states.items():
-                generator.set_state(state)
-            yield
-        finally:
-            _noting.draws = outer
-            _noting.repeats = repeats
-            for generator, state in present:
-                generator.set_state(state)
-
-
-def is_repeated() -> bool:
-    """Whether a piece of a program runs once more, for what was forgotten since it ran first."""
-    return _noting.repeats
+        array = self._draw(name, shape, dtype)
+        if (scale, offset) != (1.0, 0.0):
+            with self.backend.scope(array):
+                array *= scale
+                array += offset
+        return _finish(array, requires_grad)
 
 
 def _finish(array, requires_grad):
@@ -214,13 +163,13 @@ def manual_seed(seed: SupportsIndex) -> None:
 
 
 def default_generator(device: str | None = None) -> Generator:
-    """The generator that the functions of this module draw from on ``device``."""
+    """The generator from which the functions of this module draw on ``device``."""
     known = _generators.get("cpu" if device is None else device)
     if known is not None:
         return known
     kind, number = parse_device("cpu" if device is None else device)
     name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
-    # Of two threads that come here at once both get the first one's, and no key twice.
+    # Two threads that arrive at once get the same generator, so that no key is given twice.
     return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
 
 
@@ -233,7 +182,7 @@ def uniform(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform in ``[low, high)``, where rounding may give ``high``; float32 unless told."""
+    """Uniform in ``[low, high)``, although rounding may give ``high``; float32 by default."""
     generator = default_generator(device)
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
@@ -247,7 +196,7 @@ def normal(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal with the mean and standard deviation given, float32 unless told."""
+    """Normal with mean ``mean`` and standard deviation ``std``; float32 by default."""
     generator = default_generator(device)
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
@@ -255,7 +204,7 @@ def normal(
 def integers(
     low: int, high: int, shape: Shape = (), *, dtype: Any = None, device: str | None = None
 ) -> Tensor:
-    """Integers uniform in ``[low, high)``, int64 unless told."""
+    """Integers uniform in ``[low, high)``; int64 by default."""
     return default_generator(device).integers(low, high, shape, dtype=dtype)
 
 
@@ -265,4 +214,4 @@ def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
 
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_RANDOM)
+    __getattr__ = answer(__name__)

@@ -1,13 +1,10 @@
 """Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
 from .autograd.operation import exports as _exports
-from .habits import answer as _answer
-from .ops.special import digamma as digamma
+from .foreign_names import answer as _answer
+from .ops.special.gamma import digamma as digamma
 
-if _TYPE_CHECKING:
-    from .ops.special import *
-else:
-    globals().update(_exports("special"))
-    __getattr__ = _answer(__name__, {})
+globals().update(_exports("special"))
+__all__ = sorted(name for name in globals() if name[0] != "_")
+__dir__ = __all__.copy
+__getattr__ = _answer(__name__)

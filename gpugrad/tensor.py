@@ -6,7 +6,7 @@ put on the class by `gpugrad.ops.operators`.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
 from .autograd import call, sweep
@@ -14,7 +14,12 @@ from .autograd.graph import Leaf, Node, watched
 from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
 from .backends import adopt, backend_of
-from .habits import OF_TENSORS, Elsewhere
+from .foreign_names import INSTEAD, HidesMissingNames, MissingName
+
+if TYPE_CHECKING:
+    from ._tensor_methods import TensorMethods
+else:
+    TensorMethods = object
 
 # Of the array API standard; each has all that the ones before it have.
 _API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
@@ -23,7 +28,7 @@ _API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
 _DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
 
 
-class Tensor:
+class Tensor(TensorMethods, metaclass=HidesMissingNames):
     """An n-dimensional array that can remember how it was computed.
 
     Made by `gpugrad.tensor` and `gpugrad.asarray`, by the other creation
@@ -38,6 +43,16 @@ class Tensor:
     node: Any  # what stands for it in the graph: a Node, a Leaf, or None
 
     __hash__ = object.__hash__
+
+    # A subclass that does not stand for one array may define a static method
+    # ``__op__(op, args, static)``. Ops that are called with one of its instances return what
+    # that returns: ``args`` are the inputs, as a tuple, ``static`` the parameters by name.
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        answer = getattr(cls, "__op__", None)
+        if answer is not None:
+            call.overriding[cls] = answer
 
     # The array
 
@@ -87,7 +102,7 @@ class Tensor:
     def requires_grad(self, value: bool) -> None:
         self.requires_grad_(value)
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Make this a leaf whose gradient is wanted, or no longer; returns the tensor.
 
         Raises TypeError for dtypes other than floating, ValueError for results of ops.
@@ -291,7 +306,7 @@ class Tensor:
 
         Other tensors, and those that require grad, have no such attribute.
         """
-        is_shown = self.node is None and type(self) is not call.BatchedTensor
+        is_shown = self.node is None and type(self) not in call.overriding
         if not (is_shown and self.device.startswith("cuda")):
             raise AttributeError(
                 "__cuda_array_interface__: only CUDA tensors that do not require grad have it"
@@ -372,7 +387,7 @@ class Tensor:
         return f"tensor({text})"
 
     def _repr_html_(self) -> str | None:
-        from .display import html  # which only notebooks need
+        from ._display import html  # which only notebooks need
 
         return html(self)
 
@@ -385,7 +400,7 @@ class Tensor:
         return format(self.item(), spec) if spec else repr(self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__()} - {*OF_TENSORS})
+        return sorted({*super().__dir__()} - {*INSTEAD["Tensor"]})
 
     def __reduce__(self) -> Any:
         # copy.deepcopy and pickle: a leaf with its array; a graph is not copied.
@@ -394,99 +409,6 @@ class Tensor:
                 f"copy: this is a result of {self.grad_fn.name} and has a graph; detach() it first"
             )
         return _rebuild, (type(self), self.array, self.requires_grad, self.label)
-
-    if TYPE_CHECKING:
-        # Put here by gpugrad.ops.operators.
-        T: "Tensor"
-        mT: "Tensor"
-        real: "Tensor"
-        imag: "Tensor"
-
-        def __add__(self, other: Any, /) -> "Tensor": ...
-        def __sub__(self, other: Any, /) -> "Tensor": ...
-        def __mul__(self, other: Any, /) -> "Tensor": ...
-        def __truediv__(self, other: Any, /) -> "Tensor": ...
-        def __floordiv__(self, other: Any, /) -> "Tensor": ...
-        def __mod__(self, other: Any, /) -> "Tensor": ...
-        def __pow__(self, other: Any, /) -> "Tensor": ...
-        def __matmul__(self, other: Any, /) -> "Tensor": ...
-        def __and__(self, other: Any, /) -> "Tensor": ...
-        def __or__(self, other: Any, /) -> "Tensor": ...
-        def __xor__(self, other: Any, /) -> "Tensor": ...
-        def __lshift__(self, other: Any, /) -> "Tensor": ...
-        def __rshift__(self, other: Any, /) -> "Tensor": ...
-        def __radd__(self, other: Any, /) -> "Tensor": ...
-        def __rsub__(self, other: Any, /) -> "Tensor": ...
-        def __rmul__(self, other: Any, /) -> "Tensor": ...
-        def __rtruediv__(self, other: Any, /) -> "Tensor": ...
-        def __rfloordiv__(self, other: Any, /) -> "Tensor": ...
-        def __rmod__(self, other: Any, /) -> "Tensor": ...
-        def __rpow__(self, other: Any, /) -> "Tensor": ...
-        def __rmatmul__(self, other: Any, /) -> "Tensor": ...
-        def __rand__(self, other: Any, /) -> "Tensor": ...
-        def __ror__(self, other: Any, /) -> "Tensor": ...
-        def __rxor__(self, other: Any, /) -> "Tensor": ...
-        def __rlshift__(self, other: Any, /) -> "Tensor": ...
-        def __rrshift__(self, other: Any, /) -> "Tensor": ...
-        def __invert__(self) -> "Tensor": ...
-        def __neg__(self) -> "Tensor": ...
-        def __pos__(self) -> "Tensor": ...
-        def __abs__(self) -> "Tensor": ...
-        def __eq__(self, other: Any, /) -> "Tensor": ...  # type: ignore[override]
-        def __ne__(self, other: Any, /) -> "Tensor": ...  # type: ignore[override]
-        def __lt__(self, other: Any, /) -> "Tensor": ...
-        def __le__(self, other: Any, /) -> "Tensor": ...
-        def __gt__(self, other: Any, /) -> "Tensor": ...
-        def __ge__(self, other: Any, /) -> "Tensor": ...
-        def __array_ufunc__(
-            self, ufunc: Any, method: str, *inputs: Any, **keywords: Any
-        ) -> Any: ...
-        def __array_function__(
-            self, function: Any, types: Any, args: Any, keywords: Any
-        ) -> Any: ...
-        def __getitem__(self, key: Any, /) -> "Tensor": ...
-        def __setitem__(self, key: Any, value: Any, /) -> None: ...
-        def __iter__(self) -> Any: ...
-        def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Tensor": ...
-        def to_device(self, device: str, /, *, stream: Any = None) -> "Tensor": ...
-        def cpu(self) -> "Tensor": ...
-        def cuda(self, index: int | None = None) -> "Tensor": ...
-        def reshape(self, *shape: Any) -> "Tensor": ...
-
-        abs: Callable[..., "Tensor"]
-        all: Callable[..., "Tensor"]
-        any: Callable[..., "Tensor"]
-        argmax: Callable[..., "Tensor"]
-        argmin: Callable[..., "Tensor"]
-        argsort: Callable[..., "Tensor"]
-        astype: Callable[..., "Tensor"]
-        clip: Callable[..., "Tensor"]
-        conj: Callable[..., "Tensor"]
-        cos: Callable[..., "Tensor"]
-        exp: Callable[..., "Tensor"]
-        log: Callable[..., "Tensor"]
-        log_softmax: Callable[..., "Tensor"]
-        logsumexp: Callable[..., "Tensor"]
-        matmul: Callable[..., "Tensor"]
-        max: Callable[..., "Tensor"]
-        mean: Callable[..., "Tensor"]
-        min: Callable[..., "Tensor"]
-        permute_dims: Callable[..., "Tensor"]
-        pow: Callable[..., "Tensor"]
-        prod: Callable[..., "Tensor"]
-        relu: Callable[..., "Tensor"]
-        round: Callable[..., "Tensor"]
-        sigmoid: Callable[..., "Tensor"]
-        sign: Callable[..., "Tensor"]
-        sin: Callable[..., "Tensor"]
-        softmax: Callable[..., "Tensor"]
-        sqrt: Callable[..., "Tensor"]
-        square: Callable[..., "Tensor"]
-        squeeze: Callable[..., "Tensor"]
-        std: Callable[..., "Tensor"]
-        sum: Callable[..., "Tensor"]
-        tanh: Callable[..., "Tensor"]
-        var: Callable[..., "Tensor"]
 
 
 # Most who meet it have called another library.
@@ -567,6 +489,5 @@ def check_writable(tensor, how):
     return False
 
 
-# Not by __getattr__: a class that has one loses the interpreter's fast attribute access.
-for _name in OF_TENSORS:
-    setattr(Tensor, _name, Elsewhere(_name))
+for _name in INSTEAD["Tensor"]:
+    setattr(Tensor, _name, MissingName(_name, "Tensor"))

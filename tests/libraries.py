@@ -86,9 +86,10 @@ def libraries():
 
 
 def each_library(chosen=lambda library: True):
-    """Those chosen, to parametrize with; CuPy's tests are among those that need a GPU."""
-    return [
-        pytest.param(library, marks=[pytest.mark.gpu] * (library.name == "cupy"), id=repr(library))
-        for library in libraries()
-        if chosen(library)
-    ]
+    """Those chosen, to parametrize with; quick tests are NumPy's, and CuPy's need a GPU."""
+    return [pytest.param(x, marks=_marks(x), id=repr(x)) for x in libraries() if chosen(x)]
+
+
+def _marks(library):
+    marks = {"numpy": [], "cupy": [pytest.mark.gpu, pytest.mark.slow]}
+    return marks.get(library.name, [pytest.mark.slow])

@@ -16,7 +16,7 @@ import gpugrad as gg
 from gpugrad import data
 from gpugrad.backends import registry
 
-SOURCE = Path(registry.__file__).parent / "cupy_batches.py"
+SOURCE = Path(registry.__file__).parent / "cupy" / "batches.py"
 
 
 # A pretended CUDA that only records. Everything done with memory has a clock, which tells what
@@ -164,7 +164,7 @@ class Device(contextlib.nullcontext):
 
 def program(recorder, monkeypatch):
     """The module under test, for which the recorder is CuPy."""
-    spec = importlib.util.spec_from_file_location("gpugrad.backends.cupy_batches_recorded", SOURCE)
+    spec = importlib.util.spec_from_file_location("gpugrad.backends.cupy.batches_recorded", SOURCE)
     module = importlib.util.module_from_spec(spec)
     cupy, cupyx, numpy = recorder.modules()
     with monkeypatch.context() as patch:
@@ -186,19 +186,19 @@ def host_batches(n=12, size=lambda i: 4):
         yield [(IMAGES, rows), (LABELS, rows)]
 
 
-def plain(recorder, bring):
-    for images, labels in bring(host_batches(), Device()):
+def plain(recorder, transfer_batches):
+    for images, labels in transfer_batches(host_batches(), Device()):
         recorder.read(images, labels)
 
 
-def of_growing_size(recorder, bring):
-    for images, labels in bring(host_batches(size=lambda i: 1 + i), Device()):
+def of_growing_size(recorder, transfer_batches):
+    for images, labels in transfer_batches(host_batches(size=lambda i: 1 + i), Device()):
         recorder.read(images, labels)
 
 
-def left_early(recorder, bring):
+def left_early(recorder, transfer_batches):
     for _ in range(8):
-        for i, (images, labels) in enumerate(bring(host_batches(), Device())):
+        for i, (images, labels) in enumerate(transfer_batches(host_batches(), Device())):
             recorder.read(images, labels)
             del images, labels
             if i == 1:
@@ -206,24 +206,30 @@ def left_early(recorder, bring):
         recorder.write()
 
 
-def two_at_once(recorder, bring):
-    pairs = zip(bring(host_batches(), Device()), bring(host_batches(), Device()), strict=True)
+def two_at_once(recorder, transfer_batches):
+    pairs = zip(
+        transfer_batches(host_batches(), Device()),
+        transfer_batches(host_batches(), Device()),
+        strict=True,
+    )
     for (images, labels), (more, _) in pairs:
         recorder.read(images, labels, more)
 
 
-def on_changing_streams(recorder, bring):
+def on_changing_streams(recorder, transfer_batches):
     streams = cycle([recorder.current, recorder.stream(non_blocking=True)])
     kept = []
-    for (images, labels), stream in zip(bring(host_batches(), Device()), streams, strict=False):
+    for (images, labels), stream in zip(
+        transfer_batches(host_batches(), Device()), streams, strict=False
+    ):
         recorder.read(images, labels)
         kept = [*kept, images][-2:]
         recorder.current = stream
 
 
-def interrupted(recorder, bring):
+def interrupted(recorder, transfer_batches):
     for _ in range(8):
-        batches = bring(host_batches(), Device())
+        batches = transfer_batches(host_batches(), Device())
         for images, labels in islice(batches, 2):
             recorder.read(images, labels)
         recorder.failing = True
@@ -241,7 +247,7 @@ def races(monkeypatch, scenarios=SCENARIOS, ignored=None):
     found, called = [], set()
     for scenario in scenarios:
         recorder = Recorder(ignored)
-        scenario(recorder, program(recorder, monkeypatch).bring)
+        scenario(recorder, program(recorder, monkeypatch).transfer_batches)
         found += recorder.races
         called |= recorder.called
     return found, called
@@ -273,7 +279,7 @@ def test_the_next_batch_is_copied_before_the_step_is_asked_for(monkeypatch):
             given.append(i)
             yield batch
 
-    for i, _ in enumerate(program(recorder, monkeypatch).bring(batches(), Device())):
+    for i, _ in enumerate(program(recorder, monkeypatch).transfer_batches(batches(), Device())):
         assert given[-1] == min(i + 1, 11)
 
 
@@ -285,7 +291,7 @@ def test_an_error_comes_after_the_batches_before_it(monkeypatch):
     recorder = Recorder()
     found = []
     with pytest.raises(OSError, match="no more"):
-        found += program(recorder, monkeypatch).bring(batches(), Device())
+        found += program(recorder, monkeypatch).transfer_batches(batches(), Device())
     assert len(found) == 3
     assert recorder.races == []
 
@@ -351,7 +357,7 @@ class TestOnDevice:
 
     def test_a_device_that_is_not_there(self):
         n = gg.cuda.device_count()
-        with pytest.raises(RuntimeError, match=f"cuda:{n} is not there"):
+        with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist"):
             next(iter(self.loader(device=f"cuda:{n}")))
 
     def test_of_arrays_on_the_device(self):

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from cases import CASES
 from libraries import libraries
-from test_ops import TOLERANCE, Call, check, each, quiet, samples
+from samples import every
+from test_ops import DOUBLE, TOLERANCE, Call, each, quiet, samples
 
 import gpugrad
 from gpugrad.autograd import grad
-from gpugrad.autograd.operation import Op
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
+from gpugrad.autograd.implementation import all_ops
 from gpugrad.backends import backend_of
 from gpugrad.batched import batched, entered, lifted, physical
 from gpugrad.testing import assert_close
+from gpugrad.tools.observing import Tool
 
 NOT_BATCHED = dict.fromkeys(
     "nonzero unique_all unique_counts unique_inverse unique_values".split(),
@@ -161,10 +163,10 @@ class Batch:
         assert len(results) == len(expected)
         for y, e in zip(results, expected, strict=True):
             assert y.dtype == e.dtype, f"{y.dtype}, by a loop {e.dtype}"
-            assert_close(y, e, **TOLERANCE.get(y.dtype.name, {"rtol": 0, "atol": 0}))
+            self.case.assert_close(y, e, **TOLERANCE.get(y.dtype.name, {"rtol": 0, "atol": 0}))
         for g, e in zip(gradients, expected_gradients, strict=True):
             tolerance = {name: 10 * t for name, t in TOLERANCE[g.dtype.name].items()}
-            assert_close(g, e, **tolerance)
+            self.case.assert_close(g, e, **tolerance)
 
 
 def choices(case, sample, depth):
@@ -185,21 +187,26 @@ def choices(case, sample, depth):
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
-@pytest.mark.parametrize("sizes", [(3,), (2, 3)], ids=["flat", "nested"])
-def test_a_batch_is_the_loop(case, library, sizes):
-    for dtype in ("float64", "complex128"):
-        for sample in some(samples(case, library, dtype), library):
-            for over in choices(case, sample, len(sizes)):
-                check((sample, over), Batch(case, sample, library, dtype, sizes, over).check)
+def test_a_batch_is_the_loop(case, library):
+    batches = [
+        (dtype, sizes, sample, over)
+        for dtype in DOUBLE
+        for sizes in [(3,), (2, 3)]
+        for sample in some(samples(case, library, dtype), library)
+        for over in choices(case, sample, len(sizes))
+    ]
+    for (dtype, sizes, sample, over), checked in every(batches):
+        with checked:
+            Batch(case, sample, library, dtype, sizes, over).check()
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_without_gradients_too(case, library):
-    for sample in [*samples(case, library, "float32")][:3]:
+    for sample, checked in every([*samples(case, library, "float32")][:3]):
         over = next(choices(case, sample, 1), None)
         if over:
-            batch = Batch(case, sample, library, "float32", (3,), over, recorded=False)
-            check((sample, over), batch.check)
+            with checked:
+                Batch(case, sample, library, "float32", (3,), over, recorded=False).check()
 
 
 def random_like(library, x, seed):
@@ -230,7 +237,7 @@ def tangents_of(call, tangents, **options):
         given = {node: t.array for node, t in given.items()}
     with quiet():
         nodes = [y.node for y in call.recorded]
-        found = push(given, nodes, retain_graph=True, **{"create_graph": False} | options)
+        found = forward_sweep(given, nodes, retain_graph=True, **{"create_graph": False} | options)
     results = []
     for y in call.recorded:
         t = found.get(y.node)
@@ -242,14 +249,19 @@ def tangents_of(call, tangents, **options):
 
 @each(differentiable=True)
 def test_forward_and_backward_agree(case, library):
-    for dtype in ("float64", "complex128"):
-        for sample in some(samples(case, library, dtype), library):
+    chosen = [
+        (dtype, sample)
+        for dtype in DOUBLE
+        for sample in some(samples(case, library, dtype), library)
+    ]
+    for (dtype, sample), checked in every(chosen):
+        with checked:
             call = Call(case, sample, library, dtype)
             if call.recorded:
-                check(sample, check_dot_product, call, library)
+                check_dot_product(case, call, library)
 
 
-def check_dot_product(call, library):
+def check_dot_product(case, call, library):
     tangents = [random_like(library, x, i) for i, x in enumerate(call.leaves)]
     cotangents = call.cotangents()
     gradients = call.gradients(cotangents, retain_graph=True, materialize_grads=True)
@@ -273,12 +285,12 @@ def check_dot_product(call, library):
         for a, b in zip(out, recorded, strict=True):
             assert (a is None) == (b is None)
             if a is not None:
-                assert_close(library.values(a), library.values(b), rtol=1e-6)
+                case.assert_close(library.values(a), library.values(b), rtol=1e-6)
 
 
 def test_every_differentiable_op_has_a_rule_for_a_batch():
     # Asked of each op, not of its name: a test elsewhere may have made an op of the same name.
-    ours = [op for op in Op.known if (op.forward.__module__ or "").startswith("gpugrad.")]
+    ours = [op for op in all_ops() if (op.forward.__module__ or "").startswith("gpugrad.")]
     assert len(ours) > 100
     assert not [
         op.name
@@ -296,17 +308,13 @@ def shapes_of_calls(op):
     """A list that gets the shapes of the inputs of each call of an op."""
     shapes = []
 
-    def forward(xp, *inputs, **static):
-        shapes.append(tuple([x.shape for x in inputs if hasattr(x, "shape")]))
-        return op.forward(xp, *inputs, **static)
+    class Noting(Tool):
+        def before(self, event):
+            if event.op is op and event.phase == "forward":
+                shapes.append(tuple([x.shape for x in event.inputs if hasattr(x, "shape")]))
 
-    try:
-        for run in op.seams:
-            run(forward)
+    with Noting():
         yield shapes
-    finally:
-        for run in op.seams:
-            run(op.forward)
 
 
 # Called once for each example where such an input differs: what is searched has no axis to spare.

@@ -38,6 +38,7 @@ def run(*words, stand_in=False, cwd=ROOT):
     )
 
 
+@pytest.mark.slow
 class TestOnGPU:
     """The scripts in benchmarks/gpu, their CUDA form on the stand-in for CuPy."""
 

@@ -70,6 +70,7 @@ class TestTransforms:
     def test_grad(self):
         both(lambda f: gg.grad(f, (0, 1)), lambda f: jax.grad(f, (0, 1)), X, W)
 
+    @pytest.mark.slow
     def test_second_derivatives(self):
         both(lambda f: gg.hessian(f, 1), lambda f: jax.hessian(f, 1), X, W)
 
@@ -108,6 +109,7 @@ class TestTransforms:
             *given,
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
     @pytest.mark.parametrize("transform", ["grad", "hessian"])
     def test_through_a_vmap_that_has_ended(self, axes, transform):

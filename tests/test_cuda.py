@@ -60,7 +60,7 @@ class TestReasons:
     @pytest.fixture
     def runtime(self, cupy, monkeypatch):
         """Tells of two GPUs, and what a test makes it tell."""
-        from gpugrad.backends.cupy import _compute
+        from gpugrad.backends.cupy.backend import _compute
 
         _compute.cache_clear()
 
@@ -93,7 +93,7 @@ class TestReasons:
 
     def test_no_gpu(self, runtime):
         runtime(getDeviceCount=0)
-        assert cuda.why_not() == "device cuda:0 is not there: CUDA finds none"
+        assert cuda.why_not() == "device cuda:0 does not exist: CUDA finds none"
 
     def test_nothing_that_compiles_kernels(self, runtime, cupy, monkeypatch):
         def no_headers(*_):

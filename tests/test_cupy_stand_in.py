@@ -1,67 +1,28 @@
-"""The CuPy backend's own code on a CPU: what must hold of every array library, and of a GPU.
+"""What the stand-in for CuPy offers, and programs of their own that use it.
 
-The tests run in a process of their own where ``import cupy`` finds the stand-in for CuPy.
+The tests on the stand-in are in ``cupy_stand_in``.
 """
 
 import importlib.util
 import json
-import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-
-TESTS = Path(__file__).parent
-ROOT = TESTS.parent
-STAND_IN = TESTS / "cupy_stand_in"
-OWN = sorted({*STAND_IN.glob("on_*.py")} - {*STAND_IN.glob("on_kernels*.py")})  # see test_kernels
+from stand_in import ROOT, STAND_IN, Process, environment
 
 
 def run(*command, stand_in, given=""):
-    """The finished process; one thread, as the machine's other cores may be busy."""
-    paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+    """The finished process."""
     return subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
-        env=environment,
+        env=environment(stand_in),
         input=given,
         capture_output=True,
         text=True,
     )
-
-
-@pytest.mark.skipif(not shutil.which("g++"), reason="g++, which compiles kernels, is not found")
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        # What a GPU is to be tested by; differences are compared on NumPy.
-        (
-            TESTS,
-            "-m",
-            "gpu",
-            "--ignore",
-            __file__,
-            "--deselect",
-            "tests/test_ops.py::test_gradients[",
-        ),
-        OWN,
-    ],
-    ids=["as on a GPU", "its own"],
-)
-def test_on_the_stand_in(chosen):
-    done = run(
-        *("-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", *chosen),
-        stand_in=True,
-    )
-    if done.returncode:
-        pytest.fail(done.stdout + done.stderr, pytrace=False)
 
 
 FIRST_USE = """
@@ -111,3 +72,48 @@ def told(**options):
     done = run("-P", STAND_IN / "signatures.py", **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+OUTCOMES = """
+import os
+import cupy
+import pytest
+
+def test_passed():
+    assert hasattr(cupy, "_reads")
+
+@pytest.mark.slow
+def test_failed():
+    print("words")
+    assert 1 == 2
+
+class TestSkipped:
+    def test_skipped(self):
+        pytest.skip("a reason")
+
+def test_ended():
+    os._exit(7)
+"""
+
+
+def test_outcomes_are_those_of_the_other_process(request, tmp_path):
+    file = tmp_path / "test_outcomes.py"
+    file.write_text(OUTCOMES)
+    process = Process(request.config, (str(file),))
+    reports = {}
+    for there, marks in process.tests:
+        item = SimpleNamespace(there=there, nodeid=there, location=(there, None, there))
+        reports[there.rpartition("_")[2]] = *process.run(item, None), marks
+    process.end()
+    outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
+    assert outcomes == {
+        "passed": ["passed"] * 3,
+        "failed": ["passed", "failed", "passed"],
+        "skipped": ["passed", "skipped", "passed"],
+        "ended": ["passed", "failed"],
+    }
+    assert reports["failed"][-1] == ["slow"]
+    failed = reports["failed"][1]
+    assert "assert 1 == 2" in failed.longreprtext
+    assert failed.capstdout == "words\n"
+    assert "ended with code 7" in reports["ended"][1].longreprtext

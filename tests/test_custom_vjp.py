@@ -102,6 +102,7 @@ class TestDerivatives:
         args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]
         self.check(lambda m, f: m.vmap(m.grad(total(f), (0, 1)), axes), *args)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 1)])
     def test_through_a_vmap_that_has_ended(self, axes):
         args = {(0, 0): (X, Y), (0, None): (X, Y[0]), (None, 1): (X[:, 0], Y)}[axes]

@@ -19,6 +19,7 @@ from test_examples import run
 import gpugrad as gg
 from gpugrad.testing import gradcheck
 
+pytestmark = pytest.mark.slow
 NUMBER = r"[-+.\de]+"
 
 

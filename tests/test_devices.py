@@ -19,10 +19,13 @@ OPS = Path(gg.__file__).parent / "ops"
 
 def names_of_ops():
     """Every function that ops use of the namespace ``xp``: ``"exp"``, ``"linalg.solve"``, ..."""
-    for path in OPS.glob("*.py"):
+    for path in OPS.rglob("*.py"):
         if path.name in ("__init__.py", "operators.py", "protocols.py"):  # use none
             continue
         for node in ast.walk(ast.parse(path.read_text())):
+            for decorator in getattr(node, "decorator_list", ()):
+                if ast.unparse(decorator).startswith("special_function("):
+                    yield f"special.{node.name}"
             words = []
             while isinstance(node, ast.Attribute):
                 words.insert(0, node.attr)

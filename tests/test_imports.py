@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,15 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A module imports from its own room and from lower floors.
 FLOORS = [
-    {"backends", "habits"},
-    {"autograd", "display"},
+    {"backends", "foreign_names", "_draws", "_ops", "_tensor_methods", "_typing"},
+    {"autograd", "_display"},
     {"tensor"},
     {"batched"},
-    {"arguments", "dtypes"},
+    {"_arguments", "dtypes"},
     {"ops"},
-    {"creation", "info", "random", "cuda", "linalg", "special"},
+    {"creation", "_info", "limits", "random", "cuda", "linalg", "special"},
     {"fft"},
-    {"tools", "transforms"},
+    {"tools", "transforms", "kernels"},
     {"nn", "optim", "data", "io", "testing", "einops"},
     {""},  # the package itself, which shows it all to users and is imported by none of it
 ]
@@ -34,10 +35,13 @@ def room(name):
     return (name.split(".") + [""])[1]
 
 
-def imports(path):
-    """The dotted names of all modules that a file imports, ours as ``gpugrad...``."""
+def imports(path, for_checkers=True):
+    """The dotted names of all modules that a file imports, ours as ``gpugrad...``.
+
+    Imports in functions are among them, and with ``for_checkers`` those under ``TYPE_CHECKING``.
+    """
     package = ["gpugrad", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(ast.parse(path.read_text()), for_checkers):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -54,8 +58,60 @@ def imports(path):
                 yield node.lineno, f"{source}.{alias.name}" if is_module else source
 
 
+def nodes(tree, for_checkers):
+    yield tree
+    is_hidden = (
+        not for_checkers
+        and isinstance(tree, ast.If)
+        and ast.unparse(tree.test).strip("_") == "TYPE_CHECKING"
+    )
+    for node in ast.iter_child_nodes(tree):
+        if not (is_hidden and node in tree.body):
+            yield from nodes(node, for_checkers)
+
+
 def name_of(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def module_of(path):
+    """A file's module: ``gpugrad.backends.numpy`` of ``gpugrad/backends/numpy/__init__.py``."""
+    return ".".join(["gpugrad", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(
+        ".__init__"
+    )
+
+
+def graph():
+    """Our modules, and those of ours that each imports, but for type checkers.
+
+    An import from a module of a package is of that module alone, though Python loads the
+    package's ``__init__`` before it.
+    """
+    return {
+        module_of(path): {
+            name for _, name in imports(path, for_checkers=False) if name.split(".")[0] == "gpugrad"
+        }
+        for path in MODULES
+    }
+
+
+def cycle(graph):
+    """Modules each of which imports the next, the last the first again; None if there are none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return None
+
+
+def test_no_modules_import_each_other():
+    found = cycle(graph())
+    assert found is None, f"circle of imports: {' -> '.join(found)}"
+
+
+def test_circles_are_found():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) in (["b", "c", "b"], ["c", "b", "c"])
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -77,7 +133,7 @@ def test_imports_go_downwards(path):
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_array_libraries_stay_in_the_backends(path):
-    if path.relative_to(ROOT).parts[0] == "backends":
+    if path.relative_to(ROOT).parts[0] in ("backends", "kernels"):
         return
     libraries = {"numpy", "cupy", "array_api_compat", "torch", "jax"}
     for line, name in imports(path):
@@ -87,8 +143,11 @@ def test_array_libraries_stay_in_the_backends(path):
 def test_the_reader_of_imports_sees_them():
     found = {name for _, name in imports(ROOT / "autograd" / "sweep.py")}
     assert {"sys", "gpugrad.backends", "gpugrad.autograd.graph", "gpugrad.autograd.mode"} <= found
-    found = {name for _, name in imports(ROOT / "backends" / "numpy.py")}
-    assert {"numpy", "gpugrad.backends.base"} <= found
+    found = {name for _, name in imports(ROOT / "backends" / "numpy" / "backend.py")}
+    assert {"numpy", "gpugrad.backends.base", "gpugrad.backends.numpy.namespace"} <= found
+    assert not {"gpugrad.backends", "gpugrad.backends.numpy"} & found
+    found = {name for _, name in imports(ROOT / "backends" / "special.py")}
+    assert {"cupy", "scipy"} <= found  # in functions
 
 
 def test_importing_loads_no_other_array_library():

@@ -162,9 +162,10 @@ class TestDropped:
         assert peak < 5 * 8 * n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [200_000, 1_000_000])
 def test_deep_chain(depth):
-    start = time.perf_counter()
+    start = time.process_time()
     before = alive()
     x = leaf(1.0)
     y = x
@@ -174,7 +175,7 @@ def test_deep_chain(depth):
     assert x.grad.item() == 1
     del y
     assert alive() == before + 3  # x, its leaf and its gradient
-    assert time.perf_counter() - start < 60
+    assert time.process_time() - start < 60
 
 
 def test_deep_chain_of_shared_nodes():

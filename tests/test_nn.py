@@ -11,9 +11,9 @@ import pytest
 
 import gpugrad
 from gpugrad import nn
-from gpugrad.backends import backend_of
 from gpugrad.nn import functional
-from gpugrad.testing import assert_close
+from gpugrad.ops import neural
+from gpugrad.testing import assert_close, gradgradcheck
 
 
 def seeded(values, **keywords):
@@ -728,16 +728,24 @@ def test_to_another_tensors_dtype():
 
 class TestFusedLayers:
     """A `Linear` and an activation after it, which `Sequential` runs as one operation on arrays
-    that have a twin of it; here the CPU's are said to."""
+    that have a twin of it; here NumPy's have one, which always declines."""
 
     @pytest.fixture(autouse=True)
-    def twin(self, monkeypatch):
-        monkeypatch.setattr(backend_of[np.ndarray], "twins", {"dense": {}})
+    def twin(self):
+        dense = gpugrad.dense
+        dense.twin("numpy", lambda xp, *inputs, activation: NotImplemented)
+        yield
+        self.forget(dense.op)
 
-    def test_only_where_there_is_a_twin(self, monkeypatch):
+    @staticmethod
+    def forget(op):
+        op.twins.pop("numpy", None)
+        op.implementations.clear()
+
+    def test_only_where_there_is_a_twin(self):
         model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
         assert self.ops(model(gpugrad.ones((1, 3)))) == ["dense"]
-        monkeypatch.undo()
+        self.forget(gpugrad.dense.op)
         assert self.ops(model(gpugrad.ones((1, 3)))) == ["relu", "linear"]
 
     @staticmethod
@@ -786,3 +794,45 @@ class TestFusedLayers:
         assert self.ops(nn.Sequential(nn.Linear(3, 2))(x)) == ["linear"]
         twice = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2, bias=False), nn.Tanh(), nn.Tanh())
         assert self.ops(twice(x)) == ["tanh", "dense", "linear"]
+
+
+class TestActivationsOfDense:
+    @pytest.fixture
+    def cubed(self):
+        """An activation whose rule keeps its input, not its result, as GELU's does."""
+
+        @gpugrad.op(elementwise=True)
+        def cubed(xp, x):
+            return x * x * x
+
+        cubed.vjp(x=lambda xp, g, x: 3 * g * x * x)
+        yield neural.activation(cubed)
+        del neural._activations["cubed"]
+
+    @pytest.mark.parametrize("shapes", [((5, 3), (4, 3), (4,)), ((5, 3), (4, 3))])
+    def test_one_that_keeps_its_input(self, cubed, shapes):
+        inputs = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
+        tangents = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
+
+        def dense(*inputs):
+            return gpugrad.dense(*inputs, activation="cubed")
+
+        def apart(*inputs):
+            return cubed(neural.linear(*inputs))
+
+        for of_dense, of_parts in zip(
+            gpugrad.jvp(dense, inputs, tangents), gpugrad.jvp(apart, inputs, tangents), strict=True
+        ):
+            assert_close(of_dense, of_parts)
+        every = tuple(range(len(inputs)))
+        for of_dense, of_parts in zip(
+            gpugrad.jacobian(dense, every)(*inputs),
+            gpugrad.jacobian(apart, every)(*inputs),
+            strict=True,
+        ):
+            assert_close(of_dense, of_parts)
+        gradgradcheck(dense, [x.requires_grad_() for x in inputs])
+
+    def test_an_unknown_one(self):
+        with pytest.raises(ValueError, match=r"^dense: activation must be one of 'relu'"):
+            gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")

@@ -2,12 +2,14 @@
 
 import math
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
 import pytest
 from cases import CASES, Sample, values
+from samples import every
 
 import gpugrad
 from gpugrad.autograd import grad
@@ -15,6 +17,8 @@ from gpugrad.autograd.operation import Op, composites
 from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 
 BY_NAME = {case.op: case for case in CASES}
+DTYPES = ["float64", "float32", "float16", "complex128", "complex64"]
+DOUBLE = ["float64", "complex128"]
 TOLERANCE = {
     "float64": {"rtol": 1e-12, "atol": 1e-12},
     "float32": {"rtol": 1e-5, "atol": 1e-5},
@@ -49,6 +53,13 @@ def samples(case, library, dtype="float64", *, mixed=True, kinks=True):
             continue
         if all(library.has(x.dtype) for x in sample.arrays(dtype) if hasattr(x, "dtype")):
             yield sample
+
+
+def in_each(dtypes, case, library, **which):
+    """The dtypes that the case and the library can do, each with every sample."""
+    for dtype in dtypes:
+        for sample in samples(case, library, dtype, **which):
+            yield dtype, sample
 
 
 class Call:
@@ -125,19 +136,22 @@ def expected_dtype(sample, given, out, dtype):
     return real.type(0).real.dtype.name
 
 
-def check(sample, function, *args, **kwargs):
-    """Call an assertion, naming the sample where it fails."""
-    try:
-        function(*args, **kwargs)
-    except Exception as error:
-        error.add_note(f"sample: {sample}")
-        raise
-
-
 def test_the_table_has_every_op():
     assert set(BY_NAME) >= set(Op.registry) | set(composites)
     assert all(callable(case.function) for case in CASES)
     assert len(BY_NAME) == len(CASES)
+
+
+def test_errors_are_relative_to_what_the_case_says():
+    expected = np.array([[[1e3, 1e-3]], [[1.0, 1e-3]]])
+    small = (0, 0, 1), (1, 0, 1)
+    for relative_to, agree in ("element", ()), ("matrix", small[:1]), ("array", small):
+        case = replace(BY_NAME["matmul"], relative_to=relative_to)
+        for place in small:
+            actual = expected.copy()
+            actual[place] += 1e-4
+            with nullcontext() if place in agree else pytest.raises(AssertionError, match="worst"):
+                case.assert_close(actual, expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(Op.registry))
@@ -154,10 +168,9 @@ def test_every_composite_is_documented_and_public(name):
 
 
 @each()
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "complex64"])
-def test_forward(case, library, dtype):
-    for sample in samples(case, library, dtype):
-        try:
+def test_forward(case, library):
+    for (dtype, sample), checked in every(in_each(DTYPES, case, library)):
+        with checked:
             call = Call(case, sample, library, dtype)
             expected = reference(case, sample, dtype)
             assert len(call.outputs) == len(expected)
@@ -168,10 +181,7 @@ def test_forward(case, library, dtype):
                 assert library.dtype(y.dtype) == name
                 assert type(y.array) is type(library.array(e))
                 tolerance = TOLERANCE.get(lowest(call.given, name), {"rtol": 0, "atol": 0})
-                assert_close(library.values(y), e, **tolerance)
-        except Exception as error:
-            error.add_note(f"sample: {sample}")
-            raise
+                case.assert_close(library.values(y), e, **tolerance)
 
 
 def lowest(given, name):
@@ -183,97 +193,115 @@ def lowest(given, name):
 
 @each()
 def test_inputs_are_untouched(case, library):
-    for sample in samples(case, library):
-        call = Call(case, sample, library)
-        if call.recorded:
-            call.gradients(call.cotangents())
-        for x, given in zip(call.tensors, call.given, strict=True):
-            if isinstance(x, gpugrad.Tensor):
-                assert library.values(x).tobytes() == given.tobytes(), str(sample)
+    for sample, checked in every(samples(case, library)):
+        with checked:
+            call = Call(case, sample, library)
+            if call.recorded:
+                call.gradients(call.cotangents())
+            for x, given in zip(call.tensors, call.given, strict=True):
+                if isinstance(x, gpugrad.Tensor):
+                    assert library.values(x).tobytes() == given.tobytes()
 
 
 @each(differentiable=True)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_gradients(case, library, dtype):
-    checked = not case.complex and dtype == "complex128"
-    for sample in samples(case, library, dtype, kinks=False):
+def test_gradients(case, library):
+    check_in_double(gradcheck, case, library)
+
+
+@pytest.mark.slow
+@each(differentiable=True)
+def test_second_gradients(case, library):
+    check_in_double(gradgradcheck, case, library)
+
+
+def check_in_double(check, case, library):
+    """Compare derivatives with differences, for every sample that has double precision."""
+    found = set()
+    for (dtype, sample), checked in every(in_each(DOUBLE, case, library, kinks=False)):
         if not sample.double:
             continue
-        call = Call(case, sample, library, dtype)
-        if not call.recorded:
-            continue
-        checked += 1
-        with quiet():
-            check(sample, gradcheck, call.function, call.tensors)
-            check(sample, gradgradcheck, call.function, call.tensors)
-    assert checked or all(library.name in sample.beyond for sample in case.samples)
+        with checked:
+            call = Call(case, sample, library, dtype)
+            if not call.recorded:
+                continue
+            found.add(dtype)
+            with quiet():
+                check(call.function, call.tensors)
+    if not all(library.name in sample.beyond for sample in case.samples):
+        assert found == set(DOUBLE if case.complex else ["float64"])
 
 
 @each(differentiable=True, kinks=True)
 def test_conventions_at_kinks(case, library):
-    for sample in samples(case, library):
+    for sample, checked in every(samples(case, library)):
         if sample.gradients is None:
             continue
-        call = Call(case, sample, library)
-        gradients = call.gradients(call.cotangents(None))
-        for g, expected in zip(gradients, sample.gradients, strict=True):
-            check(sample, assert_close, library.values(g), expected, rtol=1e-12)
+        with checked:
+            call = Call(case, sample, library)
+            gradients = call.gradients(call.cotangents(None))
+            for g, expected in zip(gradients, sample.gradients, strict=True):
+                assert_close(library.values(g), expected, rtol=1e-12)
 
 
 @each(differentiable=True)
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-def test_recorded_sweep_gives_the_same(case, library, dtype):
-    for sample in samples(case, library, dtype):
-        call = Call(case, sample, library, dtype)
-        if not call.recorded:
-            continue
-        cotangents = call.cotangents()
-        raw = call.gradients(cotangents, retain_graph=True)
-        recorded = call.gradients(cotangents, create_graph=True)
-        for a, b in zip(raw, recorded, strict=True):
-            check(sample, assert_close, library.values(a), library.values(b), rtol=1e-6)
+def test_recorded_sweep_gives_the_same(case, library):
+    for (dtype, sample), checked in every(in_each(DOUBLE, case, library)):
+        with checked:
+            call = Call(case, sample, library, dtype)
+            if not call.recorded:
+                continue
+            cotangents = call.cotangents()
+            raw = call.gradients(cotangents, retain_graph=True)
+            recorded = call.gradients(cotangents, create_graph=True)
+            for a, b in zip(raw, recorded, strict=True):
+                case.assert_close(library.values(a), library.values(b), rtol=1e-6)
 
 
 @each(differentiable=True)
 def test_one_gradient_alone_is_the_same(case, library):
-    for sample in samples(case, library):
-        together = Call(case, sample, library)
-        if len(together.leaves) < 2:
-            continue
-        expected = iter(together.gradients(together.cotangents()))
-        for i, x in enumerate(together.tensors):
-            if getattr(x, "requires_grad", False):
-                call = Call(case, sample, library, wanted=i)
-                (g,) = call.gradients(call.cotangents())
-                check(sample, assert_close, library.values(g), library.values(next(expected)))
+    for sample, checked in every(samples(case, library)):
+        with checked:
+            together = Call(case, sample, library)
+            if len(together.leaves) < 2:
+                continue
+            expected = iter(together.gradients(together.cotangents()))
+            for i, x in enumerate(together.tensors):
+                if getattr(x, "requires_grad", False):
+                    call = Call(case, sample, library, wanted=i)
+                    (g,) = call.gradients(call.cotangents())
+                    case.assert_close(library.values(g), library.values(next(expected)))
 
 
 @each(differentiable=True)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128", "complex64"])
-def test_gradients_have_their_inputs_dtype(case, library, dtype):
-    for sample in samples(case, library, dtype):
-        call = Call(case, sample, library, dtype)
-        if not call.recorded:
-            continue
-        gradients = [
-            *call.gradients(call.cotangents(), retain_graph=True),
-            *call.gradients(call.cotangents(), create_graph=True),
-        ]
-        for g, x in zip(gradients, call.leaves * 2, strict=True):
-            assert (g.dtype, g.shape) == (x.dtype, x.shape), str(sample)
-            assert type(g.array) is type(x.array), str(sample)
+def test_gradients_have_their_inputs_dtype(case, library):
+    for (dtype, sample), checked in every(in_each(DTYPES, case, library)):
+        with checked:
+            call = Call(case, sample, library, dtype)
+            if not call.recorded:
+                continue
+            gradients = [
+                *call.gradients(call.cotangents(), retain_graph=True),
+                *call.gradients(call.cotangents(), create_graph=True),
+            ]
+            for g, x in zip(gradients, call.leaves * 2, strict=True):
+                assert (g.dtype, g.shape) == (x.dtype, x.shape)
+                assert type(g.array) is type(x.array)
 
 
 @each(differentiable=True)
 def test_gradients_in_low_precision(case, library):
-    for sample in samples(case, library, "float32", mixed=False, kinks=False):
-        low = Call(case, sample, library, "float32")
-        if not low.recorded:
-            continue
-        high = Call(case, sample, library, "float64")
-        pairs = zip(low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True)
-        for a, b in pairs:
-            check(sample, assert_close, library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
+    chosen = samples(case, library, "float32", mixed=False, kinks=False)
+    for sample, checked in every(chosen):
+        with checked:
+            low = Call(case, sample, library, "float32")
+            if not low.recorded:
+                continue
+            high = Call(case, sample, library, "float64")
+            pairs = zip(
+                low.gradients(low.cotangents()), high.gradients(high.cotangents()), strict=True
+            )
+            for a, b in pairs:
+                case.assert_close(library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
 
 
 def memory(tensor):
@@ -295,34 +323,38 @@ def shared(a, b):
 
 @each(differentiable=True)
 def test_gradients_share_no_memory(case, library):
-    for sample in samples(case, library, mixed=False):
-        call = Call(case, sample, library)
-        if not call.recorded:
-            continue
-        cotangents = call.cotangents()
-        gradients = call.gradients(cotangents, retain_graph=True)
-        with quiet():
-            for y, g in zip(call.recorded, cotangents, strict=True):
-                y.backward(g, retain_graph=True)
-        gradients = [*gradients, *(x.grad for x in call.leaves)]
-        inputs = [x for x in call.tensors if isinstance(x, gpugrad.Tensor)]
-        for i, g in enumerate(gradients):
-            for other in [*inputs, *call.outputs, *cotangents, *gradients[:i]]:
-                assert not shared(g, other), str(sample)
+    for sample, checked in every(samples(case, library, mixed=False)):
+        with checked:
+            call = Call(case, sample, library)
+            if not call.recorded:
+                continue
+            cotangents = call.cotangents()
+            gradients = call.gradients(cotangents, retain_graph=True)
+            with quiet():
+                for y, g in zip(call.recorded, cotangents, strict=True):
+                    y.backward(g, retain_graph=True)
+            gradients = [*gradients, *(x.grad for x in call.leaves)]
+            inputs = [x for x in call.tensors if isinstance(x, gpugrad.Tensor)]
+            for i, g in enumerate(gradients):
+                for other in [*inputs, *call.outputs, *cotangents, *gradients[:i]]:
+                    assert not shared(g, other)
 
 
 @each(differentiable=False)
 def test_ops_without_gradient_record_nothing(case, library):
-    for sample in samples(case, library):
-        call = Call(case, sample, library)
-        inputs = [
-            x.requires_grad_() if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype) else x
-            for x in call.tensors
-        ]
-        result = call.function(*inputs)
-        for y in result if isinstance(result, tuple) else (result,):
-            assert not y.requires_grad
-            assert y.is_leaf
+    for sample, checked in every(samples(case, library)):
+        with checked:
+            call = Call(case, sample, library)
+            inputs = [
+                x.requires_grad_()
+                if isinstance(x, gpugrad.Tensor) and "float" in str(x.dtype)
+                else x
+                for x in call.tensors
+            ]
+            result = call.function(*inputs)
+            for y in result if isinstance(result, tuple) else (result,):
+                assert not y.requires_grad
+                assert y.is_leaf
 
 
 def test_unstack_with_outputs_unused(library):
@@ -389,15 +421,18 @@ def test_reductions_of_long_arrays(library, shape, axis, infinite, layout):
         a.reshape(-1)[a.size // 2 + 20] = -np.inf
     x = library.tensor(a, layout)
     with quiet():
-        for name, y, expected in [
-            ("sum", gpugrad.sum(x, axis=axis), np.sum(a, axis)),
-            ("prod", gpugrad.prod(x), np.prod(a)),
-            ("var", gpugrad.var(x), np.var(a)),
-            ("var", gpugrad.var(x, axis=axis, correction=1), np.var(a, axis, ddof=1)),
-            ("cumulative_sum", gpugrad.cumulative_sum(x, axis=axis), np.cumsum(a, axis)),
-            ("cumulative_prod", gpugrad.cumulative_prod(x, axis=axis), np.cumprod(a, axis)),
-        ]:
-            check(name, assert_close, library.values(y), expected, rtol=1e-9)
+        results = {
+            "sum": (gpugrad.sum(x, axis=axis), np.sum(a, axis)),
+            "prod": (gpugrad.prod(x), np.prod(a)),
+            "var": (gpugrad.var(x), np.var(a)),
+            "var by axis": (gpugrad.var(x, axis=axis, correction=1), np.var(a, axis, ddof=1)),
+            "cumulative_sum": (gpugrad.cumulative_sum(x, axis=axis), np.cumsum(a, axis)),
+            "cumulative_prod": (gpugrad.cumulative_prod(x, axis=axis), np.cumprod(a, axis)),
+        }
+    for name, checked in every(results):
+        with checked:
+            y, expected = results[name]
+            assert_close(library.values(y), expected, rtol=1e-9)
 
 
 def test_var_with_too_few_elements_divides_by_zero(library):

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from cases import CASES
 from libraries import Library
+from samples import every
 
 import gpugrad
-from gpugrad.testing import assert_close
 
 torch = pytest.importorskip("torch")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, of infinities and nans
     pytest.mark.filterwarnings("ignore:var.*degrees of freedom:UserWarning"),
 ]
@@ -113,33 +114,37 @@ def compare(case, sample, dtype, order, rtol, atol):
     for number, (a, b) in enumerate(pairs):
         try:
             assert NUMPY.dtype(a.dtype) == TORCH.dtype(b.dtype)
-            assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
+            case.assert_close(NUMPY.values(a), b.numpy(force=True), rtol=rtol, atol=atol)
         except AssertionError as error:
-            error.add_note(f"sample: {sample}; value {number} of outputs and gradients")
+            error.add_note(f"value {number} of outputs and gradients")
             raise
 
 
 @pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
 def test_values_and_gradients(case):
-    for sample in comparable(case, kinks=False):
-        compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
+    for sample, checked in every(comparable(case, kinks=False)):
+        with checked:
+            compare(case, sample, "float64", 2, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", [c for c in OPS if c.complex], ids=lambda case: case.op)
 def test_complex_values_and_gradients(case):
-    for sample in comparable(case, kinks=False):
-        compare(case, sample, "complex128", 2, rtol=1e-9, atol=1e-9)
+    for sample, checked in every(comparable(case, kinks=False)):
+        with checked:
+            compare(case, sample, "complex128", 2, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("case", OPS, ids=lambda case: case.op)
 def test_values_and_gradients_in_float32(case):
-    for sample in comparable(case, kinks=False):
-        compare(case, sample, "float32", 1, rtol=1e-4, atol=1e-4)
+    for sample, checked in every(comparable(case, kinks=False)):
+        with checked:
+            compare(case, sample, "float32", 1, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
     "case", [case for case in OPS if any(comparable(case, kinks=True))], ids=lambda case: case.op
 )
 def test_conventions_at_kinks(case):
-    for sample in comparable(case, kinks=True):
-        compare(case, sample, "float64", 1, rtol=1e-9, atol=1e-9)
+    for sample, checked in every(comparable(case, kinks=True)):
+        with checked:
+            compare(case, sample, "float64", 1, rtol=1e-9, atol=1e-9)

@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
+from samples import every
 from test_batching import MAPPED, Batch, choices, some
-from test_ops import Call, check, each, quiet, samples
+from test_ops import DOUBLE, Call, each, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
 from gpugrad.autograd.call import wrap
-from gpugrad.autograd.push import push
+from gpugrad.autograd.forward_sweep import forward_sweep
+from gpugrad.backends import backend_of
 
 strict = pytest.importorskip("array_api_strict")
-
-DOUBLE = ("float64", "complex128")
+pytestmark = pytest.mark.slow
 
 
 class OnDevice(Library):
@@ -46,15 +47,7 @@ class OnDevice(Library):
 
 
 DEVICES = {name: OnDevice(name) for name in ("CPU_DEVICE", "device1", "no_float64")}
-on_both = pytest.mark.parametrize(
-    "library, dtype",
-    [
-        (DEVICES["device1"], "float64"),
-        (DEVICES["no_float64"], "float32"),
-        (DEVICES["no_float64"], "complex64"),
-    ],
-    ids=["device1", "no_float64", "no_float64-complex"],
-)
+DTYPES_OF_DEVICES = [("device1", "float64"), ("no_float64", "float32"), ("no_float64", "complex64")]
 
 
 def chosen(case, library, dtype):
@@ -75,34 +68,40 @@ def made_by(call):
         given = {x.node: x.array for x in call.leaves}
         roots = [y.node for y in call.recorded]
         with quiet():
-            tangents = push(given, roots, retain_graph=True, create_graph=False)
+            tangents = forward_sweep(given, roots, retain_graph=True, create_graph=False)
         yield from [wrap(t, None) for t in tangents.values()]
 
 
-@on_both
 @each()
-def test_all_stays_on_the_device(case, library, dtype):
-    for sample in chosen(case, library, dtype):
-        try:
+def test_all_stays_on_the_device(case):
+    each_sample = (
+        (device, dtype, sample)
+        for device, dtype in DTYPES_OF_DEVICES
+        for sample in chosen(case, DEVICES[device], dtype)
+    )
+    for (device, dtype, sample), checked in every(each_sample):
+        with checked:
+            library = DEVICES[device]
             call = Call(case, sample, library, dtype)
             for x in made_by(call):
-                assert x.device == library.device
+                assert x.device == device
                 if dtype != "float64":
                     assert library.dtype(x.dtype) not in DOUBLE
-        except Exception as error:
-            error.add_note(f"sample: {sample}")
-            raise
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_a_batch_stays_on_the_device(case):
     library = DEVICES["no_float64"]
-    for sample in some(chosen(case, library, "float32"), library):
-        for over in choices(case, sample, 1):
+    batches = [
+        (sample, over)
+        for sample in some(chosen(case, library, "float32"), library)
+        for over in choices(case, sample, 1)
+    ]
+    for (sample, over), checked in every(batches):
+        with checked, quiet():
             batch = Batch(case, sample, library, "float32", (3,), over)
-            with quiet():
-                check((sample, over), batch.by_loop)
-                check((sample, over), batch.by_levels)
+            batch.by_loop()
+            batch.by_levels()
 
 
 @each()
@@ -172,3 +171,31 @@ def test_transform(name, device):
         return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
 
     assert_on(device, TRANSFORMS[name](f, leaf(device, 4)))
+
+
+def overwritten_between(device):
+    """A loss that backward has not been called on, and a parameter's step after it."""
+    x = leaf(device, (2, 3))
+    loss = gg.sum(x * x * 2)
+    x.grad = gg.ones_like(x)
+    optim.SGD([x], lr=0.1).step()
+    return x, loss
+
+
+def test_memory_that_cannot_be_told_apart_is_not_copied_to_the_host(monkeypatch):
+    backend = backend_of[type(leaf("device1", 3).array)]
+    monkeypatch.setattr(backend, "to_numpy", lambda array: pytest.fail("copied"))
+    with gg.tools.memory_report() as report:
+        x, loss = overwritten_between("device1")
+        assert backend.buffer(x.array) is None
+        assert backend.buffer_size(x.array) == backend.nbytes(x.array) == 24
+        assert report.total == report.of_leaves == 24
+    loss.backward()
+
+
+def test_memory_that_numpy_can_read_is_told_apart():
+    x, loss = overwritten_between("CPU_DEVICE")
+    backend = backend_of[type(x.array)]
+    assert backend.buffer(x.array) == backend.buffer(x.array) != backend.buffer(loss.array)
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        loss.backward()

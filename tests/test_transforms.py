@@ -191,6 +191,7 @@ class TestJacobian:
         for key in keys:
             self.compare(found[key], expected[key])
 
+    @pytest.mark.slow
     def test_jax(self):
         jax = pytest.importorskip("jax")
 
@@ -1260,12 +1261,14 @@ class TestDepth:
             x = x * 0.99999 + 0.0
         return x
 
+    @pytest.mark.slow
     def test_grad_and_jvp_of_a_deep_chain(self):
         expected = 0.99999**self.DEPTH
         x = t(1.0)
         close(gg.grad(lambda x: self.chain(x))(x), expected, rtol=1e-6)
         close(gg.jvp(self.chain, (x,), (1.0,))[1], expected, rtol=1e-6)
 
+    @pytest.mark.slow
     def test_second_derivatives_of_a_deep_chain(self):
         def f(x):
             for _ in range(10_000):

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from ..habits import OF_AUTOGRAD, answer
+from ..foreign_names import answer
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .operation import op
 from .sweep import grad
 
 __all__ = ["enable_grad", "grad", "is_grad_enabled", "no_grad", "op", "set_grad_enabled"]
+__dir__ = __all__.copy
 
 if not TYPE_CHECKING:
-    __getattr__ = answer(__name__, OF_AUTOGRAD)
+    __getattr__ = answer(__name__)

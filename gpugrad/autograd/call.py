@@ -1,52 +1,54 @@
 """Calling an op: unwrap the operands, run the forward, wrap and record the result.
 
-There is one form of call for each form of signature. The unary and the binary
-one are the hot path: whatever can be decided once was, in the op and its plans,
-and the few lines that make a tensor and a node stand there in full.
+There is one form of call for each form of signature. The unary and the binary form are
+the hot path: whatever can be decided once has been decided in the op's implementation and its
+plans, and the few lines that make a tensor and a node are written out in full.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
-from ..backends.numpy import complex64, float32
-from ..habits import RENAMED
-from .graph import Node, next_order
+from ..backends.dtypes import complex64, float32
+from ..foreign_names import RENAMED, HidesMissingNames
+from .graph import Node, make_node, next_order
+from .implementation import implementation_of
 from .mode import mode, paused
 from .plan import OutputPlan
 
 Tensor: Any = None  # the Tensor class, once `install`ed
-BatchedTensor: Any = None  # what stands for all examples inside `vmap`
-call_batched: Any = None  # and the call of an op with some of these: ``(op, args, static)``
 namespace: Any = None  # gpugrad itself: the `xp` of rules under create_graph
 
+# For each subclass of Tensor that answers ops itself, its function ``(op, args, static)``; see
+# `Tensor.__op__`.
+overriding: dict[type, Callable[..., Any]] = {}
 
-def install(tensor_class, batched_class, batched_call, tensor_namespace):
-    """Tell ops what to wrap results in. The package does this as it is imported."""
-    global Tensor, BatchedTensor, call_batched, namespace
+
+def install(tensor_class, tensor_namespace):
+    """Tell ops which class to wrap results in. The package calls this when it is imported."""
+    global Tensor, namespace
     Tensor, namespace = tensor_class, tensor_namespace
-    BatchedTensor, call_batched = batched_class, batched_call
 
 
 def unary(op):
-    forward, plans, plan_for, differentiable = (
-        op.run,
-        op.hot_plans,
-        op.hot_plan,
-        op.differentiable,
-    )
+    implementations, differentiable = op.implementations, op.differentiable
 
     def call(x, /):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
-        elif type(x) is BatchedTensor:
-            return call_batched(op, (x,), {})
+        elif type(x) in overriding:
+            return overriding[type(x)](op, (x,), {})
         else:
             array, parent = _lift(op, x)
         kind = type(array)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, array)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward  # an attribute is called faster from a local name
+            out = forward(implementation.xp, array)
         except Exception as error:
             raise _failure(op, error, (array,)) from error
         if type(out) is not kind:
@@ -58,35 +60,24 @@ def unary(op):
                 result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
-        plan = plans[1] or plan_for(1)
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
         node.saved = () if pick is None else pick((array, out))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def binary(op, reflected=None):
-    """A call with two operands; of an operator, ``reflected`` names the second's own method."""
-    forward, plans, plan_for, differentiable = (
-        op.run,
-        op.hot_plans,
-        op.hot_plan,
-        op.differentiable,
-    )
+    """A call with two operands; for an operator, ``reflected`` names its reflected method."""
+    implementations, differentiable = op.implementations, op.differentiable
 
     def call(x1, x2, /):
         if type(x1) is Tensor and type(x2) is Tensor:
@@ -103,8 +94,15 @@ def binary(op, reflected=None):
             n1 = x1.node
             n2 = None
             kind = type(a1)
-        elif type(x1) is BatchedTensor or type(x2) is BatchedTensor:
-            return call_batched(op, (x1, x2), {})
+        elif type(x2) is Tensor and type(x1) in SCALARS:
+            a1 = x1
+            a2 = x2.array
+            n1 = None
+            n2 = x2.node
+            kind = type(a2)
+        elif type(x1) in overriding or type(x2) in overriding:
+            answer = overriding.get(type(x1)) or overriding[type(x2)]
+            return answer(op, (x1, x2), {})
         else:
             a1, n1 = _lift(op, x1)
             a2, n2 = _lift(op, x2, reflected)
@@ -116,8 +114,12 @@ def binary(op, reflected=None):
             elif type(a2) not in SCALARS and (type(a2) is not kind or a1.dtype is not a2.dtype):
                 a1, a2, kind = _align(op, a1, a2)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, a1, a2)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (a1, a2))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, a1, a2)
         except Exception as error:
             raise _failure(op, error, (a1, a2)) from error
         if type(out) is not kind:
@@ -132,16 +134,16 @@ def binary(op, reflected=None):
                     result.array = _of_integers(op, out, (a1, a2), {})
                 result.node = None
                 return result
-            plan = plans[1] or plan_for(1)
+            plan = implementation.plans[1] or implementation.plan(1)
             parents = (n1,)
         elif (paused.threads and not mode.enabled) or not differentiable:
             result.node = None
             return result
         elif n1 is None:
-            plan = plans[2] or plan_for(2)
+            plan = implementation.plans[2] or implementation.plan(2)
             parents = (n2,)
         else:
-            plan = plans[3] or plan_for(3)
+            plan = implementation.plans[3] or implementation.plan(3)
             parents = (n1, n2)
         result.node = node = Node()
         node.order = next_order()
@@ -149,24 +151,17 @@ def binary(op, reflected=None):
         node.parents = parents
         pick = plan.pick
         node.saved = () if pick is None else pick((a1, a2, out))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def unary_static(op):
-    forward, defaults, positional = op.run, op.static_defaults, op.static_positional
-    n_static = len(op.static_names)
-    plans, plan_for, differentiable = op.hot_plans, op.hot_plan, op.differentiable
+    implementations, differentiable = op.implementations, op.differentiable
+    defaults, positional, n_static = op.static_defaults, op.static_positional, len(op.static_names)
 
     def call(x, /, *args, **static):
         if args:
@@ -181,14 +176,18 @@ def unary_static(op):
         if type(x) is Tensor:
             array = x.array
             parent = x.node
-        elif type(x) is BatchedTensor:
-            return call_batched(op, (x,), static)
+        elif type(x) in overriding:
+            return overriding[type(x)](op, (x,), static)
         else:
             array, parent = _lift(op, x)
         kind = type(array)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, array, **static)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, (array,))
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, array, **static)
         except Exception as error:
             raise _failure(op, error, (array,), static) from error
         wanted = parent is not None and differentiable and mode.enabled
@@ -197,7 +196,7 @@ def unary_static(op):
                 return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
             if type(out) not in namespace_of:
                 out = _as_array(op, out, kind)
-            kind = type(out)  # another where the op moves its input to another device
+            kind = type(out)  # differs if the op moves its input to another library's device
         result = Tensor()
         result.array = out
         if not (wanted and backend_of[kind].is_floating(out.dtype)):
@@ -205,29 +204,24 @@ def unary_static(op):
                 result.array = _of_integers(op, out, (array,), static)
             result.node = None
             return result
-        plan = plans[1] or plan_for(1)
+        plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
         node.order = next_order()
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
         node.saved = () if pick is None else pick((array, out, static))
-        node.xp = xp
         node.shape = out.shape
         node.dtype = out.dtype
         node.watch = None
         return result
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
 def general(op):
-    forward, inputs, required, variadic = op.run, op.inputs, op.required, op.variadic
+    implementations, inputs = op.implementations, op.inputs
+    required, variadic = op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
     most, n_static = n_inputs + len(positional), len(op.static_names)
     keep_dtype = 0 if variadic else sum(1 << inputs.index(name) for name in op.integer)
@@ -260,8 +254,8 @@ def general(op):
                 parent = x.node
             elif x is None:
                 array = parent = None
-            elif type(x) is BatchedTensor:
-                return call_batched(op, args, static)
+            elif type(x) in overriding:
+                return overriding[type(x)](op, args, static)
             else:
                 array, parent = _lift(op, x)
             arrays.append(array)
@@ -282,22 +276,28 @@ def general(op):
         if not aligned:
             arrays, kind = _align_all(op, arrays)
         try:
-            xp = namespace_of[kind]
-            out = forward(xp, *arrays, **static)
+            implementation = implementations[kind]
+        except KeyError:
+            implementation = _implementation(op, kind, arrays)
+        try:
+            forward = implementation.forward
+            out = forward(implementation.xp, *arrays, **static)
         except Exception as error:
             raise _failure(op, error, arrays) from error
         return _finish(op, out, arrays, parents, wanted, kind, static)
 
-    def run(function):
-        nonlocal forward
-        forward = function
-
-    op.seams.append(run)
     return call
 
 
+def _implementation(op, kind, arrays):
+    """The implementation for a type that the op has not met yet; an error if it is no array."""
+    if kind not in namespace_of:
+        raise _failure(op, TypeError(), arrays) from None
+    return implementation_of(op, kind)
+
+
 def _name(op, args, static):
-    """Put the positional ``args`` among the ``static`` ones by name."""
+    """Add positional static parameters to the dict ``static`` by their names."""
     for name, value in zip(op.static_positional, args, strict=False):
         if name in static:
             raise TypeError(f"{op.name}: got two values for {name}")
@@ -305,19 +305,17 @@ def _name(op, args, static):
 
 
 def _finish(op, out, arrays, parents, wanted, kind, static):
-    """Wrap and record any result: general ops, several outputs, and scalars made arrays."""
+    """Wrap and record a result of any kind, also several outputs or a scalar."""
     if type(out) is not kind:
         if isinstance(out, tuple):
             return _finish_several(op, out, arrays, parents, wanted, kind, static)
         if type(out) not in namespace_of:
             out = _as_array(op, out, kind)
-        kind = type(out)  # another where the op moves its input to another device
+        kind = type(out)  # differs if the op moves its input to another library's device
     result = Tensor()
     result.array = out
     if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
-        result.node = node = _node(op, out, arrays, parents, wanted, kind, static)
-        node.shape = out.shape
-        node.dtype = out.dtype
+        result.node = _node(op, out, arrays, parents, wanted, kind, static)
     else:
         result.array = _of_integers(op, out, arrays, static)
         result.node = None
@@ -332,33 +330,30 @@ def _finish_several(op, out, arrays, parents, wanted, kind, static):
             out = _in_default(op, kind, arrays, static)
         return named(wrap_outputs(out, None))
     node = _node(op, out, arrays, parents, wanted, kind, static)
-    node.plan.special = True
-    node.shape = tuple(a.shape for a in out)
-    node.dtype = tuple(a.dtype for a in out)
     return named(wrap_outputs(out, node))
 
 
 def _as_array(op, out, kind):
-    """A forward's result that is no array, such as NumPy's scalars of 0-d results, as one."""
+    """A forward's result as an array; NumPy returns scalars in place of 0-d arrays."""
     if type(out) not in SCALARS and type(out) not in backend_of:
         raise TypeError(f"{op.name}: its forward must return an array, not {type(out).__name__}")
     return backend_of[kind].asarray(out)
 
 
 def _node(op, out, arrays, parents, wanted, kind, static):
-    key = (wanted, len(arrays)) if op.variadic else wanted
-    node = Node()
-    node.order = next_order()
-    node.plan = plan = op.plans.get(key) or op.plan(wanted, len(arrays), key)
-    node.parents = tuple(parents)
-    node.saved = () if plan.pick is None else plan.pick((*arrays, out, static))
-    node.xp = namespace_of[kind]
-    node.watch = None
-    return node
+    implementation = op.implementations.get(kind) or implementation_of(op, kind)
+    if op.variadic:
+        key = wanted, len(arrays)
+        plan = implementation.plans.get(key) or implementation.plan(key)
+    else:
+        plan = implementation.plans[wanted] or implementation.plan(wanted)
+    pick = plan.pick
+    saved = () if pick is None else pick((*arrays, out, static))
+    return make_node(plan, tuple(parents), saved, out)
 
 
 def wrap(array, node):
-    """A Tensor of a raw array and its node, leaf or None."""
+    """A Tensor with a raw array and its node, a leaf, or None."""
     result = Tensor()
     result.array = array
     result.node = node
@@ -366,26 +361,18 @@ def wrap(array, node):
 
 
 def wrap_outputs(arrays, node):
-    """A tensor for each of an op's several outputs; floating ones have a node that picks them."""
+    """A tensor for each of an op's outputs; a floating one has a node that picks it."""
     results = []
     for i, array in enumerate(arrays):
         pick = None
         if node is not None and backend_of[type(array)].is_floating(array.dtype):
-            pick = Node()
-            pick.order = next_order()
-            pick.plan = OutputPlan(node.plan.op, i)
-            pick.parents = (node,)
-            pick.saved = ()
-            pick.xp = node.xp
-            pick.shape = array.shape
-            pick.dtype = array.dtype
-            pick.watch = None
+            pick = make_node(OutputPlan(node.plan, i), (node,), (), array)
         results.append(wrap(array, pick))
     return tuple(results)
 
 
 def rewrap(node, saved, joined=True):
-    """A node's saved raw values as the Tensors they were, joined to the graph or not."""
+    """A node's saved values as the Tensors that they were, connected to the graph if ``joined``."""
     plan = node.plan
 
     def tensor(value, i):
@@ -404,15 +391,16 @@ def rewrap(node, saved, joined=True):
             out = node if joined else None
             value = wrap_outputs(value, out) if type(value) is tuple else wrap(value, out)
         values.append(value)
-    return values if type(saved) is tuple else saved.holding(values)  # what a tool noted stays
+    return values if type(saved) is tuple else saved.holding(values)  # a tool's record is kept
 
 
 def _lift(op, x, reflected=None):
-    """An operand that is not exactly a Tensor, as (raw array or Python scalar, node).
+    """An operand whose type is not exactly Tensor, as (raw array or Python scalar, node).
 
-    NotImplemented for one whose own class is to answer an operator, by its method ``reflected``.
+    The first is NotImplemented if the operand's class has its own method ``reflected``, which
+    is to answer the operator.
     """
-    if isinstance(x, Tensor):
+    if isinstance(type(x), HidesMissingNames):  # a Tensor; isinstance(x, Tensor) takes longer
         return x.array, x.node
     if type(x) in SCALARS or type(x) in namespace_of:
         return x, None
@@ -425,7 +413,7 @@ def _lift(op, x, reflected=None):
 
 
 def _of_integers(op, out, arrays, static):
-    """``out``, or if it is a floating result of integers, one of the default dtype, float32."""
+    """``out``; a floating result of integer inputs is computed again in float32."""
     if not _is_of_integers(out, arrays, static):
         return out
     (out,) = _in_default(op, type(out), arrays, static)
@@ -433,9 +421,9 @@ def _of_integers(op, out, arrays, static):
 
 
 def _is_of_integers(out, arrays, static):
-    """Whether it is a floating result of integers; not if the program asked for a ``dtype``.
+    """Whether ``out`` is a floating result of integer inputs for which no ``dtype`` was given.
 
-    NumPy would make float64 of int64 and float16 of uint8.
+    NumPy would return float64 for int64, and float16 for uint8.
     """
     kind = type(out)
     is_floating = backend_of[kind].is_floating
@@ -445,7 +433,7 @@ def _is_of_integers(out, arrays, static):
 
 
 def _in_default(op, kind, arrays, static):
-    """The results, in a tuple, of running the op again on float32."""
+    """The results, as a tuple, of running the op again with integers cast to float32."""
     backend = backend_of[kind]
     xp = backend.xp
     # A bool beside other inputs is a condition.
@@ -457,7 +445,7 @@ def _in_default(op, kind, arrays, static):
         else a
         for a, name in zip(arrays, names, strict=True)
     ]
-    out = op.run(xp, *arrays, **static)
+    out = implementation_of(op, kind).forward(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):
         a = backend.asarray(a)
@@ -473,7 +461,7 @@ def _align(op, a1, a2):
 
 
 def _align_all(op, arrays):
-    """The arrays with integers cast to the floating dtype beside them; and their type."""
+    """The arrays, with integers cast to the dtype of floating ones, and the type of the arrays."""
     kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
     if len(kinds) > 1:
         names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
@@ -498,7 +486,7 @@ def _failure(op, error, arrays, static=()):
         numbers = arrays and all(type(a) in SCALARS for a in arrays)
         remedy = "; gpugrad.tensor(x) makes one of a number" if numbers else ""
         error = TypeError(f"at least one input must be a Tensor or an array{remedy}")
-        raise op.failure(error, arrays) from None  # its cause is only that no namespace was found
+        raise op.failure(error, arrays) from None  # the cause is only a failed look-up
     if "axis" in static and isinstance(static["axis"], list):
         error = TypeError(f"axis must be an int or a tuple of ints, not the list {static['axis']}")
     elif "axis" in static and isinstance(static["axis"], Tensor):
@@ -514,9 +502,9 @@ def _failure(op, error, arrays, static=()):
         takes = f"it takes {', '.join((*op.inputs, *op.static_names))}"
         error = TypeError("; ".join([str(error), *here, takes]))
     elif type(getattr(error, "obj", None)) in SCALARS and not hasattr(error, "__notes__"):
-        # An AttributeError, of the definition: that of a twin has a note.
+        # An AttributeError in the definition; one in a twin has a note.
         error = TypeError(f"one input must be an array, not the number {error.obj}")
     return op.failure(error, arrays)
 
 
-_PLACES = {"cpu", "cuda"}  # NumPy's and CuPy's, between which .to moves
+_PLACES = {"cpu", "cuda"}  # the devices of NumPy and CuPy, between which .to moves arrays

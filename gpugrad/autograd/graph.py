@@ -1,4 +1,4 @@
-"""The recorded graph: a `Node` per op call, a `Leaf` per tensor whose gradient is wanted.
+"""The recorded graph: a `Node` for each op call, a `Leaf` for each tensor that wants a gradient.
 
 Nodes point to their inputs' nodes only, never to tensors or to their
 consumers, so that no cycle exists and reference counting alone frees a graph.
@@ -21,12 +21,11 @@ class Node:
     plan: the op's rules for the inputs that want a cotangent.
     parents: those inputs' nodes or leaves, in the plan's order.
     saved: what the rules need, in the plan's order; None once freed.
-    xp: namespace of the arrays.
-    shape, dtype: the output's.
-    watch: a `Watch`, where one was asked for.
+    shape, dtype: the output's; tuples of them if there are several outputs.
+    watch: a `Watch`, or None if nobody asked for one.
     """
 
-    __slots__ = ("order", "plan", "parents", "saved", "xp", "shape", "dtype", "watch")
+    __slots__ = ("order", "plan", "parents", "saved", "shape", "dtype", "watch")
 
     @property
     def name(self):
@@ -40,14 +39,34 @@ class Node:
         return f"<{self.name} node, shape {self.shape}>"
 
 
-class Leaf:
-    """What stands in the graph for a tensor whose gradient is to be kept.
+def make_node(plan, parents, saved, out):
+    """A new `Node` for the raw result ``out``, an array or a tuple of arrays."""
+    node = Node()
+    node.order = next_order()
+    node.plan = plan
+    node.parents = parents
+    node.saved = saved
+    node.watch = None
+    if type(out) is tuple:
+        plan.mark_special()
+        node.shape = tuple([array.shape for array in out])
+        node.dtype = tuple([array.dtype for array in out])
+    else:
+        node.shape = out.shape
+        node.dtype = out.dtype
+    return node
 
-    owner: a weak reference to that tensor, which holds the gradient: a gradient
-        recorded under create_graph leads back to this leaf, and must close no cycle.
-    watch: a `Watch`, where one was asked for.
-    written: identity of each buffer of it that was overwritten in place -> the order of
-        the last time. A buffer it no longer has may still be what an older node saved.
+
+class Leaf:
+    """Represents, in the graph, a tensor whose gradient is to be kept.
+
+    owner: a weak reference to that tensor, which holds the gradient. A gradient that was
+        recorded under create_graph leads back to this leaf, and a strong reference would
+        close a cycle.
+    watch: a `Watch`, or None if nobody asked for one.
+    written: for each buffer of the tensor that was overwritten in place, by the buffer's
+        identity, the order of the last time. An older node may have saved a buffer that the
+        tensor no longer has.
     """
 
     __slots__ = ("order", "shape", "dtype", "owner", "written", "watch", "__weakref__")
@@ -67,12 +86,13 @@ class Leaf:
 
 
 class Watch:
-    """What a user wants to know of a node, beside the gradient of a leaf.
+    """What a user asked to see of a node, besides the gradient of a leaf.
 
     leaf: the `Leaf` that collects a result's gradient if `retain_grad` was called, or None.
-    hooks: functions of the gradient, by a number each.
-    accumulated: functions of a leaf's tensor to call when its ``.grad`` is set, by a number each.
-    label: a name for people, or None.
+    hooks: the functions to call with the gradient, by their numbers.
+    accumulated: the functions to call with a leaf's tensor once its ``.grad`` is set, by their
+        numbers.
+    label: a name for people to read, or None.
     """
 
     __slots__ = ("leaf", "hooks", "accumulated", "label")
@@ -85,7 +105,7 @@ class Watch:
 
 
 def watched(node):
-    """The node's `Watch`, made at the first asking."""
+    """The node's `Watch`, which is made if there is none yet."""
     if node.watch is None:
         node.watch = Watch()
     return node.watch
@@ -94,8 +114,8 @@ def watched(node):
 class _Writes:
     """The leaves whose buffers were overwritten in place, and when that last happened.
 
-    A sweep compares each node's order with `last` (one integer comparison);
-    only nodes older than the last write are looked at more closely.
+    A sweep compares each node's order with `last` (one integer comparison), and checks the
+    saved values only of nodes that are older than the last write.
     """
 
     def __init__(self):
@@ -104,7 +124,7 @@ class _Writes:
         self.leaves = WeakSet()
 
     def note(self, leaves_and_buffers):
-        """Record that each buffer, its leaf's, is overwritten now."""
+        """Record that these buffers, each in a pair with its leaf, are overwritten now."""
         with self.lock:
             self.last = order = next_order()
             for leaf, buffer in leaves_and_buffers:
@@ -113,13 +133,13 @@ class _Writes:
                 leaf.written[buffer] = order
 
     def after(self, order):
-        """Identities of the buffers overwritten since ``order``."""
+        """Identities of the buffers overwritten since ``order``, of those that have one."""
         with self.lock:
             return {
                 buffer
                 for leaf in self.leaves
                 for buffer, last in leaf.written.items()
-                if last < order
+                if last < order and buffer is not None
             }
 
 

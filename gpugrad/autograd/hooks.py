@@ -1,4 +1,4 @@
-"""Hooks: functions of a user's that are called at a place until they are removed."""
+"""Hooks: a user's functions, called at some point until they are removed."""
 
 from collections.abc import Callable
 from itertools import count
@@ -8,7 +8,7 @@ _number = count().__next__
 
 
 class Handle:
-    """Takes a hook away: by ``remove()``, or as a context manager at the end of the block."""
+    """Removes a hook: by ``remove()``, or as a context manager at the end of the block."""
 
     __slots__ = ("_undo",)
 
@@ -16,7 +16,7 @@ class Handle:
         self._undo: Callable[[], Any] | None = undo
 
     def remove(self) -> None:
-        """Have the hook not called any more."""
+        """Remove the hook, which is not called any more."""
         undo, self._undo = self._undo, None
         if undo is not None:
             undo()
@@ -29,10 +29,10 @@ class Handle:
 
 
 def attach(hooks, hook, where, *, prepend=False, entry=None):
-    """Put a hook last in the dict ``hooks``, or first; returns a function that takes it out.
+    """Add a hook at the end of a dict, or at its front; returns a function that removes it.
 
-    where: the method that the user called, for an error.
-    entry: what to put there instead, with the hook in it.
+    where: the method that the user called, for errors.
+    entry: what to store in place of the hook itself.
     """
     if not callable(hook):
         raise TypeError(f"{where}: the hook must be a function, not a {type(hook).__name__}")

@@ -1,10 +1,12 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import wraps
 from inspect import isgeneratorfunction
-from typing import Any
+from typing import Any, overload
+
+from .._typing import F
 
 
 class _Mode(threading.local):
@@ -41,6 +43,24 @@ def is_grad_enabled() -> bool:
     return mode.enabled
 
 
+class _Switch:
+    """Sets grad mode while it is entered, or during each call of a function it decorates."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self.previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self.previous.append(mode.enabled)
+        _switch(self.enabled)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _switch(self.previous.pop())
+
+    def __call__(self, function: F) -> F:
+        return _decorate(function, self.enabled)
+
+
 class set_grad_enabled:
     """Switch recording on or off for this thread.
 
@@ -60,68 +80,50 @@ class set_grad_enabled:
     def __exit__(self, *exc_info: object) -> None:
         _switch(self.previous)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, function: F) -> F:
         _switch(self.previous)
-        return _decorate(function, lambda: set_grad_enabled(self.enabled))
+        return _decorate(function, self.enabled)
 
 
-class _Switch:
-    """A context manager and decorator that sets grad mode while it is entered."""
-
-    enabled: bool
-
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
-        self.previous: list[bool] = []
-
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        if function is not None:  # @no_grad without parentheses
-            return _decorate(function, cls)
-        return super().__new__(cls)
-
-    def __enter__(self) -> None:
-        self.previous.append(mode.enabled)
-        _switch(self.enabled)
-
-    def __exit__(self, *exc_info: object) -> None:
-        _switch(self.previous.pop())
-
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _decorate(function, type(self))
-
-
-class no_grad(_Switch):
+@overload
+def no_grad() -> _Switch: ...
+@overload
+def no_grad(function: F) -> F: ...
+def no_grad(function: Any = None) -> Any:
     """Record nothing: ``with no_grad():`` or ``@no_grad()``. Results do not require grad."""
+    return _Switch(False) if function is None else _decorate(function, False)
 
-    enabled = False
 
-
-class enable_grad(_Switch):
+@overload
+def enable_grad() -> _Switch: ...
+@overload
+def enable_grad(function: F) -> F: ...
+def enable_grad(function: Any = None) -> Any:
     """Record again inside a `no_grad` block: ``with enable_grad():`` or ``@enable_grad()``."""
-
-    enabled = True
+    return _Switch(True) if function is None else _decorate(function, True)
 
 
 class _Steps(Generator):
-    """A generator whose steps, but not what its user does between them, run inside ``switch()``."""
+    """A generator whose steps, but not what its user does between them, run in a grad mode."""
 
-    def __init__(self, steps, switch):
+    def __init__(self, steps, enabled):
         self.steps = steps
-        self.switch = switch
+        self.enabled = enabled
 
     def send(self, value):
-        with self.switch():
+        with _Switch(self.enabled):
             return self.steps.send(value)
 
     def throw(self, *error):
-        with self.switch():
+        with _Switch(self.enabled):
             return self.steps.throw(*error)
 
 
-def _decorate(function, switch):
+def _decorate(function, enabled):
     @wraps(function)
     def wrapped(*args, **kwargs):
-        with switch():
+        with _Switch(enabled):
             result = function(*args, **kwargs)
-        return _Steps(result, switch) if isgeneratorfunction(function) else result
+        return _Steps(result, enabled) if isgeneratorfunction(function) else result
 
     return wrapped

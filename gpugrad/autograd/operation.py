@@ -14,15 +14,13 @@ multiply.vjp(
 import inspect
 from collections.abc import Callable, Collection
 from functools import partial
-from importlib.util import find_spec
 from typing import Any, ClassVar
-from weakref import WeakSet
 
 from ..backends import describe, explain
-from ..backends.bfloat16 import rounding
-from ..backends.registry import told
-from . import call, twins
-from .plan import METADATA, Plan, kept_names
+from . import call
+from .implementation import clear, ops
+from .plan import METADATA
+from .rules import kept_names
 
 
 def op(
@@ -34,55 +32,61 @@ def op(
     discards: bool = False,
     materialize: bool = True,
 ) -> Any:
-    """Make a differentiable operation of a function ``forward(xp, *inputs, *, **static)``.
+    """Make a differentiable operation from a function ``forward(xp, *inputs, *, **static)``.
 
-    ``forward`` gets the backend's namespace ``xp`` and raw arrays, and returns a
-    new array or a tuple of arrays; it must use nothing but ``xp`` and operators.
-    Inputs are its positional parameters (those before ``/`` if there is one);
-    the rest are static. ``*inputs`` makes an op that takes one sequence of arrays.
-    An input whose default is None is optional.
+    ``forward`` receives the namespace ``xp`` of the array library and raw arrays, and returns a
+    new array or a tuple of arrays. It may use only ``xp`` and operators. Its positional
+    parameters (those before ``/``, if there is one) are the inputs; the other parameters are
+    static. A parameter ``*inputs`` makes an op that takes one sequence of arrays. An input whose
+    default is None is optional.
 
-    The result is called with Tensors, arrays or Python scalars and has a method
-    ``vjp(**rules)``: for each input a function ``rule(xp, g, ...)`` that returns
-    its cotangent. The names of the rule's further parameters say what is kept
+    The result is a function of Tensors, arrays or Python scalars, with these methods:
+
+    ``vjp(**rules)`` takes, for each input, a function ``rule(xp, g, ...)`` that returns the
+    cotangent of that input. The names of the rule's further parameters say what the graph keeps
     for it: an input, ``out``, ``<input>_shape``, ``_dtype`` or ``_device``, or a static
-    parameter. The rule need not undo broadcasting. It is written with ``xp``
-    and operators too, so that under ``create_graph`` it runs on Tensors.
-    One function can serve all inputs, ``vjp(joint=rule)``: it returns a sequence
-    with a cotangent (or None) per input, and may ask for ``wanted``, a bool per
-    input; ``keep_for`` says of an input for whose gradient alone it is kept: without that it
-    gets None. With several outputs ``g`` is a tuple.
+    parameter. The rule need not undo broadcasting. It too uses only ``xp`` and operators, so that
+    it runs on Tensors under ``create_graph``.
 
-    Of complex numbers a rule is the same formula as of real ones, with no conjugate
-    in it: the sweep carries the conjugates of gradients, which obey the real chain rule.
+    ``vjp(joint=rule)`` takes one function for all inputs. It returns a sequence with a cotangent
+    (or None) for each input, and may ask for ``wanted``, a bool for each input. ``keep_for``
+    says, for an input, for whose gradient alone it is kept: by that input's name, or by a
+    function ``(wanted, **static)`` that returns whether it is kept. The rule receives None for
+    an input that is not kept. If the op has several outputs, ``g`` is a tuple.
 
-    Nothing more is needed for forward mode and for `vmap`. Two further methods say how to
-    do these faster: ``jvp(**rules)`` takes for an input a function ``rule(xp, t, ...)`` that
-    returns the tangent of the result which comes of the input's tangent ``t``, by default
-    the transpose of the VJP, found by differentiating it; its further parameters must be
-    among those of the input's VJP. It need not broadcast, reshape or cast to the result's shape
-    and dtype. For an op that takes a sequence ``t`` is a list of the tangents of all in it, None
-    for those that are 0. ``vmap(rule)`` takes a function
-    ``rule(call, batched, *inputs, **static)`` of the op's call, a bool for each input, and the
-    inputs, in which a leading axis counts the examples where the bool says so; it returns the
-    results with that axis, or NotImplemented. By default an elementwise op is called once for
-    all examples, any other once for each.
+    A rule for complex numbers is the same formula as for real numbers, without conjugates: the
+    sweep carries the conjugates of gradients, which obey the real chain rule.
 
-    A third, ``twin(library, forward=None, **rules)``, gives one array library's faster way to the
-    same values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs of arrays, with
-    parameters as above, of which each may return NotImplemented for what it does not cover,
-    a Python number beside an array for instance. `gpugrad.testing.twincheck` compares them.
+    Forward mode and `vmap` need nothing more, but two methods can make them faster:
+
+    ``jvp(**rules)`` takes, for an input, a function ``rule(xp, t, ...)`` that returns the part of
+    the result's tangent that is due to the input's tangent ``t``. Without one, the VJP is
+    transposed by differentiating it. The rule's further parameters must be among those of
+    the input's VJP. It need not broadcast, reshape or cast to the result's shape and dtype. For
+    an op that takes a sequence, ``t`` is a list of all tangents, with None for those that are 0.
+
+    ``vmap(rule)`` takes a function ``rule(call, batched, *inputs, **static)``: ``call`` is the op
+    and ``batched`` has a bool for each input that says whether its leading axis counts the
+    examples. The rule returns the results with that axis, or NotImplemented. Without one, an
+    elementwise op is called once for all examples, and any other op once for each example.
+
+    ``twin(library, forward=None, **rules)`` gives one array library a faster way to the same
+    values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs that run on its arrays.
+    Their parameters are as above. Each may return NotImplemented for inputs that it does not
+    cover, such as a Python number beside an array. `gpugrad.testing.twincheck` compares a
+    twin with the definition.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
         floating inputs; other integers are cast to the floating dtype.
-    elementwise: whether each element of the result depends on one of each (broadcast) input
-        only, so that a cotangent of 0 there means 0 for it, however steep the slope. Where it
-        `discards` besides, its rules must see to that themselves, as those that only select do.
-    discards: whether some elements of an input may leave no trace in the result, as in
-        a choice or a selection: from there on a sweep sees to the above.
-    materialize: whether rules get zeros, not None, for those of several outputs that nothing
-        depends on.
+    elementwise: whether each element of the result depends on only one element of each
+        (broadcast) input, so that a cotangent of 0 gives 0 however steep the slope is. If the op
+        also `discards` elements, its rules must ensure this themselves; rules that only
+        select elements do.
+    discards: set if some input elements cannot affect the result, as in a choice or a
+        selection; upstream of it, backward turns 0 * inf into 0.
+    materialize: whether rules receive zeros, rather than None, as the cotangents of outputs that
+        nothing depends on.
     """
     options = differentiable, integer, elementwise, discards, materialize
     if forward is None:
@@ -93,41 +97,37 @@ def op(
 elementwise = partial(op, elementwise=True)
 
 
-NAMESPACES = "linalg", "fft", "special"  # topics whose ops are not at the top of the package
-
+NAMESPACES = "linalg", "fft", "special"  # topics with a namespace of their own
 
 composites: dict[str, Callable[..., Any]] = {}
 
 
 def composite(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Export a plain function that calls ops from where they are defined, as they are."""
+    """Export a plain function that calls ops as if it were an op of the same module."""
     composites[_public_name(function)] = function
     return function
 
 
 def exports(namespace=""):
-    """The library's ops and composites in one of its namespaces, by their names there."""
+    """The ops and composites of one of the library's namespaces, by their names there."""
     calls = {name: op.call for name, op in Op.registry.items()} | composites
     split = [(*name.rpartition("."), call) for name, call in calls.items()]
     return {name: call for room, _, name, call in split if room == namespace}
 
 
 def _public_name(function):
-    """The name under `gpugrad` of a function in ``gpugrad.ops``; None elsewhere, or of `_f`."""
-    room, _, topic = (function.__module__ or "").rpartition(".")
-    name = function.__name__
-    if room != "gpugrad.ops" or name.startswith("_"):
+    """The public name of a function in ``gpugrad.ops``; None for other or private functions."""
+    module, name = function.__module__ or "", function.__name__
+    if not module.startswith("gpugrad.ops.") or name.startswith("_"):
         return None
-    name = name.strip("_")
+    topic, name = module.split(".")[2], name.strip("_")
     return f"{topic}.{name}" if topic in NAMESPACES else name
 
 
 class Op:
-    """What is known of an operation: its signature, rules, and plans made from them."""
+    """An operation: its definition, its rules, and what it runs on each type of arrays."""
 
-    registry: ClassVar[dict[str, "Op"]] = {}
-    known: ClassVar[WeakSet] = WeakSet()  # users' among them
-    observer: ClassVar[Callable[..., Any] | None] = None  # called with each new op or plan
+    registry: ClassVar[dict[str, "Op"]] = {}  # the library's own, by their public names
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -139,10 +139,9 @@ class Op:
         default_of |= forward.__kwdefaults__ or {}
 
         public = _public_name(forward)
-        self.public = public is not None  # others may take what is on several devices
+        self.public = public is not None  # other ops may take arrays on several devices
         self.name = public or forward.__name__.strip("_")
         self.forward = forward
-        self.run = forward  # what a call runs: with its twins
         self.differentiable = differentiable
         self.elementwise = elementwise
         self.discards = discards
@@ -163,10 +162,8 @@ class Op:
         self.keep_for = {}
         self.tangents = {}
         self.batching = None
-        self.twins = {}  # by library: rules by input, and "forward"
-        self.seams = []  # for each form of the call a function that replaces its forward
-        self.plans = {}
-        self.hot_plans = [None] * 4
+        self.twins = {}  # by library: "forward", and rules by input
+        self.implementations = {}  # by the type of the arrays; see `implementation_of`
 
         simple = not self.static_names and not self.variadic and not integer
         if simple and len(self.inputs) == 1:
@@ -180,29 +177,22 @@ class Op:
         self.call.__name__ = self.call.__qualname__ = forward.__name__.strip("_")
         self.call.__module__ = forward.__module__
         self.call.__doc__ = forward.__doc__
-        self.call.__signature__ = self.signature()
+        self.call.__wrapped__ = self  # `inspect` finds the signature and the source there
         self.call.op = self
         self.call.vjp = self.vjp
         self.call.jvp = self.jvp
         self.call.vmap = self.vmap
         self.call.twin = self.twin
-        Op.known.add(self)
+        ops.add(self)
         if public:
             Op.registry[self.name] = self
-        self.meet_backends()
-        if Op.observer is not None:
-            Op.observer(self)
 
-    @classmethod
-    def all(cls):
-        """Those there are, users' among them, as a list."""
-        while True:
-            try:
-                return list(cls.known)
-            except RuntimeError:  # another thread has made one meanwhile
-                continue
+    @property
+    def __wrapped__(self):
+        return self.forward
 
-    def signature(self):
+    @property
+    def __signature__(self):
         """The call's signature, for ``help``: the forward's without ``xp``."""
         parameters = list(inspect.signature(self.forward).parameters.values())[1:]
         if self.variadic:
@@ -213,7 +203,7 @@ class Op:
         return inspect.Signature(parameters)
 
     def vjp(self, joint=None, keep_for=None, **rules):
-        """Give the rules; see `op`."""
+        """Define the VJPs; see `op`."""
         known = {"out", *self.inputs, *self.static_names, *(("wanted",) if joint else ())}
         known |= {f"{name}_{what}" for name in self.inputs for what in METADATA}
         for target, rule in {**rules, **({"joint": joint} if joint else {})}.items():
@@ -227,24 +217,26 @@ class Op:
         self.rules |= rules
         self.joint = joint or self.joint
         self.keep_for = keep_for or self.keep_for
-        self._plan_anew()
+        clear(self)
         return self.call
 
     def jvp(self, **rules):
-        """Give rules for tangents; see `op`."""
+        """Define rules for tangents; see `op`."""
         for target, rule in rules.items():
             self._check("jvp", target, rule, self.joint or self.rules.get(target))
         self.tangents |= rules
-        self._plan_anew()
+        clear(self)
         return self.call
 
     def vmap(self, rule):
-        """Give the rule for a batch of examples; see `op`."""
+        """Define the rule for a batch of examples; see `op`."""
         self.batching = rule
         return self.call
 
     def twin(self, library, forward=None, **rules):
-        """Give one array library's faster forward and VJPs of arrays; see `op`."""
+        """Define a faster forward and VJPs for one array library; see `op`."""
+        from importlib.util import find_spec
+
         if library not in ("numpy", "cupy") and not (
             isinstance(library, str) and library.isidentifier() and find_spec(library)
         ):
@@ -256,11 +248,11 @@ class Op:
             self._check("twin", target, rule, vjp)
         given = rules if forward is None else {"forward": forward, **rules}
         self.twins[library] = {**self.twins.get(library, {}), **given}
-        self.meet_backends()
+        clear(self)
         return self.call
 
     def _check(self, what, target, rule, vjp):
-        """Raise TypeError unless a rule has what the VJP keeps, and there is one."""
+        """Raise TypeError unless there is a VJP that keeps all that the rule asks for."""
         if vjp is None:
             raise TypeError(f"{self.name}.{what}: {target!r} has no VJP; give that first")
         if unknown := set(kept_names(rule)) - set(kept_names(vjp)):
@@ -269,60 +261,19 @@ class Op:
                 f"have what its VJP keeps, {sorted(kept_names(vjp))}"
             )
 
-    def twins_of(self, backend):
-        """What an array library has instead of the forward and the rules, by their names."""
-        given = backend.twins.get(self.name, {}) if Op.registry.get(self.name) is self else {}
-        return {**given, **self.twins.get(backend.name, {})}
-
-    def meet_backends(self):
-        """Run the twins, and on the devices, of the array libraries known by now."""
-        self.run = twins.forward(self)
-        if Op.observer is None:  # else a tool's function calls it
-            for replace in self.seams:
-                replace(self.run)
-        self._plan_anew()
-
-    def _plan_anew(self):
-        self.plans = {}  # one that another thread is making, of the old rules, is in the old dict
-        self.hot_plans[:] = [None] * 4
-
-    def plan(self, wanted, n_inputs, key):
-        """Make and keep the `Plan` for the inputs whose bits are set in ``wanted``."""
-        plans = self.plans
-        plan = plans[key] = Plan(self, [bool(wanted >> i & 1) for i in range(n_inputs)])
-        if Op.observer is not None:
-            Op.observer(plan)
-        return plan
-
-    def hot_plan(self, wanted):
-        """The same for a unary or binary op, kept in a list."""
-        plan = self.plans.get(wanted) or self.plan(wanted, len(self.inputs), wanted)
-        self.hot_plans[wanted] = plan
-        if self.plans.get(wanted) is not plan:  # the rules have changed meanwhile
-            self.hot_plans[wanted] = None
-        return plan
-
     def failure(self, error, values):
-        """The exception to raise when a call failed with ``error``."""
+        """The exception to raise for a call on these values that failed with ``error``."""
         given = ", ".join(map(describe, values))
         for kind in _KINDS:
             if isinstance(error, kind):
                 break
         else:
             kind = RuntimeError
-        if type(error).__init__ is kind.__init__:  # made of a message alone, as LinAlgError is
+        if type(error).__init__ is kind.__init__:  # it takes only a message, as LinAlgError does
             kind = type(error)
         text = "; ".join([explain(error, *values), *getattr(error, "__notes__", ())])
         return kind(f"{self.name}: {text}" + (f"; given {given}" if given else ""))
 
 
-def _meet(backend):
-    for op in Op.all():
-        if backend.several_devices or op.twins_of(backend) or rounding(backend):
-            op.meet_backends()
-
-
-told.append(_meet)
-
-# Of errors that come from forwards: calls that fail raise one of these, else a RuntimeError.
+# A call that fails raises one of these, according to the error of its forward, or a RuntimeError.
 _KINDS = IndexError, ValueError, TypeError, ZeroDivisionError, FloatingPointError, MemoryError

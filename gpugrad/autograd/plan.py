@@ -1,12 +1,11 @@
-"""Plans: what nodes of an op keep and which rules they run, decided once."""
+"""Plans: which values the nodes of an op keep and which rules they run, decided once."""
 
 from operator import itemgetter
 
 from ..backends import backend_of
-from . import twins
-from .twins import kept_names
+from .rules import kept_names
 
-# What a rule can keep of an input besides its values.
+# What a rule can keep about an input besides its values.
 METADATA = {
     "shape": lambda x: getattr(x, "shape", None),
     "dtype": lambda x: getattr(x, "dtype", None),
@@ -15,23 +14,33 @@ METADATA = {
 
 
 class Plan:
-    """What a node keeps and runs, decided once per op and set of wanted inputs.
+    """What a node keeps and runs, decided once per implementation and set of wanted inputs.
 
+    implementation: the `Implementation` that the plan belongs to.
+    key: the key of the plan in that implementation.
+    xp: the namespace of the arrays.
+    wanted: for each input whether it wants a cotangent.
     rules: one function ``(xp, g, saved)`` per wanted input.
-    gathered: of an op that takes a sequence, one function ``(xp, ts, saved)`` instead, of a list
-        of all inputs' tangents, or None.
-    joint: a function ``(xp, g, saved)`` run before them, whose result they pick from, or None.
-    guarded: these rules, made safe for cotangents of 0 beside infinite slopes.
+    gathered: for an op that takes a sequence, one function ``(xp, ts, saved)`` of the list of
+        all inputs' tangents instead of ``tangents``, or None.
+    joint: a function ``(xp, g, saved)`` run before the rules, which pick from its result, or None.
+    guarded: the rules, made safe for cotangents of 0 beside infinite slopes.
     tangents: for each wanted input a function ``(xp, t, saved)`` to the result's tangent, or
-        None where it is to be found by transposing the rule.
+        None where it is found by transposing the rule.
     special: whether there is a joint rule, more than one output, or elements discarded.
     discards: see `op`.
     pick: from a call's ``(*inputs, out, static)`` the tuple to save, or None to save nothing.
-    sources: where each saved value comes from; of ``"none"`` it is None.
+    sources: where each saved value comes from; a value from ``"none"`` is None.
+    position: for each wanted input its place among the node's parents.
+    on_tensors: the plan whose rules run on Tensors under ``create_graph``; this one itself unless
+        its rules are for its own arrays only.
     """
 
     __slots__ = (
+        "implementation",
+        "key",
         "op",
+        "xp",
         "wanted",
         "rules",
         "guarded",
@@ -43,12 +52,18 @@ class Plan:
         "pick",
         "sources",
         "position",
+        "on_tensors",
     )
-    output = None  # for the node of one of several outputs: which one
+    output = None  # in an `OutputPlan`, the number of the output
 
-    def __init__(self, op, wanted):
+    def __init__(self, implementation, key):
+        op = implementation.op
+        bits, n = key if op.variadic else (key, len(op.inputs))
+        self.implementation = implementation
+        self.key = key
         self.op = op
-        self.wanted = wanted
+        self.xp = implementation.xp
+        self.wanted = wanted = [bool(bits >> i & 1) for i in range(n)]
         chosen = [i for i, want in enumerate(wanted) if want]
         self.position = {i: k for k, i in enumerate(chosen)}
         whole = op.joint or (op.variadic and op.rules.get(op.inputs[0]))
@@ -64,22 +79,18 @@ class Plan:
             needed = {name: None for i in chosen for name in kept_names(op.rules[op.inputs[i]])}
             names = tuple(needed)
 
-        served = {n: wanted[op.inputs.index(target)] for n, target in op.keep_for.items()}
-        self.sources = tuple(
-            _source(op, n) if served.get(n, True) else ("none", None) for n in names
-        )
-        self.pick = _picker(op, self.sources, len(wanted), wanted)
+        self.sources = tuple([_source(op, name, wanted) for name in names])
+        self.pick = _saved_getter(op, self.sources, len(wanted), wanted)
         self.discards = op.discards
-        self.special = bool(whole) or op.discards  # and set at an op's first several outputs
+        self.special = bool(whole) or op.discards
+        rule = implementation.rule
         if whole:
             target = "joint" if op.joint else op.inputs[0]
-            self.joint = twins.rule(op, target, whole, names)
+            self.joint = rule(target, whole, names)
             self.rules = tuple(_pick_cotangent(i) for i in chosen)
         else:
             self.joint = None
-            self.rules = tuple(
-                twins.rule(op, op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen
-            )
+            self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
         diagonal = op.elementwise and not whole
         self.guarded = (
             tuple(map(_guard, self.rules)) if diagonal and names and not op.discards else self.rules
@@ -87,22 +98,31 @@ class Plan:
         # A diagonal Jacobian is its own transpose.
         own = self.guarded if diagonal else [None] * len(chosen)
         gathered = op.variadic and op.tangents.get(op.inputs[0])
-        self.gathered = twins.rule(op, None, gathered, names) if gathered else None
+        self.gathered = rule(None, gathered, names) if gathered else None
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
         self.tangents = tuple(
-            twins.rule(op, None, rule, names) if rule else transpose
-            for rule, transpose in zip(given, own, strict=True)
+            rule(None, tangent, names) if tangent else transpose
+            for tangent, transpose in zip(given, own, strict=True)
         )
+        self.on_tensors = implementation.plan_on_tensors(self)
+
+    def mark_special(self):
+        """Note that the op has several outputs, which only its first call shows."""
+        self.special = self.on_tensors.special = True
 
 
 def kept(op, names, arrays, out, static):
-    """What a call of the op would save under ``names``, all its inputs wanted."""
-    sources = tuple(_source(op, name) for name in names)
-    pick = _picker(op, sources, len(arrays), [x is not None for x in arrays])
+    """The values that a call of the op would save under ``names`` if all its inputs were wanted."""
+    wanted = [x is not None for x in arrays]
+    sources = tuple([_source(op, name, wanted) for name in names])
+    pick = _saved_getter(op, sources, len(arrays), wanted)
     return () if pick is None else pick((*arrays, out, static))
 
 
-def _source(op, name):
+def _source(op, name, wanted):
+    target = op.keep_for.get(name)
+    if isinstance(target, str) and not wanted[op.inputs.index(target)]:
+        return "none", None
     if name == "out":
         return "out", None
     if name == "wanted":
@@ -115,11 +135,11 @@ def _source(op, name):
     return what, op.inputs.index(stem)
 
 
-def _picker(op, sources, n, wanted):
+def _saved_getter(op, sources, n, wanted):
     """A function from ``(*inputs, out, static)`` to the values of ``sources``."""
     if not sources:
         return None
-    if not op.variadic and all(kind in ("input", "out") for kind, _ in sources):
+    if not (op.variadic or op.keep_for) and all(kind in ("input", "out") for kind, _ in sources):
         places = [n if kind == "out" else which for kind, which in sources]
         # A slice, so that a single value comes as a tuple too.
         return (
@@ -140,6 +160,9 @@ def _picker(op, sources, n, wanted):
                 return itemgetter(slice(0, n))
             return lambda call: tuple([METADATA[kind](x) for x in call[:n]])
         if kind == "input":
+            is_kept = op.keep_for.get(op.inputs[which])
+            if callable(is_kept):
+                return lambda call: call[which] if is_kept(wanted, **call[-1]) else None
             return itemgetter(which)
         return lambda call: METADATA[kind](call[which])
 
@@ -148,7 +171,7 @@ def _picker(op, sources, n, wanted):
 
 
 def _guard(rule):
-    return lambda xp, g, saved: xp.unpoison(rule(xp, g, saved), g)
+    return lambda xp, g, saved: xp.zero_discarded_nans(rule(xp, g, saved), g)
 
 
 def _pick_cotangent(i):
@@ -163,6 +186,11 @@ class OutputPlan:
     joint = pick = None
     rules = guarded = sources = ()
 
-    def __init__(self, op, output):
-        self.op = op
+    def __init__(self, plan, output):
+        self.op = plan.op
+        self.xp = plan.xp
         self.output = output
+
+    @property
+    def on_tensors(self):
+        return self

@@ -14,15 +14,17 @@ from operator import iadd
 from typing import Any
 
 from ..backends import add_note, backend_of, describe
-from . import call, twins
+from ..backends.registry import sweep_context
+from . import call, implementation
 from .graph import Leaf, writes
 from .mode import enable_grad, no_grad, set_grad_enabled
+from .variables import is_open
 
 _accumulating = threading.Lock()
 
 
 def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
-    """Accumulate into ``.grad`` of leaves what reaches them; see `Tensor.backward`."""
+    """Add the cotangents that reach leaves to their ``.grad``; see `Tensor.backward`."""
     roots = _roots("backward", outputs, gradients, create_graph)
     targets = None
     if inputs is not None:
@@ -94,10 +96,10 @@ def grad(
     for i, (x, target) in enumerate(zip(inputs, targets, strict=True)):
         if target in arrived:
             if create_graph:
-                # Equal gradients may have come as one Tensor, whose `+=` both would see.
+                # Two inputs may share one Tensor, and a `+=` on it would change both.
                 results.append(call.wrap(arrived[target].array, arrived[target].node))
             else:
-                # Asked for twice, an input gives two arrays.
+                # An input that is listed twice gets two arrays.
                 last = target not in targets[i + 1 :]
                 holder = [arrived.pop(target) if last else arrived[target]]
                 results.append(call.wrap(own(holder), None))
@@ -126,7 +128,7 @@ def _roots(name, outputs, gradients, create_graph):
         raise ValueError(f"{name}: {len(outputs)} outputs but {len(gradients)} gradients")
     roots = []
     for y, gradient in zip(outputs, gradients, strict=True):
-        if type(y) is call.BatchedTensor:
+        if type(y) in call.overriding:
             y.backward()  # says what to do instead
         if isinstance(y, call.Tensor) and not backend_of[type(y.array)].is_floating(y.dtype):
             raise ValueError(
@@ -192,55 +194,42 @@ def sweep(
 ):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
-    They are raw arrays, or Tensors under ``create_graph`` and, not recorded, if ``tensors``.
+    They are raw arrays. Under ``create_graph`` they are Tensors with a graph; if only
+    ``tensors`` is set, they are Tensors without one.
 
-    The newest node with a cotangent goes first; its consumers, being newer still,
-    have all been through. One such node is `following`, outside the heap: a
-    chain, which most of a graph is, then needs neither heap nor dict.
+    The newest node that has a cotangent goes first: its consumers are newer still, so that all
+    of them have been handled. One such node, `following`, is kept outside the heap, so that
+    chains, which make up most graphs, need neither the heap nor the dict.
 
-    Once an op that discards elements is passed, or if cotangents that may hold zeros
-    were given (``guard``), elementwise ops run their guarded rules: a zero times an
-    infinite slope is then 0 instead of nan, at the cost of looking for nan.
+    Upstream of an op that discards elements, or everywhere if the given cotangents may
+    contain zeros (``guard``), elementwise ops run their guarded rules: zero times an infinite
+    slope is then 0 instead of nan, at the cost of a search for nan.
 
-    joined: whether ``create_graph`` records how they depend on what the graph kept, or only
-        on the cotangents given.
-    needed: what `leading_to` gives, where that is known.
-    piece: the graph ends at the targets, and ``needed`` says of each node whether it is
-        another sweep's too: that one, of the whole graph, calls its hooks.
+    joined: whether ``create_graph`` records how the cotangents depend on the values that the graph
+        kept, or only how they depend on the given cotangents.
+    needed: the first result of `leading_to`, if it is known already.
+    piece: set if the graph ends at the targets. For each node ``needed`` then says whether it is
+        also in the graph of another sweep, which calls the node's hooks.
     """
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)
     tensors = tensors or create_graph
-    waiting = {}  # node or leaf -> its cotangent so far
-    heap = []  # those nodes, newest first
-    owned = set()  # those whose cotangent is a sum made here, to be added to in place
+    pending = _Pending(tensors)
+    waiting, heap = pending.cotangents, pending.heap
     arrived = {}
     following = following_g = None
     last_write = writes.last
-
-    def add(parent, held, c):
-        if tensors or parent not in owned:
-            owned.add(parent)
-            return held + c
-        return iadd(held, c)
-
-    def wait(parent, c):
-        if parent in waiting:
-            waiting[parent] = add(parent, waiting[parent], c)
-        else:
-            waiting[parent] = c
-            heappush(heap, (parent.order, parent))
+    instrumented = implementation.instrument is not None
 
     for node, g in roots:
         if needed is None or node in needed:
             if node in waiting and not tensors:  # no rule has entered the device yet
                 with backend_of[type(g)].scope(g):
-                    wait(node, g)
+                    pending.put(node, g)
             else:
-                wait(node, g)
+                pending.put(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
-    # Infinite slopes are no surprise there, and NumPy's warnings of them no help.
-    with twins.around_sweep(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:
@@ -272,8 +261,9 @@ def sweep(
                     continue
 
             plan = node.plan
+            if instrumented:
+                plan = implementation.current(plan)
             saved = node.saved
-            xp = node.xp
             if saved:
                 if node.order > last_write:
                     check_unchanged(node)
@@ -285,8 +275,11 @@ def sweep(
                     f"freed; pass retain_graph=True to the first backward"
                 )
             if tensors:
+                plan = plan.on_tensors
                 xp = call.namespace
                 saved = saved and call.rewrap(node, saved, joined)
+            else:
+                xp = plan.xp
             parents = node.parents
             i = -1
             try:
@@ -294,7 +287,7 @@ def sweep(
                     if plan.discards:
                         guard = True
                     if plan.output is not None:
-                        _gather(node, g, waiting, heap)
+                        pending.put_output(node, g)
                         continue
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
@@ -311,25 +304,67 @@ def sweep(
                     if c.shape != parent.shape or c.dtype is not parent.dtype:
                         c = fit(xp, c, parent.shape, parent.dtype, plan.op)
                     if parent is following:
-                        following_g = add(parent, following_g, c)
+                        following_g = pending.add(parent, following_g, c)
                     elif following is None and parent not in waiting:
                         following = parent
                         following_g = c
                     else:
-                        wait(parent, c)
+                        pending.put(parent, c)
             except Exception as error:
                 add_note(error, f"in backward through {plan.op.name}")
                 raise
-            # Let go of this node's values before the next rule allocates.
+            # Release this node's values before the next rule allocates memory.
             g = c = saved = None
 
 
-def leading_to(roots, targets):
-    """The nodes on a path from the roots to the targets, oldest first, as keys of a dict; and
-    whether the roots depend on anything besides the targets.
+class _Pending:
+    """The cotangents of nodes whose consumers have not all been handled yet.
 
-    What is older than all targets is not looked at: a program that differentiates at each of
-    many steps would go through all steps before.
+    cotangents: the sum so far for each node or leaf; a list for a node with several outputs.
+    heap: these nodes with their orders, the newest first.
+    """
+
+    __slots__ = ("cotangents", "heap", "_tensors", "_owned")
+
+    def __init__(self, tensors):
+        self.cotangents = {}
+        self.heap = []
+        self._tensors = tensors
+        self._owned = set()  # nodes whose sum was made here, so that it can be added to in place
+
+    def put(self, node, c):
+        """Add a cotangent to the node's sum so far."""
+        cotangents = self.cotangents
+        if node in cotangents:
+            cotangents[node] = self.add(node, cotangents[node], c)
+        else:
+            cotangents[node] = c
+            heappush(self.heap, (node.order, node))
+
+    def add(self, node, held, c):
+        """The sum of a node's cotangent so far, ``held``, and another one."""
+        if self._tensors or node not in self._owned:
+            self._owned.add(node)
+            return held + c
+        return iadd(held, c)
+
+    def put_output(self, node, g):
+        """Put the cotangent of one of an op's several outputs into the list of all of them."""
+        (parent,) = node.parents
+        if parent not in self.cotangents:
+            self.put(parent, [None] * len(parent.shape))
+        held = self.cotangents[parent]
+        i = node.plan.output
+        # Under create_graph, an output that a rule used has another node for that use.
+        held[i] = g if held[i] is None else held[i] + g
+
+
+def leading_to(roots, targets):
+    """The nodes on paths from the roots to the targets, and whether there are other leaves.
+
+    Returns a dict with the nodes as keys, the oldest first, and a bool that says whether the
+    roots depend on anything besides the targets. Nodes older than all targets are not
+    visited: a program that differentiates at every step would visit all earlier steps.
     """
     found = set()
     stack = list(roots)
@@ -344,8 +379,8 @@ def leading_to(roots, targets):
             parents = node.parents
             if parents:
                 stack.extend(parents)
-            elif node not in targets and (type(node) is Leaf or node.xp is not None):
-                more = True  # a leaf, or a variable not closed
+            elif node not in targets and is_open(node):
+                more = True
     needed = {}
     for node in sorted(found, key=_age):
         if node in targets or not needed.keys().isdisjoint(node.parents):
@@ -358,9 +393,10 @@ def _age(node):
 
 
 def _hooked(node, g):
-    """The cotangent that a node's hooks make of ``g``; they see gradients.
+    """The cotangent that a node's hooks return for ``g``; the hooks see gradients.
 
-    Of a node of several outputs a list goes in and out, with None where nothing depends on one.
+    For a node with several outputs, ``g`` and the result are lists with None for outputs that
+    nothing depends on.
     """
     several = type(g) is list
     parts = g if several else [g]
@@ -425,20 +461,8 @@ def fit(xp, c, shape, dtype, op):
     return c
 
 
-def _gather(node, g, waiting, heap):
-    """Put the cotangent of one of several outputs into its op's list."""
-    (parent,) = node.parents
-    if parent not in waiting:
-        waiting[parent] = [None] * len(parent.shape)
-        heappush(heap, (parent.order, parent))
-    held = waiting[parent]
-    i = node.plan.output
-    # Under create_graph an output that a rule used has a node of its own there.
-    held[i] = g if held[i] is None else held[i] + g
-
-
 def _materialize(node, cotangents):
-    """Zeros for the outputs that nothing depended on."""
+    """The cotangents, with zeros for the outputs that nothing depends on."""
     like = next(g for g in cotangents if g is not None)
     return tuple(
         zeros(shape, dtype, like) if g is None else g
@@ -447,7 +471,7 @@ def _materialize(node, cotangents):
 
 
 def zeros(shape, dtype, like):
-    """Zeros of the library and on the device of ``like``: raw, or as it is a Tensor."""
+    """Zeros of the library and on the device of ``like``, as a raw array or a Tensor like it."""
     if isinstance(like, call.Tensor):
         return call.wrap(zeros(shape, dtype, like._like), None)
     return backend_of[type(like)].zeros(shape, dtype, like)
@@ -470,7 +494,7 @@ def check_unchanged(node, sweep="backward"):
 def _accumulate(leaf, holder, create_graph):
     """Add the cotangent in ``holder`` to the ``.grad`` of the leaf's tensor."""
     tensor = leaf.owner()
-    if tensor is None:  # nobody can ask for it any more
+    if tensor is None:  # nobody can read its gradient any more
         return
     with _accumulating:
         old = tensor.grad
@@ -487,7 +511,7 @@ def _accumulate(leaf, holder, create_graph):
 
 
 def own(holder):
-    """``holder[0]`` as an array of its own: copied unless the list alone refers to it."""
+    """``holder[0]`` as an array that shares no memory: a copy unless only the list has it."""
     backend = backend_of[type(holder[0])]
     if _references(holder) == _ALONE and backend.is_unshared(holder[0]):
         # NumPy's 0-d results are scalars; a leaf's gradient is an array.

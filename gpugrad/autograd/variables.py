@@ -1,12 +1,12 @@
-"""Variables: tensors to differentiate by, each with a node of its own.
+"""Variables: tensors to differentiate with respect to, each with a node of its own.
 
-Derivatives are asked for by node. One that no other call has seen cannot be taken for
-another's, however functions that differentiate are nested.
+A derivative is requested by node. Since every call makes new nodes, nested functions that
+differentiate cannot confuse their variables.
 """
 
-from ..backends import namespace_of
 from . import call
-from .graph import Leaf, Node, next_order
+from .graph import Leaf, Node, make_node
+from .implementation import implementation_of
 from .operation import elementwise
 
 
@@ -15,39 +15,36 @@ def _variable(xp, x):
     return x
 
 
+@elementwise
+def _closed(xp, x):
+    return x
+
+
 _variable.vjp(x=lambda xp, g: g)
 
 
 def variable(x):
-    """A tensor of the array of ``x`` whose node leads to that of ``x``, if there is one."""
-    if type(x) is call.BatchedTensor:
+    """A tensor with the array of ``x`` and a new node, which leads to the node of ``x`` if any."""
+    if type(x) in call.overriding:
         return x.of(variable(x.payload))
-    node = Node()
-    node.order = next_order()
-    joined = x.node is not None
-    node.plan = _variable.op.hot_plans[joined] or _variable.op.hot_plan(joined)
-    node.parents = (x.node,) if joined else ()
-    node.saved = ()
-    node.xp = namespace_of[type(x.array)]
-    node.shape = x.array.shape
-    node.dtype = x.array.dtype
-    node.watch = None
-    return call.wrap(x.array, node)
+    parents = () if x.node is None else (x.node,)
+    plan = implementation_of(_variable.op, type(x.array)).plan(len(parents))
+    return call.wrap(x.array, make_node(plan, parents, (), x.array))
 
 
 def is_variable(x):
-    """Whether ``x`` is a variable that leads nowhere."""
+    """Whether ``x`` is a variable whose node leads nowhere."""
     node = getattr(x, "node", None)
     return type(node) is Node and node.plan.op is _variable.op and not node.parents
 
 
 def is_open(node):
-    """Whether derivatives may be asked for by ``node``: a leaf, or a variable not closed."""
-    return not node.parents and (type(node) is Leaf or node.xp is not None)
+    """Whether a derivative by ``node`` may still be requested: a leaf, or a variable not closed."""
+    return not node.parents and (type(node) is Leaf or node.plan.op is _variable.op)
 
 
 def close(x):
-    """Say that nobody will ask for derivatives by the variable ``x`` any more."""
+    """Declare that no further derivative by the variable ``x`` will be requested."""
     node = x.node
     if not node.parents:
-        node.xp = None
+        node.plan = implementation_of(_closed.op, node.plan.implementation.kind).plan(0)

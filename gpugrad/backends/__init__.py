@@ -1,12 +1,14 @@
 """One namespace ``xp`` per array library, found by an array's type in one dict lookup.
 
-`namespace_of` and `backend_of` map array types to the namespace that ops run
-on and to the `Backend` that knows the library's devices and transfers. NumPy is
-there from the start; CuPy is imported when a CUDA device is asked for; any other
-library that speaks the array API standard is admitted when its first array comes.
+`namespace_of` and `backend_of` map array types to the namespace that ops run on and to the
+`Backend` that knows the library's devices and transfers. NumPy is registered at import, CuPy when
+a program first uses a CUDA device, and any other library that implements the array API standard
+when its first array arrives.
 """
 
-from . import numpy as _numpy  # noqa: F401  registers the CPU
+# Imported here, where few imports are in progress: the more there are, the longer it takes.
+import numpy as _  # noqa: F401
+
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
 from .registry import (
@@ -55,3 +57,5 @@ __all__ = [
     "transfer",
     "unused_letters",
 ]
+
+backend_for_device("cpu")  # registers NumPy

@@ -1,70 +1,103 @@
-"""What gpugrad asks of an array library beyond its namespace."""
+"""`Backend`: what gpugrad needs from an array library beyond its namespace."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import cache, partial
+from typing import Any
 
-from .placement import brought, taken
+from .dtypes import is_bfloat16, number_dtype
+from .einsum import einsum
+from .linalg import extended_linalg
+from .placement import take_rows
+from .registry import backend_for_device, is_on, library, transfer
+from .special import LazyFunctions
 
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
 
-    name: for people.
-    xp: the namespace ops run on: the standard's functions and these, which it lacks:
+    name: the library's name.
+    xp: the namespace ops run on: the standard's functions and these, which the standard lacks:
         ``scatter_add(values, shape, key)``: zeros of ``shape`` with ``values`` added at ``key``;
-        ``add_along_axis(values, indices, shape, axis)``: with ``values`` added at ``indices``;
+        ``add_along_axis(values, indices, shape, axis)``: the same, adding at ``indices``;
         ``setitem(x, value, key)``: a copy of ``x`` with ``value`` at ``key``;
-        ``last_written(x, key)``: which places of ``x[key]`` an assignment's value stays in;
-        ``one_hot(labels, n)``: bools (..., n); IndexError for labels outside [0, n), where
-        looking costs no wait;
-        ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...), or an error
-        or 0 where ``one_hot`` gives an error or no True;
+        ``last_written(x, key)``: bools of the shape of ``x[key]``, True where an assigned
+        element stays because no later one overwrites it;
+        ``one_hot(labels, n)``: bools (..., n); labels outside [0, n) raise IndexError where
+        checking them does not wait for a device;
+        ``pick(x, labels)``: the elements (...) of ``x`` (..., n) at labels (...); labels outside
+        [0, n) raise IndexError or give 0, as in ``one_hot``;
         ``dropout_mask(x, shape, p, key)``: bools of ``shape``; see `philox`;
-        ``to_device(x, device)``: also to a device of another library;
+        ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
-        ``unpoison(c, g)``: ``c``, but 0 where it is nan and ``g``, of its shape or
-        broadcast to it, is 0.
+        ``zero_discarded_nans(c, g)``: ``c`` with 0 in place of each nan where ``g``, which has
+        or broadcasts to the shape of ``c``, is 0.
     array_types: exact types of its arrays.
     scalar_types: types that its 0-d results decay to, if any.
-    twins: by the names of the library's ops, a faster forward and VJPs: see `gpugrad.op`.
-    in_single: whether all ops on bfloat16 compute in float32, or only some: see `bfloat16`; None
-        where the library does all that its dtypes need.
-    several_devices: whether its functions work on the current device of several, so that
-        an array's own has to be entered, for which there are `on_device` and `on_devices`.
+    in_single: True if all ops compute bfloat16 in float32, False if only some do, see `bfloat16`;
+        None if the library itself handles all its dtypes.
+    sweep_context: a function that returns the context in which a sweep runs rules on its arrays;
+        None if they need no context.
+    several_devices: whether there are several devices and the library computes on the current
+        one. Then `on_device` and `on_devices` make the arrays' device current.
     """
 
     name: str
-    xp: object
+    xp: Any
     array_types: tuple = ()
     scalar_types: tuple = ()
-    twins: Mapping[str, Mapping[str, Callable]] = {}
     in_single: bool | None = None
+    sweep_context: Callable | None = None
     several_devices = False
+
+    def __init__(self, xp):
+        """Add the functions that all libraries share to ``xp``, a module of the library's own."""
+        self.xp = xp
+        vars(xp).update(
+            to_device=transfer,
+            isdtype=cache(xp.isdtype),  # NumPy's takes longer than a small op
+            special=LazyFunctions(self.special),
+            einsum=partial(einsum, xp),
+            add_along_axis=self.add_along_axis,
+            clip=self.clip,
+            dropout_mask=self.dropout_mask,
+            last_written=self.last_written,
+            pick=self.pick,
+            setitem=self.setitem,
+        )
+        if hasattr(xp, "linalg"):
+            half = getattr(xp, "float16", None)
+            xp.linalg = extended_linalg(xp.linalg, xp, None if half is None else self.dtype(half))
+
+    def __reduce__(self):
+        # Copies and pickles of objects that have a backend share the only instance.
+        return library, (self.name,)
 
     def device(self, array):
         """The array's device as a string."""
         return "cpu"
 
     def has_device(self, device):
-        """Whether ``device`` is one that this library's arrays can be on."""
+        """Whether this library's arrays can be on ``device``."""
         return device == "cpu"
 
     def to_device(self, array, device):
         """The array on another of this library's devices."""
         return array
 
-    def bring(self, batches, device):
-        """Yield ``batches``, lists of ``(array, rows)``, as lists of arrays on ``device``.
+    def transfer_batches(self, batches, device):
+        """Yield ``batches``, lists of ``(array, rows)``, as lists of ``array[rows]`` on ``device``.
 
-        They are ``array[rows]``, of a slice or an array of indices; `placement.taken` takes them.
+        ``rows`` is a slice or an array of indices; see `placement.take_rows`.
         """
         for batch in batches:
-            yield [brought(taken(array, rows), device) for array, rows in batch]
+            arrays = [take_rows(array, rows) for array, rows in batch]
+            yield [x if is_on(x, device) else transfer(x, device) for x in arrays]
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
-        """An array of this library; ``copy`` True copies always, None where needed."""
+        """An array of this library; ``copy=True`` always copies, None only if needed."""
         raise NotImplementedError
 
     def to_numpy(self, array):
@@ -72,19 +105,19 @@ class Backend:
         raise NotImplementedError
 
     def dtype(self, dtype):
-        """This library's object for ``dtype``, its own or NumPy's."""
-        return dtype
+        """This library's object for ``dtype``, which may be its own, NumPy's or a name."""
+        return number_dtype(dtype)
 
     def is_floating(self, dtype):
         """Whether ``dtype`` is real or complex floating, so that it can carry gradients."""
-        raise NotImplementedError
+        return dtype.kind in "fc" or is_bfloat16(dtype)
 
     def is_complex(self, dtype):
         """Whether ``dtype`` is complex floating."""
-        raise NotImplementedError
+        return dtype.kind == "c"
 
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
-        """The namespace's creation function ``name``, on ``device`` or on that of ``like``."""
+        """Call the creation function ``name`` for ``device`` or the device of ``like``."""
         return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
 
     def zeros(self, shape, dtype, like):
@@ -92,10 +125,9 @@ class Backend:
         return self.create("zeros", shape, dtype=dtype, like=like)
 
     def host_array(self, array, dtype, copy):
-        """What ``__array__`` returns."""
-        from .numpy import backend
-
-        return backend.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
+        """The result of ``__array__``."""
+        host = backend_for_device("cpu")
+        return host.asarray(self.to_numpy(array), dtype=dtype, copy=copy)
 
     def to_list(self, array):
         """The elements as Python numbers, nested by axis."""
@@ -103,20 +135,21 @@ class Backend:
 
     def format(self, array, prefix):
         """The values as text, for a repr."""
-        from .numpy import format_array
-
-        return format_array(self.to_numpy(array), prefix)
+        return backend_for_device("cpu").format(self.to_numpy(array), prefix)
 
     def special(self, name):
-        """The function of ``xp.special`` of this name, asked for once."""
+        """The function ``name`` of ``xp.special``, which calls this once for each name."""
         raise NotImplementedError
 
     def buffer(self, array):
-        """The identity of the allocation that holds the array, shared by its views."""
+        """Identifies the allocation that holds the array; the same for all its views.
+
+        None if the library does not expose it; then overwritten values go unnoticed.
+        """
         raise NotImplementedError
 
     def buffer_size(self, array):
-        """Bytes of that allocation."""
+        """Bytes of the allocation that `buffer` identifies."""
         raise NotImplementedError
 
     def nbytes(self, array):
@@ -128,29 +161,27 @@ class Backend:
         return nullcontext()
 
     def explain(self, error, devices):
-        """What an error of this library's means, where its own text does not say; else None.
+        """Explain an error of this library's; None if its own text is clear.
 
-        devices: names of those where it may have happened, maybe other libraries'.
+        devices: names of the devices where it may have happened, of any library.
         """
 
-    def on_device(self, forward, of_one):
-        """``forward(xp, *arrays, **static)``, run on the device of its first array.
+    def on_device(self, forward, one_device):
+        """Wrap ``forward(xp, *arrays, **static)`` to run on the device of its first array.
 
-        of_one: whether it is an error if the others are on another one.
+        one_device: whether arrays on different devices are an error.
         """
         raise NotImplementedError
 
     def on_devices(self, rule):
-        """``rule(xp, g, saved)``, run on the device of ``g``; at its end that of its result is
-        the current one, until `sweeping` ends."""
-        raise NotImplementedError
+        """Wrap ``rule(xp, g, saved)`` to run on the device of ``g``.
 
-    def sweeping(self):
-        """A context at whose end the current device is as it was before."""
+        It leaves the device of its result current, until the `sweep_context` ends.
+        """
         raise NotImplementedError
 
     def synchronize(self, array):
-        """Wait until what was asked of the array's device is done."""
+        """Wait until the array's device has finished its work."""
 
     def multi_tensor_updater(self, array):
         """What updates or clips many arrays of this one's device and dtype together.
@@ -160,11 +191,11 @@ class Backend:
         return
 
     def is_unshared(self, array):
-        """Whether no other array can see the memory of ``array``, given no reference to it."""
+        """Whether no other array shares the memory of ``array``, given no reference to it."""
         return False
 
     def generator(self, seed, device):
-        """A random number generator on ``device``: see `numpy.Random` for its methods."""
+        """A random number generator on ``device``: see `numpy.random.Random` for its methods."""
         raise NotImplementedError
 
     def add_along_axis(self, values, indices, /, shape, axis):
@@ -178,7 +209,7 @@ class Backend:
         return self.xp.scatter_add(values, shape, tuple(key))
 
     def clip(self, x, min, max, /):
-        """The standard's, of nan too; of crossed bounds the upper wins."""
+        """The standard's, which keeps nan; if the bounds cross, the upper one wins."""
         if min is not None:
             x = self.xp.maximum(x, min)
         return x if max is None else self.xp.minimum(x, max)

@@ -1,61 +1,32 @@
 """bfloat16: float32's range in half the memory, with 8 bits of precision.
 
-The dtype is that of the package ``ml_dtypes``, which teaches it to NumPy and CuPy, but not all
-that a dtype needs: beside a Python float it becomes float32, sums on the CPU stop at 256, and
-``where``, ``isdtype`` and products of batches do not know it. From when it is first asked for, ops
+The package ``ml_dtypes`` adds the dtype to NumPy and CuPy, but incompletely: together with a
+Python float it promotes to float32, sums on the CPU stop at 256, and ``where``, ``isdtype`` and
+batched products do not support it. Once a program has used it, ops
 
 - on NumPy compute in float32 and round their results once, as PyTorch does;
-- on CuPy compute as CuPy's functions do, elementwise in float32, and in bfloat16 only what one
-  function gives to the next; sorting, linear algebra, Fourier transforms and special functions
+- on CuPy compute as CuPy's functions do, elementwise in float32, passing bfloat16 from one
+  function to the next; sorting, linear algebra, Fourier transforms and special functions compute
   as on NumPy.
 
-A result of bfloat16 alone, and of integers and numbers beside it, is bfloat16; beside other
-floating arrays theirs, float32 beside float16. Programs that never ask for it pay nothing.
+bfloat16 with itself, integers or Python numbers gives bfloat16; with float16 it gives float32, and
+with any other floating dtype that dtype. Programs that never use it pay nothing.
 """
 
 from functools import wraps
 from types import SimpleNamespace
 
-import numpy as np
+from .dtypes import bfloat16, float32, has_bfloat16, is_bfloat16
 
-from .registry import backend_of, backends, told
-
-_SINGLE = np.dtype("float32")
-# Topics of ops that CuPy has not in bfloat16, and single ops, or not exactly enough.
-_TOPICS = {"linalg", "fft", "special", "searching"}
+# Modules of ops, and single ops, that CuPy lacks in bfloat16 or computes inaccurately.
+_MODULES = {"linalg", "fft", "special", "searching"}
 _OPS = set("cumulative_prod cumulative_sum floor_divide prod remainder std var".split())
 
-_NARROW = SimpleNamespace(char="E")  # of several cotangents, which are looked at one by one
-
-_found: list = []  # the dtype, once asked for
-
-
-def bfloat16():
-    """The dtype; ImportError with the remedy if there is no ``ml_dtypes``."""
-    if not _found:
-        try:
-            from ml_dtypes import bfloat16 as scalar_type
-        except ImportError as error:
-            raise ImportError(
-                "bfloat16 needs the package ml_dtypes; pip install ml_dtypes"
-            ) from error
-        _found.append(np.dtype(scalar_type))
-        host = backend_of[np.ndarray]
-        host.scalar_types = (*host.scalar_types, scalar_type)
-        backend_of[scalar_type] = host
-        for backend in list(backends):
-            for tell in told:
-                tell(backend)
-    return _found[0]
-
-
-def is_bfloat16(dtype):
-    """Whether a dtype, of any array library, is bfloat16."""
-    return getattr(dtype, "char", "E") == "E" and str(dtype).split(".")[-1] == "bfloat16"
+_BFLOAT16 = SimpleNamespace(char="E")  # stands for the dtype of several cotangents
 
 
 def isdtype(own):
-    """A namespace's ``isdtype`` that knows bfloat16, as real floating."""
+    """Extend a namespace's ``isdtype`` to bfloat16, which is real floating."""
 
     @wraps(own)
     def isdtype(dtype, kind):
@@ -71,7 +42,7 @@ def isdtype(own):
 
 
 def finfo(own):
-    """A namespace's ``finfo`` that knows bfloat16."""
+    """Extend a namespace's ``finfo`` to bfloat16."""
 
     @wraps(own)
     def finfo(type, /):
@@ -86,49 +57,43 @@ def finfo(own):
 
 
 def result_type(own):
-    """A namespace's ``result_type`` that knows bfloat16."""
+    """Extend a namespace's ``result_type`` to bfloat16."""
 
     @wraps(own)
     def result_type(*arrays_and_dtypes):
         dtypes = [getattr(x, "dtype", x) for x in arrays_and_dtypes]
-        if not any(map(_is_narrow, dtypes)):
+        if not any(getattr(d, "char", None) == "E" for d in dtypes):
             return own(*arrays_and_dtypes)
         others = [d for d in dtypes if getattr(d, "kind", "") in ("f", "c")]
         if others:
-            return own(_SINGLE, *others)
-        return own(_SINGLE, 1j) if complex in map(type, dtypes) else _found[0]
+            return own(float32, *others)
+        return own(float32, 1j) if complex in map(type, dtypes) else bfloat16()
 
     return result_type
 
 
-def _is_narrow(dtype):
-    return getattr(dtype, "char", None) == "E"
-
-
 def rounding(backend):
-    """The `Rounding` of an array library's ops; None if there is none, or not yet."""
-    return Rounding(backend) if _found and backend.in_single is not None else None
+    """The `Rounding` of an array library's ops; None if the library or program needs none."""
+    return Rounding(backend) if has_bfloat16() and backend.in_single is not None else None
 
 
 class Rounding:
-    """What is put around an op's forward and rules on the arrays of one library."""
+    """Wraps an op's forward and rules to compute in float32 and round to bfloat16."""
 
     def __init__(self, backend):
         self.backend = backend
 
     def _widens(self, op):
-        topic = op.forward.__module__.rpartition(".")[2]
-        return self.backend.in_single or topic in _TOPICS or op.name in _OPS
+        modules = _MODULES.intersection(op.forward.__module__.split("."))
+        return self.backend.in_single or modules or op.name in _OPS
 
     def forward(self, op, run):
-        """``run(xp, *inputs, **static)`` whose result is rounded."""
-        own, widens = self.backend.xp, self._widens(op)
+        """Wrap ``run(xp, *inputs, **static)`` to round its result."""
+        widens = self._widens(op)
         (kind,) = self.backend.array_types
 
         @wraps(run)
         def rounded(xp, *inputs, **static):
-            if xp is not own:
-                return run(xp, *inputs, **static)
             for x in inputs:
                 if type(x) is kind and x.dtype.char == "E":
                     break
@@ -139,39 +104,38 @@ class Rounding:
             if dtype is not None:
                 narrows = is_bfloat16(dtype)
                 if narrows:
-                    static["dtype"] = _SINGLE
+                    static["dtype"] = float32
             if widens:
-                inputs = map(_widened, inputs)
+                inputs = map(_widen, inputs)
             out = run(xp, *inputs, **static)
-            return self._narrowed(out) if narrows else out
+            return self._narrow(out) if narrows else out
 
         return rounded
 
     def rule(self, op, run):
-        """``run(xp, g, saved)`` of what is not rounded; the sweep rounds its result."""
+        """Wrap ``run(xp, g, saved)`` to compute in float32; the sweep rounds its result."""
         if not self._widens(op):
             return run
-        own = self.backend.xp
 
         def rule(xp, g, saved):
-            # Cotangents of another dtype come of other floating inputs: NumPy casts to theirs.
-            if xp is not own or getattr(g, "dtype", _NARROW).char != "E":
+            # A cotangent has another dtype if other inputs are floating: NumPy promotes to theirs.
+            if getattr(g, "dtype", _BFLOAT16).char != "E":
                 return run(xp, g, saved)
-            return run(xp, _widened(g), _widened(saved))
+            return run(xp, _widen(g), _widen(saved))
 
         return rule
 
-    def _narrowed(self, out):
+    def _narrow(self, out):
         if isinstance(out, tuple):
-            parts = map(self._narrowed, out)
+            parts = map(self._narrow, out)
             return type(out)._make(parts) if hasattr(out, "_make") else tuple(parts)
         if out.dtype.kind != "f":
             return out
         # NumPy's 0-d results are scalars.
-        return self.backend.asarray(out).astype(_found[0])
+        return self.backend.asarray(out).astype(bfloat16())
 
 
-def _widened(x):
+def _widen(x):
     if type(x) is tuple or type(x) is list:
-        return type(x)(map(_widened, x))
-    return x.astype(_SINGLE) if _is_narrow(getattr(x, "dtype", None)) else x
+        return type(x)(map(_widen, x))
+    return x.astype(float32) if getattr(getattr(x, "dtype", None), "char", None) == "E" else x

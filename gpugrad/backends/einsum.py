@@ -1,4 +1,4 @@
-"""``einsum`` by products of matrices, for every array library."""
+"""``einsum`` as a sequence of matrix products, for every array library."""
 
 from functools import lru_cache
 from itertools import combinations
@@ -6,7 +6,7 @@ from math import prod
 
 
 def einsum(xp, subscripts, /, *operands):
-    """Sums of products; see `gpugrad.einsum`."""
+    """Compute `gpugrad.einsum` of arrays."""
     arrays = list(operands)
     for step in _steps(subscripts, tuple([tuple(x.shape) for x in operands])):
         step(xp, arrays)
@@ -15,15 +15,16 @@ def einsum(xp, subscripts, /, *operands):
 
 @lru_cache(maxsize=1024)
 def parse(subscripts, shapes):
-    """What the subscripts mean for arrays of these shapes: the operands' terms, the result's
-    and each letter's length. A term has a letter per axis; those of ``...`` have some too.
+    """The operands' terms, the result's term and each letter's length, for arrays of these shapes.
+
+    A term has one letter per axis; the axes of ``...`` get unused letters.
     """
     text = subscripts.replace(" ", "")
     left, arrow, out = text.partition("->")
     terms = left.split(",")
     letters = text.replace("->", "").replace(",", "").replace("...", "")
     if not letters.isalpha() and letters:
-        raise ValueError(f"{subscripts!r} must be of letters, commas, '...' and one '->'")
+        raise ValueError(f"{subscripts!r} must consist of letters, commas, '...' and one '->'")
     if len(terms) != len(shapes):
         raise ValueError(f"{subscripts!r} has terms for {len(terms)} operands, not {len(shapes)}")
 
@@ -47,7 +48,8 @@ def parse(subscripts, shapes):
     if len(set(out)) < len(out) or not set(out) <= set("".join(terms)):
         wrong = next(c for c in out if out.count(c) > 1 or c not in "".join(terms))
         raise ValueError(
-            f"{subscripts!r}: the result's letters must be the operands', each once, not {wrong!r}"
+            f"{subscripts!r}: each letter of the result must be an operand's and appear once, "
+            f"not {wrong!r}"
         )
 
     sizes = {}
@@ -65,7 +67,7 @@ def parse(subscripts, shapes):
 
 
 def unused_letters(letters, count):
-    """So many letters that are not among ``letters``."""
+    """Yield ``count`` letters that are not among ``letters``."""
     code = ord("A")
     while count:
         if chr(code).isalpha() and chr(code) not in letters:
@@ -75,13 +77,13 @@ def unused_letters(letters, count):
 
 
 def diagonal_step(n, repeats):
-    """The distance in memory of a diagonal's elements, along so many axes of length n."""
+    """The distance in memory between a diagonal's elements, along ``repeats`` axes of length n."""
     return (n**repeats - 1) // (n - 1) if n > 1 else 1
 
 
 @lru_cache(maxsize=1024)
 def _steps(subscripts, shapes):
-    """Functions that change a list of arrays in turn, from the operands to the result alone."""
+    """Functions that in turn reduce a list of arrays, at first the operands, to the result."""
     terms, out, sizes = parse(subscripts, shapes)
     steps = []
     terms = list(terms)
@@ -104,13 +106,13 @@ def _steps(subscripts, shapes):
     (last,) = terms
     if last != out:
         axes = tuple(map(last.index, out))
-        steps.append(_change(0, lambda xp, x: xp.permute_dims(x, axes)))
-    if not steps:  # not the operand itself, which a caller may not write to
-        steps.append(_change(0, lambda xp, x: xp.reshape(x, x.shape)))
+        steps.append(_apply_to(0, lambda xp, x: xp.permute_dims(x, axes)))
+    if not steps:  # the result must be a new array object, never the operand itself
+        steps.append(_apply_to(0, lambda xp, x: xp.reshape(x, x.shape)))
     return steps
 
 
-def _change(i, function):
+def _apply_to(i, function):
     def step(xp, arrays):
         arrays[i] = function(xp, arrays[i])
 
@@ -118,17 +120,17 @@ def _change(i, function):
 
 
 def _simplify(steps, i, term, shape, elsewhere, sizes):
-    """Take operand i's diagonals, and sum over what is its alone; the term it then has."""
+    """Take operand i's diagonals and sum over the axes it alone has; return its new term."""
     lengths = dict(zip(term, shape, strict=True))
     for c in lengths:
         if term.count(c) > 1:
-            steps.append(_change(i, _diagonal(term, lengths, c)))
+            steps.append(_apply_to(i, _diagonal(term, lengths, c)))
             term = term.replace(c, "") + c
     # Axes of length 1 that stretch to a longer one are left to broadcasting.
     kept = [c for c in term if c in elsewhere and lengths[c] == sizes[c]]
     if len(kept) < len(term):
         axes = tuple([k for k, c in enumerate(term) if c not in kept])
-        steps.append(_change(i, lambda xp, x: xp.sum(x, axis=axes, dtype=x.dtype)))
+        steps.append(_apply_to(i, lambda xp, x: xp.sum(x, axis=axes, dtype=x.dtype)))
     return "".join(kept)
 
 
@@ -142,7 +144,7 @@ def _diagonal(term, lengths, c):
 
 
 def _multiply(i, j, first, second, needed, sizes):
-    """A step that puts the product of arrays i and j at the list's end, and its term."""
+    """A step that replaces arrays i and j by their product at the list's end, and its term."""
     both = [c for c in first if c in second]
     batch = [c for c in both if c in needed]
     inner = [c for c in both if c not in needed]
@@ -154,20 +156,20 @@ def _multiply(i, j, first, second, needed, sizes):
 
     if inner:
         term = "".join([*batch, *rows, *columns])
-        lay1 = _layout(first, [batch, rows, inner], size)
-        lay2 = _layout(second, [batch, inner, columns], size)
+        layout1 = _layout(first, [batch, rows, inner], size)
+        layout2 = _layout(second, [batch, inner, columns], size)
     else:
         term = "".join([*first, *columns])
-        lay1 = (None, (*size(first), *[1] * len(columns)) if columns else None)
+        layout1 = (None, (*size(first), *[1] * len(columns)) if columns else None)
         order = tuple(map(second.index, [*both, *columns]))
         shape = (*[sizes[c] if c in both else 1 for c in first], *size(columns))
-        lay2 = (None if order == tuple(sorted(order)) else order, shape)
+        layout2 = (None if order == tuple(sorted(order)) else order, shape)
     shape = tuple(size(term))
     fits = bool(inner) and len(rows) == len(columns) == 1
 
     def step(xp, arrays):
-        x2 = _laid(xp, arrays.pop(j), *lay2)
-        x1 = _laid(xp, arrays.pop(i), *lay1)
+        x2 = _rearrange(xp, arrays.pop(j), *layout2)
+        x1 = _rearrange(xp, arrays.pop(i), *layout1)
         if inner:
             out = xp.matmul(x1, x2)
             arrays.append(out if fits else xp.reshape(out, shape))
@@ -178,7 +180,7 @@ def _multiply(i, j, first, second, needed, sizes):
 
 
 def _layout(term, groups, size):
-    """How to make of an array one with its batch axes and two more: an order and a shape."""
+    """The axis order and shape that turn an array into a batch of matrices; None for no change."""
     batch, *pair = groups
     order = tuple(map(term.index, [c for group in groups for c in group]))
     shape = (*size(batch), *[prod(size(group)) for group in pair])
@@ -188,14 +190,14 @@ def _layout(term, groups, size):
     )
 
 
-def _laid(xp, x, order, shape):
+def _rearrange(xp, x, order, shape):
     if order is not None:
         x = xp.permute_dims(x, order)
     return x if shape is None else xp.reshape(x, shape)
 
 
 def _path(terms, out, sizes):
-    """Which operands to multiply in turn; each time these go and the product comes last."""
+    """The operands of each product in turn; a product replaces them and comes last."""
     if len(terms) < 3:
         return [tuple(range(len(terms)))]
     try:
@@ -207,11 +209,11 @@ def _path(terms, out, sizes):
 
 
 def _greedy_path(terms, out, sizes):
-    """At each step the pair whose product takes least room beyond its own."""
+    """Choose at each step the pair whose product needs the least memory beyond its factors'."""
     terms = list(terms)
     path = []
 
-    def room(letters):
+    def memory(letters):
         return prod([sizes[c] for c in letters])
 
     def product(i, j):
@@ -221,7 +223,7 @@ def _greedy_path(terms, out, sizes):
     while len(terms) > 1:
         i, j = min(
             combinations(range(len(terms)), 2),
-            key=lambda ij: room(product(*ij)) - room(terms[ij[0]]) - room(terms[ij[1]]),
+            key=lambda ij: memory(product(*ij)) - memory(terms[ij[0]]) - memory(terms[ij[1]]),
         )
         path.append((i, j))
         result = product(i, j)

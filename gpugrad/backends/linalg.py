@@ -1,37 +1,31 @@
-"""The namespace ``xp.linalg``: a library's own, and what it lacks or does otherwise mended."""
+"""The namespace ``xp.linalg``: a library's own, extended by ``cofactor`` and float16."""
 
 from functools import partial, wraps
 from types import ModuleType
 
-# LAPACK and cuSOLVER have no float16, and in it squares of 256 overflow.
-_IN_SINGLE = (
+# LAPACK and cuSOLVER have no float16, in which 256 squared would overflow anyway.
+_COMPUTED_IN_FLOAT32 = (
     "cholesky cofactor det eig eigh eigvals eigvalsh inv matrix_norm matrix_power pinv qr slogdet "
     "solve svd svdvals vector_norm"
 ).split()
 
 
-def complete(backend):
-    """Give ``backend.xp`` a ``linalg`` of its own, unless its library has none.
+def extended_linalg(own, xp, half):
+    """A copy of a library's ``linalg`` that has `cofactor` and computes float16 in float32.
 
-    It is the library's, with ``cofactor(x)`` added, the matrices of cofactors of square ones,
-    and with float16 computed in float32.
+    half: the library's float16; None if it has none.
     """
-    xp = backend.xp
-    own = getattr(xp, "linalg", None)
-    if own is None:
-        return
-    xp.linalg = linalg = ModuleType(f"{xp.__name__}.linalg")
+    linalg = ModuleType(f"{xp.__name__}.linalg")
     vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
     if not hasattr(linalg, "cofactor"):
         linalg.cofactor = partial(cofactor, xp)
-    half = getattr(xp, "float16", None)
     if half is not None:
-        for name in _IN_SINGLE:
-            function = _in_single(xp, backend.dtype(half), getattr(linalg, name))
-            setattr(linalg, name, function)
+        for name in _COMPUTED_IN_FLOAT32:
+            setattr(linalg, name, _in_float32(xp, half, getattr(linalg, name)))
+    return linalg
 
 
-def _in_single(xp, half, function):
+def _in_float32(xp, half, function):
     def narrow(result):
         if isinstance(result, tuple):
             return tuple([narrow(part) for part in result])
@@ -53,7 +47,7 @@ def _in_single(xp, half, function):
 
 
 def cofactor(xp, x):
-    """The determinant's derivatives to the elements, ``det(x) * inv(x)^T``, without the inverse."""
+    """Derivatives of the determinant by the elements: ``det(x) * inv(x)^T`` without the inverse."""
     n = x.shape[-1]
     if n == 0:
         return x
@@ -69,7 +63,8 @@ def cofactor(xp, x):
         return xp.stack([cross(second, third), cross(third, first), cross(first, second)], axis=-2)
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     u, vh = xp.conj(u), xp.conj(vh)
-    # Kept from 0 by what is a rounding error of the matrix, one can be divided out of all.
+    # Singular values are raised to the matrix's rounding error, so that their product can be
+    # divided by each of them.
     eps = float(xp.finfo(s.dtype).eps)
     s = xp.maximum(s, eps * xp.maximum(s[..., :1], eps * xp.ones_like(s)))
     others = xp.prod(s, axis=-1)[..., None] / s

@@ -1,13 +1,13 @@
-"""Which elements dropout keeps: a function of a key and an element's place, on every device.
+"""Which elements dropout keeps: a function of a key and an element's position, on every device.
 
 Philox4x64-10 (Salmon, Moraes, Dror and Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3")
-makes four words of 64 bits of a key, which is two words, and a block's number, counted from 1.
-Each word is four lanes of 16 bits, the least significant first: a block is for 16 elements of
-an array in C order, and an element is dropped where its lane is less than ``limit(p, key)``.
+turns a key of two 64-bit words and a block's number, counted from 1, into four words of 64 bits.
+Each word has four lanes of 16 bits, the least significant first, so a block covers 16 elements of
+an array in C order. An element is dropped if its lane is less than ``limit(p, key)``.
 
-A limit is ``p * 2**16``, rounded up for some keys and down for others: with one key the
-probability is within 2**-16 of ``p``, over many it is ``p``. Lanes of 32 bits would take twice
-the time on a CPU, and on a GPU longer than memory does.
+The limit is ``p * 2**16``, rounded up for some keys and down for others: the probability for one
+key is within 2**-16 of ``p``, and its average over many keys is ``p``. Lanes of 32 bits would
+take twice the time on a CPU, and on a GPU longer than the memory accesses.
 """
 
 import math
@@ -21,9 +21,9 @@ LANES = 16  # in a block
 
 
 def kept(shape, p, key):
-    """NumPy's array of bools ``shape``, each False with probability ``p``."""
+    """A NumPy array of bools of ``shape``, each False with probability ``p``."""
     least = limit(p, key)
-    if least >> 16:  # of no lane
+    if least >> 16:  # no lane is as large
         return np.zeros(shape, np.bool)
     size = math.prod(shape)
     words = _words(key, -(-size // 4))
@@ -33,16 +33,16 @@ def kept(shape, p, key):
 
 
 def limit(p, key):
-    """What the lanes of elements that are kept are at least; from 0 to 2**16.
+    """The least value of a lane, from 0 to 2**16, that keeps its element.
 
-    Raises ValueError unless ``p`` is a probability, and the key two words of 64 bits.
+    Raises ValueError unless ``p`` is a probability and the key two words of 64 bits.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"the probability p must be from 0 to 1, not {p!r}")
     first, second = key
     if not (0 <= first < 1 << 64 and 0 <= second < 1 << 64):
         raise ValueError(f"key must be two ints from 0 to 2**64 - 1, not {key!r}")
-    # Multiples of the golden ratio, which for successive keys are spread evenly.
+    # Multiples of the golden ratio spread the fractions of successive keys evenly.
     fraction = (first + second * 0x9E3779B97F4A7C15) >> 48 & 0xFFFF
     return (round(float(p) * 2**32) + fraction) >> 16
 
@@ -50,19 +50,19 @@ def limit(p, key):
 _uint16 = np.dtype("<u2")
 
 
-class _Own(threading.local):
-    generator: Any = None  # of the thread; numpy.random is imported when first used
+class _PerThread(threading.local):
+    generator: Any = None  # made when first used, because numpy.random takes time to import
 
 
-_own = _Own()
+_per_thread = _PerThread()
 _ZEROS = 0, 0, 0, 0
 
 
 def _words(key, count):
-    generator = _own.generator
+    generator = _per_thread.generator
     if generator is None:
-        generator = _own.generator = np.random.Philox(key=0)
-    # A tenth of the time that it takes to make a generator of the key.
+        generator = _per_thread.generator = np.random.Philox(key=0)
+    # Setting the state takes a tenth of the time of making a generator for the key.
     generator.state = {
         "bit_generator": "Philox",
         "state": {"counter": _ZEROS, "key": key},
@@ -74,18 +74,18 @@ def _words(key, count):
     return generator.random_raw(count)
 
 
-_counting = threading.Lock()  # not in `Keys`, so that they can be copied
+_counting = threading.Lock()  # not an attribute of `Keys`, which must be copyable
 
 
 class Keys:
-    """Keys of a seed, or of the operating system's, each taken once.
+    """A sequence of keys from a seed, or from the operating system's entropy if it is None.
 
-    use: a number that tells those for different uses apart.
-    state: the next one.
+    use: a number; different uses of one seed get different keys.
+    state: the next key.
     """
 
     def __init__(self, seed, use):
-        # The seed alone is what a generator of NumPy's starts from.
+        # A NumPy generator starts from the seed alone; the spawn key makes these keys differ.
         words = np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(1, np.uint64)
         self.state = int(words[0]), 0
 

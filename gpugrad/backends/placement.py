@@ -1,8 +1,8 @@
-"""Bringing arrays to where another one is, or to a device batch by batch."""
+"""Moves arrays to the device of another array, or to a device batch by batch."""
 
 from itertools import chain
 
-from .registry import backend_for_device, backend_of, is_on, namespace_of, transfer
+from .registry import backend_for_device, backend_of, namespace_of
 
 
 def placed_like(value, like):
@@ -16,23 +16,18 @@ def placed_like(value, like):
     return backend.xp.astype(array, like.dtype, copy=False)
 
 
-def taken(array, rows):
-    """``array[rows]`` of a slice, which gives a view, or of an array of indices."""
+def take_rows(array, rows):
+    """``array[rows]`` for a slice, which gives a view, or an array of indices."""
     if isinstance(rows, slice):
         return array[rows, ...]
     with backend_of[type(array)].scope(array):
         return namespace_of[type(array)].take(array, rows, axis=0)
 
 
-def brought(array, device):
-    """The array on ``device``; a copy only if it is elsewhere."""
-    return array if is_on(array, device) else transfer(array, device)
-
-
-def brought_batches(batches, device):
+def transfer_batches(batches, device):
     """Yield ``batches``, lists of ``(array, rows)``, as lists of ``array[rows]`` on ``device``."""
     for first in batches:
         sources = [backend_of[type(array)] for array, _ in first]
         own = [source for source in sources if source.has_device(device)]
         backend = own[0] if own else backend_for_device(device)
-        yield from backend.bring(chain([first], batches), device)
+        yield from backend.transfer_batches(chain([first], batches), device)

@@ -1,16 +1,15 @@
-"""The tables of known array libraries, and what is asked of them by device or by array."""
+"""The tables of known array libraries, and functions that find one by device or by array."""
 
 import re
 import threading
 from collections.abc import Sequence
-from functools import cache, partial
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from numbers import Complex, Integral, Number, Real
 from operator import index
 from typing import SupportsIndex
 
-from .einsum import einsum
-from .linalg import complete
-from .special import Functions
+from .dtypes import on_bfloat16
 
 SCALARS = frozenset({bool, int, float, complex})
 _NUMBERS = ((bool, bool), (Integral, int), (Real, float), (Complex, complex))
@@ -21,25 +20,24 @@ namespace_of: dict = {}  # array type -> the namespace ops run on
 backend_of: dict = {}  # array type, and the scalar types its 0-d results decay to -> Backend
 
 
+# The module of each library, imported on first use. The module of a library that owns devices has
+# a ``backend``; any other has a function ``backend_for`` that makes one from the first array.
+_DEVICE_LIBRARIES = {"numpy": ".numpy", "cupy": ".cupy"}
+_ARRAY_LIBRARIES = {"torch": ".torch"}
+_OTHER_LIBRARIES = ".generic"
+_registering = threading.RLock()  # one thread registers a library; others that need it wait
+_registered: dict = {}  # library that owns devices -> its backend, once registered
+
 backends: list = []
-told: list = []  # functions to call with each
-_admitting = threading.RLock()  # of threads that need a library first all but one wait
-_admitted: list = []  # CuPy's backend, once all is done
+on_change: list = []  # called without arguments when known arrays need other implementations of ops
 
 
 def register(backend):
-    """Admit a `Backend`."""
-    backend.xp.to_device = transfer
-    backend.xp.isdtype = cache(backend.xp.isdtype)  # NumPy's takes longer than a small op
-    backend.xp.special = Functions(backend.special)
-    backend.xp.einsum = partial(einsum, backend.xp)
-    complete(backend)
-    for name in ("add_along_axis", "clip", "dropout_mask", "last_written", "pick", "setitem"):
-        setattr(backend.xp, name, getattr(backend, name))
+    """Make a `Backend` known."""
     backends.append(backend)
-    for tell in told:
-        tell(backend)
-    # Last, as from then on other threads may give ops such arrays.
+    if backend.sweep_context is not None:
+        _sweep_contexts.append(backend.sweep_context)
+    # The types come last: once they are in the tables, other threads may pass such arrays to ops.
     for kind in backend.array_types:
         backend_of[kind] = backend
         namespace_of[kind] = backend.xp
@@ -47,13 +45,50 @@ def register(backend):
         backend_of[kind] = backend
 
 
-def adopt(x):
-    """A foreign value as a raw array of a known type, or a Python scalar; TypeError if neither.
+def library(name):
+    """The backend of NumPy or CuPy."""
+    if name not in _registered:
+        with _registering:
+            if name not in _registered:
+                backend = import_module(_DEVICE_LIBRARIES[name], __package__).backend
+                register(backend)
+                _registered[name] = backend
+    return _registered[name]
 
-    NumPy scalars become Python scalars, so that they do not promote: like
-    Python's own they are weak. Arrays of a library not met before bring its
-    namespace with them; objects that speak DLPack or ``__cuda_array_interface__`` are shared,
-    other ones that have ``__array__`` read as NumPy does.
+
+@on_bfloat16.append
+def _register_bfloat16(scalar_type):
+    host = library("numpy")
+    host.scalar_types = (*host.scalar_types, scalar_type)
+    backend_of[scalar_type] = host
+    for changed in on_change:
+        changed()
+
+
+_sweep_contexts: list = []
+
+
+def sweep_context():
+    """The context in which a sweep runs rules; see `Backend.sweep_context`."""
+    if len(_sweep_contexts) == 1:
+        return _sweep_contexts[0]()
+    return _all_sweep_contexts()
+
+
+@contextmanager
+def _all_sweep_contexts():
+    with ExitStack() as stack:
+        for context in _sweep_contexts:
+            stack.enter_context(context())
+        yield
+
+
+def adopt(x):
+    """Convert a foreign value to a raw array of a known type or a Python scalar; else TypeError.
+
+    NumPy scalars become Python scalars, which are weak and so do not promote. The first array of
+    an unknown library registers the library. Objects with ``__dlpack__`` or
+    ``__cuda_array_interface__`` share their memory; NumPy converts others with ``__array__``.
     """
     if type(x) in namespace_of:
         return x
@@ -69,38 +104,37 @@ def adopt(x):
             return backend_of[kind].asarray(x)
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
-        _cupy()
-    elif hasattr(x, "__array_namespace__") or library == "torch":
-        from .generic import GenericBackend
-
-        with _admitting:
+        library("cupy")
+    elif hasattr(x, "__array_namespace__") or library in _ARRAY_LIBRARIES:
+        module = import_module(_ARRAY_LIBRARIES.get(library, _OTHER_LIBRARIES), __package__)
+        with _registering:
             if type(x) not in namespace_of:
-                register(GenericBackend.of(x))
+                register(module.backend_for(x))
     elif hasattr(x, "__dlpack__"):
         return from_dlpack(x)
     elif hasattr(x, "__cuda_array_interface__"):
         return backend_for_device("cuda").from_interface(x)
     elif hasattr(x, "__array__"):
-        return _host().asarray(x)
+        return library("numpy").asarray(x)
     if type(x) in namespace_of:
         return x
     raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
 
 
 def from_dlpack(x):
-    """The memory of an object that speaks DLPack as a NumPy or, on a CUDA device, CuPy array."""
+    """A NumPy array, or CuPy array on a CUDA device, that shares a DLPack object's memory."""
     on_cuda = x.__dlpack_device__()[0] in (2, 13)  # kDLCUDA, kDLCUDAManaged in DLPack's header
     return backend_for_device("cuda" if on_cuda else "cpu").xp.from_dlpack(x)
 
 
-_ADOPTED = {"builtins", "cupy", "torch"}  # their operands are for `adopt` to take or refuse
+_ADOPTED = {"builtins", "cupy", "torch"}  # `adopt` accepts or rejects operands of these packages
 
 
 def is_foreign(kind, method):
     """Whether a class that ops do not know has ``method``, such as a reflected operator.
 
-    Of a subclass of a known one: whether it has its own way with NumPy's functions,
-    as arrays with units do.
+    For a subclass of a known array type: whether it overrides NumPy's functions, as arrays with
+    units do.
     """
     if kind in backend_of or issubclass(kind, Number):
         return False
@@ -117,7 +151,7 @@ def _overrides(kind, base, method):
 
 
 def describe(x):
-    """A value as errors show it: ``float32 (2, 3) on cpu``."""
+    """Describe a value for an error message: ``float32 (2, 3) on cpu``."""
     array = getattr(x, "_like", x)
     backend = backend_of.get(type(array))
     if backend is None:
@@ -126,9 +160,9 @@ def describe(x):
 
 
 def explain(error, *places):
-    """What an error of an array library means, where its own text does not say; else its text.
+    """Explain an error of an array library; its own text if that is clear.
 
-    places: names of devices, and arrays, of where it may have happened.
+    places: device names, or arrays on the devices, where it may have happened.
     """
     devices = [x for x in places if isinstance(x, str)]
     devices += [backend_of[type(x)].device(x) for x in places if type(x) in namespace_of]
@@ -136,7 +170,7 @@ def explain(error, *places):
 
 
 def add_note(error, where):
-    """Note on an error where it came up and, if its own text does not say, what it means."""
+    """Note on an error where it came up and, if its own text is not clear, what it means."""
     error.add_note(where)
     meaning = explain(error)
     if meaning != str(error):
@@ -144,7 +178,7 @@ def add_note(error, where):
 
 
 def as_shape(shape):
-    """A `Shape`, of any library's integers, as a tuple of ints; TypeError if it is none."""
+    """A `Shape`, in any library's integers, as a tuple of ints; TypeError for anything else."""
     try:
         return tuple(map(index, shape))
     except TypeError:
@@ -156,9 +190,9 @@ def as_shape(shape):
 
 
 def match_dtypes(kind, operands):
-    """The arrays of ``(array, may_cast)`` pairs, integers cast to the floating dtype beside them.
+    """The arrays of ``(array, may_cast)`` pairs, with integers cast to the others' floating dtype.
 
-    The standard leaves mixing kinds open; NumPy would make float64 of float32 and int64.
+    The standard does not define how kinds mix; NumPy promotes float32 and int64 to float64.
     """
     is_floating = backend_of[kind].is_floating
     arrays = [a for a, _ in operands]
@@ -176,7 +210,7 @@ def match_dtypes(kind, operands):
 
 
 def parse_device(device):
-    """``"cpu"``, ``"cuda"`` or ``"cuda:N"`` as its kind and its index, None if not given."""
+    """The kind and index of ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; the index is None if absent."""
     match = re.fullmatch(r"(cpu)|(cuda)(?::(\d+))?", device) if isinstance(device, str) else None
     if match is None:
         raise ValueError(f"device {device!r} is not known; use 'cpu', 'cuda' or 'cuda:N'")
@@ -184,13 +218,13 @@ def parse_device(device):
 
 
 def is_on(array, device):
-    """Whether the array is on ``device``; for ``"cuda"`` any CUDA device will do."""
+    """Whether the array is on ``device``; ``"cuda"`` matches any CUDA device."""
     name = backend_of[type(array)].device(array)
     return name == device or name.split(":")[0] == device
 
 
 def transfer(array, device):
-    """The array on ``device``: one of its library's own, or else of the backend for the device."""
+    """The array on ``device``; its own library's if that has the device, else the device's."""
     source = backend_of[type(array)]
     if source.has_device(device):
         return source.to_device(array, device)
@@ -199,35 +233,21 @@ def transfer(array, device):
 
 
 def backend_for_device(device):
-    """What creates arrays on ``device``; None is the CPU. RuntimeError if it is not there."""
+    """The backend that creates arrays on ``device``; None is the CPU.
+
+    Raises RuntimeError if the device does not exist.
+    """
     if device is None or parse_device(device)[0] == "cpu":
-        return _host()
-    backend = _cupy()
+        return library("numpy")
+    backend = library("cupy")
     backend.check_device(device)
     return backend
 
 
-def _host():
-    from .numpy import backend
-
-    return backend
-
-
-def _cupy():
-    if not _admitted:
-        with _admitting:
-            if not _admitted:
-                from .cupy import backend
-
-                register(backend)
-                _admitted.append(backend)
-    return _admitted[0]
-
-
 def cuda_problem():
-    """None if a CUDA device can be used, else what is in the way, in one sentence."""
+    """None if a CUDA device can be used, else one sentence that says why not."""
     try:
-        _cupy().check_works()
+        library("cupy").check_works()
     except RuntimeError as error:
         return str(error)
     return None
@@ -235,24 +255,25 @@ def cuda_problem():
 
 def cuda_device_count():
     """How many CUDA devices can be used."""
-    return 0 if cuda_problem() else _cupy().device_count()
+    return 0 if cuda_problem() else library("cupy").device_count()
 
 
 def cuda_device(device):
-    """The module `cupy_devices`, and the number of a device, which by default is the current one.
+    """The module `cupy.devices` and the number of ``device``, by default the current device.
 
-    RuntimeError with what is in the way if no CUDA device, or not this one, can be used;
-    ValueError if the name is not one of a CUDA device.
+    Raises RuntimeError that says why if this device, or CUDA as a whole, cannot be used, and
+    ValueError if the name is not a CUDA device's.
     """
-    backend = _cupy()
+    backend = library("cupy")
     backend.check_works()
-    from . import cupy_devices
-
+    devices = backend.devices
     if device is None:
-        return cupy_devices, cupy_devices.current_number()
+        return devices, devices.current_number()
     name = device if isinstance(device, str) else f"cuda:{index(device)}"
     kind, number = parse_device(name)
     if kind != "cuda":
-        raise ValueError(f"device {device!r} is no CUDA device; use 'cuda', 'cuda:N' or its number")
+        raise ValueError(
+            f"device {device!r} is not a CUDA device; use 'cuda', 'cuda:N' or its number"
+        )
     backend.check_device(name)
-    return cupy_devices, cupy_devices.current_number() if number is None else number
+    return devices, devices.current_number() if number is None else number

@@ -1,12 +1,12 @@
-"""Special functions on raw arrays: what ``xp.special`` holds, for each kind of library."""
+"""Special functions of raw arrays: the contents of ``xp.special`` for NumPy and CuPy."""
 
 import math
 
 import numpy as np
 
 
-class Functions:
-    """A namespace of functions that ``find(name)`` makes when they are first used."""
+class LazyFunctions:
+    """A namespace whose functions ``find(name)`` returns when they are first used."""
 
     def __init__(self, find):
         self._find = find
@@ -17,27 +17,27 @@ class Functions:
         return function
 
 
-def of_scipy(name):
-    """SciPy's function; RuntimeError that says so if SciPy is not installed."""
-    if name == "exp2":  # NumPy's vectorises, and takes a fiftieth of the time
+def scipy_function(name):
+    """SciPy's function; RuntimeError with the remedy if SciPy is not installed."""
+    if name == "exp2":  # NumPy's is vectorised and takes a fiftieth of the time
         return np.exp2
     try:
         from scipy import special
     except ModuleNotFoundError as error:
         function = _without_scipy(name)
         if function is None:
-            raise RuntimeError("it needs SciPy; pip install scipy") from error
+            raise RuntimeError("this needs SciPy; pip install scipy") from error
     else:
         function = getattr(special, name)
-        # Told to take the arrays of any library, SciPy wraps its ufuncs.
+        # With SCIPY_ARRAY_API set, SciPy wraps its ufuncs.
         function = getattr(function, "__wrapped__", function)
         if name in ("bdtr", "bdtrc", "bdtri"):
-            return _keeping_dtype(_of_trials(function))
-    return _keeping_dtype(function)
+            return _keep_dtype(_with_integer_trials(function))
+    return _keep_dtype(function)
 
 
-def _of_trials(function):
-    # Beside float32 SciPy would take a Python int for a number of trials that is not integer.
+def _with_integer_trials(function):
+    # In a call with float32 arrays, SciPy would treat a Python int as a floating number of trials.
     return lambda k, n, p: function(k, np.int64(n) if type(n) is int else n, p)
 
 
@@ -47,8 +47,8 @@ def _without_scipy(name):
     return getattr(np, name, None)  # exp2, sinc, ...
 
 
-def of_cupy(name):
-    """CuPy's function, or one made of its others; RuntimeError that names it if there is none."""
+def cupy_function(name):
+    """CuPy's function, or one composed of others; RuntimeError that names it if there is none."""
     import cupy
     from cupyx.scipy import special
 
@@ -60,7 +60,8 @@ def of_cupy(name):
         return cupy.where(t < 0, tail, 1 - tail)
 
     def stdtrit(df, p):
-        # By t * t / (df + t * t), near its middle, or there and in the tails by 1 less that.
+        # inner is t * t / (df + t * t). In the tails it is close to 1 and outer, 1 - inner, keeps
+        # the digits. The ratio is t * t / df.
         tail = 2 * cupy.minimum(p, 1 - p)
         inner = special.betaincinv(0.5, df / 2, 1 - tail)
         outer = special.betaincinv(df / 2, 0.5, tail)
@@ -68,7 +69,7 @@ def of_cupy(name):
         return cupy.copysign(cupy.sqrt(df * ratio), p - 0.5)
 
     def spence(z):
-        # Cephes: reduced to [1/2, 3/2] by reflections, in which it is a ratio of polynomials.
+        # As in Cephes: reflections reduce z to [1/2, 3/2], where a rational function approximates.
         z = z.astype(np.result_type(z, np.float32), copy=False)
         inverted = z > 1.5
         x = cupy.where(inverted, 1 / z, z)
@@ -80,17 +81,17 @@ def of_cupy(name):
         value = cupy.where(inverted, -log * log / 2 - value, value)
         return cupy.where(z < 0, math.nan, value)
 
-    made = {"betaincc": betaincc, "spence": spence, "stdtr": stdtr, "stdtrit": stdtrit}
-    function = getattr(special, name, None) or made.get(name)
+    composed = {"betaincc": betaincc, "spence": spence, "stdtr": stdtr, "stdtrit": stdtrit}
+    function = getattr(special, name, None) or composed.get(name)
     if function is None:
         raise RuntimeError(
             f"CuPy has no function {name}, which this needs; "
             f"move the inputs to the CPU with .to('cpu')"
         )
-    return _keeping_dtype(function)
+    return _keep_dtype(function)
 
 
-# Of Cephes's spence, from the highest power.
+# Coefficients of spence in Cephes, from the highest power down.
 _SPENCE_ABOVE = (
     4.65128586073990045278e-5,
     7.31589045238094711071e-3,
@@ -120,8 +121,8 @@ def _horner(coefficients, x):
     return value
 
 
-def _keeping_dtype(function):
-    """The function with a result of its floating inputs' dtype: of float16 they have none."""
+def _keep_dtype(function):
+    """Make a function return its inputs' floating dtype; SciPy and CuPy have none for float16."""
 
     def call(*args):
         out = function(*args)
@@ -130,66 +131,5 @@ def _keeping_dtype(function):
                 return out
         floating = [a.dtype for a in args if hasattr(a, "dtype") and a.dtype.kind in "fc"]
         return out.astype(np.result_type(*floating), copy=False) if floating else out
-
-    return call
-
-
-def of_host(backend, on_numpy, name):
-    """For a generic library's CPU arrays the function on NumPy's, which it hands them to."""
-    function = getattr(on_numpy, name)
-
-    def call(*args):
-        like = next(a for a in args if type(a) in backend.array_types)
-        if like.__dlpack_device__()[0] != 1:  # kDLCPU in DLPack's header
-            raise RuntimeError(
-                f"{backend.name} has no function {name}, which this needs, and SciPy's takes CPU "
-                f"arrays; move the inputs there with .to('cpu')"
-            )
-        device = _one_device(backend, args)
-        given = [backend.to_numpy(a) if type(a) in backend.array_types else a for a in args]
-        out = function(*given)
-        if not any(hasattr(a, "dtype") and a.dtype.kind == "f" for a in given):
-            out = np.asarray(out, np.float32)  # of integers: not every device has float64
-        return backend.asarray(out, device=device)
-
-    return call
-
-
-def _one_device(backend, args):
-    """The device of the arrays among the arguments; the call layer rewords the error."""
-    devices = {backend.device(a) for a in args if type(a) in backend.array_types}
-    if len(devices) > 1:
-        raise ValueError(f"inputs are on different devices, {' and '.join(sorted(devices))}")
-    return devices.pop()
-
-
-# Not there: PyTorch's gammainc, gammaincc, j0, j1, y0 and y1, of which 7 to 9 digits are right,
-# and ndtr, which has none in its lower tail.
-_TORCH = "entr erf erfc erfcx erfinv exp2 expit gammaln i0 i0e i1 i1e log_ndtr logit ndtri psi"
-_TORCH += " sinc xlog1py xlogy zeta"
-_TORCH_NAMES = {name: name for name in _TORCH.split()} | {
-    "k0": "modified_bessel_k0",
-    "k0e": "scaled_modified_bessel_k0",
-    "k1": "modified_bessel_k1",
-    "k1e": "scaled_modified_bessel_k1",
-}
-
-
-def of_torch(backend, name):
-    """PyTorch's function, made to take half precision and numbers; None if it has no exact one."""
-    xp, special = backend.xp, backend.standard.special
-    if name == "ndtr":
-        return lambda x: 0.5 * xp.special.erfc(-math.sqrt(0.5) * x)
-    if name not in _TORCH_NAMES:
-        return None
-    function = getattr(special, _TORCH_NAMES[name])
-
-    def call(*args):
-        tensors = [a for a in args if type(a) in backend.array_types]
-        dtype = xp.result_type(*tensors)
-        used = xp.float32 if dtype in (xp.float16, xp.bfloat16) else dtype
-        device = _one_device(backend, args)
-        out = function(*[xp.asarray(a, dtype=used, device=device) for a in args])
-        return out if used is dtype else xp.astype(out, dtype)
 
     return call

@@ -5,3 +5,4 @@ from .digits import digits
 from .idx import idx_dataset, read_idx
 
 __all__ = ["DataLoader", "TensorDataset", "digits", "idx_dataset", "read_idx"]
+__dir__ = __all__.copy

@@ -1,14 +1,14 @@
-"""Data sets, and batches of them."""
+"""Data sets and their batches."""
 
 from collections.abc import Iterator
 from operator import index
 from typing import Any
 
-from ..arguments import device_and_dtype, moved, whole
+from .._arguments import device_and_dtype, moved, whole
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of, explain
-from ..backends.placement import brought_batches, taken
+from ..backends.placement import take_rows, transfer_batches
 from ..creation import asarray
 from ..ops.manipulation import stack
 from ..random import Generator, integers
@@ -16,7 +16,7 @@ from ..tensor import Tensor
 
 
 class TensorDataset:
-    """Samples that lie in tensors along their first axis; ``dataset[i]`` is a tuple of the i-th.
+    """Samples along the first axis of tensors; ``dataset[i]`` is a tuple of the i-th samples.
 
     Raises ValueError unless all tensors have the same number of samples.
     """
@@ -51,22 +51,22 @@ class TensorDataset:
 class DataLoader:
     """Batches of a data set, as tuples of tensors ``(batch_size, ...)``; one pass is an epoch.
 
-    dataset: a `TensorDataset`, whose batches are cut in one piece, or anything with
-        ``__len__`` and ``__getitem__(i)`` that returns a tensor, array or number, or a
-        tuple of these; its samples are stacked.
-    batch_size: of all batches but the last, which has what remains: all, where the data
-        set is smaller. An empty data set has no batches.
-    shuffle: a new order in each epoch, which depends on ``seed`` and ``epoch`` only.
-        Without it the batches of a `TensorDataset` are views of its tensors: what is
-        written into ``batch.array`` is written into the data set.
+    dataset: a `TensorDataset`, whose batches are cut out as a whole, or any object with
+        ``__len__`` and a ``__getitem__(i)`` that returns a tensor, array or number, or a
+        tuple of these; such samples are stacked.
+    batch_size: the number of samples in every batch but the last, which has the rest. An
+        empty data set has no batches.
+    shuffle: use a new order in each epoch, which depends only on ``seed`` and ``epoch``.
+        Without it, the batches of a `TensorDataset` are views of its tensors, so that a write
+        to ``batch.array`` changes the data set.
     seed: an int of at least 0; by default one from the default generator, which
         `gpugrad.manual_seed` seeds.
-    drop_last: leave out a last batch smaller than the others.
-    device: where to move each batch; by default it stays where the data set is. To a
-        CUDA device a batch is copied while the one before is computed with, through
-        pinned memory of three batches.
+    drop_last: leave out a last batch that is smaller than the others.
+    device: the device to move each batch to; by default it stays on the data set's. A batch
+        for a CUDA device is copied while the program works on the previous one, through
+        pinned memory for three batches.
 
-    epoch: number of epochs begun; set it to resume.
+    epoch: the number of epochs begun; set it to resume.
     """
 
     def __init__(
@@ -113,9 +113,9 @@ class DataLoader:
         keys = [slice(i, min(i + self.batch_size, n)) for i in range(0, n, self.batch_size)]
         batches = cut(self.dataset, order, keys[: len(self)])
         if self.device is None:
-            batches = ([taken(*part) for part in batch] for batch in batches)
+            batches = ([take_rows(*part) for part in batch] for batch in batches)
         else:
-            batches = brought_batches(batches, self.device)
+            batches = transfer_batches(batches, self.device)
         try:
             for batch in batches:
                 yield tuple([wrap(array, None) for array in batch])
@@ -123,7 +123,7 @@ class DataLoader:
             raise MemoryError(f"DataLoader: {explain(error, self.device)}") from error
 
 
-# Batches as lists of the arrays that hold them and which rows they are.
+# A batch is a list of pairs: an array, and the rows of it that belong to the batch.
 
 
 def _cut_tensors(dataset, order, keys):
@@ -142,7 +142,7 @@ def _index_for(array, order):
 
 
 def _stack_samples(dataset, order, keys):
-    """Batches of any data set: samples taken one by one."""
+    """Batches of any data set, whose samples are read one by one."""
     order = range(len(dataset)) if order is None else order.tolist()
     for key in keys:
         samples = [dataset[i] for i in order[key]]

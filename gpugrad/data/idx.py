@@ -1,25 +1,26 @@
-"""IDX, the file format of MNIST and of the data sets made in its likeness."""
+"""IDX, the file format of MNIST and of similar data sets."""
 
 import math
 import os
 from pathlib import Path
 from typing import Any
 
-from ..backends.numpy import array_of_bytes, float32, float64, int8, int16, int32, int64, uint8
+from ..backends.dtypes import float32, float64, int8, int16, int32, int64, uint8
+from ..backends.numpy import array_of_bytes
 from ..creation import asarray
 from ..tensor import Tensor
 from .dataset import TensorDataset
 
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
 _GZIP = b"\x1f\x8b"
-_MOST_AXES = 32  # that every array library has
+_MOST_AXES = 32  # every array library supports as many
 
 
 def read_idx(path: str | os.PathLike) -> Tensor:
     """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
 
-    Raises FileNotFoundError where there is no file, ValueError where it is
-    truncated, too long, or no IDX file, or has an array of more than 32 axes.
+    Raises FileNotFoundError if there is no such file; ValueError if it is truncated, too long,
+    or not an IDX file, or if its array has more than 32 axes.
     """
     data = _read(Path(path))
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _DTYPES:
@@ -65,28 +66,22 @@ def _read(path):
 
 
 def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, Any]:
-    """The training and the test part of MNIST, Fashion-MNIST or another set in their format.
+    """The training and test parts of MNIST, Fashion-MNIST or another data set in their format.
 
-    directory: has ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the same
-        two with ``t10k``, each with or without ``.gz``.
-    classes: number of different labels.
+    directory: the folder with ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte`` and the
+        same two with ``t10k`` instead of ``train``, each with or without ``.gz``.
+    classes: the number of different labels.
 
     Returns two `TensorDataset` of ``(n, rows * columns)`` float32 images in [0, 1], row
     after row, and ``(n,)`` int64 labels.
 
-    Raises FileNotFoundError that names a missing file, ValueError for files that are
+    Raises FileNotFoundError, which names the missing file, and ValueError for files that are
     damaged or do not belong together.
     """
     directory = Path(directory)
-    names = {
-        part: [f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"]
-        for part in ("train", "t10k")
-    }
-    paths = {name: _find(directory, name) for pair in names.values() for name in pair}
-    train, test = [
-        labelled_images(*[paths[name] for name in pair], white=255, classes=classes)
-        for pair in names.values()
-    ]
+    kinds = "images-idx3-ubyte", "labels-idx1-ubyte"
+    paths = [[_find(directory, f"{part}-{kind}") for kind in kinds] for part in ("train", "t10k")]
+    train, test = [labelled_images(*pair, white=255, classes=classes) for pair in paths]
     if train.tensors[0].shape[1:] != test.tensors[0].shape[1:]:
         raise ValueError(
             f"idx_dataset: training and test images in {directory} differ in size: "

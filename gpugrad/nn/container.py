@@ -1,25 +1,23 @@
-"""Modules made of modules in a row."""
+"""Modules that apply other modules in sequence."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
-from ..backends import backend_of
+from ..autograd.implementation import has_twin
 from ..ops.neural import dense
 from ..tensor import Tensor
-from .layers import Linear, ReLU, Sigmoid, Tanh
+from .layers import Linear, ReLU
 from .module import Module
-
-_FUSED = {ReLU: "relu", Sigmoid: "sigmoid", Tanh: "tanh"}
 
 
 class Sequential(Module):
     """Layers, each applied to the result of the one before.
 
-    On a GPU a `Linear` and an activation after it are one operation, `gpugrad.dense`, of fewer
-    kernels.
+    On a GPU a `Linear` and the activation after it run as one operation, `gpugrad.dense`, which
+    needs fewer kernels.
 
-    layers: modules, or functions of a tensor. In `state_dict` and the repr a
-    layer's name is its position.
+    layers: modules, or functions of a tensor. In `state_dict` and the repr a layer's name is
+        its position.
     """
 
     def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
@@ -33,19 +31,20 @@ class Sequential(Module):
     def forward(self, input: Tensor) -> Tensor:
         layers = self.layers
         i, n = 0, len(layers)
-        # On a CPU one operation is no faster than two, and holds more at a time in backward.
-        backend = backend_of.get(type(getattr(input, "_like", input)))
-        fuses = backend is not None and "dense" in backend.twins
+        # On a CPU one operation is no faster than two, and needs more memory at once in backward.
+        fuses = has_twin(dense.op, getattr(input, "_like", input))
         while i < n:
             layer = layers[i]
             i += 1
-            # A module with hooks, or of a user's own class, is of another type.
-            if fuses and type(layer) is Linear and i < n and type(layers[i]) in _FUSED:
-                activation = _FUSED[type(layers[i])]
-                input = dense(input, layer.weight, layer.bias, activation=activation)
-                i += 1
-            else:
-                input = layer(input)
+            if fuses and type(layer) is Linear and i < n:
+                # vars() of the class itself, because modules with hooks and users' own classes
+                # are subclasses, which must run their own __call__.
+                activation = vars(type(layers[i])).get("activation")
+                if activation is not None:
+                    input = dense(input, layer.weight, layer.bias, activation=activation)
+                    i += 1
+                    continue
+            input = layer(input)
         return input
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
@@ -57,20 +56,25 @@ class Sequential(Module):
     def __iter__(self) -> Iterator[Module]:
         return iter(self.layers)
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Sequential": ...
     def __getitem__(self, index: int | slice) -> Any:
-        """A layer, or for a slice a `Sequential` of those layers."""
+        """The layer at ``index``, or for a slice a `Sequential` of those layers."""
         if isinstance(index, slice):
             return Sequential(*self.layers[index])
         return self.layers[index]
 
 
 class MLP(Sequential):
-    """Multilayer perceptron: `Linear` layers with an activation between any two of them.
+    """Multilayer perceptron: `Linear` layers with an activation between each two of them.
 
     in_features: size of the input's last axis.
     layer_sizes: ``out_features`` of each `Linear`; the last has no activation after it.
-    activation: a module class, made anew for each place, or a function of a tensor.
-    dtype, device, generator: as of `Linear`.
+    activation: a module class, of which each place gets a new instance, or a function of a
+        tensor.
+    dtype, device, generator: as for `Linear`.
     """
 
     def __init__(

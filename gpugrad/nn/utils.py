@@ -12,6 +12,9 @@ from ..creation import zeros
 from ..dtypes import is_half
 from ..tensor import Tensor
 
+__all__ = ["clip_grad_norm_", "clip_grad_value_"]
+__dir__ = __all__.copy
+
 
 def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scale gradients so that the norm of all of them together is at most ``max_norm``.

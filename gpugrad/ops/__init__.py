@@ -12,16 +12,3 @@ from . import (
     searching,
     transcendental,
 )
-
-__all__ = [
-    "dropout",
-    "elementwise",
-    "indexing",
-    "manipulation",
-    "neural",
-    "normalization",
-    "products",
-    "reductions",
-    "searching",
-    "transcendental",
-]

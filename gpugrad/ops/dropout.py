@@ -1,4 +1,4 @@
-"""Dropout, and its mask: functions of a key, so that nothing is kept to do the same again."""
+"""Dropout and its mask. Both are functions of a key, so backward need not store the mask."""
 
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
@@ -8,26 +8,26 @@ from ..autograd.operation import elementwise, op
 def dropout_mask(xp, x, /, *, shape, p, key):
     """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
 
-    key: two ints of 64 bits, such as `gpugrad.random.Generator.key` gives. The same key gives
-        the same bools on every device, and inside `vmap` to each example.
+    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
+        the same bools on every device, and for every example inside `vmap`.
 
-    They are made of random bits of Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
-    ``p`` is from 0 to 1.
+    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
+    ``p`` is between 0 and 1.
     """
     return xp.dropout_mask(x, shape=shape, p=p, key=key)
 
 
-def _mask_of_batch(call, batched, x, *, shape, p, key):
+def _dropout_mask_vmap(call, batched, x, *, shape, p, key):
     mask = call(x, shape=shape, p=p, key=key)
     return calls.namespace.broadcast_to(mask, (x.shape[0], *mask.shape))
 
 
-dropout_mask.vmap(_mask_of_batch)
+dropout_mask.vmap(_dropout_mask_vmap)
 
 
-def _dropped(xp, x, p, key, shape):
+def _masked(xp, x, p, key, shape):
     mask = xp.dropout_mask(x, shape=shape, p=p, key=key)
-    # Chosen, not multiplied: no product makes 0 of an infinity.
+    # Not multiplied by the mask: inf * 0 would be nan.
     out = xp.where(mask, x, 0.0)
     if p < 1:
         out *= 1 / (1 - float(p))
@@ -38,10 +38,10 @@ def _dropped(xp, x, p, key, shape):
 def dropout(xp, x, /, *, p, key):
     """``x / (1 - p)``, or 0 where ``dropout_mask(x, shape=x.shape, p=p, key=key)`` is False.
 
-    `gpugrad.nn.functional.dropout` takes a new key each time.
+    `gpugrad.nn.functional.dropout` draws a new key each time.
     """
-    return _dropped(xp, x, p, key, x.shape)
+    return _masked(xp, x, p, key, x.shape)
 
 
-dropout.vjp(x=lambda xp, g, p, key: _dropped(xp, g, p, key, g.shape))
-dropout.vmap(lambda call, batched, x, *, p, key: _dropped(calls.namespace, x, p, key, x.shape[1:]))
+dropout.vjp(x=lambda xp, g, p, key: _masked(xp, g, p, key, g.shape))
+dropout.vmap(lambda call, batched, x, *, p, key: _masked(calls.namespace, x, p, key, x.shape[1:]))

@@ -1,19 +1,18 @@
 """Elementwise ops: arithmetic, rounding, complex numbers, choices, comparisons, logic and bits.
 
-Operands broadcast against each other. Python scalars are weak: they take the
-dtype of the array beside them. Integers take the floating dtype beside them.
-Real and complex numbers are taken alike, except by what orders or rounds them.
+Operands broadcast against each other. Python scalars are weakly typed: they take the dtype of
+the array they meet. Integer arrays take the dtype of a floating one they meet. All ops accept
+real and complex numbers, except those that order or round them.
 """
 
-import cmath
 import math
 
 from ..autograd.operation import elementwise, op
 from ..batched import aligned, equally
 
 
-def no_slope(xp, g):
-    """The rule of an input that the result is constant in, but for jumps."""
+def zero_vjp(xp, g):
+    """VJP for an input in which the result is piecewise constant."""
     return xp.zeros_like(g)
 
 
@@ -58,7 +57,7 @@ multiply.vjp(
 
 @elementwise
 def divide(xp, x1, x2):
-    """Elementwise quotient ``x1 / x2``; division by zero gives inf or nan."""
+    """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
     return xp.divide(x1, x2)
 
 
@@ -74,12 +73,12 @@ def floor_divide(xp, x1, x2):
     return xp.floor_divide(x1, x2)
 
 
-floor_divide.vjp(x1=no_slope, x2=no_slope)
+floor_divide.vjp(x1=zero_vjp, x2=zero_vjp)
 
 
 @elementwise
 def remainder(xp, x1, x2):
-    """Elementwise ``x1 % x2``: what `floor_divide` leaves, of the sign of ``x2``."""
+    """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
     return xp.remainder(x1, x2)
 
 
@@ -93,19 +92,19 @@ remainder.vjp(
 def pow(xp, x1, x2):
     """Elementwise power ``x1 ** x2``.
 
-    As in PyTorch, the gradient to the base is 0 where the exponent is 0, that to
-    the exponent is 0 where the base is 0 and the exponent's real part at least 0, and
-    nan where a real result has a negative base.
+    As in PyTorch, the gradient to the base is 0 where the exponent is 0. The gradient to the
+    exponent is 0 where the base is 0 and the exponent's real part is at least 0; for real
+    numbers it is nan where the base is negative.
     """
     return x1**x2  # NumPy's operator squares faster than its function
 
 
 def _pow_base(xp, g, x1, x2):
-    if isinstance(x2, (int, float, complex)):  # decided by the program, not by array values
+    if isinstance(x2, (int, float, complex)):  # a branch on a constant, not on array values
         if x2 == 0:
             return xp.zeros_like(g)
         return g * (x2 * x1) if x2 == 2 else g * (x2 * x1 ** (x2 - 1))
-    # 0 ** -1 is infinite and would make nan of its product with the exponent 0.
+    # 0 ** -1 is infinite, and its product with an exponent of 0 would be nan.
     return g * x2 * xp.where((x1 == 0) & (x2 == 0), 1.0, x1) ** (x2 - 1)
 
 
@@ -119,6 +118,8 @@ def _pow_exponent(xp, g, x1, x2, out):
     if x1 == 0:
         return g * xp.where(flat_at_0, 0.0, xp.full_like(out, -math.inf))
     if is_complex:
+        import cmath
+
         return g * out * cmath.log(x1)
     return g * out * (math.log(x1) if x1 > 0 else math.nan)
 
@@ -147,7 +148,7 @@ sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
 @elementwise
 def reciprocal(xp, x):
     """Elementwise ``1 / x``; infinite at 0, as is its gradient."""
-    return 1 / x  # of integers the function gives integers
+    return 1 / x  # the library's function would return integers for integers
 
 
 reciprocal.vjp(x=lambda xp, g, out: -g * (out * out))
@@ -155,9 +156,9 @@ reciprocal.vjp(x=lambda xp, g, out: -g * (out * out))
 
 @elementwise
 def hypot(xp, x1, x2):
-    """Elementwise ``sqrt(x1**2 + x2**2)`` of real numbers, without overflow.
+    """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
 
-    The gradient where both are 0 is 0, as that of `abs` is.
+    Where both inputs are 0 the gradient is 0, like that of `abs`.
     """
     return xp.hypot(x1, x2)
 
@@ -188,7 +189,7 @@ positive.vjp(x=lambda xp, g: g)
 
 @elementwise
 def abs(xp, x):
-    """Elementwise absolute value, real also of complex numbers; the gradient at 0 is 0."""
+    """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
     return xp.abs(x)
 
 
@@ -197,9 +198,9 @@ abs.vjp(x=lambda xp, g, x: g * xp.conj(xp.sign(x)))
 
 @elementwise
 def sign(xp, x):
-    """Elementwise sign: -1, 0 or 1, of which the gradient is 0; ``x / abs(x)`` of complex numbers.
+    """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
 
-    The gradient at a complex 0 is 0.
+    The gradient is 0 for real numbers and at a complex 0.
     """
     return xp.sign(x)
 
@@ -207,18 +208,18 @@ def sign(xp, x):
 def _sign_vjp(xp, g, x, out):
     if not xp.isdtype(out.dtype, "complex floating"):
         return xp.zeros_like(g)
-    # Only what turns x turns its sign.
+    # Only a change perpendicular to x changes its sign.
     size = xp.abs(x)
-    turning = g - xp.conj(out) * xp.real(g * out)
-    return xp.where(size != 0, turning / size, 0.0)
+    perpendicular = g - xp.conj(out) * xp.real(g * out)
+    return xp.where(size != 0, perpendicular / size, 0.0)
 
 
 def _sign_jvp(xp, t, x, out):
     if not xp.isdtype(out.dtype, "complex floating"):
         return xp.zeros_like(t)
     size = xp.abs(x)
-    turning = t - out * xp.real(xp.conj(out) * t)
-    return xp.where(size != 0, turning / size, 0.0)
+    perpendicular = t - out * xp.real(xp.conj(out) * t)
+    return xp.where(size != 0, perpendicular / size, 0.0)
 
 
 sign.vjp(x=_sign_vjp)
@@ -227,71 +228,71 @@ sign.jvp(x=_sign_jvp)
 
 @elementwise
 def copysign(xp, x1, x2):
-    """Elementwise ``abs(x1)`` with the sign of ``x2``, that of a zero included; real numbers.
+    """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
 
-    The gradient to ``x1`` where it is 0 is 0; that to ``x2`` is 0 everywhere.
+    The gradient to ``x1`` is 0 where ``x1`` is 0; the gradient to ``x2`` is 0 everywhere.
     """
     return xp.copysign(x1, x2)
 
 
 copysign.vjp(
     x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
-    x2=no_slope,
+    x2=zero_vjp,
 )
 
 
 @elementwise
 def nextafter(xp, x1, x2):
-    """Elementwise the next number of the dtype after ``x1`` towards ``x2``; real numbers.
+    """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
 
-    The gradient is that of ``x1``, from which the result differs by a rounding.
+    The gradient is that of ``x1``, from which the result differs only by a rounding error.
     """
     return xp.nextafter(x1, x2)
 
 
-nextafter.vjp(x1=lambda xp, g: g, x2=no_slope)
+nextafter.vjp(x1=lambda xp, g: g, x2=zero_vjp)
 
 
-# Rounding: integers stay as they are; the gradient is 0 everywhere
+# Rounding: integers are returned unchanged; the gradient is 0 everywhere
 
 
 @elementwise
 def ceil(xp, x):
-    """Elementwise the least integer that is at least ``x``, in the dtype of ``x``."""
+    """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
     return xp.ceil(x)
 
 
-ceil.vjp(x=no_slope)
+ceil.vjp(x=zero_vjp)
 
 
 @elementwise
 def floor(xp, x):
-    """Elementwise the greatest integer that is at most ``x``, in the dtype of ``x``."""
+    """Elementwise largest integer that is at most ``x``, in the dtype of ``x``."""
     return xp.floor(x)
 
 
-floor.vjp(x=no_slope)
+floor.vjp(x=zero_vjp)
 
 
 @elementwise
 def trunc(xp, x):
-    """Elementwise the integer next to ``x`` on the side of 0, in the dtype of ``x``."""
+    """Elementwise ``x`` rounded towards 0, in the dtype of ``x``."""
     return xp.trunc(x)
 
 
-trunc.vjp(x=no_slope)
+trunc.vjp(x=zero_vjp)
 
 
 @elementwise
 def round(xp, x):
-    """Elementwise the nearest integer, in the dtype of ``x``; of two the even one.
+    """Elementwise nearest integer, in the dtype of ``x``; a tie goes to the even one.
 
-    Of complex numbers the real and the imaginary part are rounded.
+    For complex numbers, the real and the imaginary part are each rounded.
     """
     return xp.round(x)
 
 
-round.vjp(x=no_slope)
+round.vjp(x=zero_vjp)
 
 
 # Complex numbers
@@ -299,7 +300,7 @@ round.vjp(x=no_slope)
 
 @elementwise
 def conj(xp, x):
-    """Elementwise complex conjugate; a real array as it is."""
+    """Elementwise complex conjugate; a real array is returned unchanged."""
     return xp.conj(x)
 
 
@@ -308,16 +309,16 @@ conj.vjp(x=lambda xp, g: xp.conj(g))
 
 @elementwise
 def real(xp, x):
-    """Elementwise real part; a real array as it is."""
+    """Elementwise real part; a real array is returned unchanged."""
     return xp.real(x)
 
 
-real.vjp(x=lambda xp, g: g)  # the sweep casts it
+real.vjp(x=lambda xp, g: g)  # the sweep casts g to the dtype of x
 
 
 @elementwise
 def imag(xp, x):
-    """Elementwise imaginary part; zeros of a real array, if its library has those."""
+    """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
     return xp.imag(x)
 
 
@@ -325,27 +326,27 @@ imag.vjp(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
 
 
 @op(discards=True)
-def unpoison(xp, c, g):
-    """``c``, but 0 where it is nan and ``g`` is 0.
+def zero_discarded_nans(xp, c, g):
+    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
 
-    What guarded rules do to a cotangent ``c`` that they computed of a cotangent ``g``:
-    a zero times an infinite slope is 0.
+    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
+    0 times an infinite derivative gives 0.
     """
-    return xp.unpoison(c, g)
+    return xp.zero_discarded_nans(c, g)
 
 
-unpoison.vjp(
+zero_discarded_nans.vjp(
     c=lambda xp, cotangent, c, g: xp.where(xp.isnan(c) & (g == 0), 0.0, cotangent),
     g=lambda xp, cotangent: None,
 )
 
 
-def _unpoison_of_batch(call, batched, c, g):
-    # The result may be c itself.
+def _zero_discarded_nans_vmap(call, batched, c, g):
+    # The result may be c itself, so c must have the axis of the examples.
     return call(*aligned((True, True), equally(batched, (c, g))))
 
 
-unpoison.vmap(_unpoison_of_batch)
+zero_discarded_nans.vmap(_zero_discarded_nans_vmap)
 
 
 # Choices
@@ -379,11 +380,11 @@ minimum.vjp(
 
 @elementwise(discards=True)
 def clip(xp, x, min=None, max=None):
-    """Elementwise ``x`` kept within ``[min, max]``; either bound may be None.
+    """Elementwise ``x`` limited to ``[min, max]``; either bound may be None.
 
-    Where the lower bound is above the upper one the result is the upper one. At a
-    bound the gradient goes to ``x``; outside it goes to the bound, if that is a
-    Tensor that wants one, but below two equal bounds to neither (all as in PyTorch).
+    Where the lower bound is above the upper one, the result is the upper one. At a bound the
+    gradient goes to ``x``. Outside, it goes to the bound if that is a Tensor that requires
+    grad; below two equal bounds, neither gets a gradient. All this is as in PyTorch.
     """
     return xp.clip(x, min, max)
 
@@ -410,11 +411,11 @@ clip.vjp(x=_clip_x, min=_clip_min, max=_clip_max)
 def where(xp, condition, x1, x2):
     """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
 
-    Raises TypeError unless ``condition`` is bool. Two Python scalars give a
-    result of their kind's default dtype.
+    Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
+    the default dtype for their kind.
     """
     if condition.dtype != xp.bool:
-        raise TypeError("condition must be bool; compare it with something, as in x != 0")
+        raise TypeError("condition must be bool; use a comparison, as in x != 0")
     if isinstance(x1, (int, float, complex)) and isinstance(x2, (int, float, complex)):
         widest = next(k for k in (complex, float, int, bool) if k in (type(x1), type(x2)))
         dtype = {complex: xp.complex64, float: xp.float32, int: xp.int64, bool: xp.bool}[widest]
@@ -428,7 +429,7 @@ where.vjp(
 )
 
 
-# Comparisons: bools, which carry no gradient
+# Comparisons: the results are bools, which carry no gradient
 
 
 @elementwise(differentiable=False)
@@ -469,25 +470,25 @@ def greater_equal(xp, x1, x2):
 
 @elementwise(differentiable=False)
 def isnan(xp, x):
-    """Elementwise test for nan, of complex numbers in either part."""
+    """Elementwise test for nan; for complex numbers, in either part."""
     return xp.isnan(x)
 
 
 @elementwise(differentiable=False)
 def isinf(xp, x):
-    """Elementwise test for infinity of either sign, of complex numbers in either part."""
+    """Elementwise test for infinity of either sign; for complex numbers, in either part."""
     return xp.isinf(x)
 
 
 @elementwise(differentiable=False)
 def isfinite(xp, x):
-    """Elementwise test for neither infinite nor nan."""
+    """Elementwise test for being neither infinite nor nan."""
     return xp.isfinite(x)
 
 
 @elementwise(differentiable=False)
 def signbit(xp, x):
-    """Elementwise test for the sign bit, which -0.0 has too; real numbers."""
+    """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""
     return xp.signbit(x)
 
 
@@ -495,35 +496,35 @@ def signbit(xp, x):
 
 
 def _require_bools(xp, *operands):
-    # What is true of other numbers the standard leaves open, and a program should say.
+    # The array API standard leaves open which other numbers count as true.
     if not all(x.dtype == xp.bool if hasattr(x, "dtype") else x is bool(x) for x in operands):
-        raise TypeError("the operands must be bools; compare them with something, as in x != 0")
+        raise TypeError("the operands must be bools; use a comparison, as in x != 0")
 
 
 @elementwise(differentiable=False)
 def logical_and(xp, x1, x2):
-    """Elementwise and of bools."""
+    """Elementwise logical AND of bools."""
     _require_bools(xp, x1, x2)
     return xp.logical_and(x1, x2)
 
 
 @elementwise(differentiable=False)
 def logical_or(xp, x1, x2):
-    """Elementwise or of bools."""
+    """Elementwise logical OR of bools."""
     _require_bools(xp, x1, x2)
     return xp.logical_or(x1, x2)
 
 
 @elementwise(differentiable=False)
 def logical_xor(xp, x1, x2):
-    """Elementwise exclusive or of bools."""
+    """Elementwise logical XOR of bools."""
     _require_bools(xp, x1, x2)
     return xp.logical_xor(x1, x2)
 
 
 @elementwise(differentiable=False)
 def logical_not(xp, x):
-    """Elementwise not of bools."""
+    """Elementwise logical NOT of bools."""
     _require_bools(xp, x)
     return xp.logical_not(x)
 
@@ -554,11 +555,11 @@ def bitwise_invert(xp, x):
 
 @elementwise(differentiable=False)
 def bitwise_left_shift(xp, x1, x2):
-    """Elementwise ``x1 << x2`` of integers; ``x2`` is at least 0."""
+    """Elementwise ``x1 << x2`` of integers; ``x2`` must be at least 0."""
     return xp.bitwise_left_shift(x1, x2)
 
 
 @elementwise(differentiable=False)
 def bitwise_right_shift(xp, x1, x2):
-    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` is at least 0."""
+    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` must be at least 0."""
     return xp.bitwise_right_shift(x1, x2)

@@ -1,10 +1,10 @@
-"""Indexing and assignment. A key is an int, slice, ``...``, None, an integer or bool array,
-or a tuple of these, as in NumPy; arrays in it are raw.
+"""Indexing and assignment. As in NumPy, a key is an int, a slice, ``...``, None, an integer or
+bool array, or a tuple of these. Ops receive the arrays in a key raw.
 
-Inside `vmap` a key of ints, slices, ``...`` and None gets a slice for the examples put before
-it. Of one with arrays the slices go first. The axes that arrays index are then moved to the
-front, and indexed by these and an array that counts the examples; and last the axes that the
-arrays brought are moved to where they belong.
+Inside `vmap`, a key of ints, slices, ``...`` and None is preceded by a slice for the examples. A
+key with arrays is applied in three steps: first its slices; then the axes that the arrays index
+are moved to the front, and indexed with the arrays together with an array that counts the
+examples; last, the axes that come from the arrays are moved to where they belong.
 """
 
 from ..autograd.operation import op
@@ -22,13 +22,13 @@ from ..batched import (
 from ..dtypes import isdtype
 from ..tensor import Tensor
 from .elementwise import where
-from .keys import WHOLE, Parts, basic_ndim, has_bool, is_basic, items
+from .keys import WHOLE, SplitKey, basic_ndim, has_bool, is_basic, items
 from .manipulation import astype, expand_dims, moveaxis, reshape, target_dtype
 
 
 @op(discards=True)
 def getitem(xp, x, /, key):
-    """``x[key]``. Where an index is repeated its gradients add up."""
+    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
     return x[key]
 
 
@@ -36,46 +36,47 @@ getitem.vjp(x=lambda xp, g, x_shape, key: xp.scatter_add(g, x_shape, key))
 getitem.jvp(x=lambda xp, t, key: t[key])
 
 
-def _getitem_of_batch(call, batched, x, key):
+def _getitem_vmap(call, batched, x, key):
     if has_bool(key):
         return NotImplemented
     if is_basic(key):
         return call(x, (WHOLE, *items(key)))
-    return _taken(x, Parts(key, x.shape[1:], x._like), 1, x.shape[:1])
+    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1])
 
 
-getitem.vmap(_getitem_of_batch)
+getitem.vmap(_getitem_vmap)
 
 
 def getitem_batched(x, key):
-    """``x[key]`` where tensors in the key are batched, in whatever levels they and ``x`` are."""
+    """``x[key]`` for a key with batched tensors; they and ``x`` may be at any levels of `vmap`."""
     levels = levels_among("index", (x, *items(key)))
     own = levels_of(x)
-    parts = Parts(key, x.shape, x._like)
+    split = SplitKey(key, x.shape, x._like)
     sizes = [level.size if level in own else None for level in levels]
-    return behind(_taken(physical(x), parts, len(own), sizes, levels), levels)
+    return behind(_get_examples(physical(x), split, len(own), sizes, levels), levels)
 
 
-def _taken(x, parts, n, sizes, levels=(), index=getitem):
-    """What is at a key in each example, of ``x`` with ``n`` axes over these in front."""
-    if any(k != WHOLE for k in parts.before):
-        x = getitem(x, (*[WHOLE] * n, *parts.before))
-    if len(parts.axes) == 1 and index is getitem and not levels:  # up to ten times faster
-        (indices,), axis = parts.indices, n + parts.axes[0]
+def _get_examples(x, split, n, sizes, levels=(), index=getitem):
+    """Index each example of ``x``, whose first ``n`` axes count the examples, with a split key."""
+    if any(k != WHOLE for k in split.basic):
+        x = getitem(x, (*[WHOLE] * n, *split.basic))
+    if len(split.axes) == 1 and index is getitem and not levels:  # up to ten times faster
+        (indices,), axis = split.indices, n + split.axes[0]
         taken = take(x, reshape(indices, (-1,)), axis=axis)
         return reshape(taken, (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-    x = index(_indexed_first(x, parts, n), parts.key(sizes, levels))
+    x = index(_indexed_axes_first(x, split, n), split.key(sizes, levels))
     n = len(sizes)
-    return _move(x, range(n, n + parts.ndim), range(n + parts.at, n + parts.at + parts.ndim))
+    return _move(x, range(n, n + split.index_ndim), [n + a for a in split.index_axes])
 
 
-def _indexed_first(x, parts, n):
-    """The axes that arrays index, of what the slices took, in front of an example's others."""
-    return _move(x, [n + a for a in parts.axes], range(n, n + len(parts.axes)))
+def _indexed_axes_first(x, split, n):
+    """``x``, after the slices, with the axes that arrays index in front of an example's others."""
+    return _move(x, [n + a for a in split.axes], range(n, n + len(split.axes)))
 
 
-def _indexed_back(x, parts, n):
-    return _move(x, range(n, n + len(parts.axes)), [n + a for a in parts.axes])
+def _indexed_axes_back(x, split, n):
+    """Inverse of `_indexed_axes_first`."""
+    return _move(x, range(n, n + len(split.axes)), [n + a for a in split.axes])
 
 
 def _move(x, source, destination):
@@ -85,41 +86,41 @@ def _move(x, source, destination):
 
 @op
 def scatter_add(xp, values, /, shape, key):
-    """Zeros of ``shape`` with ``values`` added at ``key``; repeated indices add up."""
+    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
     return xp.scatter_add(values, shape, key)
 
 
 scatter_add.vjp(values=lambda xp, g, key: g[key])
 
 
-def _scatter_add_of_batch(call, batched, values, shape, key):
+def _scatter_add_vmap(call, batched, values, shape, key):
     if has_bool(key):
         return NotImplemented
     sizes, shape = values.shape[:1], (*values.shape[:1], *shape)
     if is_basic(key):
-        values = _of_ndim(values, 1, basic_ndim(key, len(shape) - 1))
+        values = _with_ndim(values, 1, basic_ndim(key, len(shape) - 1))
         return call(values, shape, (WHOLE, *items(key)))
-    parts = Parts(key, shape[1:], values._like)
-    indexed = [parts.shape[a] for a in parts.axes]
-    others = [length for a, length in enumerate(parts.shape) if a not in parts.axes]
-    region = call(_of_region(values, parts, 1), (*sizes, *indexed, *others), parts.key(sizes))
-    region = _indexed_back(region, parts, 1)
-    if parts.takes_all:
+    split = SplitKey(key, shape[1:], values._like)
+    indexed = [split.shape[a] for a in split.axes]
+    others = [length for a, length in enumerate(split.shape) if a not in split.axes]
+    region = call(_for_region(values, split, 1), (*sizes, *indexed, *others), split.key(sizes))
+    region = _indexed_axes_back(region, split, 1)
+    if split.takes_all:
         return reshape(region, shape)
-    return call(region, shape, (WHOLE, *parts.before))
+    return call(region, shape, (WHOLE, *split.basic))
 
 
-scatter_add.vmap(_scatter_add_of_batch)
+scatter_add.vmap(_scatter_add_vmap)
 
 
-def _of_region(values, parts, n):
-    """Values for the places of a key, behind ``n`` axes; first those axes that arrays bring."""
-    values = _of_ndim(values, n, parts.result_ndim)
-    return _move(values, range(n + parts.at, n + parts.at + parts.ndim), range(n, n + parts.ndim))
+def _for_region(values, split, n):
+    """Values to assign, with the axes that come from indices moved to directly after ``n`` axes."""
+    values = _with_ndim(values, n, split.ndim)
+    return _move(values, [n + a for a in split.index_axes], range(n, n + split.index_ndim))
 
 
-def _of_ndim(values, n, ndim):
-    """Values that have ``ndim`` axes behind ``n``: by axes of length 1 put there or let go."""
+def _with_ndim(values, n, ndim):
+    """Values with ``ndim`` axes after the first ``n``: axes of length 1 are added or removed."""
     shape = values.shape[n:]
     surplus = len(shape) - ndim
     if any(length != 1 for length in shape[: max(surplus, 0)]):
@@ -131,13 +132,13 @@ def _of_ndim(values, n, ndim):
 
 @op(integer=("indices",), discards=True)
 def take(xp, x, indices, /, *, axis=None):
-    """The slices at ``indices`` (n,) along an axis, which a 1-d ``x`` need not name.
+    """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.
 
-    Where an index is repeated its gradients add up.
+    Gradients of a slice that is selected repeatedly add up.
     """
     if axis is None:
         if len(x.shape) != 1:
-            raise ValueError(f"axis is needed for an array of {len(x.shape)} axes")
+            raise ValueError(f"axis must be given for an array with {len(x.shape)} axes")
         axis = 0
     if len(indices.shape) != 1:
         raise ValueError(f"indices must have 1 axis, not {len(indices.shape)}; use take_along_axis")
@@ -155,12 +156,12 @@ take.vjp(x=_take_vjp)
 take.jvp(x=lambda xp, t, indices, axis: xp.take(t, indices, axis=0 if axis is None else axis))
 
 
-def _take_of_batch(call, batched, x, indices, axis):
+def _take_vmap(call, batched, x, indices, axis):
     ndim = len(x.shape) - batched[0]
     if axis is None and ndim == 1:
         axis = 0
     if axis is None or len(indices.shape) - batched[1] != 1:
-        return NotImplemented  # which of one example is an error
+        return NotImplemented  # the call for each example then raises the error
     axis = shifted(call.op, axis, ndim)
     if not batched[1]:
         return call(x, indices, axis=axis)
@@ -173,14 +174,14 @@ def _take_of_batch(call, batched, x, indices, axis):
     return take_along_axis(x, reshape(indices, tuple(shape)), axis=axis)
 
 
-take.vmap(_take_of_batch)
+take.vmap(_take_vmap)
 
 
 @op(integer=("indices",), discards=True)
 def take_along_axis(xp, x, indices, /, *, axis=-1):
-    """The elements at ``indices`` along an axis; along the others ``x`` and ``indices`` broadcast.
+    """The elements at ``indices`` along ``axis``; the other axes of both inputs broadcast.
 
-    Where an index is repeated its gradients add up.
+    Gradients of an element that is selected repeatedly add up.
     """
     return xp.take_along_axis(x, indices, axis=axis)
 
@@ -191,21 +192,22 @@ take_along_axis.vjp(
 take_along_axis.jvp(x=lambda xp, t, indices, axis: xp.take_along_axis(t, indices, axis=axis))
 
 
-def _take_along_axis_of_batch(call, batched, x, indices, axis):
+def _take_along_axis_vmap(call, batched, x, indices, axis):
     axis = shifted(call.op, axis, len(x.shape) - batched[0])
     x = x if batched[0] else expand_dims(x, 0)
     indices = indices if batched[1] else expand_dims(indices, 0)
     return call(x, indices, axis=axis)
 
 
-take_along_axis.vmap(_take_along_axis_of_batch)
+take_along_axis.vmap(_take_along_axis_vmap)
 
 
 @op(integer=("indices",))
 def add_along_axis(xp, values, indices, /, shape, axis):
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along an axis; repeated ones add up.
+    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
 
-    ``indices`` and, but for that axis, ``shape`` broadcast to the shape of ``values``.
+    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
+    broadcast to the shape of ``values``.
     """
     return xp.add_along_axis(values, indices, shape, axis)
 
@@ -213,21 +215,21 @@ def add_along_axis(xp, values, indices, /, shape, axis):
 add_along_axis.vjp(values=lambda xp, g, indices, axis: xp.take_along_axis(g, indices, axis=axis))
 
 
-def _add_along_axis_of_batch(call, batched, values, indices, shape, axis):
+def _add_along_axis_vmap(call, batched, values, indices, shape, axis):
     values, _ = equally(batched, (values, indices))
     indices = indices if batched[1] else expand_dims(indices, 0)
     return call(values, indices, (values.shape[0], *shape), shifted(call.op, axis, len(shape)))
 
 
-add_along_axis.vmap(_add_along_axis_of_batch)
+add_along_axis.vmap(_add_along_axis_vmap)
 
 
 @op(integer=("x",), discards=True)
 def setitem(xp, x, value, /, key):
-    """A copy of ``x``, of its dtype, with ``value`` at ``key``.
+    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
 
-    Of a repeated index the last value stays, and alone gets a gradient. Complex values
-    do not fit into real arrays.
+    At a repeated index the last value stays, and only that one gets a gradient. Raises
+    TypeError for complex values in a real array.
     """
     if type(value) not in SCALARS:
         target_dtype(value, x.dtype)
@@ -236,15 +238,15 @@ def setitem(xp, x, value, /, key):
 
 def _setitem_value(xp, g, value_shape, key):
     taken = g[key]
-    if _may_repeat(key):
+    if _has_integer_array(key):
         taken = xp.where(xp.last_written(g, key), taken, 0.0)
-    if len(value_shape) > len(taken.shape):  # NumPy lets leading axes of length 1 go
+    if len(value_shape) > len(taken.shape):  # NumPy drops leading axes of length 1
         taken = xp.reshape(taken, (1,) * (len(value_shape) - len(taken.shape)) + taken.shape)
     return taken
 
 
-def _may_repeat(key):
-    """Whether there are arrays of integers in a key."""
+def _has_integer_array(key):
+    """Whether a key contains integer arrays, which may repeat an index."""
     arrays = [k for k in items(key) if type(k) in namespace_of]
     return any(not namespace_of[type(k)].isdtype(k.dtype, "bool") for k in arrays)
 
@@ -255,65 +257,65 @@ setitem.vjp(
 )
 
 
-def _setitem_of_batch(call, batched, x, value, key):
+def _setitem_vmap(call, batched, x, value, key):
     if has_bool(key):
         return NotImplemented
     if not batched[0]:
         x, _ = equally(batched, (x, value))
     if not batched[1]:
-        value = _behind_ones(value, 1)
+        value = _with_leading_ones(value, 1)
     if not is_basic(key):
-        return _assigned(x, value, Parts(key, x.shape[1:], x._like), x.shape[:1])
+        return _set_examples(x, value, SplitKey(key, x.shape[1:], x._like), x.shape[:1])
     if type(value) not in SCALARS:
-        value = _of_ndim(value, 1, basic_ndim(key, len(x.shape) - 1))
+        value = _with_ndim(value, 1, basic_ndim(key, len(x.shape) - 1))
     return call(x, value, (WHOLE, *items(key)))
 
 
-setitem.vmap(_setitem_of_batch)
+setitem.vmap(_setitem_vmap)
 
 
 def setitem_batched(x, value, key):
-    """``x`` with ``value`` at a key in which tensors are batched."""
+    """``x`` with ``value`` assigned at a key that contains batched tensors."""
     if any(type(k) is BatchedTensor and isdtype(k.dtype, "bool") for k in items(key)):
-        return _masked(x, value, items(key))
+        return _set_where_masked(x, value, items(key))
     levels = levels_among("x[...] = value", (x, value, *items(key)))
     own = levels_of(value)
     if own:
         ones = [level.size if level in own else 1 for level in levels]
         value = reshape(physical(value), (*ones, *value.shape))
     else:
-        value = _behind_ones(value, len(levels))
-    parts = Parts(key, x.shape, x._like)
+        value = _with_leading_ones(value, len(levels))
+    split = SplitKey(key, x.shape, x._like)
     sizes = [level.size for level in levels]
-    return behind(_assigned(physical(lifted(x, levels)), value, parts, sizes, levels), levels)
+    return behind(_set_examples(physical(lifted(x, levels)), value, split, sizes, levels), levels)
 
 
-def _behind_ones(value, n):
-    """A value that all examples share, behind ``n`` axes of length 1; a number as it is."""
+def _with_leading_ones(value, n):
+    """A value that all examples share, with ``n`` axes of length 1 in front; numbers unchanged."""
     value = value if isinstance(value, Tensor) else adopt(value)
     return value if type(value) in SCALARS else reshape(value, (*[1] * n, *value.shape))
 
 
-def _assigned(x, value, parts, sizes, levels=()):
-    """``x`` with a value at a key in each example; axes over these are in front of both."""
+def _set_examples(x, value, split, sizes, levels=()):
+    """``x`` with a value assigned in each example; the first axes of both count the examples."""
     n = len(sizes)
     if type(value) not in SCALARS:
-        value = _of_region(value, parts, n)
-    before = (*[WHOLE] * n, *parts.before)
-    region = reshape(x, (*sizes, *parts.shape)) if parts.takes_all else getitem(x, before)
-    region = setitem(_indexed_first(region, parts, n), value, parts.key(sizes, levels))
-    region = _indexed_back(region, parts, n)
-    return reshape(region, x.shape) if parts.takes_all else setitem(x, region, before)
+        value = _for_region(value, split, n)
+    basic = (*[WHOLE] * n, *split.basic)
+    region = reshape(x, (*sizes, *split.shape)) if split.takes_all else getitem(x, basic)
+    region = setitem(_indexed_axes_first(region, split, n), value, split.key(sizes, levels))
+    region = _indexed_axes_back(region, split, n)
+    return reshape(region, x.shape) if split.takes_all else setitem(x, region, basic)
 
 
-def _masked(x, value, key):
-    """``x`` with ``value`` where a batched mask is True, which may stand beside whole slices."""
+def _set_where_masked(x, value, key):
+    """``x`` with ``value`` where a batched mask is True; the rest of the key is whole slices."""
     at = next(i for i, k in enumerate(key) if type(k) is BatchedTensor)
     mask, ndim = key[at], key[at].ndim
     if not all(k is ... or (type(k) is slice and k == WHOLE) for k in (*key[:at], *key[at + 1 :])):
         raise TypeError(
-            "x[key] = value: inside vmap a mask that differs between examples cannot stand beside "
-            "other indices; choose with where"
+            "x[key] = value: inside vmap a mask that differs between examples cannot be combined "
+            "with other indices; choose with where"
         )
     after = len(key) - 1 - at if any(k is ... for k in key[:at]) else x.ndim - ndim - at
     before = x.ndim - ndim - after
@@ -322,11 +324,11 @@ def _masked(x, value, key):
     mask = reshape(mask, (*mask.shape, *[1] * after))
     shape = tuple(getattr(value, "shape", ()))
     if len(shape) > after:
-        at = len(shape) - after - 1  # the axis of what the mask takes
+        at = len(shape) - after - 1  # the axis of the elements that the mask selects
         if shape[at] != 1:
             raise ValueError(
-                f"x[mask] = value: inside vmap a mask takes another number of elements from each "
-                f"example; give one value for all, not of shape {shape}, or choose with where"
+                f"x[mask] = value: inside vmap masks may select different numbers of elements; "
+                f"give one value for all, not of shape {shape}, or choose with where"
             )
         value = reshape(value, (*shape[:at], *[1] * ndim, *shape[at + 1 :]))
     return astype(where(mask, value, x), x.dtype, copy=False)
@@ -334,16 +336,16 @@ def _masked(x, value, key):
 
 @op(differentiable=False)
 def last_written(xp, x, /, key):
-    """Of the shape of ``x[key]``: whether that place's value stays when ``x[key]`` is assigned."""
+    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
     return xp.last_written(x, key)
 
 
-def _last_written_of_batch(call, batched, x, key):
+def _last_written_vmap(call, batched, x, key):
     if has_bool(key):
         return NotImplemented
     if is_basic(key):
         return call(x, (WHOLE, *items(key)))
-    return _taken(x, Parts(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
+    return _get_examples(x, SplitKey(key, x.shape[1:], x._like), 1, x.shape[:1], index=call)
 
 
-last_written.vmap(_last_written_of_batch)
+last_written.vmap(_last_written_vmap)

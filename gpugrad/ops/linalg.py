@@ -1,11 +1,11 @@
 """Linear algebra: decompositions, solvers and norms of matrices and stacks of them.
 
 The rules follow Giles (2008), "Collected matrix derivative results for forward and reverse
-mode algorithmic differentiation", and, of complex matrices and of decompositions, PyTorch's
-derivations. As a rule's cotangents are the conjugates of gradients, formulas with conjugate
-transposes are used on the conjugates of the factors.
+mode algorithmic differentiation", and, for complex matrices and for decompositions, PyTorch's
+derivations. Since a rule's cotangents are the conjugates of gradients, formulas with conjugate
+transposes are applied to the conjugates of the factors.
 
-What is not unique. Eigenvectors and singular vectors have a free sign, or of complex
+What is not unique. Eigenvectors and singular vectors have a free sign, or for complex
 matrices a free phase, and the gradient is that of functions which do not depend on it: a
 dependence is not seen. Where eigenvalues, or squares of singular values, are exactly equal,
 the terms divided by their difference are left out: the gradient is finite, and right if the
@@ -18,40 +18,21 @@ equal they lack the terms left out, and are finite but wrong.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 from ..autograd.operation import composite, op
 from ..batched import BatchedTensor, aligned, shifted
 from ..tensor import is_recorded
 from .elementwise import multiply
-from .manipulation import examples_of_matrices, expand_dims, moveaxis, squeeze
+from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape
 
-
-class EigResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class EighResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
-
-
-class QRResult(NamedTuple):
-    Q: Any
-    R: Any
-
-
-class SlogdetResult(NamedTuple):
-    sign: Any
-    logabsdet: Any
-
-
-class SVDResult(NamedTuple):
-    U: Any
-    S: Any
-    Vh: Any
+EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
+EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
+QRResult = namedtuple("QRResult", "Q R")
+SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
+SVDResult = namedtuple("SVDResult", "U S Vh")
 
 
 def _column(xp, x):
@@ -67,14 +48,14 @@ def _adjoint(xp, x):
     return xp.matrix_transpose(xp.conj(x))
 
 
-def _reciprocal(xp, x):
-    """``1 / x``, but 0 where that is infinite."""
+def _safe_reciprocal(xp, x):
+    """``1 / x``, but 0 where ``x`` is 0 or so small that this would overflow."""
     zero = xp.abs(x) < float(xp.finfo(x.dtype).smallest_normal)
     return xp.where(zero, 0.0, 1 / xp.where(zero, 1.0, x))
 
 
-def _on_diagonal(xp, x, shape, offset=0):
-    """Zeros of ``shape``, a stack of matrices', with ``x`` on a diagonal of each."""
+def _place_on_diagonal(xp, x, shape, offset=0):
+    """Matrices of zeros, stacked to ``shape``, with ``x`` on a diagonal of each."""
     *stack, m, n = shape
     length = x.shape[-1]
     start = offset if offset >= 0 else -offset * n
@@ -84,11 +65,11 @@ def _on_diagonal(xp, x, shape, offset=0):
 
 
 def _diag(xp, x):
-    return _on_diagonal(xp, x, (*x.shape, x.shape[-1]))
+    return _place_on_diagonal(xp, x, (*x.shape, x.shape[-1]))
 
 
-def _hermitian_of_lower(xp, x):
-    """The Hermitian matrices that agree with ``x`` below the diagonal, and its real part on it."""
+def _hermitian_from_lower(xp, x):
+    """Hermitian matrices made from the lower triangles of ``x``; the diagonals become real."""
     lower = xp.tril(x) + xp.tril(x, k=-1)
     return (lower + _adjoint(xp, lower)) / 2
 
@@ -98,7 +79,7 @@ def _hermitian_of_lower(xp, x):
 
 @op
 def inv(xp, x, /):
-    """Inverses of square matrices. A singular one is an error."""
+    """Inverses of square matrices. A singular matrix raises an error."""
     return xp.linalg.inv(x)
 
 
@@ -108,15 +89,15 @@ def _inv_vjp(xp, g, out):
 
 
 inv.vjp(x=_inv_vjp)
-inv.vmap(examples_of_matrices)
+inv.vmap(vmap_matrices)
 
 
 @op
 def solve(xp, x1, x2, /):
     """The solutions of ``x1 @ x = x2``: ``(..., m, m), (..., m, k) -> (..., m, k)``.
 
-    Leading axes broadcast; a 1-D ``x2`` is one column, and that axis is missing from the
-    result. A singular ``x1`` is an error.
+    Leading axes broadcast. A 1-D ``x2`` counts as one column, whose axis is then dropped from
+    the result. A singular ``x1`` raises an error.
     """
     return xp.linalg.solve(x1, x2)
 
@@ -137,40 +118,40 @@ def _solve_vjp(xp, g, x1, x2_shape, out, wanted):
 solve.vjp(joint=_solve_vjp)
 
 
-def _solve_of_batch(call, batched, x1, x2):
+def _solve_vmap(call, batched, x1, x2):
     if len(x2.shape) - batched[1] > 1:
         return call(*aligned(batched, (x1, x2)))
     if not batched[1]:
         return call(x1, x2)
-    if not batched[0] and len(x1.shape) == 2:  # one matrix, of which each example is a column
+    if not batched[0] and len(x1.shape) == 2:  # a single matrix; each example becomes a column
         return moveaxis(call(x1, moveaxis(x2, 0, 1)), 1, 0)
     x1, x2 = aligned((batched[0], True), (x1, expand_dims(x2, -1)))
     return squeeze(call(x1, x2), -1)
 
 
-solve.vmap(_solve_of_batch)
+solve.vmap(_solve_vmap)
 
 
 @op
 def det(xp, x, /):
     """Determinants of square matrices.
 
-    The gradient is the matrix of cofactors, `cofactor`: right for singular matrices too.
+    The gradient is the matrix of cofactors, `cofactor`, which is right for singular matrices too.
     """
     return xp.linalg.det(x)
 
 
 det.vjp(x=lambda xp, g, x: xp.reshape(g, (*g.shape, 1, 1)) * xp.linalg.cofactor(x))
-det.vmap(examples_of_matrices)
+det.vmap(vmap_matrices)
 
 
 @op
 def cofactor(xp, x, /):
-    """Matrices of cofactors, ``det(x) * inv(x)^T``, of square matrices, singular ones among them.
+    """Cofactor matrices, ``det(x) * inv(x)^T``, of square matrices, which may be singular.
 
-    The gradient is right for singular matrices too. Second and higher derivatives are, up to
-    3x3, right everywhere; of larger matrices they are taken through the singular value
-    decomposition, `svd`, and want distinct singular values.
+    The gradient is right for singular matrices too. Second and higher derivatives are right
+    everywhere for matrices up to 3x3; for larger ones they go through the singular value
+    decomposition, `svd`, and require distinct singular values.
     """
     return xp.linalg.cofactor(x)
 
@@ -188,8 +169,8 @@ def _cofactor_vjp(xp, g, x):
             j, k = (i + 1) % 3, (i + 2) % 3
             rows.append(xp.linalg.cross(x[j], g[k]) + xp.linalg.cross(g[j], x[k]))
         return xp.stack(rows, axis=-2)
-    # Of a diagonal matrix the second derivative of the determinant is the sum over i != j of
-    # the product of all but s_i and s_j, times e_ii f_jj - e_ij f_ji.
+    # For a diagonal matrix of s, the second derivative of the determinant in directions e and f is
+    # the sum over i != j of the product of all s but s_i and s_j, times e_ii f_jj - e_ij f_ji.
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     u, vh = xp.conj(u), xp.conj(vh)
     eps = float(xp.finfo(s.dtype).eps)
@@ -198,22 +179,22 @@ def _cofactor_vjp(xp, g, x):
     all_but_two = all_but_two / (_column(xp, s) * _row(xp, s))
     all_but_two = xp.tril(all_but_two, k=-1) + xp.triu(all_but_two, k=1)
     e = xp.matmul(xp.matrix_transpose(u), xp.matmul(g, xp.matrix_transpose(vh)))
-    on = xp.matmul(_row(xp, xp.linalg.diagonal(e)), xp.astype(all_but_two, e.dtype))
-    inner = _diag(xp, on[..., 0, :]) - all_but_two * xp.matrix_transpose(e)
+    diagonal = xp.matmul(_row(xp, xp.linalg.diagonal(e)), xp.astype(all_but_two, e.dtype))
+    inner = _diag(xp, diagonal[..., 0, :]) - all_but_two * xp.matrix_transpose(e)
     phase = xp.conj(xp.linalg.det(xp.matmul(u, vh)))
     phase = xp.reshape(phase, (*phase.shape, 1, 1))
     return phase * xp.matmul(u, xp.matmul(inner, vh))
 
 
 cofactor.vjp(x=_cofactor_vjp)
-cofactor.vmap(examples_of_matrices)
+cofactor.vmap(vmap_matrices)
 
 
 @op
 def slogdet(xp, x, /):
-    """Signs of determinants, of complex ones phases, and the logarithms of their magnitudes.
+    """Signs of determinants (phases, for complex matrices) and logarithms of their magnitudes.
 
-    Of a singular matrix the sign is 0 and the logarithm -inf, and backward raises.
+    For a singular matrix the sign is 0, the logarithm is -inf, and backward raises an error.
     """
     return SlogdetResult(*xp.linalg.slogdet(x))
 
@@ -228,11 +209,11 @@ def _slogdet_vjp(xp, g, x, out):
 
 
 slogdet.vjp(x=_slogdet_vjp)
-slogdet.vmap(examples_of_matrices)
+slogdet.vmap(vmap_matrices)
 
 
-def _raw(value):
-    """A static parameter that may be a Tensor as the raw array."""
+def _raw_array(value):
+    """A static parameter, which may be a Tensor, as a raw array."""
     return getattr(value, "array", value)
 
 
@@ -240,12 +221,11 @@ def _raw(value):
 def pinv(xp, x, /, *, rtol=None):
     """Pseudo-inverses (Moore-Penrose), ``(..., m, n) -> (..., n, m)``.
 
-    Singular values of at most ``rtol`` times the largest count as 0; by default it is
-    ``max(m, n)`` times the dtype's epsilon. The gradient takes the rank as constant: where
-    it is not, near a matrix of lower rank, the pseudo-inverse is discontinuous.
-    (Golub and Pereyra 1973)
+    Singular values of at most ``rtol`` times the largest count as 0; the default ``rtol`` is
+    ``max(m, n)`` times the dtype's epsilon. The gradient treats the rank as constant: where
+    the rank changes, the pseudo-inverse is discontinuous. (Golub and Pereyra 1973)
     """
-    return xp.linalg.pinv(x, rtol=_raw(rtol))
+    return xp.linalg.pinv(x, rtol=_raw_array(rtol))
 
 
 def _pinv_vjp(xp, g, x, out):
@@ -261,18 +241,18 @@ def _pinv_vjp(xp, g, x, out):
 pinv.vjp(x=_pinv_vjp)
 
 
-def _pinv_of_batch(call, batched, x, rtol):
+def _pinv_vmap(call, batched, x, rtol):
     if type(rtol) is BatchedTensor:
         return NotImplemented
-    return examples_of_matrices(call, batched, x, rtol=rtol)
+    return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-pinv.vmap(_pinv_of_batch)
+pinv.vmap(_pinv_vmap)
 
 
 @op
 def matrix_power(xp, x, n, /):
-    """Integer powers of square matrices; negative ones of the inverses."""
+    """Integer powers of square matrices; negative powers are powers of the inverses."""
     return xp.linalg.matrix_power(x, n)
 
 
@@ -283,7 +263,7 @@ def _matrix_power_vjp(xp, g, x, n):
     if n < 0:
         x = xp.linalg.inv(x)
         g = -xp.matmul(x, xp.matmul(g, x))
-    # The power by repeated squaring, and alongside its derivative in the direction of g.
+    # Compute the power by repeated squaring, and along with it its derivative in direction g.
     count = abs(n)
     power = None
     while True:
@@ -303,23 +283,23 @@ def _matrix_power_vjp(xp, g, x, n):
 matrix_power.vjp(x=_matrix_power_vjp)
 
 
-def _matrix_power_of_batch(call, batched, x, n):
+def _matrix_power_vmap(call, batched, x, n):
     if batched[1]:
         raise TypeError("matrix_power: inside vmap n must be an int, the same for all examples")
-    return call(x, n) if len(x.shape) > 2 else NotImplemented  # which of one example is an error
+    return call(x, n) if len(x.shape) > 2 else NotImplemented  # each example raises the error
 
 
-matrix_power.vmap(_matrix_power_of_batch)
+matrix_power.vmap(_matrix_power_vmap)
 
 
 @op(differentiable=False)
 def matrix_rank(xp, x, /, *, rtol=None):
-    """How many singular values exceed ``rtol`` times the largest.
+    """The number of singular values that exceed ``rtol`` times the largest.
 
-    The default ``rtol`` is ``max(m, n)`` times the dtype's epsilon.
+    For matrices (..., m, n) the default ``rtol`` is ``max(m, n)`` times the dtype's epsilon.
     """
     s = xp.linalg.svdvals(x)
-    rtol = _raw(rtol)
+    rtol = _raw_array(rtol)
     if rtol is None:
         rtol = max(x.shape[-2:]) * float(xp.finfo(s.dtype).eps)
     elif hasattr(rtol, "shape"):
@@ -328,16 +308,16 @@ def matrix_rank(xp, x, /, *, rtol=None):
     return xp.sum(xp.astype(s > rtol * largest, xp.int64), axis=-1)
 
 
-def _matrix_rank_of_batch(call, batched, x, rtol):
+def _matrix_rank_vmap(call, batched, x, rtol):
     if type(rtol) is BatchedTensor:
         return NotImplemented
     missing = len(getattr(rtol, "shape", ())) - (x.ndim - 3)
     if missing > 0:
         x = expand_dims(x, tuple(range(1, 1 + missing)))
-    return examples_of_matrices(call, batched, x, rtol=rtol)
+    return vmap_matrices(call, batched, x, rtol=rtol)
 
 
-matrix_rank.vmap(_matrix_rank_of_batch)
+matrix_rank.vmap(_matrix_rank_vmap)
 
 
 # Decompositions
@@ -345,10 +325,11 @@ matrix_rank.vmap(_matrix_rank_of_batch)
 
 @op
 def cholesky(xp, x, /, *, upper=False):
-    """Triangular L of positive definite matrices ``L @ L^H``, or U of ``U^H @ U`` if ``upper``.
+    """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.
 
-    The matrices are taken to be Hermitian, and so is the gradient. One that is not positive
-    definite is an error. (Murray 2016, "Differentiation of the Cholesky decomposition")
+    The matrices are assumed to be Hermitian, and the gradient is Hermitian too. A matrix that is
+    not positive definite raises an error.
+    (Murray 2016, "Differentiation of the Cholesky decomposition")
     """
     return xp.linalg.cholesky(x, upper=upper)
 
@@ -357,18 +338,19 @@ def _cholesky_vjp(xp, g, out, upper):
     if upper:
         out, g = _adjoint(xp, out), _adjoint(xp, g)
     inverse = xp.linalg.inv(out)
-    inner = _hermitian_of_lower(xp, xp.matmul(xp.matrix_transpose(out), g)) / 2
+    inner = _hermitian_from_lower(xp, xp.matmul(xp.matrix_transpose(out), g)) / 2
     return xp.matmul(xp.matrix_transpose(inverse), xp.matmul(inner, xp.conj(inverse)))
 
 
 cholesky.vjp(x=_cholesky_vjp)
-cholesky.vmap(examples_of_matrices)
+cholesky.vmap(vmap_matrices)
 
 
-def _inside(xp, q, g, k):
-    """The first k columns of a unitary matrix, and the cotangent due to them alone.
+def _leading_columns(xp, q, g, k):
+    """The first k columns of a unitary matrix, and a cotangent for them alone.
 
-    The other columns turn as the first do, whatever basis of what is left they are.
+    It includes the cotangent of the other columns, which may be any basis of the orthogonal
+    complement: whichever they are, they rotate as the first columns do.
     """
     rest, g_rest = q[..., k:], g[..., k:]
     q, g = q[..., :k], g[..., :k]
@@ -382,9 +364,9 @@ def qr(xp, x, /, *, mode="reduced"):
     mode: ``"reduced"`` for Q (..., m, k) and R (..., k, n), where k = min(m, n), or
         ``"complete"`` for Q (..., m, m) and R (..., m, n).
 
-    The first k columns of ``x`` must be linearly independent: where they are not, there is no
-    gradient, and backward raises or, where they are so only up to rounding, gives arbitrary
-    values. Columns of Q beyond the n-th are any basis of what is left.
+    The first k columns of ``x`` must be linearly independent. Otherwise there is no gradient:
+    backward raises an error or, where rounding hides the dependence, gives arbitrary values.
+    Columns of Q beyond the n-th are an arbitrary basis of the orthogonal complement.
     (Roberts and Roberts 2020, "QR and LQ decomposition matrix backpropagation algorithms")
     """
     if mode not in ("reduced", "complete"):
@@ -398,20 +380,20 @@ def _qr_vjp(xp, g, out):
     n = r.shape[-1]
     k = min(q.shape[-2], n)
     if q.shape[-1] > k:
-        q, g_q = _inside(xp, q, g_q, k)
+        q, g_q = _leading_columns(xp, q, g_q, k)
         r, g_r = r[..., :k, :], g_r[..., :k, :]
-    if n > k:  # x = Q [R1, R2], and Q is the left part's
+    if n > k:  # x = Q [R1, R2], where Q and R1 are determined by the left part of x
         r_rest, g_rest = r[..., k:], g_r[..., k:]
         r, g_r = r[..., :k], g_r[..., :k]
         g_q = g_q + xp.matmul(xp.matmul(q, r_rest), _adjoint(xp, g_rest))
     inner = xp.matmul(r, _adjoint(xp, g_r)) - xp.matmul(_adjoint(xp, g_q), q)
-    c = g_q + xp.matmul(q, _hermitian_of_lower(xp, inner))
+    c = g_q + xp.matmul(q, _hermitian_from_lower(xp, inner))
     c = xp.matmul(c, _adjoint(xp, xp.linalg.inv(r)))
     return xp.concat([c, xp.matmul(q, g_rest)], axis=-1) if n > k else c
 
 
 qr.vjp(x=_qr_vjp)
-qr.vmap(examples_of_matrices)
+qr.vmap(vmap_matrices)
 
 
 @op(materialize=False)
@@ -419,9 +401,9 @@ def eigh(xp, x, /):
     """Eigenvalues (..., n), ascending, and eigenvectors (..., n, n), in columns, of Hermitian
     or real symmetric matrices.
 
-    The matrices are taken to be Hermitian, and so is the gradient. Gradients through
-    eigenvectors want functions that do not depend on their signs or phases; where
-    eigenvalues are equal, see `gpugrad.ops.linalg`.
+    The matrices are assumed to be Hermitian, and the gradient is Hermitian too. Gradients
+    through eigenvectors are right only for functions that do not depend on their signs or
+    phases; for equal eigenvalues, see `gpugrad.ops.linalg`.
     """
     return EighResult(*xp.linalg.eigh(x))
 
@@ -434,7 +416,7 @@ def _eigh_vjp(xp, g, out):
     if g_vectors is None:
         return xp.matmul(v * _row(xp, g_values), v_h)
     inner = xp.matmul(v_h, g_vectors)
-    gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values)) / 2
+    gaps = _safe_reciprocal(xp, _row(xp, values) - _column(xp, values)) / 2
     inner = (inner - _adjoint(xp, inner)) * gaps
     if g_values is not None:
         inner = inner + _diag(xp, g_values)
@@ -442,7 +424,7 @@ def _eigh_vjp(xp, g, out):
 
 
 eigh.vjp(x=_eigh_vjp)
-eigh.vmap(examples_of_matrices)
+eigh.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -450,26 +432,27 @@ def _eigvalsh(xp, x, /):
     return xp.linalg.eigvalsh(x)
 
 
-_eigvalsh.vmap(examples_of_matrices)
+_eigvalsh.vmap(vmap_matrices)
 
 
 @composite
 def eigvalsh(x: Any, /) -> Any:
     """Eigenvalues (..., n), ascending, of Hermitian or real symmetric matrices.
 
-    The matrices are taken to be Hermitian, and so is the gradient. Where eigenvalues are
-    equal, it is right of functions that are symmetric in them.
+    The matrices are assumed to be Hermitian, and the gradient is Hermitian too. Where
+    eigenvalues are equal, it is right for functions that are symmetric in them.
     """
     return eigh(x).eigenvalues if is_recorded(x) else _eigvalsh(x)
 
 
 @op(materialize=False)
 def eig(xp, x, /):
-    """Eigenvalues (..., n) and eigenvectors (..., n, n), columns of length 1; both are complex.
+    """Eigenvalues (..., n) and eigenvectors (..., n, n), in columns of norm 1; both are complex.
 
-    Their order is the array library's. Gradients through eigenvectors want functions that do
-    not depend on their phases; where eigenvalues are equal, see `gpugrad.ops.linalg`. A
-    matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
+    The array library determines their order. Gradients through eigenvectors are right only for
+    functions that do not depend on their phases; for equal eigenvalues, see
+    `gpugrad.ops.linalg`. For a matrix that cannot be diagonalized there is no gradient:
+    backward raises an error or, because of rounding, gives huge values.
     """
     return EigResult(*xp.linalg.eig(x))
 
@@ -477,13 +460,13 @@ def eig(xp, x, /):
 def _eig_vjp(xp, g, out):
     g_values, g_vectors = g
     values, v = out
-    v_h = xp.matrix_transpose(v)  # the adjoint of v's conjugate
+    v_h = xp.matrix_transpose(v)  # the adjoint of the conjugate of v
     if g_vectors is None:
         return xp.linalg.solve(v_h, _column(xp, g_values) * v_h)
     inner = xp.matmul(v_h, g_vectors)
     length = _row(xp, xp.real(xp.linalg.diagonal(inner)))
     inner = inner - xp.matmul(v_h, xp.conj(v)) * length
-    gaps = _reciprocal(xp, _row(xp, values) - _column(xp, values))
+    gaps = _safe_reciprocal(xp, _row(xp, values) - _column(xp, values))
     inner = inner * gaps
     if g_values is not None:
         inner = inner + _diag(xp, g_values)
@@ -491,7 +474,7 @@ def _eig_vjp(xp, g, out):
 
 
 eig.vjp(x=_eig_vjp)
-eig.vmap(examples_of_matrices)
+eig.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -499,28 +482,28 @@ def _eigvals(xp, x, /):
     return xp.linalg.eigvals(x)
 
 
-_eigvals.vmap(examples_of_matrices)
+_eigvals.vmap(vmap_matrices)
 
 
 @composite
 def eigvals(x: Any, /) -> Any:
     """Eigenvalues (..., n), complex, in the array library's order.
 
-    A matrix that lacks eigenvectors has no gradient: it is an error or, up to rounding, huge.
+    For a matrix that cannot be diagonalized there is no gradient; see `eig`.
     """
     return eig(x).eigenvalues if is_recorded(x) else _eigvals(x)
 
 
 @op(materialize=False)
 def svd(xp, x, /, *, full_matrices=True):
-    """Singular value decomposition ``x = U @ diag(S) @ Vh``, S descending.
+    """Singular value decomposition ``x = U @ diag(S) @ Vh``, with S descending.
 
-    For ``x`` (..., m, n) U is (..., m, m), S (..., k) with k = min(m, n) and Vh (..., n, n);
-    without ``full_matrices`` only the first k columns of U and rows of Vh are there. Those
-    beyond are any basis of what is left.
+    For ``x`` (..., m, n), U is (..., m, m), S is (..., k), where k = min(m, n), and Vh is
+    (..., n, n). Without ``full_matrices``, only the first k columns of U and the first k rows of
+    Vh are returned; the others are an arbitrary basis of the orthogonal complement.
 
-    Gradients through U and Vh want functions that do not depend on the sign or phase that a
-    column of U and its row of Vh have in common; where singular values are equal, see
+    Gradients through U and Vh are right only for functions that do not depend on the sign or
+    phase that a column of U and its row of Vh share; for equal singular values, see
     `gpugrad.ops.linalg`. Terms divided by a singular value of exactly 0 are left out.
     """
     return SVDResult(*xp.linalg.svd(x, full_matrices=full_matrices))
@@ -537,20 +520,20 @@ def _svd_vjp(xp, g, out):
     g_vh = xp.zeros_like(vh) if g_vh is None else g_vh
     v, g_v = _adjoint(xp, vh), _adjoint(xp, g_vh)
     if u.shape[-1] > k:
-        u, g_u = _inside(xp, u, g_u, k)
+        u, g_u = _leading_columns(xp, u, g_u, k)
     if v.shape[-1] > k:
-        v, g_v = _inside(xp, v, g_v, k)
+        v, g_v = _leading_columns(xp, v, g_v, k)
         vh = _adjoint(xp, v)
     u_h = _adjoint(xp, u)
     row, column = _row(xp, s), _column(xp, s)
-    inverse = _reciprocal(xp, s)
-    gaps = _reciprocal(xp, (row - column) * (row + column))
+    inverse = _safe_reciprocal(xp, s)
+    gaps = _safe_reciprocal(xp, (row - column) * (row + column))
     left, right = xp.matmul(u_h, g_u), xp.matmul(vh, g_v)
     skew_left, skew_right = left - _adjoint(xp, left), right - _adjoint(xp, right)
     inner = skew_left * (gaps * row) + skew_right * (column * gaps)
     if g_s is not None:
         inner = inner + _diag(xp, g_s)
-    if u.dtype != s.dtype:  # phases turn against each other
+    if u.dtype != s.dtype:  # complex: the phases of u and v may change against each other
         turn = xp.linalg.diagonal(skew_left - skew_right) * (inverse / 4)
         inner = inner + _diag(xp, turn)
     c = xp.matmul(u, inner)
@@ -564,7 +547,7 @@ def _svd_vjp(xp, g, out):
 
 
 svd.vjp(x=_svd_vjp)
-svd.vmap(examples_of_matrices)
+svd.vmap(vmap_matrices)
 
 
 @op(differentiable=False)
@@ -572,15 +555,15 @@ def _svdvals(xp, x, /):
     return xp.linalg.svdvals(x)
 
 
-_svdvals.vmap(examples_of_matrices)
+_svdvals.vmap(vmap_matrices)
 
 
 @composite
 def svdvals(x: Any, /) -> Any:
     """Singular values (..., min(m, n)), descending.
 
-    The gradient is that of distinct positive ones; where some are equal, it is right of
-    functions that are symmetric in them, and at 0 it is one of many, as those of a norm are.
+    The formula of the gradient is that for distinct positive values. Where some are equal, it is
+    right for functions that are symmetric in them. At 0 it gives a subgradient, as for a norm.
     """
     return svd(x, full_matrices=False).S if is_recorded(x) else _svdvals(x)
 
@@ -588,8 +571,8 @@ def svdvals(x: Any, /) -> Any:
 # Norms
 
 
-def _extreme(xp, x, axis, largest):
-    """Along an axis 1 at the largest elements, or the smallest, shared evenly among ties; or 0."""
+def _extreme_shares(xp, x, axis, largest):
+    """1 at the largest (or smallest) element along an axis, shared evenly in a tie; 0 elsewhere."""
     top = (xp.max if largest else xp.min)(x, axis=axis, keepdims=True)
     hit = xp.astype(x == top, x.dtype)
     return hit / xp.sum(hit, axis=axis, keepdims=True)
@@ -597,11 +580,13 @@ def _extreme(xp, x, axis, largest):
 
 @op(discards=True)
 def vector_norm(xp, x, /, *, axis=None, keepdims=False, ord=2):
-    """Norms of vectors along ``axis``, None for all, an int or a tuple: of any order.
+    """Vector norms of any order, ``sum(abs(x) ** ord) ** (1 / ord)``.
 
-    ``sum(abs(x) ** ord) ** (1 / ord)``; of order 0 the number of elements that are not 0,
-    which has no slope; of inf and -inf the largest and the smallest magnitude, a tie of which
-    shares its gradient evenly. Elements of exactly 0 have gradient 0.
+    axis: None (all axes), an int or a tuple.
+    ord: 0 counts the elements that are not 0, with gradient 0; inf and -inf give the largest and
+        the smallest magnitude, and a tie shares its gradient evenly.
+
+    Elements of exactly 0 have gradient 0.
     """
     return xp.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
 
@@ -612,14 +597,14 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
     shape, _ = kept_shape(x.shape, axis)
     g, out = xp.reshape(g, shape), xp.reshape(out, shape)
     if ord == 2:
-        return g * _reciprocal(xp, out) * xp.conj(x)
+        return g * _safe_reciprocal(xp, out) * xp.conj(x)
     direction = g * xp.conj(xp.sign(x))
     if ord == 1:
         return direction
     size = xp.abs(x)
     if math.isinf(ord):
-        return direction * _extreme(xp, size, axis, ord > 0)
-    ratio = size * _reciprocal(xp, out)
+        return direction * _extreme_shares(xp, size, axis, ord > 0)
+    ratio = size * _safe_reciprocal(xp, out)
     zero = ratio == 0
     return direction * xp.where(zero, 0.0, xp.where(zero, 1.0, ratio) ** (ord - 1))
 
@@ -627,31 +612,31 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 vector_norm.vjp(x=_vector_norm_vjp)
 
 
-def _vector_norm_of_batch(call, batched, x, axis, keepdims, ord):
+def _vector_norm_vmap(call, batched, x, axis, keepdims, ord):
     ndim = x.ndim - 1
-    if not ndim:  # the norm of the only element along an axis is that element's
+    if not ndim:  # a number has the same norm as an axis with that one element
         return call(expand_dims(x, 1), axis=1, ord=ord)
     return call(x, axis=shifted(call.op, axis, ndim), keepdims=keepdims, ord=ord)
 
 
-vector_norm.vmap(_vector_norm_of_batch)
+vector_norm.vmap(_vector_norm_vmap)
 
 
 @op(discards=True)
 def matrix_norm(xp, x, /, *, keepdims=False, ord="fro"):
     """Norms of matrices (..., m, n).
 
-    ord: ``"fro"`` (or None) for the root of the sum of squares, ``"nuc"`` for the sum of
-        singular values, 2 and -2 for the largest and the smallest of them, 1 and -1 for the
-        largest and the smallest sum of a column's magnitudes, inf and -inf for rows.
+    ord: ``"fro"`` (or None) for the square root of the sum of squares, ``"nuc"`` for the sum of
+        singular values, 2 and -2 for the largest and the smallest singular value, 1 and -1 for
+        the largest and the smallest column sum of magnitudes, inf and -inf for row sums.
 
-    Ties share the gradient evenly; elements, or singular values, of exactly 0 have gradient 0.
+    A tie shares its gradient evenly; elements, or singular values, of exactly 0 have gradient 0.
     """
     return xp.linalg.matrix_norm(x, keepdims=keepdims, ord="fro" if ord is None else ord)
 
 
 def _through_svd(xp, x, weights):
-    """The cotangent of ``x`` where those of its singular values, given these, are ``weights``."""
+    """The cotangent of ``x`` if those of its singular values ``s`` are ``weights(s)``."""
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     return xp.matmul(xp.conj(u) * _row(xp, weights(s)), xp.conj(vh))
 
@@ -659,18 +644,18 @@ def _through_svd(xp, x, weights):
 def _matrix_norm_vjp(xp, g, x, out, ord):
     g = xp.reshape(g, (*x.shape[:-2], 1, 1))
     if ord in ("fro", None):
-        return g * _reciprocal(xp, xp.reshape(out, g.shape)) * xp.conj(x)
+        return g * _safe_reciprocal(xp, xp.reshape(out, g.shape)) * xp.conj(x)
     if ord == "nuc":
         return g * _through_svd(xp, x, xp.sign)
     if abs(ord) == 2:
-        return g * _through_svd(xp, x, lambda s: xp.sign(s) * _extreme(xp, s, -1, ord > 0))
+        return g * _through_svd(xp, x, lambda s: xp.sign(s) * _extreme_shares(xp, s, -1, ord > 0))
     along, across = (-1, -2) if math.isinf(ord) else (-2, -1)
     sums = xp.sum(xp.abs(x), axis=along, keepdims=True)
-    return g * _extreme(xp, sums, across, ord > 0) * xp.conj(xp.sign(x))
+    return g * _extreme_shares(xp, sums, across, ord > 0) * xp.conj(xp.sign(x))
 
 
 matrix_norm.vjp(x=_matrix_norm_vjp)
-matrix_norm.vmap(examples_of_matrices)
+matrix_norm.vmap(vmap_matrices)
 
 
 # Products and diagonals
@@ -678,7 +663,7 @@ matrix_norm.vmap(examples_of_matrices)
 
 @op
 def cross(xp, x1, x2, /, *, axis=-1):
-    """Cross products of vectors of length 3 along ``axis``; other axes broadcast."""
+    """Cross products of 3-element vectors along ``axis``; the other axes broadcast."""
     if not x1.shape[axis] == x2.shape[axis] == 3:
         raise ValueError(f"axis {axis} must have length 3 in both operands")
     return xp.linalg.cross(x1, x2, axis=axis)
@@ -690,7 +675,7 @@ cross.vjp(
 )
 
 
-def _cross_of_batch(call, batched, x1, x2, axis):
+def _cross_vmap(call, batched, x1, x2, axis):
     ndims = [len(x.shape) - b for x, b in zip((x1, x2), batched, strict=True)]
     places = [shifted(call.op, axis, ndim) - 1 - ndim for ndim in ndims]  # from the end
     if places[0] != places[1]:
@@ -699,12 +684,12 @@ def _cross_of_batch(call, batched, x1, x2, axis):
     return call(*aligned(batched, (x1, x2)), axis=places[0])
 
 
-cross.vmap(_cross_of_batch)
+cross.vmap(_cross_vmap)
 
 
 @op
 def outer(xp, x1, x2, /):
-    """Products of each element of one vector with each of another: ``(m,), (n,) -> (m, n)``."""
+    """The outer product ``x1[i] * x2[j]`` of two vectors: ``(m,), (n,) -> (m, n)``."""
     return xp.linalg.outer(x1, x2)
 
 
@@ -714,28 +699,28 @@ outer.vjp(
 )
 
 
-def _outer_of_batch(call, batched, x1, x2):
+def _outer_vmap(call, batched, x1, x2):
     if any(len(x.shape) - b != 1 for x, b in zip((x1, x2), batched, strict=True)):
-        return NotImplemented  # which of one example is an error
+        return NotImplemented  # the call for each example then raises the error
     return multiply(expand_dims(x1, -1), expand_dims(x2, -2))
 
 
-outer.vmap(_outer_of_batch)
+outer.vmap(_outer_vmap)
 
 
 @op(discards=True)
 def diagonal(xp, x, /, *, offset=0):
-    """The elements of a diagonal of each matrix: ``offset`` of them right of the main one."""
+    """A diagonal of each matrix, ``offset`` columns to the right of the main diagonal."""
     return xp.linalg.diagonal(x, offset=offset)
 
 
-diagonal.vjp(x=lambda xp, g, x_shape, offset: _on_diagonal(xp, g, x_shape, offset))
-diagonal.vmap(examples_of_matrices)
+diagonal.vjp(x=lambda xp, g, x_shape, offset: _place_on_diagonal(xp, g, x_shape, offset))
+diagonal.vmap(vmap_matrices)
 
 
 @op(discards=True)
 def trace(xp, x, /, *, offset=0, dtype=None):
-    """The sums along a diagonal of each matrix; see `diagonal`. ``dtype`` is the result's."""
+    """Sums along a diagonal of each matrix; see `diagonal`. The result has dtype ``dtype``."""
     return xp.sum(xp.linalg.diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
@@ -743,8 +728,8 @@ def _trace_vjp(xp, g, x_shape, offset):
     m, n = x_shape[-2:]
     length = max(min(m, n - offset) if offset >= 0 else min(m + offset, n), 0)
     g = xp.broadcast_to(_column(xp, g), (*x_shape[:-2], length))
-    return _on_diagonal(xp, g, x_shape, offset)
+    return _place_on_diagonal(xp, g, x_shape, offset)
 
 
 trace.vjp(x=_trace_vjp)
-trace.vmap(examples_of_matrices)
+trace.vmap(vmap_matrices)

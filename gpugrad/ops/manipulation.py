@@ -1,4 +1,4 @@
-"""Shape, dtype and device: the same values, differently laid out."""
+"""Ops that change shape, order, dtype or device, and keep the values."""
 
 import math
 from functools import lru_cache
@@ -12,49 +12,56 @@ from ..batched import equally, shifted
 from ..tensor import Tensor
 
 
-def _axes(axis, ndim):
-    """The positions that an axis or a tuple of axes names, from 0 up; IndexError, ValueError."""
+def _normalize_axes(axis, ndim):
+    """The axis or axes as a tuple of non-negative ints. Raises IndexError or ValueError."""
     given = tuple(map(index, axis)) if isinstance(axis, tuple) else (index(axis),)
     positions = tuple([a + ndim if a < 0 else a for a in given])
     if any(not 0 <= a < ndim for a in positions):
         raise IndexError(f"axis {axis} is out of range for {ndim} axes")
     if len({*positions}) < len(positions):
-        raise ValueError(f"axis {axis} names one twice")
+        raise ValueError(f"axis {axis} names an axis twice")
     return positions
 
 
-def over_axis(call, batched, x, axis, **static):
-    """The batching rule of what goes over an axis, several, or all of them (None)."""
+def vmap_over_axis(call, batched, x, axis, **static):
+    """Batching rule for ops along one axis, several, or all (None)."""
     return call(x, axis=shifted(call.op, axis, len(x.shape) - 1), **static)
 
 
-def as_they_are(call, batched, x, **static):
-    """The batching rule of what minds neither shape nor axes."""
+def vmap_unchanged(call, batched, x, **static):
+    """Batching rule for ops that ignore shape and axes."""
     return call(x, **static)
 
 
-def examples_of_matrices(call, batched, x, **static):
-    """The batching rule of what goes over the last two axes."""
+def vmap_matrices(call, batched, x, **static):
+    """Batching rule for ops on the last two axes."""
     if len(x.shape) < 3:
-        raise ValueError(f"{call.op.name}: x needs 2 axes, but its shape is {x.shape[1:]}")
+        raise ValueError(f"{call.op.name}: x needs at least 2 axes, not shape {x.shape[1:]}")
     return call(x, **static)
 
 
-def _tangent_itself(xp, t):
-    return t  # the sweep gives it the result's shape and dtype
+def _require_matrices(x):
+    """``x``. Raises ValueError unless ``x`` has at least two axes."""
+    if len(x.shape) < 2:
+        raise ValueError(f"x needs at least 2 axes, not shape {x.shape}")
+    return x
+
+
+def _same_tangent(xp, t):
+    return t  # the forward sweep gives it the shape and dtype of the result
 
 
 @op
 def reshape(xp, x, /, shape, *, copy=None):
-    """The elements in row-major order in another ``shape``; one -1 in it is inferred."""
+    """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
     return xp.reshape(x, shape if isinstance(shape, tuple) else as_shape(shape), copy=copy)
 
 
 reshape.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-reshape.jvp(x=_tangent_itself)
+reshape.jvp(x=_same_tangent)
 
 
-def _reshape_of_batch(call, batched, x, shape, copy):
+def _reshape_vmap(call, batched, x, shape, copy):
     shape = as_shape(shape)
     rest = math.prod(shape)
     if -1 in shape and rest:
@@ -63,7 +70,7 @@ def _reshape_of_batch(call, batched, x, shape, copy):
     return call(x, (x.shape[0], *shape), copy=copy)
 
 
-reshape.vmap(_reshape_of_batch)
+reshape.vmap(_reshape_vmap)
 
 
 @op
@@ -88,14 +95,14 @@ permute_dims.vmap(
 
 @op
 def moveaxis(xp, x, /, source, destination):
-    """The axes at ``source``, an int or a tuple, moved to ``destination``; the others in order."""
-    return xp.permute_dims(x, _moved(len(x.shape), source, destination))
+    """The axes at ``source``, an int or a tuple, moved to ``destination``; others stay in order."""
+    return xp.permute_dims(x, _moved_axes(len(x.shape), source, destination))
 
 
 @lru_cache(256)
-def _moved(ndim, source, destination):
-    """For each axis of the result the one it was."""
-    source, destination = _axes(source, ndim), _axes(destination, ndim)
+def _moved_axes(ndim, source, destination):
+    """For each axis of the result, its position before the move."""
+    source, destination = _normalize_axes(source, ndim), _normalize_axes(destination, ndim)
     axes = [a for a in range(ndim) if a not in source]
     for to, a in sorted(zip(destination, source, strict=True)):
         axes.insert(to, a)
@@ -104,41 +111,41 @@ def _moved(ndim, source, destination):
 
 moveaxis.vjp(
     x=lambda xp, g, source, destination: xp.permute_dims(
-        g, _moved(len(g.shape), destination, source)
+        g, _moved_axes(len(g.shape), destination, source)
     )
 )
 moveaxis.jvp(
     x=lambda xp, t, source, destination: xp.permute_dims(
-        t, _moved(len(t.shape), source, destination)
+        t, _moved_axes(len(t.shape), source, destination)
     )
 )
 
 
-def _moveaxis_of_batch(call, batched, x, source, destination):
+def _moveaxis_vmap(call, batched, x, source, destination):
     ndim = len(x.shape) - 1
     return call(x, shifted(call.op, source, ndim), shifted(call.op, destination, ndim))
 
 
-moveaxis.vmap(_moveaxis_of_batch)
+moveaxis.vmap(_moveaxis_vmap)
 
 
 @op
 def flip(xp, x, /, *, axis=None):
-    """In reverse order along an axis, several (a tuple), or all (None)."""
+    """The elements in reverse order along one axis, several (a tuple) or all (None)."""
     return xp.flip(x, axis=axis)
 
 
 flip.vjp(x=lambda xp, g, axis: xp.flip(g, axis=axis))
 flip.jvp(x=lambda xp, t, axis: xp.flip(t, axis=axis))
-flip.vmap(over_axis)
+flip.vmap(vmap_over_axis)
 
 
 @op
 def roll(xp, x, /, shift, axis=None):
-    """Shifted by ``shift`` places towards larger indices, the last elements coming first.
+    """The elements shifted by ``shift`` places towards larger indices; the last ones wrap around.
 
-    With a tuple of axes ``shift`` is an int for all or a tuple; without axes the elements are
-    shifted in row-major order.
+    For a tuple of axes, ``shift`` is a tuple, or an int that applies to all of them. Without
+    axes, the elements are shifted in row-major order.
     """
     return xp.roll(x, shift, axis=axis)
 
@@ -152,14 +159,14 @@ roll.vjp(x=_roll_vjp)
 roll.jvp(x=lambda xp, t, shift, axis: xp.roll(t, shift, axis=axis))
 
 
-def _roll_of_batch(call, batched, x, shift, axis):
+def _roll_vmap(call, batched, x, shift, axis):
     if axis is None:
         flat = reshape(x, (x.shape[0], math.prod(x.shape[1:])))
         return reshape(call(flat, shift, axis=1), x.shape)
     return call(x, shift, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-roll.vmap(_roll_of_batch)
+roll.vmap(_roll_vmap)
 
 
 @op
@@ -168,21 +175,21 @@ def broadcast_to(xp, x, /, shape):
     return xp.broadcast_to(x, as_shape(shape))
 
 
-broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it back
-broadcast_to.jvp(x=_tangent_itself)
+broadcast_to.vjp(x=lambda xp, g: g)  # the sweep sums it to the shape of x
+broadcast_to.jvp(x=_same_tangent)
 
 
-def _broadcast_to_of_batch(call, batched, x, shape):
+def _broadcast_to_vmap(call, batched, x, shape):
     size, *own = x.shape
     shape = as_shape(shape)
     return call(reshape(x, (size, *[1] * (len(shape) - len(own)), *own)), (size, *shape))
 
 
-broadcast_to.vmap(_broadcast_to_of_batch)
+broadcast_to.vmap(_broadcast_to_vmap)
 
 
 def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """The shape that arrays of these shapes broadcast to; lengths not known (None) stay so.
+    """The shape that arrays of these shapes broadcast to; an unknown length (None) stays unknown.
 
     Raises ValueError for shapes that do not broadcast.
     """
@@ -202,16 +209,16 @@ def broadcast_shapes(*shapes: tuple[int | None, ...]) -> tuple[int | None, ...]:
 
 @composite
 def broadcast_arrays(*arrays: Any) -> tuple[Any, ...]:
-    """The arrays, each broadcast to the shape of all of them together."""
+    """The arrays, all broadcast to their common shape."""
     shape = broadcast_shapes(*[getattr(x, "shape", ()) for x in arrays])
     return tuple([broadcast_to(x, shape) for x in arrays])
 
 
 @composite
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinates of a grid from those along its axes: for each array one of the grid's shape.
+    """Coordinates of the points of a grid, given those along each axis: one array per input.
 
-    indexing: with ``"ij"`` array i runs along axis i, with ``"xy"`` the first two are swapped.
+    indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', not {indexing!r}")
@@ -227,7 +234,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
 @op
 def _along_axis(xp, x, /, shape, axis):
-    """The elements along an axis of ``shape``, repeated along the others."""
+    """The elements of ``x`` along one axis of ``shape``, repeated along the others."""
     return xp.broadcast_to(xp.reshape(x, (-1,) + (1,) * (len(shape) - axis - 1)), shape)
 
 
@@ -239,70 +246,68 @@ def _along_axis_vjp(xp, g, x_shape, axis):
 _along_axis.vjp(x=_along_axis_vjp)
 
 
-def _along_axis_of_batch(call, batched, x, shape, axis):
+def _along_axis_vmap(call, batched, x, shape, axis):
     size = x.shape[0]
     line = [1] * len(shape)
     line[axis] = math.prod(x.shape[1:])
     return broadcast_to(reshape(x, (size, *line)), (size, *shape))
 
 
-_along_axis.vmap(_along_axis_of_batch)
+_along_axis.vmap(_along_axis_vmap)
 
 
 @op
 def squeeze(xp, x, /, axis):
-    """Without the axes named, which must have length 1."""
+    """``x`` without the given axis or axes, which must have length 1."""
     return xp.squeeze(x, axis=axis)
 
 
 squeeze.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-squeeze.jvp(x=_tangent_itself)
-squeeze.vmap(over_axis)
+squeeze.jvp(x=_same_tangent)
+squeeze.vmap(vmap_over_axis)
 
 
 @op
 def expand_dims(xp, x, /, axis):
-    """With an axis of length 1 at position ``axis`` of the result, or at each one of a tuple."""
+    """``x`` with a new axis of length 1 at position ``axis`` of the result, an int or a tuple."""
     ndim = len(x.shape) + (len(axis) if isinstance(axis, tuple) else 1)
-    new = _axes(axis, ndim)
+    new = _normalize_axes(axis, ndim)
     lengths = iter(x.shape)
     return xp.reshape(x, tuple([1 if a in new else next(lengths) for a in range(ndim)]))
 
 
 expand_dims.vjp(x=lambda xp, g, x_shape: xp.reshape(g, x_shape))
-expand_dims.jvp(x=_tangent_itself)
+expand_dims.jvp(x=_same_tangent)
 
 
-def _expand_dims_of_batch(call, batched, x, axis):
+def _expand_dims_vmap(call, batched, x, axis):
     more = len(axis) if isinstance(axis, tuple) else 1
     return call(x, shifted(call.op, axis, len(x.shape) - 1 + more))
 
 
-expand_dims.vmap(_expand_dims_of_batch)
+expand_dims.vmap(_expand_dims_vmap)
 
 
 @op
 def concat(xp, *arrays, axis=0):
-    """The arrays of a sequence joined along an existing axis; flattened first if it is None."""
+    """The arrays of a sequence joined along an existing axis; None flattens the arrays first."""
     return xp.concat(arrays, axis=axis)
 
 
 def _concat_vjp(xp, g, arrays_shape, axis):
     pieces, start = [], 0
     for shape in arrays_shape:
+        stop = start + (math.prod(shape) if axis is None else shape[axis])
         if axis is None:
-            length = math.prod(shape)
-            pieces.append(xp.reshape(g[start : start + length], shape))
+            pieces.append(xp.reshape(g[start:stop], shape))
         else:
-            length = shape[axis]
-            key = [slice(None)] * len(shape)
-            key[axis] = slice(start, start + length)
-            pieces.append(g[tuple(key)])
-        start += length
+            pieces.append(g[(slice(None),) * (axis % len(shape)) + (slice(start, stop), ...)])
+        start = stop
     return pieces
 
 
-def _filled(ts, shapes):
+def _with_zeros(ts, shapes):
+    """The tangents, with zeros in place of None."""
     like = next(t for t in ts if t is not None)
     return [
         sweep.zeros(shape, like.dtype, like) if t is None else t
@@ -312,23 +317,23 @@ def _filled(ts, shapes):
 
 concat.vjp(arrays=_concat_vjp)
 concat.jvp(
-    arrays=lambda xp, ts, arrays_shape, axis: xp.concat(_filled(ts, arrays_shape), axis=axis)
+    arrays=lambda xp, ts, arrays_shape, axis: xp.concat(_with_zeros(ts, arrays_shape), axis=axis)
 )
 
 
-def _concat_of_batch(call, batched, *arrays, axis):
+def _concat_vmap(call, batched, *arrays, axis):
     arrays = equally(batched, arrays)
     if axis is None:
         arrays, axis = [reshape(x, (x.shape[0], math.prod(x.shape[1:]))) for x in arrays], 0
     return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape) - 1))
 
 
-concat.vmap(_concat_of_batch)
+concat.vmap(_concat_vmap)
 
 
 @op
 def stack(xp, *arrays, axis=0):
-    """The arrays of a sequence, of one shape, joined along a new axis."""
+    """The arrays of a sequence, all of the same shape, joined along a new axis."""
     return xp.stack(arrays, axis=axis)
 
 
@@ -343,47 +348,47 @@ def _stack_vjp(xp, g, arrays_shape, axis):
 
 
 stack.vjp(arrays=_stack_vjp)
-stack.jvp(arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_filled(ts, arrays_shape), axis=axis))
+stack.jvp(
+    arrays=lambda xp, ts, arrays_shape, axis: xp.stack(_with_zeros(ts, arrays_shape), axis=axis)
+)
 
 
-def _stack_of_batch(call, batched, *arrays, axis):
+def _stack_vmap(call, batched, *arrays, axis):
     arrays = equally(batched, arrays)
     return call(arrays, axis=shifted(call.op, axis, len(arrays[0].shape)))
 
 
-stack.vmap(_stack_of_batch)
+stack.vmap(_stack_vmap)
 
 
 @op(discards=True)
 def unstack(xp, x, /, *, axis=0):
-    """The slices along an axis as a tuple of arrays."""
+    """The slices along an axis, as a tuple of arrays."""
     return tuple(xp.unstack(x, axis=axis))
 
 
 unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
-unstack.vmap(over_axis)
+unstack.vmap(vmap_over_axis)
 
 
 @op(integer=("repeats",), discards=True)
 def repeat(xp, x, repeats, /, axis=None):
-    """Each element ``repeats`` times in a row along an axis; without one, of the flattened array.
+    """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.
 
-    repeats: an int, or an array of integers (n,), one for each place along the axis.
+    repeats: an int, or an array of integers (n,), one for each position along the axis.
     """
     return xp.repeat(x, repeats, axis=axis)
 
 
 def _repeat_vjp(xp, g, x_shape, repeats, axis):
     shape, axis = ((math.prod(x_shape),), 0) if axis is None else (x_shape, axis)
-    (axis,) = _axes(axis, len(shape))
+    (axis,) = _normalize_axes(axis, len(shape))
     before, n, after = shape[:axis], shape[axis], shape[axis + 1 :]
     if isinstance(repeats, int) or math.prod(repeats.shape) == 1:
         g = xp.reshape(g, (*before, n, g.shape[axis] // max(n, 1), *after))
         return xp.reshape(xp.sum(g, axis=axis + 1, dtype=g.dtype), x_shape)
     places = xp.cumulative_sum(xp.ones_like(xp.astype(repeats, xp.int64)), axis=0) - 1
-    origins = xp.reshape(
-        xp.repeat(places, repeats), (*(1 for _ in before), -1, *(1 for _ in after))
-    )
+    origins = xp.reshape(xp.repeat(places, repeats), (*[1] * len(before), -1, *[1] * len(after)))
     return xp.reshape(xp.add_along_axis(g, origins, shape, axis), x_shape)
 
 
@@ -391,7 +396,7 @@ repeat.vjp(x=_repeat_vjp)
 repeat.jvp(x=lambda xp, t, repeats, axis: xp.repeat(t, repeats, axis=axis))
 
 
-def _repeat_of_batch(call, batched, x, repeats, axis):
+def _repeat_vmap(call, batched, x, repeats, axis):
     if batched[1]:
         return NotImplemented
     if axis is None:
@@ -399,13 +404,13 @@ def _repeat_of_batch(call, batched, x, repeats, axis):
     return call(x, repeats, axis=shifted(call.op, axis, len(x.shape) - 1))
 
 
-repeat.vmap(_repeat_of_batch)
+repeat.vmap(_repeat_vmap)
 
 
 @op
 def tile(xp, x, /, repetitions):
-    """The whole array ``repetitions[i]`` times along axis i; the shorter of shape and
-    repetitions has ones in front."""
+    """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``
+    and ``repetitions`` is extended by ones in front."""
     return xp.tile(x, as_shape(repetitions))
 
 
@@ -422,7 +427,7 @@ tile.vjp(x=_tile_vjp)
 tile.jvp(x=lambda xp, t, repetitions: xp.tile(t, as_shape(repetitions)))
 
 
-def _tile_of_batch(call, batched, x, repetitions):
+def _tile_vmap(call, batched, x, repetitions):
     size, *shape = x.shape
     repetitions = as_shape(repetitions)
     more = len(repetitions) - len(shape)
@@ -430,39 +435,39 @@ def _tile_of_batch(call, batched, x, repetitions):
     return call(x, (1, *[1] * -more, *repetitions))
 
 
-tile.vmap(_tile_of_batch)
+tile.vmap(_tile_vmap)
 
 
 @op(discards=True)
 def tril(xp, x, /, *, k=0):
-    """Matrices (..., m, n) with zeros above diagonal ``k``, counted upwards from the main one."""
-    return xp.tril(x, k=k)
+    """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""
+    return xp.tril(_require_matrices(x), k=k)
 
 
 tril.vjp(x=lambda xp, g, k: xp.tril(g, k=k))
 tril.jvp(x=lambda xp, t, k: xp.tril(t, k=k))
-tril.vmap(examples_of_matrices)
+tril.vmap(vmap_matrices)
 
 
 @op(discards=True)
 def triu(xp, x, /, *, k=0):
-    """Matrices (..., m, n) with zeros below diagonal ``k``, counted upwards from the main one."""
-    return xp.triu(x, k=k)
+    """Matrices (..., m, n) with zeros below the diagonal ``k`` places above the main diagonal."""
+    return xp.triu(_require_matrices(x), k=k)
 
 
 triu.vjp(x=lambda xp, g, k: xp.triu(g, k=k))
 triu.jvp(x=lambda xp, t, k: xp.triu(t, k=k))
-triu.vmap(examples_of_matrices)
+triu.vmap(vmap_matrices)
 
 
 @composite
 def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = None) -> Any:
-    """The values in another dtype, and on another device if one is named.
+    """The values in another dtype, and on another device if one is given.
 
-    The gradient is cast back; to integers there is none. Of complex numbers only ``real``,
-    ``imag`` or ``abs`` make real ones: casting them raises TypeError, except to bool.
+    The gradient is cast back; an integer result carries none. Casting complex numbers to real
+    ones raises TypeError, except to bool: use ``real``, ``imag`` or ``abs``.
 
-    copy: False to get ``x`` itself where it is of that dtype and there already.
+    copy: False to return ``x`` itself if it already has that dtype and device.
     """
     if device is not None:
         moved = x if is_on(getattr(x, "_like", x), device) else to_device(x, device)
@@ -474,7 +479,7 @@ def astype(x: Any, /, dtype: Any, *, copy: bool = True, device: str | None = Non
 
 
 def target_dtype(array, dtype):
-    """``dtype`` as the library of a raw array has it; TypeError if a cast would lose parts."""
+    """``dtype`` as the raw array's library has it. Raises TypeError for complex to real."""
     backend = backend_of[type(array)]
     dtype = backend.dtype(dtype)
     real = "integral", "real floating"
@@ -491,9 +496,9 @@ def _astype(xp, x, /, dtype, *, copy):
     return xp.astype(x, target_dtype(x, dtype), copy=copy)
 
 
-_astype.vjp(x=lambda xp, g: g)  # the sweep casts it back
-_astype.jvp(x=_tangent_itself)
-_astype.vmap(as_they_are)
+_astype.vjp(x=lambda xp, g: g)  # the sweep casts it to the dtype of x
+_astype.jvp(x=_same_tangent)
+_astype.vmap(vmap_unchanged)
 
 
 @op
@@ -503,4 +508,4 @@ def to_device(xp, x, /, device):
 
 
 to_device.vjp(x=lambda xp, g, x_device: xp.to_device(g, x_device))
-to_device.vmap(as_they_are)
+to_device.vmap(vmap_unchanged)

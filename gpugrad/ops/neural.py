@@ -1,13 +1,15 @@
-"""Ops of neural networks, each fused where its parts are always used together."""
+"""Ops for neural networks. Operations that are always used together are fused into one op."""
 
 import math
+from typing import Any
 
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
+from ..autograd.rules import kept_names
 from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add
-from .manipulation import as_they_are, over_axis, reshape
-from .products import matmul, matmul_of_batch, matrix_transpose
+from .manipulation import reshape, vmap_over_axis, vmap_unchanged
+from .products import matmul, matmul_vmap, matrix_transpose
 from .transcendental import tanh
 
 
@@ -27,7 +29,7 @@ def sigmoid(xp, x):
 
 
 def logistic(xp, x):
-    if xp.isdtype(x.dtype, "complex floating"):  # which `minimum` orders, and not by size
+    if xp.isdtype(x.dtype, "complex floating"):  # `minimum` below is meant for real numbers
         return 1 / (1 + xp.exp(-x))
     # No exponent is positive, so nothing overflows; a small result keeps all its digits.
     return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
@@ -36,10 +38,10 @@ def logistic(xp, x):
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
 
 
-def _along_axis(call, batched, x, axis):
-    if len(x.shape) == 1:  # numbers, which are taken as arrays of one
+def _vmap_along_axis(call, batched, x, axis):
+    if len(x.shape) == 1:  # each example is a number, which counts as an array of one element
         return reshape(call(reshape(x, (*x.shape, 1)), axis=-1), x.shape)
-    return over_axis(call, batched, x, axis=axis)
+    return vmap_over_axis(call, batched, x, axis=axis)
 
 
 @op
@@ -64,7 +66,7 @@ def _softmax_vjp(xp, g, out, axis):
 
 softmax.vjp(x=_softmax_vjp)
 softmax.jvp(x=_softmax_vjp)  # the Jacobian is symmetric
-softmax.vmap(_along_axis)
+softmax.vmap(_vmap_along_axis)
 
 
 @op
@@ -78,14 +80,14 @@ def log_softmax(xp, x, /, axis=-1):
 
 log_softmax.vjp(x=lambda xp, g, out, axis: g - xp.exp(out) * xp.sum(g, axis=axis, keepdims=True))
 log_softmax.jvp(x=lambda xp, t, out, axis: t - xp.sum(xp.exp(out) * t, axis=axis, keepdims=True))
-log_softmax.vmap(_along_axis)
+log_softmax.vmap(_vmap_along_axis)
 
 
 @op
 def linear(xp, x, weight, bias=None):
     """Affine map ``x @ weight.T + bias``: ``(..., in), (out, in), (out,) -> (..., out)``."""
     if len(weight.shape) != 2 or len(x.shape) == 0 or x.shape[-1] != weight.shape[1]:
-        raise ValueError(_misfit(x.shape, weight.shape))
+        raise ValueError(_shape_error(x.shape, weight.shape))
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"bias must have shape {tuple(weight.shape[:1])}, not {tuple(bias.shape)}")
     out = xp.matmul(x, weight.T)
@@ -97,7 +99,7 @@ def linear(xp, x, weight, bias=None):
     return out + bias
 
 
-def _misfit(x_shape, weight_shape):
+def _shape_error(x_shape, weight_shape):
     return (
         f"the last axis of x {tuple(x_shape)} must be the in_features of "
         f"weight (out, in) = {tuple(weight_shape)}"
@@ -114,7 +116,7 @@ def _linear_weight(xp, g, x):
 linear.vjp(
     x=lambda xp, g, weight: xp.matmul(g, weight),
     weight=_linear_weight,
-    bias=lambda xp, g: g,  # the sweep sums it over the rows
+    bias=lambda xp, g: g,  # the sweep sums g over the rows
 )
 linear.jvp(
     x=lambda xp, t, weight: xp.matmul(t, weight.T),
@@ -123,17 +125,17 @@ linear.jvp(
 )
 
 
-def _linear_of_batch(call, batched, x, weight, bias):
+def _linear_vmap(call, batched, x, weight, bias):
     x_shape, weight_shape, bias_shape = shapes_of_examples(batched, (x, weight, bias))
     if len(weight_shape) != 2 or not x_shape or x_shape[-1] != weight_shape[1]:
-        raise ValueError(f"linear: {_misfit(x_shape, weight_shape)}")
+        raise ValueError(f"linear: {_shape_error(x_shape, weight_shape)}")
     if bias is not None and bias_shape != weight_shape[:1]:
         raise ValueError(f"linear: bias must have shape {weight_shape[:1]}, not {bias_shape}")
     if batched[1] and len(x_shape) == 1:
-        out = matmul_of_batch(matmul, (True, batched[0]), weight, x)
+        out = matmul_vmap(matmul, (True, batched[0]), weight, x)
     elif batched[1]:
-        out = matmul_of_batch(matmul, (batched[0], True), x, matrix_transpose(weight))
-    else:  # one product of all rows
+        out = matmul_vmap(matmul, (batched[0], True), x, matrix_transpose(weight))
+    else:  # a single product with the rows of all examples
         rows = reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
         out = call(rows, weight, None if batched[2] else bias)
         out = reshape(out, (*x.shape[:-1], weight.shape[0]))
@@ -144,49 +146,83 @@ def _linear_of_batch(call, batched, x, weight, bias):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-linear.vmap(_linear_of_batch)
+linear.vmap(_linear_vmap)
 
 
-# An activation of which only the result is kept: its op, forward, and VJP, which is its JVP too.
-_ACTIVATIONS = {f.op.name: (f, f.op.forward, f.op.rules["x"]) for f in (relu, sigmoid, tanh)}
+# The ops that `dense` accepts as activations, by name.
+_activations: dict[str, Any] = {}
+
+
+def activation(call):
+    """Register an elementwise op of one input as an activation for `dense`; returns the op."""
+    _activations[call.op.name] = call.op
+    return call
+
+
+for _call in (relu, sigmoid, tanh):
+    activation(_call)
 
 
 @op(discards=True)
 def dense(xp, x, weight, bias=None, /, *, activation):
-    """A layer ``activation(linear(x, weight, bias))``, of which only the result is kept.
+    """A fused layer, ``activation(linear(x, weight, bias))``.
 
-    x, weight, bias: as of `linear`.
+    The graph keeps its result, but not that of `linear`.
+
+    x, weight, bias: as for `linear`.
     activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
     """
-    if activation not in _ACTIVATIONS:
-        names = "', '".join(_ACTIVATIONS)
+    if activation not in _activations:
+        names = "', '".join(_activations)
         raise ValueError(f"activation must be one of '{names}', not {activation!r}")
-    _, activate, _ = _ACTIVATIONS[activation]
-    return activate(xp, linear.op.forward(xp, x, weight, bias))
+    return _activations[activation].forward(xp, linear.op.forward(xp, x, weight, bias))
 
 
-def _dense_vjp(xp, g, x, weight, out, activation, wanted):
-    g = _ACTIVATIONS[activation][2](xp, g, out)
+def _through_activation(xp, g, x, weight, bias, out, activation):
+    """``g`` times the derivative of the activation, for cotangents as for tangents."""
+    rule = _activations[activation].rules["x"]
+    kept = {"out": out}
+    if "x" in kept_names(rule):  # the activation's input, which the graph does not keep
+        kept["x"] = xp.matmul(x, weight.T) if bias is None else xp.matmul(x, weight.T) + bias
+    return rule(xp, g, *[kept[name] for name in kept_names(rule)])
+
+
+def _dense_vjp(xp, g, x, weight, bias, out, activation, wanted):
+    g = _through_activation(xp, g, x, weight, bias, out, activation)
     return (
         xp.matmul(g, weight) if wanted[0] else None,
         _linear_weight(xp, g, x) if wanted[1] else None,
-        g,  # for the bias; the sweep sums it over the rows
+        g,  # for the bias; the sweep sums g over the rows
     )
 
 
-dense.vjp(joint=_dense_vjp, keep_for={"x": "weight", "weight": "x"})
+def _uses_input(activation):
+    """Whether the activation's rule needs the activation's input, which is then computed again."""
+    return "x" in kept_names(_activations[activation].rules["x"])
+
+
+dense.vjp(
+    joint=_dense_vjp,
+    keep_for={
+        "x": lambda wanted, activation: wanted[1] or _uses_input(activation),
+        "weight": lambda wanted, activation: wanted[0] or _uses_input(activation),
+        "bias": lambda wanted, activation: _uses_input(activation),
+    },
+)
 dense.jvp(
-    x=lambda xp, t, weight, out, activation: _ACTIVATIONS[activation][2](
-        xp, xp.matmul(t, weight.T), out
+    x=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, xp.matmul(t, weight.T), x, weight, bias, out, activation
     ),
-    weight=lambda xp, t, x, out, activation: _ACTIVATIONS[activation][2](
-        xp, xp.matmul(x, t.T), out
+    weight=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, xp.matmul(x, t.T), x, weight, bias, out, activation
     ),
-    bias=lambda xp, t, out, activation: _ACTIVATIONS[activation][2](xp, t, out),
+    bias=lambda xp, t, x, weight, bias, out, activation: _through_activation(
+        xp, t, x, weight, bias, out, activation
+    ),
 )
 dense.vmap(
-    lambda call, batched, x, weight, bias, *, activation: _ACTIVATIONS[activation][0](
-        _linear_of_batch(linear, batched, x, weight, bias)
+    lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
+        _linear_vmap(linear, batched, x, weight, bias)
     )
 )
 
@@ -202,13 +238,13 @@ def _reduce(xp, losses, reduction, axis=None):
 
 
 def _reduce_tangents(xp, losses, reduction):
-    """The same of tangents: 0 for the mean of none."""
+    """`_reduce` for tangents: the mean of no tangents is 0."""
     empty = reduction == "mean" and 0 in losses.shape
     return _reduce(xp, losses, "sum" if empty else reduction)
 
 
-def _reduce_examples(losses, reduction):
-    """The same for each example."""
+def _reduce_each_example(losses, reduction):
+    """`_reduce` for each example in `vmap`."""
     axes = tuple(range(1, len(losses.shape)))
     if reduction in ("mean", "sum") and not axes:
         return losses
@@ -221,10 +257,10 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
 
     logits: ``(n, classes)`` or ``(classes,)``, floating.
     target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+    reduction: ``"mean"`` or ``"sum"`` of the n losses, or ``"none"``.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
-        raise ValueError(_no_labels(logits.shape, target.shape))
+        raise ValueError(_label_error(logits.shape, target.shape))
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
@@ -232,10 +268,10 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
     return _reduce(xp, losses, reduction)
 
 
-def _no_labels(logits_shape, target_shape):
+def _label_error(logits_shape, target_shape):
     return (
-        f"labels of logits (n, classes) have shape (n,), but logits are {tuple(logits_shape)} "
-        f"and target {tuple(target_shape)}"
+        f"logits must have shape (n, classes) and target (n,), but they have "
+        f"{tuple(logits_shape)} and {tuple(target_shape)}"
     )
 
 
@@ -244,16 +280,16 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
         g = g / max(logits.shape[0], 1)
     elif reduction == "none":
         g = xp.expand_dims(g, axis=-1)
-    return g * _less_target(xp, logits, target)
+    return g * _softmax_minus_one_hot(xp, logits, target)
 
 
 def _cross_entropy_jvp(xp, t, logits, target, reduction):
-    t = xp.sum(_less_target(xp, logits, target) * t, axis=-1)
+    t = xp.sum(_softmax_minus_one_hot(xp, logits, target) * t, axis=-1)
     return _reduce_tangents(xp, t, reduction)
 
 
-def _less_target(xp, logits, target):
-    """``softmax(logits)`` less 1 at the target."""
+def _softmax_minus_one_hot(xp, logits, target):
+    """``softmax(logits)`` minus 1 at the target: the gradient of the loss."""
     p = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     p = p / xp.sum(p, axis=-1, keepdims=True)
     return p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype)
@@ -263,7 +299,7 @@ cross_entropy.vjp(logits=_cross_entropy_vjp)
 cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 
-def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
+def _cross_entropy_vmap(call, batched, logits, target, *, reduction):
     logits, target = equally(batched, (logits, target))
     if len(logits.shape) == 3 and target.shape == logits.shape[:2]:
         rows = math.prod(target.shape)
@@ -272,22 +308,22 @@ def _cross_entropy_of_batch(call, batched, logits, target, *, reduction):
     elif len(logits.shape) == 2:
         losses = call(logits, target, reduction="none")
     else:
-        raise ValueError(f"cross_entropy: {_no_labels(logits.shape[1:], target.shape[1:])}")
-    return _reduce_examples(losses, reduction)
+        raise ValueError(f"cross_entropy: {_label_error(logits.shape[1:], target.shape[1:])}")
+    return _reduce_each_example(losses, reduction)
 
 
-cross_entropy.vmap(_cross_entropy_of_batch)
+cross_entropy.vmap(_cross_entropy_vmap)
 
 
 @op
 def mse(xp, x, target, /, *, reduction="mean"):
-    """Squared error ``(x - target) ** 2`` of two arrays of one shape; nothing is broadcast.
+    """Squared error ``(x - target) ** 2`` of two arrays of the same shape; nothing is broadcast.
 
     reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
     """
     if x.shape != target.shape:
         raise ValueError(
-            f"x and target must have the same shape, but are {tuple(x.shape)} and "
+            f"x and target must have the same shape, but have {tuple(x.shape)} and "
             f"{tuple(target.shape)}; nothing is broadcast"
         )
     difference = x - target
@@ -313,23 +349,24 @@ mse.jvp(
 )
 
 
-def _mse_of_batch(call, batched, x, target, *, reduction):
-    return _reduce_examples(call(*equally(batched, (x, target)), reduction="none"), reduction)
+def _mse_vmap(call, batched, x, target, *, reduction):
+    return _reduce_each_example(call(*equally(batched, (x, target)), reduction="none"), reduction)
 
 
-mse.vmap(_mse_of_batch)
+mse.vmap(_mse_vmap)
 
 
 @op(differentiable=False)
 def one_hot(xp, labels, /, n):
-    """Bools ``(..., n)``: whether the last axis's position is the label of ``(...)``.
+    """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.
 
-    Raises TypeError for labels that are not integers, and IndexError for one outside
-    ``[0, n)``, except on a GPU, where looking would wait for it; there it gives no True.
+    Raises TypeError for labels that are not integers, and IndexError for a label outside
+    ``[0, n)``. On a GPU, where this check would have to wait for the device, such a label gives
+    a row without True instead.
     """
     if not xp.isdtype(labels.dtype, "integral"):
         raise TypeError("labels must be integers")
     return xp.one_hot(labels, n)
 
 
-one_hot.vmap(as_they_are)
+one_hot.vmap(vmap_unchanged)

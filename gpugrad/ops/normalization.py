@@ -1,7 +1,7 @@
-"""Normalization: less the mean, over the standard deviation, of axes that share these.
+"""Normalization: subtract the mean over some axes, and divide by the standard deviation over them.
 
-Rules keep the input and the weight only, and compute mean and variance again: that reads the
-input once more, where to keep what was normalized would take as much memory as the input.
+The rules keep only the input and the weight, and compute mean and variance again. This reads the
+input once more, but keeping the normalized values would take as much memory as the input does.
 """
 
 import math
@@ -13,8 +13,8 @@ from .elementwise import add, multiply
 from .manipulation import astype, moveaxis, reshape
 
 
-def _promoted(xp, arrays):
-    """The dtype that these have together; some may be None."""
+def _common_dtype(xp, arrays):
+    """The result dtype of these arrays, some of which may be None."""
     first, *others = [x.dtype for x in arrays if x is not None]
     for dtype in others:
         if dtype != first:
@@ -23,26 +23,26 @@ def _promoted(xp, arrays):
 
 
 def _dtypes(xp, *arrays):
-    """The dtype of the result, and the one to compute in: that of float16 is float32."""
-    dtype = _promoted(xp, arrays)
+    """The dtype of the result, and the one to compute in, which is float32 for float16."""
+    dtype = _common_dtype(xp, arrays)
     if dtype in (xp.float32, xp.float64):
         return dtype, dtype
     if xp.isdtype(dtype, "complex floating"):
         raise TypeError("the inputs must be real")
-    # The call makes integers' results float32.
+    # For integers, the call casts the results to float32.
     return dtype if xp.isdtype(dtype, "real floating") else xp.float32, xp.float32
 
 
-def _wide(xp, *arrays):
-    """Floating arrays in the dtype to compute in."""
-    dtype = _promoted(xp, arrays)
+def _widen(xp, *arrays):
+    """Floating arrays, cast to the dtype to compute in."""
+    dtype = _common_dtype(xp, arrays)
     if xp.finfo(dtype).bits < 32:
         dtype = xp.float32
     return [_cast(xp, x, dtype) for x in arrays]
 
 
 def _cast(xp, x, dtype, shape=None):
-    """An array, or None, in this dtype and shape."""
+    """An array with this dtype and shape; None stays None."""
     if x is None:
         return None
     if x.dtype != dtype:
@@ -50,25 +50,25 @@ def _cast(xp, x, dtype, shape=None):
     return x if shape is None or tuple(x.shape) == shape else xp.reshape(x, shape)
 
 
-# Layer normalization (Ba, Kiros and Hinton 2016). Its last axes are handled as one.
+# Layer normalization; the normalized axes are handled as one.
 
 
 @op
 def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
-    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of the last axes.
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over the last ``ndim`` axes.
 
-    x: ``(..., *shape)``, real.
-    weight, bias: ``shape``, the last ``ndim`` axes of ``x``; by default 1 and 0.
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight, bias: ``shape``; by default 1 and 0.
 
-    The variance is that of all elements, divided by their number. In float16 what is
-    between input and result is computed in float32.
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
     (Ba, Kiros and Hinton 2016, "Layer normalization")
     """
-    if problem := _no_layers(x.shape, weight, bias, ndim):
+    if problem := _layer_norm_error(x.shape, weight, bias, ndim):
         raise ValueError(problem)
     shape = tuple(x.shape)
     dtype, wide = _dtypes(xp, x, weight, bias)
-    y, scale, _ = _of_rows(xp, _as_rows(xp, _cast(xp, x, wide), ndim), eps)
+    y, scale, _ = _center_rows(xp, _as_rows(xp, _cast(xp, x, wide), ndim), eps)
     y *= scale
     last = (y.shape[1],)
     if weight is not None:
@@ -78,17 +78,19 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     return _cast(xp, y, dtype, shape)
 
 
-def _no_layers(x_shape, weight, bias, ndim):
-    """What is wrong with the shapes, or None."""
+def _layer_norm_error(x_shape, weight, bias, ndim):
+    """An error message if the shapes do not fit, else None."""
     if not 1 <= ndim <= len(x_shape):
         return (
-            f"ndim, how many of the last axes are normalized, must be from 1 to the number of "
-            f"axes of x, but is {ndim} for x of shape {tuple(x_shape)}"
+            f"ndim, the number of normalized axes, must be from 1 to the number of axes of x, "
+            f"but is {ndim} for x of shape {tuple(x_shape)}"
         )
-    return _misfit(weight, bias, tuple(x_shape[len(x_shape) - ndim :]), "the last axes of x")
+    return _parameter_error(
+        weight, bias, tuple(x_shape[len(x_shape) - ndim :]), "the last axes of x"
+    )
 
 
-def _misfit(weight, bias, shape, of):
+def _parameter_error(weight, bias, shape, of):
     for name, x in (("weight", weight), ("bias", bias)):
         given = x if x is None or isinstance(x, tuple) else tuple(x.shape)
         if given is not None and given != shape:
@@ -97,16 +99,16 @@ def _misfit(weight, bias, shape, of):
 
 
 def _as_rows(xp, x, ndim):
-    """An array in which each row is normalized by itself."""
+    """``x`` reshaped to a matrix, each row of which is normalized by itself."""
     if ndim == 1 and len(x.shape) == 2:
         return x
     split = len(x.shape) - ndim
     return xp.reshape(x, (math.prod(x.shape[:split]), math.prod(x.shape[split:])))
 
 
-def _of_rows(xp, x, eps):
-    """The rows less their means; as a column, the reciprocals of their standard deviations; and
-    how many elements they have."""
+def _center_rows(xp, x, eps):
+    """The rows minus their means; the reciprocals of their standard deviations, as a column; and
+    the number of elements in a row."""
     count = max(x.shape[1], 1)
     centered = x - xp.sum(x, axis=1, keepdims=True) / count
     squares = xp.vecdot(centered, centered, axis=-1)
@@ -117,9 +119,9 @@ def _of_rows(xp, x, eps):
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     shape = x.shape
     last = shape[len(shape) - ndim :]
-    g, x, weight = _wide(xp, g, x, weight)
+    g, x, weight = _widen(xp, g, x, weight)
     g = _as_rows(xp, g, ndim)
-    out, scale, count = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
     products = g * out
     to_x = to_weight = to_bias = None
@@ -137,7 +139,7 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
             total, along = xp.matmul(g, column), xp.matmul(products, column)
             to_x = g * xp.reshape(weight, (1, -1))
             to_x -= total / count
-        # The sums are the parts that change the mean and the variance, and nothing else.
+        # total and along are the components of the cotangent along changes of mean and variance.
         out *= along / count
         to_x -= out
         to_x *= scale
@@ -147,9 +149,9 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
 
 def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
     shape = x.shape
-    t, x, weight = _wide(xp, t, x, weight)
+    t, x, weight = _widen(xp, t, x, weight)
     t = _as_rows(xp, t, ndim)
-    out, scale, count = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
     total = xp.sum(t, axis=1, keepdims=True)
     along = xp.sum(t * out, axis=1, keepdims=True)
@@ -161,8 +163,8 @@ def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
 
 def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
     shape = x.shape
-    (x,) = _wide(xp, x)
-    out, scale, _ = _of_rows(xp, _as_rows(xp, x, ndim), eps)
+    (x,) = _widen(xp, x)
+    out, scale, _ = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     return xp.reshape(out * scale, shape) * t
 
 
@@ -174,14 +176,14 @@ layer_norm.jvp(
 )
 
 
-def _layer_norm_of_batch(call, batched, x, weight, bias, *, ndim, eps):
+def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
     shapes = shapes_of_examples(batched, (x, weight, bias))
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
-    if problem := _no_layers(shapes[0], *given, ndim):
+    if problem := _layer_norm_error(shapes[0], *given, ndim):
         raise ValueError(f"layer_norm: {problem}")
     if not batched[1] and not batched[2]:
         return call(x, weight, bias, ndim=ndim, eps=eps)
-    x = astype(x, _promoted(calls.namespace, (x, weight, bias)), copy=False)
+    x = astype(x, _common_dtype(calls.namespace, (x, weight, bias)), copy=False)
     if batched[1]:
         out = call(x, ndim=ndim, eps=eps)
         out = multiply(*aligned(batched[:2], (out, weight)))
@@ -192,7 +194,7 @@ def _layer_norm_of_batch(call, batched, x, weight, bias, *, ndim, eps):
     return add(*aligned((batched[0] or batched[1], batched[2]), (out, bias)))
 
 
-layer_norm.vmap(_layer_norm_of_batch)
+layer_norm.vmap(_layer_norm_vmap)
 
 
 # Batch normalization
@@ -200,21 +202,22 @@ layer_norm.vmap(_layer_norm_of_batch)
 
 @op(materialize=False)
 def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
-    """``(x - mean) / sqrt(var + eps) * weight + bias``, mean and variance of each channel.
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and variance of each channel.
 
     x: ``(n, channels, ...)``, real.
     weight, bias: ``(channels,)``; by default 1 and 0.
 
-    Returns ``(out, mean, var)``: the statistics, ``(channels,)``, are of all axes but the second,
-    and the variance is divided by the number of elements; of none they are 0. All three are
-    differentiable. In float16 what is between input and results is computed in float32.
+    Returns ``(out, mean, var)``. The statistics, ``(channels,)``, are over all axes but the
+    second, and 0 if these have no elements; the variance is the sum of squared deviations divided
+    by the number of elements. All three results are differentiable. For float16, intermediate
+    values are computed in float32.
     (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
     reducing internal covariate shift")
     """
-    if problem := _no_channels(x.shape, weight, bias):
+    if problem := _batch_norm_error(x.shape, weight, bias):
         raise ValueError(problem)
     dtype, wide = _dtypes(xp, x, weight, bias)
-    y, mean, var, scale, _ = _of_channels(xp, _cast(xp, x, wide), eps)
+    y, mean, var, scale, _ = _center_channels(xp, _cast(xp, x, wide), eps)
     shape = tuple(mean.shape)
     y *= scale if weight is None else scale * _cast(xp, weight, wide, shape)
     if bias is not None:
@@ -224,17 +227,17 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     return _cast(xp, y, dtype), *statistics
 
 
-def _no_channels(x_shape, weight, bias):
-    """What is wrong with the shapes, or None."""
+def _batch_norm_error(x_shape, weight, bias):
+    """An error message if the shapes do not fit, else None."""
     if len(x_shape) < 2:
         return f"x must have the shape (n, channels, ...), not {tuple(x_shape)}"
-    return _misfit(weight, bias, tuple(x_shape[1:2]), "the channels of x")
+    return _parameter_error(weight, bias, tuple(x_shape[1:2]), "the channels of x")
 
 
-def _of_channels(xp, x, eps):
-    """``x`` less the mean; the mean, the variance and the reciprocal of the standard deviation,
-    which broadcast with it; and how many elements a channel has."""
-    axes = _other_axes(x)
+def _center_channels(xp, x, eps):
+    """``x`` minus the mean; the mean, the variance and the reciprocal of the standard deviation,
+    which broadcast with ``x``; and the number of elements in a channel."""
+    axes = _all_but_channels(x)
     count = max(math.prod(x.shape[:1]) * math.prod(x.shape[2:]), 1)
     mean = xp.sum(x, axis=axes, keepdims=True) / count
     centered = x - mean
@@ -242,14 +245,14 @@ def _of_channels(xp, x, eps):
     return centered, mean, var, 1 / xp.sqrt(var + eps), count
 
 
-def _other_axes(x):
+def _all_but_channels(x):
     return (0, *range(2, len(x.shape)))
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    g, g_mean, g_var, x, weight = _wide(xp, *g, x, weight)
-    axes = _other_axes(x)
-    out, mean, _, scale, count = _of_channels(xp, x, eps)
+    g, g_mean, g_var, x, weight = _widen(xp, *g, x, weight)
+    axes = _all_but_channels(x)
+    out, mean, _, scale, count = _center_channels(xp, x, eps)
     out *= scale
     shape = mean.shape
     to_x = to_weight = to_bias = None
@@ -265,18 +268,18 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
         factor = factor / -count
         slope, shift = along * factor, total * factor
     if g_var is not None:
-        slope = _sum(slope, xp.reshape(g_var, shape) * (2 / count) / scale)
+        slope = _add(slope, xp.reshape(g_var, shape) * (2 / count) / scale)
     if g_mean is not None:
-        shift = _sum(shift, xp.reshape(g_mean, shape) / count)
+        shift = _add(shift, xp.reshape(g_mean, shape) / count)
     if slope is not None:
         out *= slope
-        to_x = _sum(to_x, out)
-    to_x = xp.broadcast_to(shift, x.shape) if to_x is None else _sum(to_x, shift)
+        to_x = _add(to_x, out)
+    to_x = xp.broadcast_to(shift, x.shape) if to_x is None else _add(to_x, shift)
     return to_x, to_weight, to_bias
 
 
-def _sum(x1, x2):
-    """Of what is not None; in ``x1``."""
+def _add(x1, x2):
+    """``x1 + x2``, computed in place in ``x1``; an operand that is None counts as 0."""
     if x1 is None or x2 is None:
         return x2 if x1 is None else x1
     x1 += x2
@@ -286,12 +289,12 @@ def _sum(x1, x2):
 batch_norm.vjp(joint=_batch_norm_vjp)
 
 
-def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
-    """The channels of all examples side by side, as if they were one example's."""
+def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
     shapes = shapes_of_examples(batched, (x, weight, bias))
     given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
-    if problem := _no_channels(shapes[0], *given):
+    if problem := _batch_norm_error(shapes[0], *given):
         raise ValueError(f"batch_norm: {problem}")
+    # One call with the channels of all examples side by side.
     x, *parameters = equally(batched, (x, weight, bias))
     size, n, channels, *rest = x.shape
     merged = reshape(moveaxis(x, 0, 1), (n, size * channels, *rest))
@@ -301,4 +304,4 @@ def _batch_norm_of_batch(call, batched, x, weight, bias, *, eps):
     return out, reshape(mean, (size, channels)), reshape(var, (size, channels))
 
 
-batch_norm.vmap(_batch_norm_of_batch)
+batch_norm.vmap(_batch_norm_vmap)

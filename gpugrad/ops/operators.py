@@ -1,17 +1,20 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
-from ..arguments import device_and_dtype
+from collections.abc import Iterator
+from typing import Any
+
+from .._arguments import device_and_dtype
 from ..autograd import call
 from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
-from ..backends import SCALARS, adopt, backend_of, describe, is_foreign, is_on, namespace_of
-from ..backends.numpy import int64
+from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
+from ..backends.dtypes import int64
 from ..batched import BatchedTensor, become
 from ..dtypes import isdtype
-from ..habits import OF_TENSORS, Elsewhere
+from ..foreign_names import INSTEAD, MissingName
 from ..tensor import Tensor, check_writable
-from . import manipulation, products, protocols
+from . import manipulation, products
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
@@ -139,7 +142,7 @@ def _key(key, array):
     return key
 
 
-def _getitem(self, key):
+def _getitem(self, key: Any, /) -> Tensor:
     if type(key) is not int and type(key) is not slice:
         key = _key(key, self._like)
         if _is_batched(key):
@@ -151,7 +154,7 @@ def _is_batched(key):
     return any(type(k) is BatchedTensor for k in (key if type(key) is tuple else (key,)))
 
 
-def _setitem(self, key, value):
+def _setitem(self, key: Any, value: Any, /) -> None:
     stays_leaf = check_writable(self, "x[...] = value")
     if isinstance(value, (list, tuple)):
         value = backend_of[type(self._like)].asarray(value, dtype=self.dtype)
@@ -168,18 +171,18 @@ def _setitem(self, key, value):
     _replace(self, result, stays_leaf)
 
 
-def _iter(self):
+def _iter(self) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
     return iter(manipulation.unstack(self))
 
 
-def _reshape(self, *shape):
+def _reshape(self, *shape: Shape) -> Tensor:
     """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape)
 
 
-def _to(self, *args, device=None, dtype=None):
+def _to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
     """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
     or as another tensor: ``x.to(y)``.
 
@@ -193,29 +196,47 @@ def _to(self, *args, device=None, dtype=None):
     return self
 
 
-def _to_device(self, device, /, *, stream=None):
+def _to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
     """On another device, as the array API standard asks for it; `to` takes a dtype too."""
     if stream is not None:
         raise ValueError("to_device: a transfer has no stream of its own; leave stream out")
     return _to(self, device)
 
 
-def _cuda(self, index=None):
+def _cuda(self, index: int | None = None) -> Tensor:
     """On a CUDA device, by default the current one."""
     return _to(self, "cuda" if index is None else f"cuda:{index}")
 
 
-def _cpu(self):
+def _cpu(self) -> Tensor:
     """On the CPU."""
     return _to(self, "cpu")
 
 
-def _transpose(self):
+def _transpose(self) -> Tensor:
     """The two axes of a matrix swapped."""
     if self.ndim != 2:
         instead = "x[:, None] for a column" if self.ndim == 1 else "mT or permute_dims"
         raise ValueError(f"T: needs 2 axes, not {self.ndim}; use {instead}")
     return products.matrix_transpose(self)
+
+
+def _array_ufunc(self, *args, **keywords):
+    _load_protocols()
+    return self.__array_ufunc__(*args, **keywords)
+
+
+def _array_function(self, *args):
+    _load_protocols()
+    return self.__array_function__(*args)
+
+
+def _load_protocols():
+    """Replace the two above, which only the first call of a NumPy function with a Tensor runs."""
+    from . import protocols
+
+    Tensor.__array_ufunc__ = protocols.array_ufunc
+    Tensor.__array_function__ = protocols.array_function
 
 
 def _put(name, operator):
@@ -238,8 +259,8 @@ def install():
         setattr(Tensor, f"__{name}__", ops[function])
     for name in METHODS:
         setattr(Tensor, name, ops[name])
-    Tensor.__array_ufunc__ = protocols.array_ufunc
-    Tensor.__array_function__ = protocols.array_function
+    Tensor.__array_ufunc__ = _array_ufunc
+    Tensor.__array_function__ = _array_function
     Tensor.__getitem__ = _getitem
     Tensor.__setitem__ = _setitem
     Tensor.__iter__ = _iter
@@ -253,9 +274,9 @@ def install():
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
     for name in ops:
-        if name not in OF_TENSORS and not hasattr(Tensor, name):
-            OF_TENSORS[name] = f"gpugrad.{name}(x)"
-            setattr(Tensor, name, Elsewhere(name))
+        if name not in INSTEAD["Tensor"] and name not in vars(Tensor):
+            INSTEAD["Tensor"][name] = f"gpugrad.{name}(x)"
+            setattr(Tensor, name, MissingName(name, "Tensor"))
 
 
 install()

@@ -7,17 +7,40 @@ from typing import Any
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
 from ..batched import aligned, shapes_of_examples, shifted
-from .manipulation import examples_of_matrices, moveaxis, permute_dims, reshape
+from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
 
 
 @op
 def matmul(xp, x1, x2, /):
     """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
-    Leading axes broadcast. A 1-D first operand is a row, a 1-D second one a
-    column, and that axis is missing from the result.
+    Leading axes broadcast. A 1-D ``x1`` counts as a row and a 1-D ``x2`` as a column, and the
+    added axis is dropped from the result.
     """
-    return xp.matmul(x1, x2)
+    try:
+        return xp.matmul(x1, x2)
+    except Exception:
+        _check_matmul(tuple(x1.shape), tuple(x2.shape))  # the same message for every library
+        raise
+
+
+def _check_matmul(shape1, shape2):
+    """Raise ValueError if arrays of these shapes have no matrix product."""
+    if not (shape1 and shape2):
+        raise ValueError("an operand without axes is not a matrix; use multiply") from None
+    k, inner = shape1[-1], shape2[-2:][0]
+    if k != inner:
+        raise ValueError(f"x1 {shape1} and x2 {shape2} do not align: {k} != {inner}") from None
+    _check_broadcast(shape1[:-2], shape2[:-2], shape1, shape2)
+
+
+def _check_broadcast(batch1, batch2, shape1, shape2):
+    """Raise ValueError if the leading axes of the operands do not broadcast."""
+    for n, m in zip(reversed(batch1), reversed(batch2), strict=False):
+        if n != m and 1 not in (n, m):
+            raise ValueError(
+                f"the leading axes of x1 {shape1} and x2 {shape2} do not broadcast: {n} != {m}"
+            ) from None
 
 
 def _matmul_x1(xp, g, x2, x1_shape):
@@ -36,7 +59,7 @@ def _matmul_x2(xp, g, x1, x2_shape):
     if len(x2_shape) == 1:  # (..., m, k), (..., m) -> (..., k)
         return xp.squeeze(xp.matmul(xp.expand_dims(g, axis=-2), x1), axis=-2)
     if len(x2_shape) == 2 and len(x1.shape) > 2:
-        # One product over all rows instead of one for each matrix and a sum.
+        # A single product over all rows, instead of one for each matrix and then a sum.
         rows = math.prod(x1.shape[:-1])
         x1 = xp.reshape(x1, (rows, x1.shape[-1]))
         g = xp.reshape(g, (rows, g.shape[-1]))
@@ -50,11 +73,13 @@ matmul.jvp(
 )
 
 
-def matmul_of_batch(call, batched, x1, x2):
-    """One product of all rows of a batched matrix with one that is not, or columns."""
+def matmul_vmap(call, batched, x1, x2):
+    """Batching rule of `matmul`: a single product of rows or columns if only one is batched."""
     shape1, shape2 = shapes_of_examples(batched, (x1, x2))
-    if not (shape1 and shape2) or shape1[-1] != shape2[-2:][0]:
-        raise ValueError(f"matmul: x1 {shape1} and x2 {shape2} do not align")
+    try:
+        _check_matmul(shape1, shape2)
+    except ValueError as error:
+        raise ValueError(f"matmul: {error}") from None
     if not batched[1] and len(shape2) <= 2:  # (n, ..., k) @ (k, m)
         rows = reshape(x1, (math.prod(x1.shape[:-1]), x1.shape[-1]))
         return reshape(call(rows, x2), (*x1.shape[:-1], *shape2[1:]))
@@ -78,7 +103,7 @@ def matmul_of_batch(call, batched, x1, x2):
     return out if shape == out.shape else reshape(out, shape)
 
 
-matmul.vmap(matmul_of_batch)
+matmul.vmap(matmul_vmap)
 
 
 @op
@@ -89,18 +114,27 @@ def matrix_transpose(xp, x, /):
 
 matrix_transpose.vjp(x=lambda xp, g: xp.matrix_transpose(g))
 matrix_transpose.jvp(x=lambda xp, t: xp.matrix_transpose(t))
-matrix_transpose.vmap(examples_of_matrices)
+matrix_transpose.vmap(vmap_matrices)
 
 
 @op
 def vecdot(xp, x1, x2, /, *, axis=-1):
     """Inner products of vectors along ``axis``: the sum of ``conj(x1) * x2``.
 
-    Other axes broadcast; ``axis`` counts from the end.
+    The other axes broadcast. ``axis`` must be negative if the numbers of axes differ.
     """
     if axis >= 0 and len(x1.shape) != len(x2.shape):
-        raise ValueError(f"axis must be negative where numbers of axes differ, not {axis}")
-    return xp.vecdot(x1, x2, axis=axis)
+        raise ValueError(f"axis must be negative if the numbers of axes differ, not {axis}")
+    try:
+        return xp.vecdot(x1, x2, axis=axis)
+    except Exception:
+        n, m = (x.shape[axis] if -x.ndim <= axis < x.ndim else None for x in (x1, x2))
+        if n != m and None not in (n, m):
+            raise ValueError(
+                f"x1 {tuple(x1.shape)} and x2 {tuple(x2.shape)} do not align along axis {axis}: "
+                f"{n} != {m}"
+            ) from None
+        raise
 
 
 vecdot.vjp(
@@ -113,7 +147,7 @@ vecdot.jvp(
 )
 
 
-def _vecdot_of_batch(call, batched, x1, x2, *, axis):
+def _vecdot_vmap(call, batched, x1, x2, *, axis):
     ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
     if axis >= 0 and ndim1 == ndim2:
         axis -= ndim1
@@ -122,23 +156,43 @@ def _vecdot_of_batch(call, batched, x1, x2, *, axis):
     return call(*aligned(batched, (x1, x2)), axis=axis)
 
 
-vecdot.vmap(_vecdot_of_batch)
+vecdot.vmap(_vecdot_vmap)
 
 
 @op
 def tensordot(xp, x1, x2, /, *, axes=2):
-    """The products of all elements summed over ``axes``; the axes left are x1's, then x2's.
+    """Sums of products over ``axes``; the result has the other axes of x1, then those of x2.
 
-    axes: how many, x1's last with x2's first ones; or a pair of sequences, the axes of x1
-        and those of x2 that they go with.
+    axes: an int, to pair that many last axes of x1 with as many first axes of x2; or a pair of
+        sequences, axes of x1 and the matching axes of x2.
     """
     if not isinstance(axes, int):
         axes = tuple(map(tuple, axes))
-    return xp.tensordot(x1, x2, axes=axes)
+    try:
+        return xp.tensordot(x1, x2, axes=axes)
+    except Exception:
+        _check_tensordot(tuple(x1.shape), tuple(x2.shape), axes)
+        raise
 
 
-def _axes_of(axes, ndim1, ndim2):
-    """The axes summed and those left, of both operands; none negative."""
+def _check_tensordot(shape1, shape2, axes):
+    """Raise ValueError if the axes to sum over do not fit arrays of these shapes."""
+    most = min(len(shape1), len(shape2))
+    if isinstance(axes, int):
+        if not 0 <= axes <= most:
+            raise ValueError(f"axes {axes} is not from 0 to {most}") from None
+        axes = range(len(shape1) - axes, len(shape1)), range(axes)
+    for a, b in zip(*axes, strict=False):
+        fits = -len(shape1) <= a < len(shape1) and -len(shape2) <= b < len(shape2)
+        if fits and shape1[a] != shape2[b]:
+            raise ValueError(
+                f"x1 {shape1} and x2 {shape2} do not align along axes {a} and {b}: "
+                f"{shape1[a]} != {shape2[b]}"
+            ) from None
+
+
+def _split_axes(axes, ndim1, ndim2):
+    """The summed axes and the other axes of both operands, all non-negative."""
     if isinstance(axes, int):
         axes = range(ndim1 - axes, ndim1), range(axes)
     summed1, summed2 = [a % ndim1 for a in axes[0]], [a % ndim2 for a in axes[1]]
@@ -148,17 +202,17 @@ def _axes_of(axes, ndim1, ndim2):
 
 
 def _tensordot_x1(xp, g, x2, x1_shape, axes):
-    summed1, left1, summed2, left2 = _axes_of(axes, len(x1_shape), len(x2.shape))
+    summed1, left1, summed2, left2 = _split_axes(axes, len(x1_shape), len(x2.shape))
     last = tuple(range(len(left1), len(g.shape)))
-    c = xp.tensordot(g, x2, axes=(last, tuple(left2)))  # of left1, then summed2 as in x2
+    c = xp.tensordot(g, x2, axes=(last, tuple(left2)))  # axes: left1, then sorted summed2
     order = left1 + [summed1[summed2.index(a)] for a in sorted(summed2)]
     return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
 
 
 def _tensordot_x2(xp, g, x1, x2_shape, axes):
-    summed1, left1, summed2, left2 = _axes_of(axes, len(x1.shape), len(x2_shape))
+    summed1, left1, summed2, left2 = _split_axes(axes, len(x1.shape), len(x2_shape))
     first = tuple(range(len(left1)))
-    c = xp.tensordot(x1, g, axes=(tuple(left1), first))  # of summed1 as in x1, then left2
+    c = xp.tensordot(x1, g, axes=(tuple(left1), first))  # axes: sorted summed1, then left2
     order = [summed2[summed1.index(a)] for a in sorted(summed1)] + left2
     return xp.permute_dims(c, tuple(map(order.index, range(len(order)))))
 
@@ -170,9 +224,9 @@ tensordot.jvp(
 )
 
 
-def _tensordot_of_batch(call, batched, x1, x2, *, axes):
+def _tensordot_vmap(call, batched, x1, x2, *, axes):
     ndim1, ndim2 = map(len, shapes_of_examples(batched, (x1, x2)))
-    summed1, left1, summed2, left2 = _axes_of(axes, ndim1, ndim2)
+    summed1, left1, summed2, left2 = _split_axes(axes, ndim1, ndim2)
     if not all(batched):
         axes = (
             shifted(call.op, summed1, ndim1) if batched[0] else summed1,
@@ -189,7 +243,7 @@ def _tensordot_of_batch(call, batched, x1, x2, *, axes):
     return einsum(f"{''.join(terms[0])},{''.join(terms[1])}->{''.join(out)}", x1, x2)
 
 
-tensordot.vmap(_tensordot_of_batch)
+tensordot.vmap(_tensordot_vmap)
 
 
 @op
@@ -204,7 +258,7 @@ def _einsum_vjp(xp, g, operands, subscripts, wanted):
         if not want:
             cotangents.append(None)
             continue
-        others, spread, diagonals, order = _einsum_of_cotangent(subscripts, shapes, i)
+        others, spread, diagonals, order = _cotangent_einsum(subscripts, shapes, i)
         c = xp.einsum(others, g, *operands[:i], *operands[i + 1 :])
         if spread:
             c = xp.broadcast_to(xp.reshape(c, spread[0]), spread[1])
@@ -218,11 +272,12 @@ def _einsum_vjp(xp, g, operands, subscripts, wanted):
 
 
 @lru_cache(maxsize=1024)
-def _einsum_of_cotangent(subscripts, shapes, i):
-    """How the cotangent of operand i comes of that of the result and the other operands.
+def _cotangent_einsum(subscripts, shapes, i):
+    """How to compute the cotangent of operand i from the result's cotangent and other operands.
 
-    Its subscripts; the shapes to give it and to broadcast it to, over the letters that are
-    in this operand alone; how to put it on each of its diagonals; and the order of axes then.
+    Returns the subscripts of an einsum; the shapes to reshape its result to and then broadcast
+    it to, if some letters occur only in operand i; how to place it on the diagonal for each
+    repeated letter; and the final order of the axes.
     """
     terms, out, sizes = parse_einsum(subscripts, shapes)
     term, shape = terms[i], shapes[i]
@@ -266,26 +321,27 @@ _einsum.vjp(joint=_einsum_vjp)
 _einsum.jvp(operands=_einsum_jvp)
 
 
-def _einsum_of_batch(call, batched, *operands, subscripts):
+def _einsum_vmap(call, batched, *operands, subscripts):
     terms, out, _ = parse_einsum(subscripts, tuple(shapes_of_examples(batched, operands)))
     (examples,) = unused_letters("".join(terms), 1)
     terms = [examples + term if b else term for term, b in zip(terms, batched, strict=True)]
     return call(operands, subscripts=f"{','.join(terms)}->{examples}{out}")
 
 
-_einsum.vmap(_einsum_of_batch)
+_einsum.vmap(_einsum_vmap)
 
 
 @composite
 def einsum(subscripts: str, /, *operands: Any) -> Any:
-    """Sums of products of the operands' elements, as `numpy.einsum` takes them.
+    """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
 
-    Each operand has a term of a letter per axis, such as in ``"ij,jk->ik"``, the matrix
-    product. A letter twice in a term takes the diagonal. What is not in the result's term is
-    summed; without ``->`` the result has the letters that occur once, in alphabetical
-    order. ``...`` stands for any axes, which broadcast, as those of length 1 do.
+    Each operand has a term with a letter for each axis: ``"ij,jk->ik"`` is the matrix product. A
+    letter that is repeated in a term takes the diagonal. Letters that are not in the result's
+    term are summed over; without ``->``, the result has the letters that occur once, in
+    alphabetical order. ``...`` stands for any number of axes. These broadcast, and so does every
+    axis of length 1.
 
-    More than two operands are multiplied in pairs, in an order that `opt_einsum` finds if it
+    More than two operands are multiplied in pairs, in an order that `opt_einsum` chooses if it
     is installed. Nothing is conjugated.
 
     >>> import gpugrad

@@ -12,39 +12,9 @@ from ..autograd import call
 from ..autograd.operation import exports
 from ..backends import is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
+from ..foreign_names import INSTEAD, OF_NUMPY, RENAMED
 from ..tensor import Tensor
 
-# What is called otherwise here.
-NAMES = {
-    "absolute": "abs",
-    "amax": "max",
-    "amin": "min",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "around": "round",
-    "concatenate": "concat",
-    "conjugate": "conj",
-    "cumprod": "cumulative_prod",
-    "cumsum": "cumulative_sum",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "power": "pow",
-    "right_shift": "bitwise_right_shift",
-    "rint": "round",
-}
-PARAMETERS = {
-    "a_max": "max",
-    "a_min": "min",
-    "ddof": "correction",
-    "newshape": "shape",  # of NumPy 2.0
-    "rcond": "rtol",
-    "reps": "repetitions",
-}
 REDUCE = {
     "add": "sum",
     "logaddexp": "logsumexp",
@@ -83,29 +53,8 @@ QUESTIONS_OF_SHAPE = {
     *("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"),
 }
 
-# What to write for what is refused.
-INSTEAD = {
-    "numpy.append": "gpugrad.concat",
-    "numpy.column_stack": "gpugrad.stack(arrays, axis=1)",
-    "numpy.copy": "gpugrad.asarray(x, copy=True)",
-    "numpy.copyto": "x[...] = value",
-    "numpy.deg2rad": "x * (math.pi / 180)",
-    "numpy.dstack": "gpugrad.stack(arrays, axis=2)",
-    "numpy.exp2": "2**x",
-    "numpy.fabs": "abs(x)",
-    "numpy.fliplr": "gpugrad.flip(x, axis=1)",
-    "numpy.flipud": "gpugrad.flip(x, axis=0)",
-    "numpy.fmax": "gpugrad.maximum",
-    "numpy.fmin": "gpugrad.minimum",
-    "numpy.inner": "gpugrad.vecdot",
-    "numpy.nan_to_num": "gpugrad.where(gpugrad.isnan(x), 0, x)",
-    "numpy.ptp": "x.max() - x.min()",
-    "numpy.put": "x[key] = value",
-    "numpy.putmask": "x[mask] = value",
-    "numpy.rad2deg": "x * (180 / math.pi)",
-    "numpy.rollaxis": "gpugrad.moveaxis",
-    "numpy.split": "gpugrad.unstack, or x[start:stop]",
-    "numpy.vdot": "gpugrad.vecdot",
+# What to write for parameters that are refused.
+INSTEAD_OF_PARAMETERS = {
     "compute_uv": "gpugrad.linalg.svdvals(x)",
     "decimals": "gpugrad.round(x * 10**decimals) / 10**decimals",
     "dtype": "x.astype(dtype)",
@@ -166,7 +115,7 @@ def _raw(x):
 
 def _of_shape(x):
     """An array of the shape and dtype of a tensor, or other arguments as they are."""
-    if type(x) is call.BatchedTensor:
+    if type(x) in call.overriding:
         x = call.namespace.empty_like(x)
     return _raw(x)
 
@@ -174,7 +123,7 @@ def _of_shape(x):
 @cache
 def _counterpart(name):
     """What a function or ufunc of NumPy is here; None if it is nothing."""
-    name = NAMES.get(name, name) or ""
+    name = OF_NUMPY.get(name, name) or ""
     room, _, own = name.rpartition(".")
     if name in LIKE:
         return getattr(call.namespace, name)
@@ -200,7 +149,7 @@ def _translate(function, counterpart, args, keywords):
         elif len(arrays) < _required(counterpart):
             arrays.append(value)
         elif value is not parameters[name].default:
-            named[PARAMETERS.get(name, name)] = value
+            named[RENAMED.get(name, name)] = value
     if function.__name__ in FLATTENING and given.get("axis", parameters["axis"].default) is None:
         arrays[0] = call.namespace.reshape(call.namespace.asarray(arrays[0]), (-1,))
         named["axis"] = 0
@@ -218,13 +167,16 @@ def _required(counterpart):
 def _call(shown, function, args, keywords):
     """What ``function`` answers for the one of NumPy that is ``shown``, if it can."""
     if function is None:
-        raise _refusal(shown, "there is no such function of Tensors", INSTEAD.get(shown))
+        name = shown.removeprefix("numpy.")
+        instead = INSTEAD["numpy"].get(name) or INSTEAD["gpugrad"].get(name)
+        raise _refusal(shown, "there is no such function of Tensors", instead)
     if keywords:
         known, keywords = _signature(function).parameters, dict(keywords)
         for name in keywords.keys() - known.keys():
             value = keywords.pop(name)
             if value is not None and not (name == "where" and value is True):
-                raise _refusal(shown, f"it takes no {name} with Tensors", INSTEAD.get(name))
+                instead = INSTEAD_OF_PARAMETERS.get(name)
+                raise _refusal(shown, f"it takes no {name} with Tensors", instead)
     return function(*args, **keywords)
 
 

@@ -1,23 +1,32 @@
-"""Reductions: ``axis`` is None (all axes), an int or a tuple; ``keepdims`` keeps them as 1.
-And what goes along one axis: cumulative sums and products, differences.
+"""Reductions, and ops along a single axis: cumulative sums and products, and differences.
+
+A reduction's ``axis`` is None (all axes), an int or a tuple; with ``keepdims`` the reduced axes
+stay, with length 1.
 """
 
 import math
 
 from ..autograd.operation import op
 from ..batched import equally, shifted
-from .manipulation import over_axis, reshape
+from .manipulation import reshape, vmap_over_axis
 
 
 def _axes(axis, ndim):
-    """The reduced axes, all non-negative."""
+    """The reduced axes as non-negative ints."""
     if axis is None:
         return tuple(range(ndim))
     return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
+def refuse_axis(axis):
+    """Raise IndexError for an axis of a 0-d array; NumPy's ufuncs and PyTorch accept 0 and -1."""
+    if axis != ():
+        axis = axis[0] if isinstance(axis, tuple) else axis
+        raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
+
+
 def kept_shape(shape, axis):
-    """The result's shape under ``keepdims``, and how many elements each result reduces."""
+    """The result's shape with ``keepdims``, and the number of elements reduced to each result."""
     axes = _axes(axis, len(shape))
     count = 1
     for a in axes:
@@ -25,42 +34,46 @@ def kept_shape(shape, axis):
     return tuple(1 if i in axes else n for i, n in enumerate(shape)), count
 
 
-def _spread(xp, g, shape, axis):
+def _broadcast_back(xp, g, shape, axis):
     """``g`` broadcast back over the reduced axes."""
     return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
-def _over_axes(call, batched, x, *, axis, **static):
-    """The batching rule of what goes over one axis, several, or all of them (None)."""
-    if len(x.shape) == 1:  # numbers, which have no axis, as arrays of one
+def _vmap_over_axes(call, batched, x, *, axis, **static):
+    """Batching rule for reductions over one axis, several, or all (None)."""
+    if len(x.shape) == 1:  # each example is a number, which counts as an array of one element
         shifted(call.op, () if axis is None else axis, 0)
         if "keepdims" in static:
             static["keepdims"] = False
         return call(reshape(x, (x.shape[0], 1)), axis=1, **static)
-    return over_axis(call, batched, x, axis=axis, **static)
+    return vmap_over_axis(call, batched, x, axis=axis, **static)
 
 
 @op
 def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
-    """Sum of the elements; of none it is 0. ``dtype`` is the accumulator's and result's."""
+    """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-sum.vjp(x=lambda xp, g, x_shape, axis: _spread(xp, g, x_shape, axis))
+sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
 sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
-sum.vmap(_over_axes)
+sum.vmap(_vmap_over_axes)
 
 
 @op
 def mean(xp, x, /, axis=None, *, keepdims=False):
-    """Mean of the elements, floating; of none it is nan."""
+    """Mean of the elements, in a floating dtype; nan if there are none."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
 def _mean_vjp(xp, g, x_shape, axis):
     _, count = kept_shape(x_shape, axis)
-    # Not g / count: float16 does not hold every count.
-    return _spread(xp, g * (1 / count) if count else g, x_shape, axis)
+    # Not g / count: float16 cannot hold every count.
+    return _broadcast_back(xp, g * (1 / count) if count else g, x_shape, axis)
 
 
 def _mean_jvp(xp, t, x_shape, axis):
@@ -69,15 +82,17 @@ def _mean_jvp(xp, t, x_shape, axis):
 
 mean.vjp(x=_mean_vjp)
 mean.jvp(x=_mean_jvp)
-mean.vmap(_over_axes)
+mean.vmap(_vmap_over_axes)
 
 
 @op
 def prod(xp, x, /, axis=None, *, dtype=None, keepdims=False):
-    """Product of the elements; of none it is 1. ``dtype`` is the accumulator's and result's.
+    """Product of the elements, accumulated and returned in ``dtype`` if given; 1 if there are none.
 
-    The gradient is right to every order where elements are 0: nothing is divided.
+    Derivatives of every order are right even where elements are 0, since no rule divides.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -86,25 +101,25 @@ def _prod_vjp(xp, g, x, axis):
     order = axes + tuple(i for i in range(len(shape)) if i not in axes)
     rest = tuple(shape[i] for i in order[len(axes) :])
     x = xp.permute_dims(xp.astype(x, g.dtype, copy=False), order)
-    c = _times_others(
+    c = _times_product_of_others(
         xp, xp.reshape(g, (1, *rest)), xp.reshape(x, (kept_shape(shape, axis)[1], *rest))
     )
     c = xp.reshape(c, tuple(shape[i] for i in order))
     return xp.permute_dims(c, tuple(order.index(i) for i in range(len(shape))))
 
 
-def _times_others(xp, g, x):
-    """``g`` times, for each element of ``x`` along its first axis, the product of all others.
+def _times_product_of_others(xp, g, x):
+    """For each element of ``x`` along its first axis, ``g`` times the product of all others.
 
-    Halves are multiplied into one another until a single element is left; on the way
-    back each element takes its partner's value.
+    Partners from the two halves are multiplied, recursively, until one element is left. On the
+    way back, each element multiplies the result for its pair by its partner's value.
     """
     n = x.shape[0]
     if n < 2:
         return g[:n, ...]
     half = n // 2
     x1, x2, odd = x[:half, ...], x[half : 2 * half, ...], x[2 * half :, ...]
-    c = _times_others(xp, g, xp.concat([x1 * x2, odd], axis=0) if n % 2 else x1 * x2)
+    c = _times_product_of_others(xp, g, xp.concat([x1 * x2, odd], axis=0) if n % 2 else x1 * x2)
     pairs = c[:half, ...]
     return xp.concat([pairs * x2, pairs * x1, c[half:, ...]], axis=0)
 
@@ -116,16 +131,18 @@ def _prod_jvp(xp, t, x, axis):
 
 prod.vjp(x=_prod_vjp)
 prod.jvp(x=_prod_jvp)
-prod.vmap(_over_axes)
+prod.vmap(_vmap_over_axes)
 
 
 @op
 def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
-    """Variance of the elements: squared deviations over ``count - correction``.
+    """Variance of the elements: the sum of squared deviations over ``count - correction``.
 
-    Where that is not positive they are divided by 0, as in PyTorch: one element with
+    If this divisor is not positive it counts as 0, as in PyTorch: a single element with
     ``correction=1`` gives nan.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
@@ -145,20 +162,22 @@ def _var_jvp(xp, t, x, axis, correction):
 
 var.vjp(x=_var_vjp)
 var.jvp(x=_var_jvp)
-var.vmap(_over_axes)
+var.vmap(_vmap_over_axes)
 
 
 @op
 def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
-    """Standard deviation of the elements: the root of `var`.
+    """Standard deviation of the elements: the square root of `var`.
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.std(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _std_vjp(xp, g, x, out, axis, correction):
-    # No division by 0, of which NumPy would warn.
+    # Avoids division by 0, about which NumPy would warn.
     g = xp.where(out == 0, 0.0, g / xp.where(out == 0, 1.0, 2 * out))
     return _var_vjp(xp, g, x, axis, correction)
 
@@ -170,18 +189,22 @@ def _std_jvp(xp, t, x, out, axis, correction):
 
 std.vjp(x=_std_vjp)
 std.jvp(x=_std_jvp)
-std.vmap(_over_axes)
+std.vmap(_vmap_over_axes)
 
 
 @op(discards=True)
 def max(xp, x, /, axis=None, *, keepdims=False):
-    """Maximum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
 @op(discards=True)
 def min(xp, x, /, axis=None, *, keepdims=False):
-    """Minimum of the elements; a tie shares its gradient evenly. Of none it raises."""
+    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
@@ -202,72 +225,76 @@ max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
 max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
-max.vmap(_over_axes)
-min.vmap(_over_axes)
+max.vmap(_vmap_over_axes)
+min.vmap(_vmap_over_axes)
 
 
 @op
 def logsumexp(xp, x, /, axis=None, *, keepdims=False):
-    """``log(sum(exp(x)))`` without overflow. Of no elements it raises.
+    """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
 
-    The gradient is ``softmax(x)``. Where the result is infinite, an element equal
-    to it gets the whole gradient if it is inf, and none if it is -inf.
+    The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
+    whole gradient; where it is -inf, no element gets any.
     """
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
-    return xp.reshape(xp.log(total) + top, _result_shape(x.shape, axis, keepdims))
+    axes = () if keepdims else _axes(axis, len(x.shape))
+    shape = tuple([n for i, n in enumerate(total.shape) if i not in axes])
+    return xp.reshape(xp.log(total) + top, shape)
 
 
-def _result_shape(shape, axis, keepdims):
-    kept, _ = kept_shape(shape, axis)
-    axes = _axes(axis, len(shape))
-    return kept if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
-
-
-def _shares(xp, x, out, axis):
-    """``softmax(x)``, of the result."""
+def _softmax(xp, x, out, axis):
+    """``softmax(x)``, computed from the result of `logsumexp`."""
     kept, _ = kept_shape(x.shape, axis)
-    # An infinite result as a large number: inf - inf would be nan.
+    # An infinite result is replaced by a large number, since inf - inf would be nan.
     most = xp.finfo(x.dtype).max
     out = xp.clip(xp.reshape(out, kept), -most, most)
     return xp.exp(xp.minimum(x - out, 0.0))
 
 
 def _logsumexp_vjp(xp, g, x, out, axis):
-    return xp.reshape(g, kept_shape(x.shape, axis)[0]) * _shares(xp, x, out, axis)
+    return xp.reshape(g, kept_shape(x.shape, axis)[0]) * _softmax(xp, x, out, axis)
 
 
 logsumexp.vjp(x=_logsumexp_vjp)
-logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_shares(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(_over_axes)
+logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_softmax(xp, x, out, axis) * t, axis=axis))
+logsumexp.vmap(_vmap_over_axes)
 
 
 @op(differentiable=False)
 def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def any(xp, x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
-    """How many elements are not 0."""
+    """The number of elements that are not 0."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
-all.vmap(_over_axes)
-any.vmap(_over_axes)
-count_nonzero.vmap(_over_axes)
+all.vmap(_vmap_over_axes)
+any.vmap(_vmap_over_axes)
+count_nonzero.vmap(_vmap_over_axes)
 
 
-def _only_axis(axis, shape):
-    """The axis to go along, which may be None if there is but one."""
+def _given_or_only_axis(axis, shape):
+    """``axis``, which may be None for arrays with a single axis."""
     if axis is not None:
         return axis
     if len(shape) != 1:
@@ -275,67 +302,69 @@ def _only_axis(axis, shape):
     return 0
 
 
-def _part(x, axis, start=None, stop=None, step=None):
+def _slice_along(x, axis, start=None, stop=None, step=None):
     """``x[start:stop:step]`` along an axis."""
-    # The standard leaves slices that reach beyond the ends open.
+    # The array API standard does not define slices that reach beyond the ends.
     part = slice(*slice(start, stop, step).indices(x.shape[axis]))
     return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
 
 
-def _along_axis(call, batched, x, *, axis, **static):
-    """The batching rule of what goes along one axis."""
-    return over_axis(call, batched, x, axis=_only_axis(axis, x.shape[1:]), **static)
+def _vmap_along_axis(call, batched, x, *, axis, **static):
+    """Batching rule for cumulative ops."""
+    return vmap_over_axis(call, batched, x, axis=_given_or_only_axis(axis, x.shape[1:]), **static)
 
 
 @op
 def cumulative_sum(xp, x, /, *, axis=None, dtype=None, include_initial=False):
-    """Sums of the elements up to each one along ``axis``, which only one axis may leave out.
+    """Sums of the elements up to and including each one along ``axis``.
 
-    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
-    include_initial: begin with 0, so that the axis is longer by 1.
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 0, so that the result is longer by 1.
     """
-    axis = _only_axis(axis, x.shape)
+    axis = _given_or_only_axis(axis, x.shape)
     return xp.cumulative_sum(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 def _cumulative_sum_vjp(xp, g, axis, include_initial):
-    axis = _only_axis(axis, g.shape)
-    g = xp.flip(_part(g, axis, 1) if include_initial else g, axis=axis)
+    axis = _given_or_only_axis(axis, g.shape)
+    g = xp.flip(_slice_along(g, axis, 1) if include_initial else g, axis=axis)
     return xp.flip(xp.cumulative_sum(g, axis=axis), axis=axis)
 
 
 cumulative_sum.vjp(x=_cumulative_sum_vjp)
 cumulative_sum.jvp(
     x=lambda xp, t, axis, include_initial: xp.cumulative_sum(
-        t, axis=_only_axis(axis, t.shape), include_initial=include_initial
+        t, axis=_given_or_only_axis(axis, t.shape), include_initial=include_initial
     )
 )
-cumulative_sum.vmap(_along_axis)
+cumulative_sum.vmap(_vmap_along_axis)
 
 
 @op
 def cumulative_prod(xp, x, /, *, axis=None, dtype=None, include_initial=False):
-    """Products of the elements up to each one along ``axis``, which only one axis may leave out.
+    """Products of the elements up to and including each one along ``axis``.
 
-    dtype: the accumulator's and result's; of small integers by default int64 or uint64.
-    include_initial: begin with 1, so that the axis is longer by 1.
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 1, so that the result is longer by 1.
 
-    The gradient is right to every order where elements are 0: nothing is divided.
+    Derivatives of every order are right even where elements are 0, since no rule divides.
     """
-    axis = _only_axis(axis, x.shape)
+    axis = _given_or_only_axis(axis, x.shape)
     return xp.cumulative_prod(x, axis=axis, dtype=dtype, include_initial=include_initial)
 
 
 def _cumulative_prod_vjp(xp, g, x, out, axis, include_initial):
-    axis = _only_axis(axis, x.shape)
+    axis = _given_or_only_axis(axis, x.shape)
     if include_initial:
-        g, out = _part(g, axis, 1), _part(out, axis, 1)
+        g, out = _slice_along(g, axis, 1), _slice_along(out, axis, 1)
     if x.shape[axis] == 0:
         return g
     x = xp.astype(x, g.dtype, copy=False)
     if axis:
         x, out, g = (xp.moveaxis(array, axis, 0) for array in (x, out, g))
-    # A change of x[i] reaches out[k] through the product before i and that from i + 1 to k.
+    # The derivative of out[k] in x[i] is the product before i times that from i + 1 to k.
     after = _recurrence(xp, g, x[1:, ...])
     c = xp.concat([after[:1, ...], out[:-1, ...] * after[1:, ...]], axis=0)
     return xp.moveaxis(c, 0, axis) if axis else c
@@ -344,7 +373,8 @@ def _cumulative_prod_vjp(xp, g, x, out, axis, include_initial):
 def _recurrence(xp, g, a):
     """``s`` with ``s[i] = g[i] + a[i] * s[i + 1]`` along the first axis; ``a`` is shorter by 1.
 
-    Two steps at once for every other element, and so on (Blelloch 1990); the rest from these.
+    Solves for every other element, recursively, by merging pairs of steps into one; the elements
+    between them follow from these (Blelloch 1990).
     """
     n = g.shape[0]
     if n == 1:
@@ -365,14 +395,14 @@ def _recurrence(xp, g, a):
 
 
 cumulative_prod.vjp(x=_cumulative_prod_vjp)
-cumulative_prod.vmap(_along_axis)
+cumulative_prod.vmap(_vmap_along_axis)
 
 
 @op
 def diff(xp, x, prepend=None, append=None, *, axis=-1, n=1):
-    """Differences of neighbours along ``axis``: ``x[1:] - x[:-1]``, ``n`` times over.
+    """Differences of adjacent elements along ``axis``, ``x[1:] - x[:-1]``, taken ``n`` times.
 
-    prepend, append: arrays to join to ``x`` along ``axis`` first.
+    prepend, append: arrays joined to ``x`` along ``axis`` first.
     """
     if n < 0:
         raise ValueError(f"n must be at least 0, not {n}")
@@ -380,30 +410,30 @@ def diff(xp, x, prepend=None, append=None, *, axis=-1, n=1):
     if len(pieces) > 1:
         x = xp.concat(pieces, axis=axis)
     for _ in range(n):
-        x = _part(x, axis, start=1) - _part(x, axis, stop=-1)
+        x = _slice_along(x, axis, start=1) - _slice_along(x, axis, stop=-1)
     return x
 
 
 def _diff_vjp(xp, g, x_shape, prepend_shape, append_shape, axis, n):
-    # The transpose of a difference is, but for the sign, the difference with zeros around.
+    # The transpose of a difference is minus the difference of g with zeros on both sides.
     shape = list(g.shape)
     shape[axis] += 2 * n
     middle = (slice(None),) * (axis % len(shape)) + (slice(n, shape[axis] - n), ...)
     c = xp.scatter_add(g, tuple(shape), middle)
     for _ in range(n):
-        c = _part(c, axis, stop=-1) - _part(c, axis, start=1)
+        c = _slice_along(c, axis, stop=-1) - _slice_along(c, axis, start=1)
     pieces, start = [], 0
     for given in (prepend_shape, x_shape, append_shape):
         stop = start + (given[axis] if given else 0)
-        pieces.append(_part(c, axis, start, stop) if given else None)
+        pieces.append(_slice_along(c, axis, start, stop) if given else None)
         start = stop
     return pieces[1], pieces[0], pieces[2]
 
 
-def _diff_of_batch(call, batched, *pieces, axis, n):
+def _diff_vmap(call, batched, *pieces, axis, n):
     x, prepend, append = equally(batched, pieces)
     return call(x, prepend, append, axis=shifted(call.op, axis, len(x.shape) - 1), n=n)
 
 
 diff.vjp(joint=_diff_vjp)
-diff.vmap(_diff_of_batch)
+diff.vmap(_diff_vmap)

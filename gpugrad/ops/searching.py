@@ -6,12 +6,13 @@ from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
 from ..batched import equally, shifted
 from ..tensor import is_recorded
-from .manipulation import over_axis, reshape
+from .manipulation import reshape, vmap_over_axis
+from .reductions import refuse_axis
 
 
-def _over_axis_or_all(call, batched, x, *, axis, keepdims):
+def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
     if axis is not None and len(x.shape) > 1:
-        return over_axis(call, batched, x, axis=axis, keepdims=keepdims)
+        return vmap_over_axis(call, batched, x, axis=axis, keepdims=keepdims)
     shifted(call.op, axis, len(x.shape) - 1)
     size, *shape = x.shape
     out = call(reshape(x, (size, math.prod(shape))), axis=1)
@@ -20,25 +21,29 @@ def _over_axis_or_all(call, batched, x, *, axis, keepdims):
 
 @op(differentiable=False)
 def argmax(xp, x, /, axis=None, *, keepdims=False):
-    """Index of the first maximum, into the flattened array where ``axis`` is None."""
+    """Index of the first maximum along ``axis``; None means an index into the flattened array."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.argmax(x, axis=axis, keepdims=keepdims)
 
 
 @op(differentiable=False)
 def argmin(xp, x, /, axis=None, *, keepdims=False):
-    """Index of the first minimum, into the flattened array where ``axis`` is None."""
+    """Index of the first minimum along ``axis``; None means an index into the flattened array."""
+    if axis is not None and x.ndim == 0:
+        refuse_axis(axis)
     return xp.argmin(x, axis=axis, keepdims=keepdims)
 
 
-argmax.vmap(_over_axis_or_all)
-argmin.vmap(_over_axis_or_all)
+argmax.vmap(_vmap_over_axis_or_all)
+argmin.vmap(_vmap_over_axis_or_all)
 
 
 @op(differentiable=False)
 def nonzero(xp, x, /):
     """Indices of the elements that are not 0, in row-major order: an array for each axis.
 
-    Raises ValueError for a 0-d array, which has no axis.
+    Raises ValueError for a 0-d array.
     """
     if not x.shape:
         raise ValueError("the array must have at least one axis")
@@ -47,14 +52,14 @@ def nonzero(xp, x, /):
 
 @op(differentiable=False, integer=("sorter",))
 def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
-    """Where in ``x1``, ascending, the elements of ``x2`` would keep it so.
+    """Positions at which inserting the elements of ``x2`` into ``x1`` would keep it sorted.
 
     x1: an array (n,), ascending.
     x2: an array (...), or a number.
-    side: ``"left"`` for the first such place, before equal elements; ``"right"`` for the last.
-    sorter: integers (n,) that put ``x1`` in ascending order, if it is not.
+    sorter: integers (n,) that put ``x1`` in ascending order, if it is not sorted.
+    side: ``"left"`` for the position before equal elements, ``"right"`` for that after them.
 
-    Returns integers of the shape of ``x2``, from 0 to n.
+    Returns integers from 0 to n, with the shape of ``x2``.
     """
     if type(x2) in SCALARS:
         backend = backend_of[type(x1)]
@@ -67,23 +72,23 @@ def searchsorted(xp, x1, x2, sorter=None, *, side="left"):
     return xp.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
-def _searchsorted_of_batch(call, batched, x1, x2, sorter, *, side):
+def _searchsorted_vmap(call, batched, x1, x2, sorter, *, side):
     return NotImplemented if batched[0] or batched[2] else call(x1, x2, sorter, side=side)
 
 
-searchsorted.vmap(_searchsorted_of_batch)
+searchsorted.vmap(_searchsorted_vmap)
 
 
 @op(differentiable=False)
 def argsort(xp, x, /, *, axis=-1, descending=False, stable=True):
-    """Indices that put ``x`` in order along ``axis``.
+    """Indices that sort ``x`` along ``axis``.
 
-    If ``stable``, equal elements stay in the order they are in, ``descending`` or not.
+    If ``stable``, equal elements keep their order, even if ``descending``.
     """
     return xp.argsort(x, axis=axis, descending=descending, stable=stable)
 
 
-argsort.vmap(over_axis)
+argsort.vmap(vmap_over_axis)
 
 
 @op(differentiable=False)
@@ -91,19 +96,19 @@ def _sort(xp, x, /, *, axis=-1, descending=False, stable=True):
     return xp.sort(x, axis=axis, descending=descending, stable=stable)
 
 
-_sort.vmap(over_axis)
+_sort.vmap(vmap_over_axis)
 
 
 @composite
 def sort(x, /, *, axis=-1, descending=False, stable=True):
-    """``x`` in order along ``axis``.
+    """``x`` sorted along ``axis``.
 
-    Each element of the result hands its gradient to the one of ``x`` that it was; of equal
-    ones, if ``stable``, the first of them is the first in the result.
+    Each element of the result passes its gradient to the element of ``x`` that it came from. If
+    ``stable``, equal elements keep their order, even if ``descending``.
     """
     order = {"axis": axis, "descending": descending, "stable": stable}
     if is_recorded(x):
-        # To sort values alone is several times faster, but backward would sort once more.
+        # Sorting only the values is several times faster, but backward would have to sort again.
         return _take(x, argsort(x, **order), axis)
     return _sort(x, **order)
 
@@ -117,12 +122,12 @@ _take.vjp(x=lambda xp, g, x_shape, order, axis: xp.add_along_axis(g, order, x_sh
 _take.jvp(x=lambda xp, t, order, axis: xp.take_along_axis(t, order, axis=axis))
 
 
-def _take_of_batch(call, batched, x, order, axis):
+def _take_vmap(call, batched, x, order, axis):
     x, order = equally(batched, (x, order))
     return call(x, order, shifted(call.op, axis, len(x.shape) - 1))
 
 
-_take.vmap(_take_of_batch)
+_take.vmap(_take_vmap)
 
 
 @op(differentiable=False)
@@ -147,11 +152,11 @@ def _unique_values(xp, x, /):
 
 @composite
 def unique_all(x, /):
-    """The distinct elements, ascending, with all that is known of them.
+    """The distinct elements, ascending, with their positions and counts.
 
     Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
-    flattened ``x``, which get their gradients; ``inverse_indices`` of the shape of ``x``, such
-    that ``values[inverse_indices]`` is ``x``; ``counts`` (n,). Every nan is distinct.
+    flattened ``x``, which receive the gradients; ``inverse_indices``, of the shape of ``x``,
+    such that ``values[inverse_indices]`` is ``x``; and ``counts`` (n,). Every nan is distinct.
     """
     found = _unique_all(x)
     if is_recorded(x):
@@ -161,7 +166,7 @@ def unique_all(x, /):
 
 @composite
 def unique_counts(x, /):
-    """The distinct elements and how often they occur, a named tuple ``(values, counts)``.
+    """The distinct elements and how often each occurs: a named tuple ``(values, counts)``.
 
     See `unique_all`.
     """
@@ -171,7 +176,7 @@ def unique_counts(x, /):
 
 @composite
 def unique_inverse(x, /):
-    """The distinct elements and where they are, a named tuple ``(values, inverse_indices)``.
+    """The distinct elements and where they are: a named tuple ``(values, inverse_indices)``.
 
     See `unique_all`.
     """
@@ -181,18 +186,18 @@ def unique_inverse(x, /):
 
 @composite
 def unique_values(x, /):
-    """The distinct elements, (n,), ascending; every nan is one. See `unique_all`."""
+    """The distinct elements, (n,), ascending; every nan is distinct. See `unique_all`."""
     return unique_all(x).values if is_recorded(x) else _unique_values(x)
 
 
 @op(differentiable=False)
 def isin(xp, x1, x2, *, invert=False):
-    """Whether each element of ``x1`` is equal to one of ``x2``, or to none if ``invert``."""
+    """Whether each element of ``x1`` equals an element of ``x2``, or none of them if ``invert``."""
     return xp.isin(x1, x2, invert=invert)
 
 
-def _isin_of_batch(call, batched, x1, x2, *, invert):
+def _isin_vmap(call, batched, x1, x2, *, invert):
     return NotImplemented if batched[1] else call(x1, x2, invert=invert)
 
 
-isin.vmap(_isin_of_batch)
+isin.vmap(_isin_vmap)

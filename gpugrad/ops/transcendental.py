@@ -1,7 +1,7 @@
 """Exponentials, logarithms, trigonometric and hyperbolic functions, elementwise.
 
-All but `atan2` and `logaddexp` take complex numbers too. On a branch cut the value
-and the gradient are those of the side that the sign of a zero tells.
+All except `atan2` and `logaddexp` accept complex numbers too. On a branch cut, the sign of the
+zero decides which side's value and gradient apply.
 """
 
 import math
@@ -69,14 +69,14 @@ log10.vjp(x=lambda xp, g, x: g / (x * math.log(10)))
 def logaddexp(xp, x1, x2):
     """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
 
-    Where an input is infinite it gets, as in `logsumexp`, the whole gradient if it
-    is inf and none if it is -inf.
+    As in `logsumexp`, an infinite input gets the whole gradient if it is inf, and none if it is
+    -inf.
     """
     return xp.logaddexp(x1, x2)
 
 
 def _logaddexp_vjp(xp, g, x, out):
-    # An infinite result less itself would be nan.
+    # inf - inf would be nan.
     return g * xp.exp(xp.where(xp.isfinite(x), x - out, xp.minimum(x, 0.0)))
 
 
@@ -118,7 +118,7 @@ tan.vjp(x=lambda xp, g, out: g * (1 + out * out))
 
 @elementwise
 def asin(xp, x):
-    """Elementwise arcsine; the gradient at -1 and 1 is infinite, and nan beyond."""
+    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
     return xp.asin(x)
 
 
@@ -127,7 +127,7 @@ asin.vjp(x=lambda xp, g, x: g / _sqrt_1_minus_square(xp, x))
 
 @elementwise
 def acos(xp, x):
-    """Elementwise arccosine; the gradient at -1 and 1 is infinite, and nan beyond."""
+    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
     return xp.acos(x)
 
 
@@ -135,10 +135,10 @@ acos.vjp(x=lambda xp, g, x: -g / _sqrt_1_minus_square(xp, x))
 
 
 def _sqrt_1_minus_square(xp, x):
-    # In factors, since 1 - x * x loses digits near -1 and 1.
+    # Factored, since 1 - x * x loses digits near -1 and 1.
     if xp.isdtype(x.dtype, "real floating"):
         return xp.sqrt((1 - x) * (1 + x))
-    # A difference from x keeps the sign of an imaginary 0, which tells the side of a branch cut.
+    # x - 1 keeps the sign of an imaginary 0, as 1 - x does not; it decides the side of the cut.
     return xp.sqrt(-(x - 1) * (x - -1))
 
 
@@ -153,15 +153,15 @@ atan.vjp(x=lambda xp, g, x: g / (1 + x * x))
 
 @elementwise
 def atan2(xp, x1, x2):
-    """Elementwise angle of the point with ordinate ``x1`` and abscissa ``x2``; real numbers.
+    """Elementwise angle, in [-pi, pi], of the point (``x2``, ``x1``); for real numbers.
 
-    In [-pi, pi]. The gradients where both are 0 are 0.
+    Where both inputs are 0 the gradients are 0.
     """
     return xp.atan2(x1, x2)
 
 
 def _over_square_of_distance(xp, x, other):
-    # Squares of what is at most 1 do not overflow, and take less time than hypot.
+    # After division by the larger one, squares do not overflow; this is faster than hypot.
     largest = xp.maximum(abs(x), abs(other))
     x, other = x / largest, other / largest
     return xp.where(largest != 0, x / ((x * x + other * other) * largest), 0.0)
@@ -209,12 +209,12 @@ def asinh(xp, x):
     return xp.asinh(x)
 
 
-asinh.vjp(x=lambda xp, g, x: g / xp.sqrt(x * x - -1))  # less -1: as in `_sqrt_1_minus_square`
+asinh.vjp(x=lambda xp, g, x: g / xp.sqrt(x * x - -1))  # not + 1: see `_sqrt_1_minus_square`
 
 
 @elementwise
 def acosh(xp, x):
-    """Elementwise inverse hyperbolic cosine; the gradient at 1 is infinite, and nan below."""
+    """Elementwise inverse hyperbolic cosine; the gradient is infinite at 1, and nan below."""
     return xp.acosh(x)
 
 

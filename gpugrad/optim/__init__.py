@@ -5,3 +5,4 @@ from .optimizer import Optimizer
 from .sgd import SGD
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+__dir__ = __all__.copy

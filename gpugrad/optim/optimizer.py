@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from ..arguments import is_floating
+from .._arguments import is_floating
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..backends.placement import placed_like

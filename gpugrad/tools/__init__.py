@@ -6,3 +6,4 @@ from .memory import memory_report
 from .profiler import profile
 
 __all__ = ["detect_anomaly", "draw", "memory_report", "profile"]
+__dir__ = __all__.copy

@@ -15,30 +15,32 @@ from .observing import Tool, arrays_in, described, in_line, user_line
 class detect_anomaly(Tool):
     """Find the op that first makes a nan or an infinity, forward or backward.
 
-    ``with detect_anomaly():`` goes around a program, or what of it is suspected. Inside,
+    Put ``with detect_anomaly():`` around a program, or around the part that you suspect. Inside,
 
-    - a call whose result has a nan or an infinity that no input has raises FloatingPointError.
-      It names the op, the program's line, the inputs' shapes and dtypes, and where in the
-      result it is; of an input that has the other of the two, where that came from. What
-      the program asks for, as ``where(mask, x, -inf)`` does, or has in its data, is no anomaly.
-    - a derivative that makes one of a finite cotangent (or tangent) raises FloatingPointError.
-      It names the op, the input, and the line of its *forward* call. An infinite slope that
-      the program does not choose, as in ``where(x > 0, sqrt(x), 0)``, is none.
-    - a value kept for backward that has changed when it is used, because the program wrote to
-      ``x.array`` or to an array that shares its memory, raises RuntimeError, which names the op,
-      the value, and the line of the call that kept it.
+    - a call raises FloatingPointError if its result has a nan or an infinity that no input has.
+      The error names the op, the program's line, the inputs' shapes and dtypes, and the place in
+      the result. If an input has the other of the two, the error says where that came from. An
+      infinity that the program asks for, as in ``where(mask, x, -inf)``, or that is in its data
+      is not an anomaly.
+    - a derivative raises FloatingPointError if it turns a finite cotangent (or tangent) into a
+      nan or an infinity. The error names the op, the input, and the line of the *forward* call.
+      An infinite slope that the program does not choose, as in ``where(x > 0, sqrt(x), 0)``, is
+      not an anomaly.
+    - RuntimeError is raised if a value that is kept for backward has changed by the time it is
+      used, because the program wrote to ``x.array`` or to an array that shares its memory. The
+      error names the op, the value, and the line of the call that kept it.
 
-    check_inf: False looks for nan only.
+    check_inf: if False, only nan is looked for.
 
-    Every result is read, what is kept is read twice, and a GPU is waited for: it is for
-    debugging. All threads are watched. Of a graph recorded before the block neither lines nor
-    changes are known. What the sum of several finite gradients is, is not looked at.
+    This is for debugging: every result is read, kept values are read twice, and the program
+    waits for the GPU. All threads are watched. For a graph that was recorded before the block,
+    neither lines nor changes are known. Sums of several finite gradients are not checked.
     """
 
     def __init__(self, check_inf: bool = True) -> None:
         self.kinds = ("nan", "inf") if check_inf else ("nan",)
-        # Results with what is no anomaly, by identity: weakly the result, and for each kind in
-        # it where that came from.
+        # Results with a nan or an infinity that is not an anomaly, by identity: a weak reference
+        # to the result, and where each kind in it came from.
         self._tainted: dict[int, tuple[ref, dict[str, str]]] = {}
 
     def before(self, event):
@@ -95,7 +97,7 @@ class detect_anomaly(Tool):
     def _check_rule(self, event):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
         if all(map(is_variable, cotangents)) and not any(map(_any, arrays_in(cotangents))):
-            return  # run to be transposed, on zeros: nobody sees the values
+            return  # a rule that is run on zeros to be transposed: nobody sees its values
         parts = enumerate(event.out) if event.target is None else [(event.target, event.out)]
         for target, c in parts:
             if not event.plan.wanted[target]:  # a joint rule may return more
@@ -110,7 +112,7 @@ class detect_anomaly(Tool):
 
 
 def _fitted(event, target, c):
-    """What the sweep makes of a rule's result: a sum over broadcast axes can overflow."""
+    """A rule's result as the sweep passes it on: a sum over broadcast axes can overflow."""
     like = event.record and event.record.inputs[target]
     is_whole = event.phase == "backward" and isinstance(like, tuple)
     for array in arrays_in(c):
@@ -122,7 +124,7 @@ def _fitted(event, target, c):
 
 
 def _of_rule(event, target, kind, array, given):
-    """What an error says of a derivative."""
+    """The text of the error for a derivative."""
     op = event.op
     name = f"{op.inputs[0]}[{target}]" if op.variadic else op.inputs[target]
     of = "that has inf" if given else "that is finite"
@@ -141,7 +143,7 @@ def _of_rule(event, target, kind, array, given):
 
 
 def _compare(event, sums):
-    """Raise if an array that a node keeps has another checksum than when it was kept."""
+    """Raise if the checksum of an array that a node keeps has changed since it was kept."""
     op, sums = event.op, iter(sums)
     for value, (source, which) in zip(event.saved, event.plan.sources, strict=True):
         for array in arrays_in(value):

@@ -14,14 +14,14 @@ from .tables import table
 
 
 class Row(NamedTuple):
-    """What the calls of an op from one line keep.
+    """The memory that the calls of an op from one line keep.
 
     op: its name.
-    line: of the program; None if it is not known.
-    nbytes: of the buffers, each counted in one row only.
-    of_leaves: how many of these bytes are leaves'.
-    buffers: how many there are.
-    largest: the array with the largest of them, as text.
+    line: the line of the program; None if it is not known.
+    nbytes: the bytes of the buffers, each of which is counted in one row only.
+    of_leaves: how many of these bytes belong to leaves.
+    buffers: the number of buffers.
+    largest: the array with the largest buffer, as text.
     """
 
     op: str
@@ -42,18 +42,18 @@ class memory_report(Tool):
     """Report the memory that graphs keep for backward, by op and line of the program.
 
     ``with memory_report() as report:`` notes which arrays the calls in the block keep, in all
-    threads. In the block and after it ``print(report)`` shows those still kept at that time, and
+    threads. In the block and after it, ``print(report)`` shows those that are still kept, and
 
     - ``report.rows`` are the table's rows, the largest first,
-    - ``report.total`` is their bytes,
+    - ``report.total`` is their number of bytes,
     - ``report.of_leaves`` is how many of these bytes belong to leaves: parameters, and
-      inputs that require grad, which are there without the graph too,
-    - ``report.peak`` is the most bytes that were kept at once within the block.
+      inputs that require grad, which exist without the graph too,
+    - ``report.peak`` is the largest number of bytes that were kept at once within the block.
 
-    A buffer that several calls keep, or views of it, counts once, whole, for the call that
-    kept it first. The report itself keeps nothing alive: after a backward, which frees what it
-    used, nothing is left, unless under ``retain_graph``. It does not see graphs recorded before
-    the block, gradients, or results that no derivative needs.
+    A buffer that several calls keep, or keep views of, counts once, as a whole, for the call that
+    kept it first. The report itself keeps nothing alive: backward frees what it used, so that
+    nothing is left after it unless ``retain_graph`` is set. The report does not see graphs that
+    were recorded before the block, gradients, or results that no derivative needs.
     """
 
     def __init__(self) -> None:
@@ -61,14 +61,14 @@ class memory_report(Tool):
         self._lock = threading.Lock()
         self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by their records
         self._uses: Counter[Any] = Counter()  # of buffers
-        # Records may die anywhere, also within what the lock guards: here they wait.
+        # A record may die at any time, even while the lock is held; here it waits.
         self._dead: deque[ref] = deque()
 
     def recorded(self, record, saved):
         buffers = {}
         for array in arrays_in(saved):
             backend = backend_of[type(array)]
-            identity = backend.name, backend.buffer(array)
+            identity = _identity(array)
             if identity not in buffers:
                 size = backend.buffer_size(array)
                 buffers[identity] = _Buffer(identity, size, describe(array))
@@ -158,16 +158,22 @@ class memory_report(Tool):
         return f"{said}\n\n{table(columns, cells)}"
 
 
+def _identity(array):
+    """What tells the buffer of an array from all others, or else the array itself."""
+    backend = backend_of[type(array)]
+    buffer = backend.buffer(array)
+    return (backend.name, buffer) if buffer is not None else (backend.name, "array", id(array))
+
+
 def _mb(size):
     return f"{size / 1e6:,.3f} MB"
 
 
 def _buffers_of_leaves():
-    """Identities of the buffers of all leaves alive."""
+    """Identities of the buffers of all living leaves."""
     found = set()
     for x in gc.get_objects():
         if issubclass(type(x), Tensor) and type(getattr(x, "node", None)) is Leaf:
             for array in arrays_in(x):
-                backend = backend_of[type(array)]
-                found.add((backend.name, backend.buffer(array)))
+                found.add(_identity(array))
     return found

@@ -1,8 +1,8 @@
 """How tools see ops: while one is on, each op's forward and rules run inside a wrapper.
 
-Nothing asks whether a tool is on. When the first is entered, every op's forward, and what its
-plans hold, is replaced; when the last is left, it is put back. A node recorded meanwhile
-keeps, with its saved values, a `Record` of the call that made it. All threads are seen.
+A call does not ask whether a tool is on. When the first tool is entered, and when the last is
+left, all ops' implementations are built again, with the wrapper or without it. A node that is
+recorded meanwhile keeps a `Record` of its call beside its saved values. Tools see all threads.
 """
 
 import linecache
@@ -12,17 +12,17 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..autograd.operation import Op
+from ..autograd import implementation
 from ..backends import backend_of, namespace_of
 from ..batched import physical
 from ..tensor import Tensor
 
 
 class Tool:
-    """A context manager that sees all that ops do while it is on.
+    """A context manager that sees everything that ops do while it is on.
 
-    Of several that are on the ones with the higher ``rank`` are called last before a function
-    runs, and first after it.
+    If several are on, those with a higher ``rank`` are called last before a function runs, and
+    first after it.
     """
 
     rank = 0
@@ -42,23 +42,23 @@ class Tool:
         """A forward or a rule is about to run."""
 
     def after(self, event):
-        """It has run; ``event.out`` is None if it raised."""
+        """A forward or a rule has run; ``event.out`` is None if it raised."""
 
     def recorded(self, record, saved):
-        """A node is made that keeps the values ``saved``."""
+        """A node has been made that keeps the values ``saved``."""
 
 
 class Event:
     """One run of a forward or a rule.
 
     phase: "forward", "backward", or "tangent" in forward mode.
-    inputs: of a forward the arrays and numbers, of a rule the cotangent or tangent.
+    inputs: the arrays and numbers for a forward; the cotangent or tangent for a rule.
     static: a forward's static parameters, by name.
-    target: which of the op's inputs a rule is for; None for all.
-    saved: what the node kept for a rule.
-    record: of a rule, the `Record` of its node's call; None if no tool was on then.
+    target: the number of the input that a rule is for; None for all inputs.
+    saved: the values that the node kept for a rule.
+    record: for a rule, the `Record` of its node's call; None if no tool was on then.
     parent: the event that this one is part of, in this thread; None for the outermost.
-    notes: of tools, each under itself.
+    notes: what tools note; each uses itself as the key.
     """
 
     __slots__ = (
@@ -105,7 +105,7 @@ class Event:
 
 
 class Line(NamedTuple):
-    """A line of a program, as text ``fit.py:12``."""
+    """A line of a program; as text it is ``fit.py:12``."""
 
     file: str
     number: int
@@ -116,22 +116,22 @@ class Line(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Where it is and what stands there, for a table."""
+        """Its place and its source, for a table."""
         source = self.source
         return f"{self}: {source if len(source) <= 60 else source[:57] + '...'}".removesuffix(": ")
 
     @property
     def source(self) -> str:
-        """What stands there; empty if that cannot be read."""
+        """Its source code; empty if the file cannot be read."""
         return linecache.getline(self.file, self.number).strip()
 
 
 class Record:
-    """A call that was recorded: which op, from which line, with which inputs.
+    """A recorded call: its op, the line of the program, and its inputs.
 
-    inputs: shape and dtype of each array, the number itself of others.
-    within: where a rule made the call, under create_graph, the record of the rule's node.
-    notes: of tools, each under itself.
+    inputs: the shape and dtype of each array; other inputs as they are.
+    within: if a rule made the call, under create_graph, the record of the rule's node.
+    notes: what tools note; each uses itself as the key.
     """
 
     __slots__ = ("op", "line", "inputs", "within", "notes", "__weakref__")
@@ -150,20 +150,18 @@ class Saved(tuple):
     record: Record
 
     def holding(self, values):
-        """The same record with other ``values``."""
+        """Other ``values`` with the same record."""
         saved = Saved(values)
         saved.record = self.record
         return saved
 
 
 class _Active:
-    """The tools that are on, and what was replaced for them."""
+    """The tools that are on, in the order of their ranks."""
 
     def __init__(self):
         self.lock = threading.RLock()
         self.tools = ()
-        self.ops = {}
-        self.plans = {}  # by identity: the plan and what it held
 
 
 class _Running(threading.local):
@@ -172,88 +170,68 @@ class _Running(threading.local):
 
 _active = _Active()
 _running = _Running()
-_HELD = "pick", "rules", "guarded", "tangents", "joint"
 
 
 def _switch(tools):
-    _active.tools = tuple(sorted(tools, key=lambda tool: tool.rank))
-    if tools and Op.observer is None:
-        Op.observer = _observe
-        for op in Op.all():
-            _observe(op)
-    elif not tools and Op.observer is not None:
-        Op.observer = None
-        for op in _active.ops.values():
-            for replace in op.seams:
-                replace(op.run)
-        for plan, held in _active.plans.values():
-            for name, value in zip(_HELD, held, strict=True):
-                setattr(plan, name, value)
-        _active.ops.clear()
-        _active.plans.clear()
+    was_on, _active.tools = _active.tools, tuple(sorted(tools, key=lambda tool: tool.rank))
+    if bool(was_on) != bool(tools):
+        implementation.set_instrument(_Wrapping() if tools else None)
 
 
-def _observe(new):
-    """Wrap what an op or a plan runs."""
-    with _active.lock:
-        if Op.observer is None:  # another thread left the last tool meanwhile
-            return
-        if not isinstance(new, Op):
-            _observe_plan(new)
-        elif id(new) not in _active.ops:
-            _active.ops[id(new)] = new
-            for replace in new.seams:
-                replace(_forward(new))
-            for plan in list(new.plans.values()):
-                _observe_plan(plan)
+class _Wrapping:
+    """The instrument that wraps all ops while tools are on; see `autograd.implementation`.
 
+    Graphs that were recorded meanwhile keep the wrappers. Once the last tool is off, these only
+    run what they wrap.
+    """
 
-def _observe_plan(plan):
-    if id(plan) in _active.plans:
-        return
-    _active.plans[id(plan)] = plan, tuple([getattr(plan, name) for name in _HELD])
-    targets = [i for i, want in enumerate(plan.wanted) if want]
-    if plan.joint is None:
+    def forward(self, op, forward):
+        """What a call of the op runs."""
 
-        def observed(rules, phase):
-            return tuple(
-                [
-                    rule and _rule(plan, phase, i, rule)
-                    for i, rule in zip(targets, rules, strict=True)
-                ]
-            )
+        def run(xp, *arrays, **static):
+            out = forward(xp, *arrays, **static)
+            if type(out) in backend_of and type(out) not in namespace_of:
+                out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
+            return out
 
-        same = plan.guarded is plan.rules
-        plan.rules = observed(plan.rules, "backward")
-        plan.guarded = plan.rules if same else observed(plan.guarded, "backward")
-        plan.tangents = observed(plan.tangents, "tangent")
-    else:  # the rules pick from what this returns
-        plan.joint = _rule(plan, "backward", None, plan.joint)
-    plan.pick = _picker(plan, plan.pick)
+        def observed(xp, *arrays, **static):
+            return Event(op, "forward", arrays, static).run(run, xp, *arrays, **static)
 
+        return observed
 
-def _forward(op):
-    def forward(xp, *arrays, **static):
-        out = op.run(xp, *arrays, **static)
-        if type(out) in backend_of and type(out) not in namespace_of:
-            out = backend_of[type(out)].asarray(out)  # tools may refer to it weakly
-        return out
+    def plan(self, plan):
+        """Wrap what a new plan runs."""
+        targets = [i for i, want in enumerate(plan.wanted) if want]
+        if plan.joint is None:
 
-    def observed(xp, *arrays, **static):
-        return Event(op, "forward", arrays, static).run(forward, xp, *arrays, **static)
+            def observed(rules, phase):
+                return tuple(
+                    [
+                        rule and _rule(plan, phase, i, rule)
+                        for i, rule in zip(targets, rules, strict=True)
+                    ]
+                )
 
-    return observed
+            same = plan.guarded is plan.rules
+            plan.rules = observed(plan.rules, "backward")
+            plan.guarded = plan.rules if same else observed(plan.guarded, "backward")
+            plan.tangents = observed(plan.tangents, "tangent")
+        else:  # the rules pick from what this returns
+            plan.joint = _rule(plan, "backward", None, plan.joint)
+        plan.pick = _saved_getter(plan, plan.pick)
 
 
 def _rule(plan, phase, target, rule):
     def observed(xp, g, saved):
+        if not _active.tools:
+            return rule(xp, g, saved)
         event = Event(plan.op, phase, (g,), {}, target, plan, saved)
         return event.run(rule, xp, g, saved)
 
     return observed
 
 
-def _picker(plan, pick):
+def _saved_getter(plan, pick):
     n = len(plan.wanted)
 
     def observed(call):
@@ -270,14 +248,14 @@ def _picker(plan, pick):
 
 
 def like(x):
-    """What tools remember of an input: an array's shape and dtype, a number as it is."""
+    """What tools remember of an input: an array's shape and dtype, other values as they are."""
     if isinstance(x, (tuple, list)):
         return list(map(like, x))
     return (tuple(x.shape), x.dtype) if hasattr(x, "shape") else x
 
 
 def like_text(like):
-    """That as text."""
+    """The result of `like` as text."""
     if isinstance(like, list):
         return ", ".join(map(like_text, like))
     if isinstance(like, tuple):
@@ -285,7 +263,7 @@ def like_text(like):
     return repr(like)
 
 
-# Libraries that call ops for a program, beside Python's own.
+# Libraries that call ops on behalf of a program, besides Python's own.
 _BETWEEN = {"gpugrad", "array_api_compat", "einops", "numpy", "opt_einsum", "optree"}
 _BETWEEN |= sys.stdlib_module_names
 
@@ -296,8 +274,7 @@ def _is_between(module):
 
 
 def user_line():
-    """The line of the program from which an op is being called, as a `Line`; None if it is in
-    none of its functions."""
+    """The `Line` of the program from which an op is being called; None if there is none."""
     frame = sys._getframe(1)
     while frame is not None:
         if not _is_between(frame.f_globals.get("__name__", "")):
@@ -307,7 +284,7 @@ def user_line():
 
 
 def arrays_in(value):
-    """The raw arrays in a value that ops take, keep or return; of `vmap`'s examples all at once."""
+    """The raw arrays in a value that ops take, keep or return; a batch of `vmap` is one array."""
     if isinstance(value, (tuple, list, dict)):
         for part in value.values() if isinstance(value, dict) else value:
             yield from arrays_in(part)
@@ -318,14 +295,14 @@ def arrays_in(value):
 
 
 def in_line(line):
-    """A `Line` as a clause of an error."""
+    """A `Line` as a clause for an error."""
     return (
         "" if line is None else f", in {line}: `{line.source}`" if line.source else f", in {line}"
     )
 
 
 def described(record):
-    """The call of a `Record` as a clause of an error."""
+    """The call of a `Record` as a clause for an error."""
     if record is None:
         return "it was called before the tool was on, in a line not known"
     given = ", ".join([like_text(x) for x in record.inputs if x is not None])

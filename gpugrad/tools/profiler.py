@@ -12,7 +12,7 @@ from .tables import table
 
 
 class Row(NamedTuple):
-    """What the runs of an op's forward, or of its derivatives, took.
+    """The cost of all runs of an op's forward, or of its derivatives.
 
     op: its name.
     phase: "forward", "backward", or "tangent" in forward mode.
@@ -55,27 +55,28 @@ class _Clock:
 class profile(Tool):
     """Time each op, forward and backward, in all threads.
 
-    ``with profile() as report:`` notes when the ops in the block run. In the block and after it
-    ``print(report)`` shows a table, the longest first, and
+    ``with profile() as report:`` times the ops in the block. In the block and after it,
+    ``print(report)`` shows a table, the longest times first, and
 
     - ``report.rows`` are the table's rows,
-    - ``report.total`` is the time in ops in seconds, ``report.elapsed`` that of the whole block:
-      the rest is the program's own, and gpugrad's for calls, the graph and sums of gradients,
+    - ``report.total`` is the time in ops in seconds, and ``report.elapsed`` the time of the whole
+      block. The rest is the program's own, and gpugrad's for calls, the graph and sums of
+      gradients,
     - ``report.save("trace.json")`` writes a trace that https://ui.perfetto.dev and
-      ``chrome://tracing`` show: each run on its thread's line, those within it below, with
-      the shapes of its inputs and results and the line of the program.
+      ``chrome://tracing`` show: each run is on its thread's line, with nested runs below it, and
+      has the shapes of its inputs and results and the line of the program.
 
-    Where ops call ops, as derivatives do under ``create_graph``, ``own`` time leaves out what
-    ``total`` time has of those within.
+    If ops call ops, as derivatives do under ``create_graph``, the ``total`` time includes the
+    nested runs and the ``own`` time does not.
 
-    sync: wait for the GPU before and after each run. Without it a GPU's times are those to
-        launch work, not to do it; with it nothing overlaps.
+    sync: wait for the GPU before and after each run. Without it, a GPU's times are those to
+        launch work, not to do it; with it, nothing overlaps.
 
-    Profiling adds some 20 µs to each run: to ``elapsed``, and to the time of runs that it is
-    within, rather than to its own. A run is remembered in about a kilobyte.
+    Profiling adds some 20 µs to each run, which count in ``elapsed`` and in the times of the
+    enclosing runs, but not in the run's own time. Each run takes about a kilobyte of memory.
     """
 
-    rank = 2  # what other tools do is not timed
+    rank = 2  # so that the work of other tools is not timed
 
     def __init__(self, sync: bool = False) -> None:
         self.sync = sync
@@ -178,10 +179,10 @@ class profile(Tool):
         return f"{said}\n\n{table(columns, cells)}"
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write a trace in the Trace Event Format, of which Chrome and Perfetto make pictures.
+        """Write a trace in the Trace Event Format, which Chrome and Perfetto display.
 
-        An event per run, named by the op and the phase, which is its category too; times in
-        microseconds.
+        There is an event for each run, named by the op and the phase. The phase is also its
+        category. Times are in microseconds.
         """
         pid = os.getpid()
         runs = sorted(self._runs, key=lambda run: (run.start, -run.duration))
@@ -219,7 +220,7 @@ class profile(Tool):
 
 
 def _is_within_itself(event):
-    """Whether a run is part of one of the same op and phase, whose time has this one's."""
+    """Whether the run is part of another of the same op and phase, which includes its time."""
     parent = event.parent
     while parent is not None:
         if parent.op is event.op and parent.phase == event.phase:

@@ -1,19 +1,17 @@
 """Forward mode: tangents of the arguments pushed through the graph of a function."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
+from .._typing import A, R
 from ..autograd import call
+from ..autograd.forward_sweep import forward_sweep
 from ..autograd.mode import is_grad_enabled
-from ..autograd.push import push
 from ..backends import backend_of
 from ..batched import BatchedTensor, active_levels, behind, levels_of
 from ..creation import zeros_like
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
-    call_recorded,
     callable_or_error,
     check_levels,
     checked,
@@ -21,31 +19,45 @@ from .recording import (
     inward,
     labels_of,
     outward,
+    record,
     same,
 )
 from .trees import flatten, shown
 
 
+@overload
+def jvp(
+    f: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    f: Callable[..., tuple[R, A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Literal[True],
+) -> tuple[R, R, A]: ...
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
-    """``f(*primals)`` and the derivative of ``f`` there in the direction of ``tangents``.
+    """``f(*primals)``, and the derivative of ``f`` there in the direction of ``tangents``.
 
-    primals: a tuple or list of arrays or nested containers of them, all floating.
-    tangents: the same, of the primals' structures and shapes; they are cast to their dtypes.
-    has_aux: ``f`` returns ``(result, aux)``, and ``(result, tangent, aux)`` is returned.
+    primals: a tuple or list of arrays or nested containers of arrays, all floating.
+    tangents: the same, with the primals' structures and shapes; cast to the primals' dtypes.
+    has_aux: ``f`` returns ``(result, aux)``, and ``jvp`` returns ``(result, tangent, aux)``.
 
-    The tangent has the structure, shapes and dtypes of the result; integers' are 0.
-    The function is run once and recorded, then tangents go through its graph in the order
-    in which it was recorded: elementwise ops cost about one more evaluation, others about
-    that of their VJP. The graph is kept until then, so memory is that of reverse mode.
+    The tangent has the structure, shapes and dtypes of the result; it is 0 for integers.
+    The function is run once and recorded. The tangents then go through its graph in the
+    order of recording: an elementwise op costs about one more evaluation, any other op about
+    as much as its VJP. The graph is kept until then, so memory use is that of reverse mode.
 
     >>> import gpugrad as gg
     >>> gg.jvp(gg.sin, (gg.tensor(0.0),), (gg.tensor(2.0),))
     (tensor(0.), tensor(2.))
     """
     callable_or_error("jvp", f)
-    enabled = is_grad_enabled()
     ts, structures = _flat("jvp", primals, tangents)
     xs, _ = _flat("jvp", primals, primals)
     levels = sorted(
@@ -53,26 +65,31 @@ def jvp(
     )
     inputs = Inputs("jvp", primals, labels_of(primals), levels)
     ts = _checked("jvp", inputs, ts, structures)
-    result, aux = call_recorded("jvp", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("jvp", result, inputs, enabled)
-    pushed = push_in(inputs, outputs, ts, retain=False)
+    outputs, aux = record("jvp", f, inputs, has_aux)
     leaves = []
-    for y, node in zip(outputs.leaves, outputs.nodes, strict=True):
-        t = pushed.get(node)
+    for y, t in zip(outputs.leaves, push_in(inputs, outputs, ts, retain=False), strict=True):
         # The graph may have more levels than the arguments had.
         leaves.append(zeros_like(y.detach()) if t is None else behind(t, levels_of(y)))
     tangent = outputs.tree(leaves)
     if has_aux:
-        return outputs.result(), tangent, apart(aux, inputs, enabled)
+        return outputs.result(), tangent, outputs.detach_aux(aux)
     return outputs.result(), tangent
 
 
+@overload
+def linearize(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(
+    f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], A]: ...
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """``f(*primals)`` and its derivative there, a linear function of tangents.
+    """``f(*primals)``, and the derivative of ``f`` there as a linear function of tangents.
 
-    As `jvp`, for many tangents at one place: ``f`` is run once, and each call of the function
-    returned, with a tangent for each primal, pushes these through the graph kept. It can be
-    called inside `vmap`, which pushes many tangents at once.
+    Like `jvp`, for many tangents at one point: ``f`` is run once, and each call of the returned
+    function takes one tangent for each primal and pushes them through the recorded graph.
+    Calling it inside `vmap` pushes many tangents at once.
 
     >>> import gpugrad as gg
     >>> y, derivative = gg.linearize(gg.sin, gg.tensor(0.0))
@@ -80,15 +97,13 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
     tensor(2.)
     """
     callable_or_error("linearize", f)
-    enabled = is_grad_enabled()
     inputs = Inputs("linearize", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("linearize", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("linearize", result, inputs, enabled)
+    outputs, aux = record("linearize", f, inputs, has_aux)
     result = outputs.result()
     values = [y.detach() for y in outputs.leaves]
     n = len(primals)
     if has_aux:
-        aux = apart(aux, inputs, enabled)
+        aux = outputs.detach_aux(aux)
     inputs.close()
 
     def derivative(*tangents):
@@ -100,11 +115,12 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
         ts, structures = _flat("linearize", tangents, tangents)
         ts = _checked("linearize", inputs, ts, structures)
         pushed = push_in(inputs, outputs, ts, retain=True)
-        leaves = []
-        for y, node in zip(values, outputs.nodes, strict=True):
-            t = pushed.get(node)
-            leaves.append(zeros_like(y) if t is None else outward(t, inputs.levels))
-        return outputs.tree(leaves)
+        return outputs.tree(
+            [
+                zeros_like(y) if t is None else outward(t, inputs.levels)
+                for y, t in zip(values, pushed, strict=True)
+            ]
+        )
 
     derivative.__qualname__ = "derivative"
     return (result, derivative, aux) if has_aux else (result, derivative)
@@ -126,7 +142,7 @@ def _flat(name, primals, trees):
 
 
 def _checked(name, inputs, tangents, structures):
-    """The tangents as Tensors, after a look at their structures, shapes and dtypes."""
+    """The tangents as Tensors, once their structures, shapes and dtypes are checked."""
     for i, (given, own) in enumerate(zip(structures, inputs.structures, strict=True)):
         if not same(given, own):
             raise ValueError(
@@ -137,7 +153,7 @@ def _checked(name, inputs, tangents, structures):
 
 
 def push_in(inputs, outputs, tangents, *, retain):
-    """Tangents of the output nodes as Tensors, by node, as the graph has them."""
+    """The tangent of each output, a Tensor in the graph's axis order, or None for 0."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
     connected = any(t.node is not None for t in given.values())
     create_graph = is_grad_enabled() and (outputs.recorded or connected)
@@ -145,7 +161,7 @@ def push_in(inputs, outputs, tangents, *, retain):
     if not tensors:
         given = {node: t.array for node, t in given.items()}
     nodes = [node for node in outputs.nodes if node is not None]
-    pushed = push(
+    pushed = forward_sweep(
         given,
         nodes,
         retain or create_graph,
@@ -155,6 +171,7 @@ def push_in(inputs, outputs, tangents, *, retain):
         needed=outputs.needed,
     )
     if tensors:
-        return dict(zip(pushed, inputs.released(pushed.values()), strict=True))
-    # NumPy's 0-d results are scalars.
-    return {node: call.wrap(backend_of[type(t)].asarray(t), None) for node, t in pushed.items()}
+        pushed = dict(zip(pushed, inputs.released(pushed.values()), strict=True))
+    else:  # NumPy's 0-d results are scalars
+        pushed = {n: call.wrap(backend_of[type(t)].asarray(t), None) for n, t in pushed.items()}
+    return [pushed.get(node) for node in outputs.nodes]

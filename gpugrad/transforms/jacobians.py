@@ -1,12 +1,11 @@
 """Jacobians and Hessians: a batch of unit vectors swept through a function's graph at once."""
 
-import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .._typing import P
 from ..autograd.call import wrap
-from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
 from ..batched import active_levels, batched, entered, examples
 from ..creation import zeros_like
@@ -14,37 +13,35 @@ from ..ops.manipulation import moveaxis
 from .forward import push_in
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
     arguments,
-    call_recorded,
     callable_or_error,
     check_real,
     is_complex,
     is_floating,
     outward,
+    record,
 )
 from .reverse import gradient_of, pull
 
 
 def jacobian(
-    f: Callable[..., Any],
+    f: Callable[P, Any],
     argnums: int | str | tuple[int | str, ...] = 0,
     has_aux: bool = False,
     mode: str | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
-    f: a function of arrays or nested containers of arrays, which returns the same.
-    argnums, has_aux: as of `grad`.
-    mode: ``"forward"`` costs a tangent for each element of the arguments, ``"reverse"`` a
-        cotangent for each element of the results; by default what there are fewer of.
-        All go through the graph together, as by `vmap`.
+    f: a function that takes and returns arrays or nested containers of arrays.
+    argnums, has_aux: as for `grad`.
+    mode: ``"forward"`` needs a tangent for each element of the arguments, ``"reverse"`` a
+        cotangent for each element of the results; the default is whichever needs fewer.
+        All of them go through the graph together, as with `vmap`.
 
-    Of a result of shape ``(*m)`` and an argument of shape ``(*n)`` it is a tensor of shape
-    ``(*m, *n)``; of containers it has the structure of the result with that of the argument
-    (a tuple, if ``argnums`` is one) in the place of each leaf. The arguments must be real;
-    complex results need forward mode.
+    For a result of shape ``(*m)`` and an argument of shape ``(*n)``, the Jacobian is a tensor
+    of shape ``(*m, *n)``. For containers it has the structure of the result, with the structure
+    of the argument (a tuple, if ``argnums`` is one) in place of each leaf. The arguments must
+    be real; complex results need forward mode.
 
     >>> import gpugrad as gg
     >>> gg.jacobian(lambda x: x**2)(gg.tensor([1.0, 2.0]))
@@ -55,12 +52,12 @@ def jacobian(
 
 
 def hessian(
-    f: Callable[..., Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
 
-    Of an argument of shape ``(*n)`` it has shape ``(*n, *n)``; of containers, or several
-    arguments, it is nested as their Jacobian is. Arguments and errors are those of `grad`.
+    For an argument of shape ``(*n)`` it has shape ``(*n, *n)``; for containers or several
+    arguments it is nested as a `jacobian` is. Arguments and errors are those of `grad`.
 
     >>> import gpugrad as gg
     >>> gg.hessian(lambda x: x[0] ** 2 * x[1])(gg.tensor([1.0, 2.0]))
@@ -79,12 +76,9 @@ def _jacobian(name, f, argnums, has_aux, mode):
 
     @wraps(f, updated=())
     def derivative(*args, **kwargs):
-        enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.given())
-        result, aux = call_recorded(name, f, args, kwargs, has_aux)
-        outputs = Outputs(name, result, inputs, enabled)
+        outputs, aux = record(name, f, inputs, has_aux, put)
         _check(name, inputs, outputs, mode)
         xs, ys = inputs.variables, outputs.leaves
         by_forward = mode == "forward" or (
@@ -96,7 +90,7 @@ def _jacobian(name, f, argnums, has_aux, mode):
             table = (_columns if by_forward else _rows)(inputs, outputs)
         trees = [inputs.trees(row) for row in table]
         out = outputs.tree([tree[0] if single else tuple(tree) for tree in trees])
-        return (out, apart(aux, inputs, enabled)) if has_aux else out
+        return (out, outputs.detach_aux(aux)) if has_aux else out
 
     return derivative
 
@@ -111,48 +105,31 @@ def _check(name, inputs, outputs, mode):
 
 
 def _rows(inputs, outputs):
-    """For each result a list with its Jacobian to each variable, in reverse mode."""
+    """For each result, a list of its Jacobians with respect to the variables; reverse mode."""
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(ys)) as level:
         cotangents = [batched(unit, level) for unit in _units(ys)]
         gradients = pull(inputs, outputs, cotangents, retain=False)
         gradients = [examples(g, level) for g in gradients]
-    table, start = [], 0
-    for y in ys:
-        stop = start + y.size
-        table.append(
-            [
-                g[start:stop, ...].reshape(*y.shape, *x.shape)
-                for g, x in zip(gradients, xs, strict=True)
-            ]
-        )
-        start = stop
-    return table
+    return [
+        [g[part, ...].reshape(*y.shape, *x.shape) for g, x in zip(gradients, xs, strict=True)]
+        for y, part in _parts(ys)
+    ]
 
 
 def _columns(inputs, outputs):
-    """The same in forward mode."""
+    """Same as `_rows`, in forward mode."""
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(xs)) as level:
         tangents = [batched(unit, level) for unit in _units(xs)]
-        pushed = push_in(inputs, outputs, tangents, retain=False)
         columns = []
-        for y, node in zip(ys, outputs.nodes, strict=True):
-            t = (
-                zeros_like(y.detach())
-                if node not in pushed
-                else outward(pushed[node], inputs.levels)
-            )
+        for y, t in zip(ys, push_in(inputs, outputs, tangents, retain=False), strict=True):
+            t = zeros_like(y.detach()) if t is None else outward(t, inputs.levels)
             columns.append(moveaxis(examples(t, level), 0, -1))
-    table = []
-    for y, t in zip(ys, columns, strict=True):
-        row, start = [], 0
-        for x in xs:
-            stop = start + x.size
-            row.append(t[..., start:stop].reshape(*y.shape, *x.shape))
-            start = stop
-        table.append(row)
-    return table
+    return [
+        [t[..., part].reshape(*y.shape, *x.shape) for x, part in _parts(xs)]
+        for y, t in zip(ys, columns, strict=True)
+    ]
 
 
 def _zeros(shape, y):
@@ -164,13 +141,19 @@ def _count(tensors):
     return sum(x.size for x in tensors)
 
 
-def _units(tensors):
-    """For each tensor an array of its shape with an axis in front: the parts of unit vectors."""
-    n, start, units = _count(tensors), 0, []
+def _parts(tensors):
+    """Each tensor, with the slice it takes up when all tensors are flattened end to end."""
+    stop = 0
     for x in tensors:
+        start, stop = stop, stop + x.size
+        yield x, slice(start, stop)
+
+
+def _units(tensors):
+    """For each tensor, its parts of all the unit vectors, stacked along a new first axis."""
+    n, units = _count(tensors), []
+    for x, part in _parts(tensors):
         array = x._like
         eye = wrap(backend_of[type(array)].create("eye", n, dtype=x.dtype, like=array), None)
-        stop = start + math.prod(x.shape)
-        units.append(eye[:, start:stop].reshape(n, *x.shape))
-        start = stop
+        units.append(eye[:, part].reshape(n, *x.shape))
     return units

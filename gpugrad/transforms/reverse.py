@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Literal, overload
 
+from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
 from ..autograd.sweep import conjugate, own, sweep
@@ -11,10 +12,7 @@ from ..batched import BatchedTensor, active_levels
 from ..creation import ones_like, zeros_like
 from .recording import (
     Inputs,
-    Outputs,
-    apart,
     arguments,
-    call_recorded,
     callable_or_error,
     check_levels,
     check_real,
@@ -27,15 +25,14 @@ from .recording import (
     like,
     outward,
     parameters,
+    record,
 )
 from .trees import LEAF, flatten, map_tensors
 
 
 def value_and_grad(
-    f: Callable[..., Any],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    has_aux: bool = False,
-) -> Callable[..., Any]:
+    f: Callable[P, R], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, tuple[R, Any]]:
     """A function that returns ``(f(...), grad(f)(...))`` with one evaluation of ``f``.
 
     Arguments and errors are those of `grad`; with ``has_aux`` it returns
@@ -45,24 +42,22 @@ def value_and_grad(
 
 
 def grad(
-    f: Callable[..., Any],
-    argnums: int | str | tuple[int | str, ...] = 0,
-    has_aux: bool = False,
-) -> Callable[..., Any]:
+    f: Callable[P, Any], argnums: int | str | tuple[int | str, ...] = 0, has_aux: bool = False
+) -> Callable[P, Any]:
     """The gradient of a function with a scalar value, as a function of the same arguments.
 
     f: a function of arrays and of nested dicts, lists, tuples and dataclasses of arrays, whose
         result is a real floating tensor of shape (). Inside it the chosen arguments are Tensors.
-    argnums: by which arguments to differentiate: a position, a parameter's name, or a
-        tuple of these, for which the gradient is a tuple.
-    has_aux: ``f`` returns ``(value, aux)``, and the gradient comes as ``(gradient, aux)``.
+    argnums: the arguments to differentiate by: a position, a parameter's name, or a tuple of
+        these; for a tuple the gradient is a tuple too.
+    has_aux: ``f`` returns ``(value, aux)``, and the result is ``(gradient, aux)``.
 
-    The gradient has the structure of its argument, and each leaf's shape, dtype and device; of
-    a complex one it is dL/dx + i dL/dy, as PyTorch has it. It can be differentiated by whatever
-    else ``f`` depends on. No ``.grad`` changes.
+    The gradient has the structure of its argument, and each leaf's shape, dtype and device. For
+    complex arguments it is dL/dx + i dL/dy, as in PyTorch. It can be differentiated by anything
+    else that ``f`` depends on. No ``.grad`` changes.
 
-    Raises TypeError for an argument that is not floating or a result that is not a real
-    scalar, naming it.
+    Raises TypeError for an argument that is not floating, naming it, or for a result that is
+    not a real scalar.
 
     >>> import gpugrad as gg
     >>> gg.grad(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]))
@@ -72,7 +67,7 @@ def grad(
 
 
 def gradient_of(name, f, argnums=0, has_aux=False):
-    """`grad`, by the name that errors are to have."""
+    """`grad`, with ``name`` as the name of the transform in errors."""
     both = _value_and_grad(name, f, argnums, has_aux)
 
     @wraps(f, updated=())
@@ -89,13 +84,11 @@ def _value_and_grad(name, f, argnums, has_aux):
 
     @wraps(f, updated=())
     def both(*args, **kwargs):
-        enabled = is_grad_enabled()
         values, labels, put = choose(args, kwargs)
         inputs = Inputs(name, values, labels, active_levels())
-        args, kwargs = put(inputs.given())
-        result, aux = call_recorded(name, f, args, kwargs, has_aux)
-        outputs = Outputs(name, result, inputs, enabled)
+        outputs, aux = record(name, f, inputs, has_aux, put)
         if outputs.structure is not LEAF:
+            result = outputs.tree(outputs.leaves)
             raise TypeError(
                 f"{name}: the result of f must be a scalar tensor, not {_named(result, name)}"
             )
@@ -109,23 +102,31 @@ def _value_and_grad(name, f, argnums, has_aux):
         trees = inputs.trees(gradients)
         value = outputs.result()
         if has_aux:
-            value = value, apart(aux, inputs, enabled)
+            value = value, outputs.detach_aux(aux)
         return value, trees[0] if single else tuple(trees)
 
     return both
 
 
+@overload
+def vjp(
+    f: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], A]: ...
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """``f(*primals)`` and its pullback, from cotangents of the result to those of the primals.
+    """``f(*primals)``, and its pullback from cotangents of the result to those of the primals.
 
-    primals: arrays, or nested containers of them, all floating.
-    has_aux: ``f`` returns ``(result, aux)``, and ``(result, pullback, aux)`` is returned.
+    primals: arrays, or nested containers of arrays, all floating.
+    has_aux: ``f`` returns ``(result, aux)``, and ``vjp`` returns ``(result, pullback, aux)``.
 
-    The pullback takes a cotangent of the structure and shapes of the result, cast to its dtypes,
-    and returns a tuple, of one for each primal. None in the place of a leaf stands for 0; what is
-    given for integer results is passed over.
-    It can be called any number of times, and inside `vmap`; what the graph keeps lives as
-    long as it does. Complex cotangents follow PyTorch's convention: the pullback of f is the
+    The pullback takes a cotangent with the structure and shapes of the result, which is cast to
+    the result's dtypes, and returns a tuple with one cotangent for each primal. None in place
+    of a leaf means 0; cotangents of integer results are ignored.
+    The pullback can be called any number of times, also inside `vmap`; it keeps the graph and
+    all it saved alive. Complex cotangents follow PyTorch's convention: the pullback of f is the
     adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
 
     >>> import gpugrad as gg
@@ -134,18 +135,16 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (tensor(2.),)
     """
     callable_or_error("vjp", f)
-    enabled = is_grad_enabled()
     inputs = Inputs("vjp", primals, labels_of(primals), active_levels())
-    result, aux = call_recorded("vjp", f, inputs.given(), {}, has_aux)
-    outputs = Outputs("vjp", result, inputs, enabled)
+    outputs, aux = record("vjp", f, inputs, has_aux)
+    result = outputs.result()
     places, expected_structure = flatten(result, none_is_leaf=True)
     is_array = [y is not None for y in places]
     del places
-    result = outputs.result()
     expected = [like(y) for y in outputs.leaves]
     outputs.leaves = None  # the pullback needs the graph, not the values
     if has_aux:
-        aux = apart(aux, inputs, enabled)
+        aux = outputs.detach_aux(aux)
     inputs.close()
 
     def pullback(cotangent, /):
@@ -162,7 +161,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
-    """Cotangents of the variables, for those of the outputs (None for 0)."""
+    """The cotangents of the variables, given those of the outputs (None for 0)."""
     levels = inputs.levels
     roots, connected = [], False
     for node, g in zip(outputs.nodes, cotangents, strict=True):
@@ -192,7 +191,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         if x.node not in arrived:
             results.append(zeros_like(x.detach()))
         elif tensors:
-            # Two gradients may have come as one.
+            # Two gradients may have arrived as one object.
             results.append(outward(fresh(arrived[x.node]), levels))
         else:
             holder = [conjugate(arrived.pop(x.node))]
@@ -201,7 +200,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
 
 
 def _named(result, name):
-    """What was returned that is no single array, with what to do about it."""
+    """Describe a result that is not a single array, and say what to do about it."""
     if result is None:
         return "None; is a return missing?"
     remedy = "" if name == "hvp" else "; to return more, use has_aux=True"
@@ -218,9 +217,10 @@ def _unlike_a_loss(y):
 def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """The product of a scalar function's Hessian with a vector, without forming the Hessian.
 
-    ``hvp(f)(x, v)``: x, an array or nested containers of arrays, all real; v of its structure
-    and shapes; so is the result. It costs a few evaluations of ``f``, however many elements
-    x has: the gradient is recorded, and swept back with cotangent v. Errors are those of `grad`.
+    Call it as ``hvp(f)(x, v)``. x is an array or nested containers of arrays, all real; v and
+    the result have the same structure and shapes as x. It costs a few evaluations of ``f``,
+    however many elements x has: the gradient is recorded, then swept backward with cotangent v.
+    Errors are those of `grad`.
 
     >>> import gpugrad as gg
     >>> gg.hvp(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]), gg.tensor([1.0, 1.0]))
@@ -233,22 +233,20 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     def product(x, v):
         inputs = Inputs("hvp", [x], [label(0)], active_levels())
         check_real("hvp", inputs)
-        enabled = is_grad_enabled()
-        g, _ = call_recorded("hvp", gradient, inputs.given(), {}, False)
-        outputs = Outputs("hvp", g, inputs, enabled)
+        outputs, _ = record("hvp", gradient, inputs, has_aux=False)
         leaves, structure = flatten(v)
         vectors = checked(
             "hvp", "vector at", leaves, structure, inputs.likes, outputs.structure, inputs
         )
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
-    product.__qualname__ = "hvp(f)"  # in errors of calls: not those of f, which has no v
+    product.__qualname__ = "hvp(f)"  # for errors of calls; the name of f would mislead: it has no v
     return product
 
 
-def stop_gradient(x: Any) -> Any:
-    """The same values, which derivatives do not go through: `Tensor.detach` of each Tensor in x.
+def stop_gradient(x: R) -> R:
+    """The same values, but derivatives stop here: `Tensor.detach` of each Tensor in x.
 
-    x: a Tensor or nested containers of them; other leaves stay as they are.
+    x: a Tensor or nested containers of Tensors; other leaves stay as they are.
     """
     return map_tensors(lambda t: t.detach(), x)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import gpugrad
+from gpugrad.testing import _tolerance, assert_close
 
 # Where samples are drawn from. Kinks, ties and poles are kept away from: differences
 # cross them. They have samples of their own, with the gradients expected there.
@@ -194,6 +195,11 @@ class Case:
     through: how tests call the op, if what it returns is not unique or its inputs are not
         independent: a function of a namespace, gpugrad's, NumPy's or PyTorch's, the function
         there and what that takes, which returns something unique.
+    relative_to: what errors in results and gradients are relative to: ``"element"``, each
+        expected element; ``"matrix"``, the largest one of each matrix, which is the last two axes;
+        or ``"array"``, the largest one of all. Elementwise ops have the first, linear algebra and
+        Fourier transforms one of the others: where large terms cancel, the rounding error of the
+        terms remains, and it differs between processors.
     sized: a sample whose largest array, the result among them, has about so many elements,
         for benchmarks; by default the first sample, its axes lengthened.
     """
@@ -205,6 +211,7 @@ class Case:
     differentiable: bool = True
     complex: bool = False
     through: Callable = plainly
+    relative_to: str = "element"
     sized: Callable[[int], Sample] | None = None
 
     @property
@@ -233,6 +240,24 @@ class Case:
         if hasattr(call, "op") and call.op.variadic:
             return call(inputs, **static)
         return self.through(gpugrad, call, *inputs, **static)
+
+    def assert_close(self, actual, expected, *, rtol=None, atol=None):
+        """Compare NumPy arrays by `gpugrad.testing.assert_close`, ``rtol`` being `relative_to`."""
+        if self.relative_to == "element" or actual.shape != expected.shape:
+            assert_close(actual, expected, rtol=rtol, atol=atol)
+            return
+        default = max(_tolerance(actual), _tolerance(expected))
+        rtol = default if rtol is None else rtol
+        atol = default if atol is None else atol
+        stack = expected.shape[:-2] if self.relative_to == "matrix" else ()
+        for i in np.ndindex(stack):
+            a, e = actual[(*i, ...)], expected[(*i, ...)]
+            largest = np.max(np.abs(e), where=np.isfinite(e), initial=0)
+            try:
+                assert_close(a, e, rtol=0, atol=atol + rtol * float(largest))
+            except AssertionError as error:
+                error.add_note(f"matrix {i}: atol is relative to its largest element, {largest:g}")
+                raise
 
 
 inf, nan = float("inf"), float("nan")

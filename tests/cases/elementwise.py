@@ -402,7 +402,7 @@ CASES = [
         lambda torch, x: torch.imag(x),
     ),
     Case(
-        "unpoison",
+        "zero_discarded_nans",
         [
             # The second input, a cotangent, gets no gradient.
             S(A(2, 3), A(2, 3, draw=integers(0, 2))),

@@ -66,7 +66,8 @@ def one(name, *, complex=True, half=False):
     def torch(torch, x, *, n=None, axis=-1, norm="backward"):
         return getattr(torch.fft, name)(x, n, axis, norm)
 
-    return Case(f"fft.{name}", along(half=half), reference, torch, complex=complex)
+    samples = along(half=half)
+    return Case(f"fft.{name}", samples, reference, torch, complex=complex, relative_to="array")
 
 
 def several(name, *, complex=True):
@@ -76,7 +77,8 @@ def several(name, *, complex=True):
     def torch(torch, x, *, s=None, axes=None, norm="backward"):
         return getattr(torch.fft, name)(x, s, axes, norm)
 
-    return Case(f"fft.{name}", along_several(), reference, torch, complex=complex)
+    samples = along_several()
+    return Case(f"fft.{name}", samples, reference, torch, complex=complex, relative_to="array")
 
 
 CASES = [

@@ -15,8 +15,11 @@ from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero, val
 
 
 def regular(rng, shape):
-    """Well away from singular; the Hermitian part is positive definite."""
-    return 0.4 * rng.standard_normal(shape) + shape[-1] * np.eye(shape[-1])
+    """Each diagonal element outweighs the rest of its row and column, whatever is drawn.
+
+    So the matrices are well away from singular, and their Hermitian parts positive definite.
+    """
+    return rng.uniform(-0.6, 0.6, shape) + shape[-1] * np.eye(shape[-1])
 
 
 def spaced(rng, shape):
@@ -295,6 +298,7 @@ CASES = [
         in_single(np.linalg.inv),
         lambda torch, x: torch.linalg.inv(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -308,6 +312,7 @@ CASES = [
             else torch.linalg.solve(x1, x2)
         ),
         complex=True,
+        relative_to="matrix",
         sized=lambda n: S(*(matrices(near_identity)(n).inputs * 2)),
     ),
     Case(
@@ -316,15 +321,23 @@ CASES = [
         in_single(np.linalg.det),
         lambda torch, x: torch.linalg.det(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
-    Case("linalg.cofactor", square(spaced, sizes=(3, 1, 2, 4, 5)), _cofactor, complex=True),
+    Case(
+        "linalg.cofactor",
+        square(spaced, sizes=(3, 1, 2, 4, 5)),
+        _cofactor,
+        complex=True,
+        relative_to="matrix",
+    ),
     Case(
         "linalg.slogdet",
         square(),
         in_single(np.linalg.slogdet),
         lambda torch, x: torch.linalg.slogdet(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -333,6 +346,7 @@ CASES = [
         in_single(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
         lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
         complex=True,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -341,6 +355,7 @@ CASES = [
         in_single(np.linalg.matrix_power),
         lambda torch, x, n: torch.linalg.matrix_power(x, n),
         complex=True,
+        relative_to="matrix",
         sized=matrices(near_identity, 3),
     ),
     Case(
@@ -366,6 +381,7 @@ CASES = [
         lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
         complex=True,
         through=_of_hermitian,
+        relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
@@ -375,6 +391,7 @@ CASES = [
         lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
         complex=True,
         through=_qr,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -384,6 +401,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigh(x),
         complex=True,
         through=_eigh,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -393,6 +411,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvalsh(x),
         complex=True,
         through=_of_hermitian,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -402,6 +421,7 @@ CASES = [
         lambda torch, x: torch.linalg.eig(x),
         complex=True,
         through=_eig,
+        relative_to="matrix",
         sized=matrices(symmetric, largest=30),
     ),
     Case(
@@ -411,6 +431,7 @@ CASES = [
         lambda torch, x: torch.linalg.eigvals(x),
         complex=True,
         through=_eigvals,
+        relative_to="matrix",
         sized=matrices(symmetric, largest=30),
     ),
     Case(
@@ -420,6 +441,7 @@ CASES = [
         lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
         complex=True,
         through=_svd,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -428,6 +450,7 @@ CASES = [
         in_single(np.linalg.svdvals),
         lambda torch, x: torch.linalg.svdvals(x),
         complex=True,
+        relative_to="matrix",
         sized=matrices(spaced),
     ),
     Case(
@@ -447,6 +470,7 @@ CASES = [
             x, ord, keepdim=keepdims
         ),
         complex=True,
+        relative_to="matrix",
     ),
     Case(
         "linalg.cross",

@@ -124,6 +124,7 @@ CASES = [
         _linear,
         lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
         complex=True,
+        relative_to="matrix",
     ),
     Case(
         "dense",
@@ -162,6 +163,7 @@ CASES = [
         ],
         _dense,
         _torch_dense,
+        relative_to="matrix",
     ),
     Case(
         "cross_entropy",

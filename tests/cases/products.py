@@ -153,6 +153,7 @@ CASES = [
         np.matmul,
         lambda torch, x1, x2: torch.matmul(x1, x2),
         complex=True,
+        relative_to="matrix",
     ),
     Case(
         "matrix_transpose",
@@ -175,6 +176,7 @@ CASES = [
             x1, x2, axes if isinstance(axes, int) else tuple(map(list, axes))
         ),
         complex=True,
+        relative_to="array",
     ),
     Case(
         "vecdot",
@@ -182,6 +184,7 @@ CASES = [
         np.vecdot,
         lambda torch, x1, x2, axis=-1: torch.linalg.vecdot(x1, x2, dim=axis),
         complex=True,
+        relative_to="array",
     ),
     Case(
         "einsum",
@@ -189,5 +192,6 @@ CASES = [
         np.einsum,
         lambda torch, words, *xs: torch.einsum(words, *xs),
         complex=True,
+        relative_to="array",
     ),
 ]

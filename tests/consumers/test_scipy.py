@@ -41,6 +41,7 @@ def assert_values(case, actual, expected):
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=repr)
 def test_value_and_gradient(case, record_property):
     record_property("scipy", (case.name, case.why))

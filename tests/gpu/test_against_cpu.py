@@ -6,7 +6,8 @@ from cases import CASES
 from cuda_device import PRETENDED, host_must_not_wait, on_gpu
 from libraries import Library
 from modules import LAYERS, LOSSES, OPTIMIZERS, layer
-from test_ops import Call, check, quiet, samples
+from samples import every
+from test_ops import Call, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn
@@ -39,9 +40,9 @@ def compare(case, sample, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_op(case, dtype):
-    for sample in samples(case, GPU, dtype):
-        with quiet():
-            check(sample, compare, case, sample, dtype)
+    for sample, checked in every(samples(case, GPU, dtype)):
+        with checked, quiet():
+            compare(case, sample, dtype)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -51,9 +52,8 @@ def test_op(case, dtype):
 )
 def test_op_of_many_elements(case, dtype, n):
     """Kernels have another path for these: several blocks, whole vectors and what remains."""
-    sample = case.at_size(n)
     with quiet():
-        check(sample, compare, case, sample, dtype)
+        compare(case, case.at_size(n), dtype)
 
 
 def built(make):

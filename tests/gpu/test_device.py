@@ -45,7 +45,7 @@ def test_repeated_index_in_an_assignment():
 
 def test_device_that_is_not_there():
     n = cuda.device_count()
-    with pytest.raises(RuntimeError, match=f"cuda:{n} is not there: CUDA finds {n}"):
+    with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist: CUDA finds {n}"):
         gg.ones(2, device=f"cuda:{n}")
 
 
@@ -160,7 +160,7 @@ class TestMemory:
         step(10)
         before = self.used()
         limit(2_000_000)
-        with pytest.raises(MemoryError, match=r"Out of memory .*on cuda:0 arrays use"):
+        with pytest.raises(MemoryError, match=r"Out of memory .*on cuda:0, arrays use"):
             step(10_000)
         optimizer.zero_grad()
         step(10)
@@ -169,7 +169,9 @@ class TestMemory:
     def test_too_little_for_a_batch(self, limit):
         limit(1_000_000)
         loader = data.DataLoader(np.ones((4, 500_000)), 4, device="cuda")
-        with pytest.raises(MemoryError, match=r"^DataLoader: Out of memory .*on cuda:0 arrays use"):
+        with pytest.raises(
+            MemoryError, match=r"^DataLoader: Out of memory .*on cuda:0, arrays use"
+        ):
             next(iter(loader))
         loader = data.DataLoader(np.ones((4, 100)), 4, device="cuda")
         assert next(iter(loader))[0].sum().item() == 400
@@ -177,7 +179,7 @@ class TestMemory:
     @only_real
     def test_more_than_there_is(self):
         n = cuda.memory_stats().total
-        with pytest.raises(MemoryError, match="on cuda:0 arrays use"):
+        with pytest.raises(MemoryError, match="on cuda:0, arrays use"):
             gg.zeros(n, device="cuda")
         assert gg.ones(3, device="cuda").sum().item() == 3
 

@@ -1,6 +1,6 @@
 """Products of matrices by cuBLAS: the right numbers whatever lies in memory how, and no waiting.
 
-What is asked of cuBLAS, and what is copied, on_products.py tests on the stand-in for CuPy.
+On the stand-in for CuPy, test_products_by_cublas.py tests what is asked of cuBLAS and copied.
 """
 
 import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16

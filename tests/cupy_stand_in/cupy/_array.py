@@ -398,8 +398,8 @@ def on_current(operands):
     for x in operands:
         if isinstance(x, ndarray) and x.device != current:
             raise ValueError(
-                "Array device must be same as the current device: "
-                f"array device = {x.device.id} while current = {current.id}"
+                f"The device where the array resides ({x.device.id}) is different from the current "
+                f"device ({current.id}). Peer access is unavailable between these devices."
             )
 
 

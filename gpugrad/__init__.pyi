@@ -1,0 +1,89 @@
+# Written by tests/write_stubs.py.
+
+from typing import Any
+
+from . import autograd as autograd
+from . import cuda as cuda
+from . import data as data
+from . import fft as fft
+from . import io as io
+from . import linalg as linalg
+from . import nn as nn
+from . import optim as optim
+from . import random as random
+from . import special as special
+from . import testing as testing
+from . import tools as tools
+from . import transforms as transforms
+from ._ops import *
+from .autograd.mode import enable_grad as enable_grad
+from .autograd.mode import is_grad_enabled as is_grad_enabled
+from .autograd.mode import no_grad as no_grad
+from .autograd.mode import set_grad_enabled as set_grad_enabled
+from .autograd.operation import op as op
+from .creation import arange as arange
+from .creation import asarray as asarray
+from .creation import empty as empty
+from .creation import empty_like as empty_like
+from .creation import eye as eye
+from .creation import from_dlpack as from_dlpack
+from .creation import full as full
+from .creation import full_like as full_like
+from .creation import linspace as linspace
+from .creation import ones as ones
+from .creation import ones_like as ones_like
+from .creation import tensor as _tensor
+from .creation import zeros as zeros
+from .creation import zeros_like as zeros_like
+from .dtypes import can_cast as can_cast
+from .dtypes import isdtype as isdtype
+from .dtypes import result_type as result_type
+from .io import load as load
+from .io import save as save
+from .limits import finfo as finfo
+from .limits import iinfo as iinfo
+from .ops.manipulation import broadcast_shapes as broadcast_shapes
+from .random import manual_seed as manual_seed
+from .tensor import Tensor as Tensor
+from .tools.anomaly import detect_anomaly as detect_anomaly
+from .tools.drawing import draw as draw
+from .tools.memory import memory_report as memory_report
+from .tools.profiler import profile as profile
+from .transforms.custom import custom_vjp as custom_vjp
+from .transforms.forward import jvp as jvp
+from .transforms.forward import linearize as linearize
+from .transforms.jacobians import hessian as hessian
+from .transforms.jacobians import jacobian as jacobian
+from .transforms.mapping import vmap as vmap
+from .transforms.recomputing import checkpoint as checkpoint
+from .transforms.reverse import grad as grad
+from .transforms.reverse import hvp as hvp
+from .transforms.reverse import stop_gradient as stop_gradient
+from .transforms.reverse import value_and_grad as value_and_grad
+from .transforms.reverse import vjp as vjp
+
+bool: Any
+complex128: Any
+complex64: Any
+e: float
+float16: Any
+float32: Any
+float64: Any
+inf: float
+int16: Any
+int32: Any
+int64: Any
+int8: Any
+nan: float
+newaxis: Any
+pi: float
+tensor = _tensor
+uint16: Any
+uint32: Any
+uint64: Any
+uint8: Any
+bfloat16: Any
+__version__: str
+__array_api_version__: str
+
+def __array_namespace_info__() -> Any: ...

@@ -1,0 +1,65 @@
+"""What ``gpugrad.__array_namespace_info__()`` returns: inspection as in the array API standard."""
+
+from typing import Any
+
+from .backends import cuda_device_count, parse_device
+from .backends.dtypes import (
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .dtypes import isdtype
+
+_DTYPES = (
+    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+    *(float32, float64, complex64, complex128),
+)
+
+
+def capabilities() -> dict[str, Any]:
+    """What is supported: boolean indexing, shapes that depend on data, how many axes."""
+    return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+
+def default_device() -> str:
+    """Where arrays are created: ``"cpu"``."""
+    return "cpu"
+
+
+def devices() -> tuple[str, ...]:
+    """``"cpu"`` and the CUDA devices that can be used."""
+    return ("cpu", *(f"cuda:{i}" for i in range(cuda_device_count())))
+
+
+def default_dtypes(*, device: str | None = None) -> dict[str, Any]:
+    """The default dtype of each kind of number, and of indices; alike on all devices."""
+    _check(device)
+    return {
+        "real floating": float32,
+        "complex floating": complex64,
+        "integral": int64,
+        "indexing": int64,
+    }
+
+
+def dtypes(
+    *, device: str | None = None, kind: str | tuple[str, ...] | None = None
+) -> dict[str, Any]:
+    """The standard's dtypes of a kind (see `gpugrad.isdtype`), or all, by name."""
+    _check(device)
+    return {d.name: d for d in _DTYPES if kind is None or isdtype(d, kind)}
+
+
+def _check(device):
+    if device is not None:
+        parse_device(device)

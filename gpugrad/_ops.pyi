@@ -1,0 +1,721 @@
+# Written by tests/write_stubs.py.
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ._typing import Array
+from .backends import Shape
+from .tensor import Tensor as Tensor
+
+def abs(x: Array, /) -> Tensor:
+    """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
+
+def acos(x: Array, /) -> Tensor:
+    """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
+
+def acosh(x: Array, /) -> Tensor:
+    """Elementwise inverse hyperbolic cosine; the gradient is infinite at 1, and nan below."""
+
+def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise sum ``x1 + x2``."""
+
+def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) -> Tensor:
+    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
+
+    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
+    broadcast to the shape of ``values``.
+    """
+
+def all(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """Whether all elements are true."""
+
+def any(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """Whether any element is true."""
+
+def argmax(x: Array, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Index of the first maximum along ``axis``; None means an index into the flattened array."""
+
+def argmin(x: Array, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """Index of the first minimum along ``axis``; None means an index into the flattened array."""
+
+def argsort(
+    x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """Indices that sort ``x`` along ``axis``.
+
+    If ``stable``, equal elements keep their order, even if ``descending``.
+    """
+
+def asin(x: Array, /) -> Tensor:
+    """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
+
+def asinh(x: Array, /) -> Tensor:
+    """Elementwise inverse hyperbolic sine."""
+
+def astype(x: Array, /, dtype: Any, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """The values in another dtype, and on another device if one is given.
+
+    The gradient is cast back; an integer result carries none. Casting complex numbers to real
+    ones raises TypeError, except to bool: use ``real``, ``imag`` or ``abs``.
+
+    copy: False to return ``x`` itself if it already has that dtype and device.
+    """
+
+def atan(x: Array, /) -> Tensor:
+    """Elementwise arctangent."""
+
+def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise angle, in [-pi, pi], of the point (``x2``, ``x1``); for real numbers.
+
+    Where both inputs are 0 the gradients are 0.
+    """
+
+def atanh(x: Array, /) -> Tensor:
+    """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
+
+def batch_norm(
+    x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, with mean and variance of each channel.
+
+    x: ``(n, channels, ...)``, real.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    Returns ``(out, mean, var)``. The statistics, ``(channels,)``, are over all axes but the
+    second, and 0 if these have no elements; the variance is the sum of squared deviations divided
+    by the number of elements. All three results are differentiable. For float16, intermediate
+    values are computed in float32.
+    (Ioffe and Szegedy 2015, "Batch normalization: accelerating deep network training by
+    reducing internal covariate shift")
+    """
+
+def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 & x2`` of integers or bools."""
+
+def bitwise_invert(x: Array, /) -> Tensor:
+    """Elementwise ``~x`` of integers or bools."""
+
+def bitwise_left_shift(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 << x2`` of integers; ``x2`` must be at least 0."""
+
+def bitwise_or(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 | x2`` of integers or bools."""
+
+def bitwise_right_shift(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` must be at least 0."""
+
+def bitwise_xor(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 ^ x2`` of integers or bools."""
+
+def broadcast_arrays(*arrays: Array) -> tuple[Tensor, ...]:
+    """The arrays, all broadcast to their common shape."""
+
+def broadcast_to(x: Array, /, shape: Shape) -> Tensor:
+    """``x`` repeated along new leading axes and along axes of length 1."""
+
+def ceil(x: Array, /) -> Tensor:
+    """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
+
+def clip(
+    x: Array | complex, min: Array | complex | None = None, max: Array | complex | None = None
+) -> Tensor:
+    """Elementwise ``x`` limited to ``[min, max]``; either bound may be None.
+
+    Where the lower bound is above the upper one, the result is the upper one. At a bound the
+    gradient goes to ``x``. Outside, it goes to the bound if that is a Tensor that requires
+    grad; below two equal bounds, neither gets a gradient. All this is as in PyTorch.
+    """
+
+def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
+    """The arrays of a sequence joined along an existing axis; None flattens the arrays first."""
+
+def conj(x: Array, /) -> Tensor:
+    """Elementwise complex conjugate; a real array is returned unchanged."""
+
+def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
+
+    The gradient to ``x1`` is 0 where ``x1`` is 0; the gradient to ``x2`` is 0 everywhere.
+    """
+
+def cos(x: Array, /) -> Tensor:
+    """Elementwise cosine."""
+
+def cosh(x: Array, /) -> Tensor:
+    """Elementwise hyperbolic cosine."""
+
+def count_nonzero(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """The number of elements that are not 0."""
+
+def cross_entropy(logits: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
+    """Negative log-likelihood of class labels under ``softmax(logits)``.
+
+    logits: ``(n, classes)`` or ``(classes,)``, floating.
+    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
+    reduction: ``"mean"`` or ``"sum"`` of the n losses, or ``"none"``.
+    """
+
+def cumulative_prod(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """Products of the elements up to and including each one along ``axis``.
+
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 1, so that the result is longer by 1.
+
+    Derivatives of every order are right even where elements are 0, since no rule divides.
+    """
+
+def cumulative_sum(
+    x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """Sums of the elements up to and including each one along ``axis``.
+
+    axis: may be None for arrays with a single axis.
+    dtype: of the accumulator and the result; by default int64 or uint64 for smaller integers.
+    include_initial: start with 0, so that the result is longer by 1.
+    """
+
+def dense(x: Array, weight: Array, bias: Array | None = None, /, *, activation: str) -> Tensor:
+    """A fused layer, ``activation(linear(x, weight, bias))``.
+
+    The graph keeps its result, but not that of `linear`.
+
+    x, weight, bias: as for `linear`.
+    activation: ``"relu"``, ``"sigmoid"`` or ``"tanh"``.
+    """
+
+def diff(
+    x: Array | complex,
+    prepend: Array | complex | None = None,
+    append: Array | complex | None = None,
+    *,
+    axis: int = -1,
+    n: int = 1,
+) -> Tensor:
+    """Differences of adjacent elements along ``axis``, ``x[1:] - x[:-1]``, taken ``n`` times.
+
+    prepend, append: arrays joined to ``x`` along ``axis`` first.
+    """
+
+def divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
+
+def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
+    """``x / (1 - p)``, or 0 where ``dropout_mask(x, shape=x.shape, p=p, key=key)`` is False.
+
+    `gpugrad.nn.functional.dropout` draws a new key each time.
+    """
+
+def dropout_mask(x: Array, /, *, shape: Shape, p: float, key: tuple[int, int]) -> Tensor:
+    """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
+
+    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
+        the same bools on every device, and for every example inside `vmap`.
+
+    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
+    ``p`` is between 0 and 1.
+    """
+
+def einsum(subscripts: str, /, *operands: Array) -> Tensor:
+    """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
+
+    Each operand has a term with a letter for each axis: ``"ij,jk->ik"`` is the matrix product. A
+    letter that is repeated in a term takes the diagonal. Letters that are not in the result's
+    term are summed over; without ``->``, the result has the letters that occur once, in
+    alphabetical order. ``...`` stands for any number of axes. These broadcast, and so does every
+    axis of length 1.
+
+    More than two operands are multiplied in pairs, in an order that `opt_einsum` chooses if it
+    is installed. Nothing is conjugated.
+
+    >>> import gpugrad
+    >>> a = gpugrad.asarray([[1.0, 2.0], [3.0, 4.0]])
+    >>> gpugrad.einsum("ij,kj->ik", a, a).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
+
+def equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 == x2``."""
+
+def exp(x: Array, /) -> Tensor:
+    """Elementwise exponential."""
+
+def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
+    """``x`` with a new axis of length 1 at position ``axis`` of the result, an int or a tuple."""
+
+def expm1(x: Array, /) -> Tensor:
+    """Elementwise ``exp(x) - 1``, precise near 0."""
+
+def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """The elements in reverse order along one axis, several (a tuple) or all (None)."""
+
+def floor(x: Array, /) -> Tensor:
+    """Elementwise largest integer that is at most ``x``, in the dtype of ``x``."""
+
+def floor_divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
+
+def getitem(x: Array, /, key: Any) -> Tensor:
+    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
+
+def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 > x2``."""
+
+def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 >= x2``."""
+
+def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
+
+    Where both inputs are 0 the gradient is 0, like that of `abs`.
+    """
+
+def imag(x: Array, /) -> Tensor:
+    """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
+
+def isfinite(x: Array, /) -> Tensor:
+    """Elementwise test for being neither infinite nor nan."""
+
+def isin(x1: Array | complex, x2: Array | complex, *, invert: bool = False) -> Tensor:
+    """Whether each element of ``x1`` equals an element of ``x2``, or none of them if ``invert``."""
+
+def isinf(x: Array, /) -> Tensor:
+    """Elementwise test for infinity of either sign; for complex numbers, in either part."""
+
+def isnan(x: Array, /) -> Tensor:
+    """Elementwise test for nan; for complex numbers, in either part."""
+
+def last_written(x: Array, /, key: Any) -> Tensor:
+    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
+
+def layer_norm(
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    /,
+    *,
+    ndim: int = 1,
+    eps: float = 1e-05,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over the last ``ndim`` axes.
+
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight, bias: ``shape``; by default 1 and 0.
+
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
+    (Ba, Kiros and Hinton 2016, "Layer normalization")
+    """
+
+def less(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 < x2``."""
+
+def less_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 <= x2``."""
+
+def linear(
+    x: Array | complex, weight: Array | complex, bias: Array | complex | None = None
+) -> Tensor:
+    """Affine map ``x @ weight.T + bias``: ``(..., in), (out, in), (out,) -> (..., out)``."""
+
+def log(x: Array, /) -> Tensor:
+    """Elementwise natural logarithm; -inf at 0, nan below."""
+
+def log10(x: Array, /) -> Tensor:
+    """Elementwise logarithm to the base 10; -inf at 0, nan below."""
+
+def log1p(x: Array, /) -> Tensor:
+    """Elementwise ``log(1 + x)``, precise near 0; -inf at -1, nan below."""
+
+def log2(x: Array, /) -> Tensor:
+    """Elementwise logarithm to the base 2; -inf at 0, nan below."""
+
+def log_softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
+    """``log(softmax(x))`` along ``axis``, without overflow."""
+
+def logaddexp(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
+
+    As in `logsumexp`, an infinite input gets the whole gradient if it is inf, and none if it is
+    -inf.
+    """
+
+def logical_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise logical AND of bools."""
+
+def logical_not(x: Array, /) -> Tensor:
+    """Elementwise logical NOT of bools."""
+
+def logical_or(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise logical OR of bools."""
+
+def logical_xor(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise logical XOR of bools."""
+
+def logsumexp(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """``log(sum(exp(x)))`` without overflow. Raises if there are no elements.
+
+    The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
+    whole gradient; where it is -inf, no element gets any.
+    """
+
+def matmul(x1: Array, x2: Array, /) -> Tensor:
+    """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
+
+    Leading axes broadcast. A 1-D ``x1`` counts as a row and a 1-D ``x2`` as a column, and the
+    added axis is dropped from the result.
+    """
+
+def matrix_transpose(x: Array, /) -> Tensor:
+    """The last two axes swapped: ``(..., m, n) -> (..., n, m)``."""
+
+def max(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+
+def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise maximum; a tie shares its gradient evenly."""
+
+def mean(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """Mean of the elements, in a floating dtype; nan if there are none."""
+
+def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinates of the points of a grid, given those along each axis: one array per input.
+
+    indexing: with ``"ij"``, array i runs along axis i; with ``"xy"``, the first two are swapped.
+    """
+
+def min(
+    x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
+) -> Tensor:
+    """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+
+def minimum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise minimum; a tie shares its gradient evenly."""
+
+def moveaxis(
+    x: Array, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
+) -> Tensor:
+    """The axes at ``source``, an int or a tuple, moved to ``destination``; others stay in order."""
+
+def mse(x: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
+    """Squared error ``(x - target) ** 2`` of two arrays of the same shape; nothing is broadcast.
+
+    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+    """
+
+def multiply(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise product ``x1 * x2``."""
+
+def negative(x: Array, /) -> Tensor:
+    """Elementwise ``-x``."""
+
+def nextafter(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
+
+    The gradient is that of ``x1``, from which the result differs only by a rounding error.
+    """
+
+def nonzero(x: Array, /) -> tuple[Tensor, ...]:
+    """Indices of the elements that are not 0, in row-major order: an array for each axis.
+
+    Raises ValueError for a 0-d array.
+    """
+
+def not_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 != x2``."""
+
+def one_hot(labels: Array, /, n: int) -> Tensor:
+    """Bools ``(..., n)`` for labels ``(...)``, True at the label's position along the last axis.
+
+    Raises TypeError for labels that are not integers, and IndexError for a label outside
+    ``[0, n)``. On a GPU, where this check would have to wait for the device, such a label gives
+    a row without True instead.
+    """
+
+def permute_dims(x: Array, /, axes: Sequence[int]) -> Tensor:
+    """The axes in another order: axis i of the result is axis ``axes[i]`` of ``x``."""
+
+def positive(x: Array, /) -> Tensor:
+    """Elementwise ``+x``: a copy."""
+
+def pow(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise power ``x1 ** x2``.
+
+    As in PyTorch, the gradient to the base is 0 where the exponent is 0. The gradient to the
+    exponent is 0 where the base is 0 and the exponent's real part is at least 0; for real
+    numbers it is nan where the base is negative.
+    """
+
+def prod(
+    x: Array,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """Product of the elements, accumulated and returned in ``dtype`` if given; 1 if there are none.
+
+    Derivatives of every order are right even where elements are 0, since no rule divides.
+    """
+
+def real(x: Array, /) -> Tensor:
+    """Elementwise real part; a real array is returned unchanged."""
+
+def reciprocal(x: Array, /) -> Tensor:
+    """Elementwise ``1 / x``; infinite at 0, as is its gradient."""
+
+def relu(x: Array, /) -> Tensor:
+    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+
+def remainder(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
+
+def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor:
+    """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.
+
+    repeats: an int, or an array of integers (n,), one for each position along the axis.
+    """
+
+def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
+    """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
+
+def roll(
+    x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None
+) -> Tensor:
+    """The elements shifted by ``shift`` places towards larger indices; the last ones wrap around.
+
+    For a tuple of axes, ``shift`` is a tuple, or an int that applies to all of them. Without
+    axes, the elements are shifted in row-major order.
+    """
+
+def round(x: Array, /) -> Tensor:
+    """Elementwise nearest integer, in the dtype of ``x``; a tie goes to the even one.
+
+    For complex numbers, the real and the imaginary part are each rounded.
+    """
+
+def scatter_add(values: Array, /, shape: Shape, key: Any) -> Tensor:
+    """Zeros of ``shape`` with ``values`` added at ``key``; values at a repeated index add up."""
+
+def searchsorted(
+    x1: Array | complex,
+    x2: Array | complex,
+    sorter: Array | complex | None = None,
+    *,
+    side: str = "left",
+) -> Tensor:
+    """Positions at which inserting the elements of ``x2`` into ``x1`` would keep it sorted.
+
+    x1: an array (n,), ascending.
+    x2: an array (...), or a number.
+    sorter: integers (n,) that put ``x1`` in ascending order, if it is not sorted.
+    side: ``"left"`` for the position before equal elements, ``"right"`` for that after them.
+
+    Returns integers from 0 to n, with the shape of ``x2``.
+    """
+
+def setitem(x: Array, value: Array | complex, /, key: Any) -> Tensor:
+    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
+
+    At a repeated index the last value stays, and only that one gets a gradient. Raises
+    TypeError for complex values in a real array.
+    """
+
+def sigmoid(x: Array, /) -> Tensor:
+    """``1 / (1 + exp(-x))`` elementwise, without overflow."""
+
+def sign(x: Array, /) -> Tensor:
+    """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
+
+    The gradient is 0 for real numbers and at a complex 0.
+    """
+
+def signbit(x: Array, /) -> Tensor:
+    """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""
+
+def sin(x: Array, /) -> Tensor:
+    """Elementwise sine."""
+
+def sinh(x: Array, /) -> Tensor:
+    """Elementwise hyperbolic sine."""
+
+def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """``x`` sorted along ``axis``.
+
+    Each element of the result passes its gradient to the element of ``x`` that it came from. If
+    ``stable``, equal elements keep their order, even if ``descending``.
+    """
+
+def sqrt(x: Array, /) -> Tensor:
+    """Elementwise square root; its gradient at 0 is infinite."""
+
+def square(x: Array, /) -> Tensor:
+    """Elementwise square ``x * x``."""
+
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
+    """``x`` without the given axis or axes, which must have length 1."""
+
+def stack(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
+    """The arrays of a sequence, all of the same shape, joined along a new axis."""
+
+def std(
+    x: Array,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Tensor:
+    """Standard deviation of the elements: the square root of `var`.
+
+    At 0, where all elements are equal, the gradient is 0, as in PyTorch.
+    """
+
+def subtract(x1: Array | complex, x2: Array | complex, /) -> Tensor:
+    """Elementwise difference ``x1 - x2``."""
+
+def sum(
+    x: Array,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    keepdims: bool = False,
+) -> Tensor:
+    """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
+
+def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
+    """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.
+
+    Gradients of a slice that is selected repeatedly add up.
+    """
+
+def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Tensor:
+    """The elements at ``indices`` along ``axis``; the other axes of both inputs broadcast.
+
+    Gradients of an element that is selected repeatedly add up.
+    """
+
+def tan(x: Array, /) -> Tensor:
+    """Elementwise tangent."""
+
+def tanh(x: Array, /) -> Tensor:
+    """Elementwise hyperbolic tangent."""
+
+def tensordot(
+    x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> Tensor:
+    """Sums of products over ``axes``; the result has the other axes of x1, then those of x2.
+
+    axes: an int, to pair that many last axes of x1 with as many first axes of x2; or a pair of
+        sequences, axes of x1 and the matching axes of x2.
+    """
+
+def tile(x: Array, /, repetitions: int | Sequence[int]) -> Tensor:
+    """The whole array repeated ``repetitions[i]`` times along axis i; the shorter of ``x.shape``
+    and ``repetitions`` is extended by ones in front.
+    """
+
+def to_device(x: Array, /, device: str) -> Tensor:
+    """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
+
+def tril(x: Array, /, *, k: int = 0) -> Tensor:
+    """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""
+
+def triu(x: Array, /, *, k: int = 0) -> Tensor:
+    """Matrices (..., m, n) with zeros below the diagonal ``k`` places above the main diagonal."""
+
+def trunc(x: Array, /) -> Tensor:
+    """Elementwise ``x`` rounded towards 0, in the dtype of ``x``."""
+
+class _UniqueAllResult(NamedTuple):
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+def unique_all(x: Array, /) -> _UniqueAllResult:
+    """The distinct elements, ascending, with their positions and counts.
+
+    Returns a named tuple: ``values`` (n,); ``indices`` (n,) of their first occurrences in the
+    flattened ``x``, which receive the gradients; ``inverse_indices``, of the shape of ``x``,
+    such that ``values[inverse_indices]`` is ``x``; and ``counts`` (n,). Every nan is distinct.
+    """
+
+class _UniqueCountsResult(NamedTuple):
+    values: Tensor
+    counts: Tensor
+
+def unique_counts(x: Array, /) -> _UniqueCountsResult:
+    """The distinct elements and how often each occurs: a named tuple ``(values, counts)``.
+
+    See `unique_all`.
+    """
+
+class _UniqueInverseResult(NamedTuple):
+    values: Tensor
+    inverse_indices: Tensor
+
+def unique_inverse(x: Array, /) -> _UniqueInverseResult:
+    """The distinct elements and where they are: a named tuple ``(values, inverse_indices)``.
+
+    See `unique_all`.
+    """
+
+def unique_values(x: Array, /) -> Tensor:
+    """The distinct elements, (n,), ascending; every nan is distinct. See `unique_all`."""
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis, as a tuple of arrays."""
+
+def var(
+    x: Array,
+    /,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    correction: float = 0.0,
+    keepdims: bool = False,
+) -> Tensor:
+    """Variance of the elements: the sum of squared deviations over ``count - correction``.
+
+    If this divisor is not positive it counts as 0, as in PyTorch: a single element with
+    ``correction=1`` gives nan.
+    """
+
+def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Tensor:
+    """Inner products of vectors along ``axis``: the sum of ``conj(x1) * x2``.
+
+    The other axes broadcast. ``axis`` must be negative if the numbers of axes differ.
+    """
+
+def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) -> Tensor:
+    """Elementwise ``x1`` where ``condition`` holds, else ``x2``.
+
+    Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
+    the default dtype for their kind.
+    """
+
+def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
+    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
+
+    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
+    0 times an infinite derivative gives 0.
+    """

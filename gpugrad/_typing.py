@@ -1,0 +1,20 @@
+"""Types that annotations have in common."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")  # a function's parameters
+R = TypeVar("R")  # its result
+A = TypeVar("A")  # what it returns besides
+F = TypeVar("F", bound=Callable[..., Any])  # a function as a whole
+
+if TYPE_CHECKING:  # to make this class takes a while
+
+    class Array(Protocol):
+        """What an op takes as an input: a Tensor, or an array of NumPy, CuPy or another library."""
+
+        @property
+        def shape(self) -> Any: ...
+
+        @property
+        def dtype(self) -> Any: ...

@@ -1,0 +1,192 @@
+"""What an op runs on each type of arrays: one `Implementation`, built when it is first needed.
+
+The way from an op's definition to the functions that a call and a sweep run is `Implementation`,
+from top to bottom. Whatever changes it afterwards (a twin, bfloat16, a tool) clears the ops'
+tables of implementations, which are then built again.
+"""
+
+import threading
+from importlib import import_module
+from typing import Any
+from weakref import WeakSet
+
+from ..backends import backend_of
+from ..backends.bfloat16 import rounding
+from ..backends.registry import on_change
+from .plan import Plan
+from .rules import bind
+
+# Modules that define twins of the library's own ops, by the array library that they are for.
+# Each is imported when an op first meets an array of that library.
+twin_modules: dict[str, str] = {}
+
+# Takes the place of an array type for the rules that run on Tensors under ``create_graph``.
+TENSORS = "tensors"
+
+ops: WeakSet = WeakSet()  # all that are alive, including users' own
+
+# Held while an implementation is built and while tables are cleared, so that one that was built
+# from the old state is never stored after the tables have been cleared.
+_building = threading.RLock()
+
+# Wraps the functions of all ops while a tool is on: an object with methods
+# ``forward(op, forward)`` and ``plan(plan)``, see `gpugrad.tools.observing`. Else None.
+instrument: Any = None
+
+
+def implementation_of(op, kind):
+    """The op's `Implementation` for a type of arrays, or for `TENSORS`; built if it is missing.
+
+    Raises KeyError if ``kind`` is not a known type of arrays.
+    """
+    found = op.implementations.get(kind)
+    if found is None:
+        if kind is not TENSORS:
+            module = twin_modules.get(backend_of[kind].name)
+            if module is not None:
+                import_module(module)
+        with _building:
+            found = op.implementations[kind] = Implementation(op, kind)
+    return found
+
+
+class Implementation:
+    """What an op runs on arrays of one type.
+
+    kind: the type of the arrays, or `TENSORS`, for which the rules are those of the definition.
+    xp: the namespace of the arrays.
+    forward: a function ``(xp, *arrays, **static)``.
+    plans: the plans made so far, a list; for an op that takes a sequence, a dict. See `plan`.
+    has_twin: whether the forward is a twin, which may still decline single calls.
+    instrument: the one that was in place when this was built.
+    """
+
+    __slots__ = (
+        "op",
+        "kind",
+        "xp",
+        "forward",
+        "plans",
+        "has_twin",
+        "instrument",
+        "_twins",
+        "_rounding",
+        "_enter",
+    )
+
+    def __init__(self, op, kind):
+        self.op = op
+        self.kind = kind
+        self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
+        self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
+        forward = op.forward
+        if kind is not TENSORS:
+            backend = backend_of[kind]
+            self.xp = backend.xp
+            self._twins = op.twins.get(backend.name, {})
+            if "forward" in self._twins:
+                forward = _with_twin(op, self._twins["forward"], forward)
+            self._rounding = rounding(backend)
+            if self._rounding is not None:
+                forward = self._rounding.forward(op, forward)
+            if backend.several_devices:
+                forward = backend.on_device(forward, op.public)
+                self._enter = backend.on_devices
+        self.has_twin = "forward" in self._twins
+        self.instrument = instrument
+        if instrument is not None:
+            forward = instrument.forward(op, forward)
+        self.forward = forward
+
+    def plan(self, key):
+        """The `Plan` of this key, made when it is first asked for.
+
+        key: a number whose bits say which inputs want a cotangent; for an op that takes a
+            sequence, that number and the length of the sequence.
+        """
+        plan = self.plans.get(key) if self.op.variadic else self.plans[key]
+        if plan is None:
+            plan = Plan(self, key)
+            if self.instrument is not None:
+                self.instrument.plan(plan)
+            self.plans[key] = plan
+        return plan
+
+    def plan_on_tensors(self, plan):
+        """The plan with the rules of the definition: ``plan`` itself if those are what it has."""
+        if not self._twins and self._rounding is None and self._enter is None:
+            return plan
+        return implementation_of(self.op, TENSORS).plan(plan.key)
+
+    def rule(self, target, rule, names):
+        """A rule as a function of ``(xp, g, saved)``; ``saved`` holds the values of ``names``.
+
+        target: the input that the rule is for, or ``"joint"``; None for a rule for tangents,
+            which has no twin.
+        """
+        run = bind(rule, names)
+        if target in self._twins:
+            run = _with_twin(self.op, bind(self._twins[target], names), run)
+        if self._rounding is not None:
+            run = self._rounding.rule(self.op, run)
+        if self._enter is not None:
+            run = self._enter(run)
+        return run
+
+
+def _with_twin(op, twin, definition):
+    """A function that runs ``twin`` and, where that returns NotImplemented, ``definition``."""
+
+    def run(*args, **static):
+        try:
+            result = twin(*args, **static)
+        except Exception as error:
+            error.add_note(f"in a twin of {op.name}")
+            raise
+        return definition(*args, **static) if result is NotImplemented else result
+
+    return run
+
+
+def has_twin(op, array):
+    """Whether the op's forward on the library of this array is a twin."""
+    return type(array) in backend_of and implementation_of(op, type(array)).has_twin
+
+
+def current(plan):
+    """The plan that a call would use now, in the place of one from before a tool was entered."""
+    if plan.output is not None:
+        return plan
+    found = implementation_of(plan.op, plan.implementation.kind).plan(plan.key)
+    if found.sources != plan.sources:  # the op has other rules now
+        return plan
+    if plan.special:
+        found.mark_special()
+    return found
+
+
+def all_ops():
+    """The ops that are alive, as a list."""
+    while True:
+        try:
+            return list(ops)
+        except RuntimeError:  # another thread has made one meanwhile
+            continue
+
+
+def clear(*some):
+    """Have the implementations of some ops, or of all, built again when they are next needed."""
+    with _building:
+        for op in some or all_ops():
+            op.implementations.clear()
+
+
+def set_instrument(new):
+    """Have all ops run inside this instrument from now on, or inside none if it is None."""
+    global instrument
+    with _building:
+        instrument = new
+        clear()
+
+
+on_change.append(clear)

@@ -1,0 +1,239 @@
+"""The CuPy backend: transfers, memory and random numbers of arrays on CUDA devices."""
+
+from contextlib import contextmanager
+from functools import cache, cached_property, wraps
+from itertools import chain
+
+import cupy
+from cupy.cuda.memory import PooledMemory
+
+from ..base import Backend
+from ..registry import parse_device
+from ..special import cupy_function
+from . import devices as cuda_devices
+from . import kernels
+from .batches import transfer_batches
+from .kernels.optimizers import multi_tensor_updater
+from .namespace import last_positions, may_repeat, xp
+
+
+def _device_of(values):
+    """The device of the first array among ``values``; None if there is no array."""
+    for x in values:
+        if type(x) is cupy.ndarray:
+            return x.device
+    return None
+
+
+def _check_one_device(values):
+    """Raise ValueError if the arrays are on different devices.
+
+    gpugrad's kernels do not check addresses, and CuPy's may silently read another device's memory.
+    """
+    devices = {x.data.device_id for x in values if type(x) is cupy.ndarray}
+    if len(devices) > 1:
+        raise ValueError(f"arrays are on devices {' and '.join(map(str, sorted(devices)))}")
+
+
+def _enter_device_of(values):
+    for x in values if isinstance(values, (tuple, list)) else (values,):
+        if type(x) is cupy.ndarray:
+            if x.data.device_id != cupy.cuda.runtime.getDevice():
+                x.device.use()
+            return
+
+
+@contextmanager
+def _restore_current_device():
+    """At the end of the block, make the device current that was current at its start."""
+    before = cupy.cuda.runtime.getDevice()
+    try:
+        yield
+    finally:
+        cupy.cuda.runtime.setDevice(before)
+
+
+@cache
+def _compute():
+    try:
+        cupy.arange(2).sum().item()
+    except Exception as error:  # from CUDA, its compiler or a missing library
+        version = cupy.cuda.runtime.runtimeGetVersion() // 1000
+        raise RuntimeError(
+            f"CuPy finds a CUDA device but cannot use it: {error}; if the CUDA Toolkit is not "
+            f"installed, add it with pip install 'cupy-cuda{version}x[ctk]'"
+        ) from error
+
+
+class CuPy(Backend):
+    name = "cupy"
+    in_single = False
+    array_types = (cupy.ndarray,)
+    devices = cuda_devices  # the module of functions that take a device's number
+
+    @cached_property
+    def several_devices(self):
+        """Whether there are several devices; with one, arrays' devices need not be entered."""
+        try:
+            return self.device_count() > 1
+        except RuntimeError:
+            return False
+
+    def check_device(self, device):
+        """Raise RuntimeError unless ``device`` exists."""
+        index = parse_device(device)[1] or 0
+        count = self.device_count()
+        if index >= count:
+            found = f"{count}, from cuda:0" if count else "none"
+            raise RuntimeError(f"device cuda:{index} does not exist: CUDA finds {found}")
+
+    def check_works(self):
+        """Raise RuntimeError that says why unless the current device can compute."""
+        self.check_device("cuda")
+        _compute()
+
+    def device_count(self):
+        """How many devices CUDA finds; RuntimeError with CUDA's own words if it does not work."""
+        try:
+            return cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            reason = f"{error}{cuda_devices.driver_problem()}"
+            raise RuntimeError(f"CuPy is installed but finds no CUDA device: {reason}") from error
+
+    def device(self, array):
+        return f"cuda:{array.device.id}"
+
+    def has_device(self, device):
+        if not device.startswith("cuda"):
+            return False
+        self.check_device(device)
+        return True
+
+    def _scope(self, device):
+        _, index = parse_device(device or "cuda")
+        return cupy.cuda.Device(index)
+
+    def scope(self, array):
+        return array.device
+
+    def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if type(data) is cupy.ndarray and dtype is None and device is None and not copy:
+            return data
+        if isinstance(data, cupy.ndarray):
+            if device is not None:
+                data = self.to_device(data, device)
+            device = self.device(data)
+        with self._scope(device):
+            return cupy.array(data, dtype=dtype, copy=copy)
+
+    def from_interface(self, x):
+        """An array that shares the memory of an object with ``__cuda_array_interface__``.
+
+        CuPy waits for the stream that the object names, as the protocol requires.
+        """
+        pointer = x.__cuda_array_interface__["data"][0]
+        with cuda_devices.scope(cuda_devices.number_of_pointer(pointer)):
+            return cupy.array(x, copy=None)
+
+    def to_device(self, array, device):
+        source, target = array.device, self._scope(device)
+        if source == target:
+            return array
+        with cuda_devices.ordered(source.id, target.id), target:
+            return array.copy("A")  # CuPy needs this order where strides have gaps
+
+    def explain(self, error, devices):
+        numbers = [parse_device(name)[1] for name in devices if name.startswith("cuda")]
+        return cuda_devices.explain(error, next((n for n in numbers if n is not None), None))
+
+    def transfer_batches(self, batches, device):
+        for first in batches:
+            batches = chain([first], batches)
+            if all(type(array) is cupy.ndarray for array, _ in first):  # nothing is on the host
+                yield from super().transfer_batches(batches, device)
+            else:
+                yield from transfer_batches(batches, self._scope(device))
+
+    def to_numpy(self, array):
+        with array.device:  # CuPy waits for the current stream, which must be this device's
+            return cupy.asnumpy(array)
+
+    def on_device(self, forward, one_device):
+        @wraps(forward)
+        def run(xp, *arrays, **static):
+            if one_device:
+                _check_one_device(arrays)
+            device = _device_of(arrays)
+            if device is not None and device.id != cupy.cuda.runtime.getDevice():
+                with device:
+                    return forward(xp, *arrays, **static)
+            return forward(xp, *arrays, **static)
+
+        return run
+
+    def on_devices(self, rule):
+        def run(xp, g, saved):
+            _enter_device_of(g)
+            c = rule(xp, g, saved)
+            _enter_device_of(c)
+            return c
+
+        return run
+
+    @property
+    def sweep_context(self):
+        return _restore_current_device if self.several_devices else None
+
+    def create(self, name, *args, dtype, device=None, like=None, **keywords):
+        with self._scope(device) if like is None else like.device:
+            return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
+
+    def special(self, name):
+        return cupy_function(name)
+
+    def buffer(self, array):
+        memory = array.data.mem
+        return memory.ptr or memory  # the address of every empty array is 0
+
+    def buffer_size(self, array):
+        return array.data.mem.size
+
+    def synchronize(self, array):
+        with array.device:
+            cupy.cuda.get_current_stream().synchronize()
+
+    def multi_tensor_updater(self, array):
+        return multi_tensor_updater(array.device.id, array.dtype)
+
+    def is_unshared(self, array):
+        return array.base is None and isinstance(array.data.mem, PooledMemory)
+
+    def generator(self, seed, device):
+        return kernels.random.Random(seed, self._scope(device))
+
+    def dropout_mask(self, x, /, *, shape, p, key):
+        return kernels.random.dropout_mask(shape, p, key)
+
+    def setitem(self, x, value, key):
+        with x.device:
+            if not may_repeat(key):
+                out = x.copy()
+                out[key] = value
+                return out
+            # With repeated indices, CuPy does not define which value `out[key] = value` leaves.
+            positions = last_positions(x, key)
+            shape = x[key].shape
+            values = cupy.asarray(value, dtype=x.dtype)
+            values = values.reshape(values.shape[max(values.ndim - len(shape), 0) :])
+            values = cupy.broadcast_to(values, shape).ravel()
+            if not values.size:
+                return x.copy()
+            return cupy.where(positions < 0, x, values[positions])
+
+    def last_written(self, x, key):
+        with x.device:
+            count = cupy.arange(x[key].size).reshape(x[key].shape)
+            return last_positions(x, key)[key] == count
+
+
+backend = CuPy(xp)

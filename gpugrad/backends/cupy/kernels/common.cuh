@@ -1,0 +1,145 @@
+// Code that all kernels share. They are compiled for each dtype: T is the type that is stored,
+// float, double, half or bf16; A is the type in which kernels compute, double for double and float
+// for the others.
+
+// The 16-bit floats are defined here because CUDA's headers may not be installed.
+
+struct half { unsigned short bits; };
+struct bf16 { unsigned short bits; };
+
+typedef STORED T;  // macros named T and A would break the compiler's own headers
+typedef COMPUTED A;
+
+#ifndef __CUDA_ARCH__  // for tests on a CPU, which must convert as the hardware does
+
+// Drops the lowest bits, `dropped` of them, rounding to nearest, ties to even.
+__device__ inline unsigned rounded(unsigned bits, int dropped)
+{
+    unsigned kept = bits >> dropped, rest = bits & ((1u << dropped) - 1), tie = 1u << (dropped - 1);
+    return kept + (rest > tie || (rest == tie && (kept & 1)));
+}
+
+#endif
+
+__device__ inline float load(const half* p)
+{
+#ifdef __CUDA_ARCH__
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(p->bits));
+    return x;
+#else
+    unsigned sign = (unsigned)(p->bits & 0x8000) << 16, magnitude = p->bits & 0x7fff;
+    if (magnitude >= 0x7c00)  // inf or nan
+        return __uint_as_float(sign | 0x7f800000 | magnitude << 13);
+    float x = __uint_as_float(magnitude << 13) * __uint_as_float((254 - 15) << 23);  // by 2**112
+    return sign ? -x : x;
+#endif
+}
+
+__device__ inline void store(half* p, float x)
+{
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(p->bits) : "f"(x));
+#else
+    unsigned bits = __float_as_uint(x), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    unsigned exponent = magnitude >> 23, out;
+    if (magnitude > 0x7f800000)
+        out = 0x7fff, sign = 0;  // the hardware's only nan
+    else if (magnitude >= 0x477ff000)  // rounds to 2**16 or more
+        out = 0x7c00;
+    else if (exponent >= 113)
+        out = rounded(magnitude - (112u << 23), 13);
+    else if (exponent >= 102)  // subnormal: in steps of 2**-24
+        out = rounded((magnitude & 0x7fffff) | 0x800000, 126 - exponent);
+    else
+        out = 0;
+    p->bits = (unsigned short)(sign | out);
+#endif
+}
+
+__device__ inline float load(const bf16* p)
+{
+    return __uint_as_float((unsigned)p->bits << 16);
+}
+
+__device__ inline void store(bf16* p, float x)
+{
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(p->bits) : "f"(x));
+#else
+    unsigned bits = __float_as_uint(x);
+    unsigned tie = 0x7fff + (bits >> 16 & 1);  // to nearest, ties to even
+    p->bits = (unsigned short)((bits & 0x7fffffff) > 0x7f800000 ? 0x7fff : (bits + tie) >> 16);
+#endif
+}
+
+__device__ inline float load(const float* p) { return *p; }
+__device__ inline double load(const double* p) { return *p; }
+__device__ inline void store(float* p, float x) { *p = x; }
+__device__ inline void store(double* p, double x) { *p = x; }
+
+// The value of `x` after it has been stored and loaded again.
+__device__ inline A stored(A x)
+{
+    T t;
+    store(&t, x);
+    return load(&t);
+}
+
+// The number of elements in 16 bytes, which are read or written at a time.
+#define PACK ((int)(16 / sizeof(T)))
+struct alignas(16) Pack { T items[PACK]; };
+
+__device__ inline bool is_aligned(const void* p) { return (unsigned long long)p % 16 == 0; }
+
+__device__ inline A infinity() { return (A)__int_as_float(0x7f800000); }
+
+// The greater of two numbers; nan if either is nan.
+__device__ inline A maximum(A a, A b) { return a > b || a != a ? a : b; }
+
+// This thread's number in a one-dimensional grid, and the number of threads in it.
+__device__ inline long long thread_number()
+{
+    return (long long)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ inline long long thread_count() { return (long long)gridDim.x * blockDim.x; }
+
+// Reductions over a warp or over a one-dimensional block of whole warps. Every thread must take
+// part, and every thread gets the result.
+
+__device__ inline A warp_sum(A x)
+{
+    for (int step = 16; step; step /= 2) x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+
+__device__ inline A warp_max(A x)
+{
+    for (int step = 16; step; step /= 2) x = maximum(x, __shfl_xor_sync(0xffffffff, x, step));
+    return x;
+}
+
+__device__ inline A block_sum(A x)
+{
+    __shared__ A parts[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    x = warp_sum(x);
+    if (warps == 1) return x;
+    __syncthreads();  // until an earlier sum has been read
+    if (lane == 0) parts[warp] = x;
+    __syncthreads();
+    return warp_sum(lane < warps ? parts[lane] : A(0));
+}
+
+__device__ inline A block_max(A x)
+{
+    __shared__ A parts[32];
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    x = warp_max(x);
+    if (warps == 1) return x;
+    __syncthreads();  // until an earlier maximum has been read
+    if (lane == 0) parts[warp] = x;
+    __syncthreads();
+    return warp_max(lane < warps ? parts[lane] : -infinity());
+}

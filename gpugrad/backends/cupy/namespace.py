@@ -1,0 +1,146 @@
+"""CuPy's namespace as ops use it: `xp`, at the end.
+
+The functions here replace those that array-api-compat's namespace for CuPy lacks or gets wrong.
+`Backend` adds what all libraries share, such as ``einsum``.
+"""
+
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+import cupy
+import numpy as np
+from array_api_compat import cupy as standard
+
+from ..bfloat16 import finfo, isdtype, result_type
+from ..dtypes import float32
+from . import kernels
+from .linalg import linalg
+from .products import matmul, tensordot, vecdot
+from .standard import arange, floor_divide, linspace, remainder
+
+
+def _scatter_add(values, /, shape, key):
+    with values.device:
+        if values.dtype.kind == "c":  # CUDA adds only real numbers atomically
+            out = cupy.empty(shape, values.dtype)
+            out.real = _scatter_add(values.real, shape, key)
+            out.imag = _scatter_add(values.imag, shape, key)
+            return out
+        if values.dtype.char in _HALVES and may_repeat(key):
+            return _scatter_add(values.astype(float32), shape, key).astype(values.dtype)
+        out = cupy.zeros(shape, values.dtype)
+        if may_repeat(key):
+            cupy.add.at(out, key, values)
+        else:
+            out[key] = values
+        return out
+
+
+# NumPy's characters for float16 and bfloat16. CuPy sums float16 in float16, has no `where` for
+# bfloat16, and returns float64 for its variance.
+_HALVES = "eE"
+
+
+def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    if x.dtype.char == "e" and (dtype is None or dtype == x.dtype):
+        return cupy.sum(x, axis, float32, keepdims=keepdims).astype(x.dtype)
+    return standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _in_float32(function):
+    """Make a function compute 16-bit floats in float32."""
+
+    @wraps(function)
+    def call(x, /, **options):
+        if x.dtype.char not in _HALVES or options.get("dtype") is not None:
+            return function(x, **options)
+        return function(x.astype(float32), **options).astype(x.dtype)
+
+    return call
+
+
+def _where(condition, x1, x2, /):
+    kinds = {getattr(x.dtype, "char", None) for x in (x1, x2) if isinstance(x, cupy.ndarray)}
+    if kinds != {"E"}:
+        return cupy.where(condition, x1, x2)
+    dtype = (x1 if isinstance(x1, cupy.ndarray) else x2).dtype
+    return cupy.where(condition, _bits(x1, dtype), _bits(x2, dtype)).view(dtype)
+
+
+def _bits(x, dtype):
+    if not isinstance(x, cupy.ndarray):
+        x = np.asarray(x).astype(dtype)[()]
+    return x.view(np.uint16)
+
+
+def _one_hot(labels, /, n):
+    with labels.device:
+        return labels[..., None] == cupy.arange(n)
+
+
+def last_positions(x, key):
+    """For each element of ``x`` the last position in ``x[key]`` that selects it, or -1."""
+    count = cupy.arange(1, x[key].size + 1, dtype=cupy.uint64).reshape(x[key].shape)
+    positions = cupy.zeros(x.shape, cupy.uint64)  # `maximum.at` does not support int64
+    cupy.maximum.at(positions, key, count)
+    return positions.astype(cupy.int64) - 1
+
+
+def may_repeat(key):
+    keys = key if type(key) is tuple else (key,)
+    return any(isinstance(k, cupy.ndarray) and k.dtype.kind != "b" for k in keys)
+
+
+def _zero_discarded_nans(c, g, /):
+    out = kernels.zero_discarded_nans(c, g)
+    if out is not NotImplemented:
+        return out
+    return _where(cupy.isnan(c) & (g == 0), c.dtype.type(0), c)
+
+
+def _on_its_device(function):
+    """Make a function run on its array's device, because it is also called outside of ops."""
+
+    @wraps(function)
+    def call(x, /, *args, **options):
+        if x.data.device_id == cupy.cuda.runtime.getDevice():
+            return function(x, *args, **options)
+        with x.device:
+            return function(x, *args, **options)
+
+    return call
+
+
+@_on_its_device
+def _conj(x, /):
+    return cupy.conj(x) if x.dtype.kind == "c" else x
+
+
+xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it.")
+vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
+vars(xp).update(
+    linalg=linalg,
+    finfo=finfo(xp.finfo),
+    isdtype=isdtype(xp.isdtype),
+    result_type=result_type(xp.result_type),
+    matmul=matmul,
+    tensordot=tensordot,
+    vecdot=vecdot,
+    floor_divide=floor_divide,
+    remainder=remainder,
+    arange=arange,
+    linspace=linspace,
+    astype=_on_its_device(xp.astype),
+    sum=_sum,
+    prod=_in_float32(xp.prod),
+    std=_in_float32(xp.std),
+    var=_in_float32(xp.var),
+    cumulative_prod=_in_float32(xp.cumulative_prod),
+    cumulative_sum=_in_float32(xp.cumulative_sum),
+    where=_where,
+    scatter_add=_scatter_add,
+    one_hot=_one_hot,
+    zero_discarded_nans=_zero_discarded_nans,
+    conj=_conj,
+)

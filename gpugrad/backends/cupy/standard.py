@@ -1,0 +1,54 @@
+"""Functions of the array API standard for which CuPy's results deviate at some values."""
+
+import cupy
+
+
+def floor_divide(x1, x2, /):
+    """CuPy computes ``floor(x1 / x2)`` for floating numbers, which is one too many if the quotient
+    rounds up to a whole number, and 0 instead of -1 for -1 over inf."""
+    if not _is_floating(x1, x2):
+        return cupy.floor_divide(x1, x2)
+    rest, rounds_down = _divide_toward_zero(x1, x2)
+    quotient = cupy.rint((x1 - rest) / x2)
+    quotient = cupy.where(rounds_down, quotient - 1, quotient)
+    if isinstance(x2, cupy.ndarray):
+        return cupy.where(x2 == 0, x1 / x2, quotient)
+    return quotient if x2 else x1 / x2
+
+
+def remainder(x1, x2, /):
+    """CuPy computes ``x1 - floor(x1 / x2) * x2`` for floating numbers, which is nan if ``x2`` is
+    inf, and has no correct digit if the quotient is large."""
+    if not _is_floating(x1, x2):
+        return cupy.remainder(x1, x2)
+    rest, rounds_down = _divide_toward_zero(x1, x2)
+    return cupy.copysign(cupy.where(rounds_down, rest + x2, rest), x2)
+
+
+def _is_floating(x1, x2):
+    return "f" in [x.dtype.kind for x in (x1, x2) if isinstance(x, cupy.ndarray)]
+
+
+def _divide_toward_zero(x1, x2):
+    """The remainder of the division that rounds toward zero, and where rounding down would give a
+    quotient that is one less."""
+    rest = cupy.fmod(x1, x2)
+    return rest, (rest != 0) & ((rest < 0) != (x2 < 0))
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None):
+    """CuPy cannot count down in an unsigned dtype."""
+    if step < 0 and cupy.dtype(dtype).kind == "u":
+        return cupy.arange(start, stop, step, dtype=cupy.int64).astype(dtype)
+    return cupy.arange(start, stop, step, dtype=dtype)
+
+
+def linspace(start, stop, /, num, *, dtype=None, endpoint=True):
+    """CuPy's does not support complex numbers."""
+    if not any(isinstance(end, complex) for end in (start, stop)):
+        return cupy.linspace(start, stop, num, dtype=dtype, endpoint=endpoint)
+    out = cupy.empty(num, dtype)
+    for part in ("real", "imag"):
+        values = cupy.linspace(getattr(start, part), getattr(stop, part), num, endpoint=endpoint)
+        setattr(out, part, values)
+    return out

@@ -1,0 +1,120 @@
+"""The NumPy backend: conversion, memory and random numbers of arrays on the CPU."""
+
+import ctypes
+import sys
+from functools import partial
+
+import numpy as np
+
+from ..base import Backend
+from ..dtypes import float32, is_bfloat16
+from ..special import scipy_function
+from .namespace import add_at, check_labels, places_along, xp
+from .random import Random
+
+
+class NumPy(Backend):
+    name = "numpy"
+    in_single = True
+    array_types = (np.ndarray,)
+    # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
+    sweep_context = staticmethod(partial(np.errstate, all="ignore"))
+    scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
+
+    def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if dtype is copy is None and type(data) is np.ndarray:
+            return data
+        if isinstance(data, np.ndarray) and hasattr(data, "filled"):
+            raise TypeError("a masked array lacks values; fill them first with x.filled(value)")
+        if isinstance(data, np.matrix):
+            raise TypeError("a matrix has products of its own; make it an array, numpy.asarray(x)")
+        return np.array(data, dtype=dtype, copy=copy, order=None if copy is None else "C")
+
+    def add_along_axis(self, values, indices, /, shape, axis):
+        out = np.zeros(shape, values.dtype)
+        add_at(out, np.broadcast_to(places_along(shape, indices, axis), values.shape), values)
+        return out
+
+    def clip(self, x, min, max, /):
+        # The method makes a single pass, but spends 1 µs in Python.
+        if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
+            return super().clip(x, min, max)
+        return x.clip(min, max)
+
+    def pick(self, x, labels, /):
+        check_labels(labels, x.shape[-1])
+        rows = x.reshape(labels.size, x.shape[-1])
+        return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
+
+    def dropout_mask(self, x, /, *, shape, p, key):
+        from ..philox import kept
+
+        return kept(shape, p, key)
+
+    def to_numpy(self, array):
+        return array
+
+    def format(self, array, prefix):
+        if is_bfloat16(array.dtype):  # NumPy would print its 1.0 as 1
+            array = array.astype(float32)
+        return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
+
+    def special(self, name):
+        return scipy_function(name)
+
+    def buffer(self, array):
+        # Not id(array): several arrays may wrap the same memory of another library.
+        return _owner(array).__array_interface__["data"][0]
+
+    def buffer_size(self, array):
+        return _owner(array).nbytes
+
+    def is_unshared(self, array):
+        return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
+
+    def generator(self, seed, device):
+        return Random(seed)
+
+
+def _owner(array):
+    """The array that owns the memory of ``array``, at the end of its chain of views."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+backend = NumPy(xp)
+
+
+def ufunc_module(ufunc):
+    """The module, ``"numpy"`` or ``"scipy.special"``, that has ``ufunc`` by its name, or None."""
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return module
+    return None
+
+
+def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
+    """Copy the elements in ``data`` from ``offset`` on into a new array."""
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
+    return array.reshape(shape).astype(dtype)
+
+
+def keep_freed_memory():
+    """Tell glibc to keep freed blocks up to 32 MB instead of returning them to the kernel.
+
+    A graph frees and allocates the same sizes at every step, and a fresh page costs more than the
+    arithmetic on it.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # the C library is not glibc
+        return
+    m_trim_threshold, m_mmap_threshold = -1, -3
+    mallopt(m_mmap_threshold, 32 << 20)
+    mallopt(m_trim_threshold, 1 << 30)
+
+
+keep_freed_memory()

@@ -1,0 +1,77 @@
+"""Replacements for NumPy's linear algebra where it deviates from the standard or is slow."""
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..linalg import cofactor
+
+
+def _eig(x, /):
+    values, vectors = np.linalg.eig(x)
+    dtype = np.result_type(values, np.complex64)
+    return values.astype(dtype, copy=False), vectors.astype(dtype, copy=False)
+
+
+def _eigvals(x, /):
+    values = np.linalg.eigvals(x)
+    return values.astype(np.result_type(values, np.complex64), copy=False)
+
+
+def _cross(x1, x2, /, *, axis=-1):
+    if axis != -1:
+        return np.moveaxis(_cross(np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)), -1, axis)
+    shape = x1.shape if x1.shape == x2.shape else np.broadcast_shapes(x1.shape, x2.shape)
+    out = np.empty(shape, np.result_type(x1, x2))
+    a, b, c = x1[..., 0], x1[..., 1], x1[..., 2]
+    d, e, f = x2[..., 0], x2[..., 1], x2[..., 2]
+    np.subtract(b * f, c * e, out=out[..., 0])
+    np.subtract(c * d, a * f, out=out[..., 1])
+    np.subtract(a * e, b * d, out=out[..., 2])
+    return out
+
+
+def _vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    if ord == 2 and axis is None and x.dtype.char in "fd":  # a quarter of NumPy's time
+        flat = x.reshape(-1)
+        out = np.sqrt(flat.dot(flat))
+        return out.reshape((1,) * x.ndim) if keepdims else out
+    return np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord)
+
+
+def _matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    if ord == "fro" and x.ndim == 2:
+        return _vector_norm(x, keepdims=keepdims)
+    return np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
+
+
+def _trace(x, /, *, offset=0, dtype=None):
+    return x.trace(offset, -2, -1, dtype)
+
+
+def _diagonal(x, /, *, offset=0):
+    return x.diagonal(offset, -2, -1)
+
+
+def _cofactor(x, /):
+    # Determinant and inverse use the same factorisation, so this is as accurate as the determinant
+    # however close to singular the matrix is (Stewart 1998, "On the adjugate matrix").
+    det = np.linalg.det(x)
+    if det.all():
+        return np.linalg.inv(x).swapaxes(-1, -2) * det[..., None, None]
+    return cofactor(np, x)
+
+
+linalg: Any = ModuleType("gpugrad.backends.numpy.linalg.linalg")
+vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
+vars(linalg).update(
+    cofactor=_cofactor,
+    cross=_cross,
+    diagonal=_diagonal,
+    eig=_eig,
+    eigvals=_eigvals,
+    matrix_norm=_matrix_norm,
+    trace=_trace,
+    vector_norm=_vector_norm,
+)

@@ -1,0 +1,515 @@
+"""NumPy's namespace as ops use it: `xp`, at the end.
+
+NumPy's main namespace conforms to the standard from version 2.0 on, so ops run on a copy of it in
+which the functions below replace slow or inaccurate ones. `Backend` adds what all libraries share,
+such as ``einsum``.
+"""
+
+import math
+from operator import index
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..bfloat16 import finfo, isdtype, result_type
+from ..dtypes import bool_, float16, float32, float64
+from .linalg import linalg
+
+# numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction.
+
+
+def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
+    # For bias gradients and softmax: BLAS sums a long matrix in a third of the time or less.
+    if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
+        if axis in (0, (0,)) and x.shape[1] > 1:  # NumPy's pairwise sum of one column is more exact
+            total = np.matmul(np.ones(x.shape[0], x.dtype), x)
+            return total[None] if keepdims else total
+        if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
+            total = np.matmul(x, np.ones(x.shape[1], x.dtype))
+            return total[:, None] if keepdims else total
+    if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # NumPy sums in 16 bits
+        return np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype)
+    return np.add.reduce(x, axis, dtype, None, keepdims)
+
+
+def _is_long(x):
+    return x.ndim == 2 and x.shape[0] >= 64 and x.dtype in (float32, float64)
+
+
+# With a number, the loops of maximum and minimum are three times slower than that of clip.
+
+
+def _maximum(x1, x2, /):
+    if type(x2) in (int, float) and _is_large(x1):
+        return x1.clip(x2, math.inf)
+    return np.maximum(x1, x2)
+
+
+def _minimum(x1, x2, /):
+    if type(x2) in (int, float) and _is_large(x1):
+        return x1.clip(-math.inf, x2)
+    return np.minimum(x1, x2)
+
+
+def _is_large(x):
+    return type(x) is np.ndarray and x.size > 4096 and x.dtype in (float32, float64)
+
+
+def _max(x, /, *, axis=None, keepdims=False):
+    return _extremum(np.maximum, x, axis, keepdims)
+
+
+def _min(x, /, *, axis=None, keepdims=False):
+    return _extremum(np.minimum, x, axis, keepdims)
+
+
+def _extremum(ufunc, x, axis, keepdims):
+    # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
+    if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
+        out = ufunc.reduce(np.ascontiguousarray(x.T), 0)
+        return out[:, None] if keepdims else out
+    return ufunc.reduce(x, axis, None, None, keepdims)
+
+
+def _mean(x, /, *, axis=None, keepdims=False):
+    if x.dtype == float16 or not x.size or x.dtype.kind not in "fc":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    total = _sum(x, axis=axis, keepdims=keepdims)
+    total /= x.size // max(total.size, 1)
+    return total
+
+
+def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    if x.dtype == float16:  # its sums and squares overflow
+        out = np.var(x, axis, np.float32, correction=correction, keepdims=keepdims)
+        return out.astype(float16)
+    if x.dtype not in (float32, float64) or not x.size:
+        return np.var(x, axis=axis, correction=correction, keepdims=keepdims)
+    deviation = x - _mean(x, axis=axis, keepdims=True)
+    if axis is None and not keepdims:
+        flat = deviation.reshape(-1)
+        total = np.dot(flat, flat)
+    else:
+        deviation *= deviation
+        total = _sum(deviation, axis=axis, keepdims=keepdims)
+    total /= max(x.size // total.size - correction, 0)
+    return total
+
+
+def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    if x.dtype == float16:  # the variance may overflow where the result does not
+        out = np.std(x, axis, np.float32, correction=correction, keepdims=keepdims)
+        return out.astype(float16)
+    return np.sqrt(_var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    # Columns vectorise; in a product along memory each multiplication waits for the one before.
+    if axis is None and x.size >= 4096 and x.flags.c_contiguous:
+        whole = x.size // 1024 * 1024
+        flat = x.reshape(-1)
+        columns = np.multiply.reduce(flat[:whole].reshape(-1, 1024), 0, dtype)
+        out = np.multiply.reduce(columns) * np.multiply.reduce(flat[whole:], None, dtype)
+        return out.reshape((1,) * x.ndim) if keepdims else out
+    return np.multiply.reduce(x, axis, dtype, None, keepdims)
+
+
+def _cumulative_sum(x, /, *, axis, dtype=None, include_initial=False):
+    return _accumulate(np.add, x, axis, dtype, include_initial)
+
+
+def _cumulative_prod(x, /, *, axis, dtype=None, include_initial=False):
+    return _accumulate(np.multiply, x, axis, dtype, include_initial)
+
+
+def _accumulate(ufunc, x, axis, dtype, include_initial):
+    if x.dtype is float16 and dtype in (None, float16):  # 2048 + 1 would be 2048
+        x = x.astype(float32)
+        return _accumulate(ufunc, x, axis, None, include_initial).astype(float16)
+    if include_initial:
+        lead = (slice(None),) * (axis % x.ndim)
+        shape = list(x.shape)
+        shape[axis] += 1
+        whole = np.empty(shape, dtype or ufunc.reduce(x[:0], None).dtype)
+        whole[*lead, 0] = ufunc.identity
+        ufunc.accumulate(x, axis, dtype, out=whole[*lead, 1:])
+        return whole
+    if x.size > 4096 and (dtype is None or dtype is x.dtype) and x.dtype in (float32, float64):
+        if axis in (-1, x.ndim - 1):
+            out = _cumulative_sum_by_matmul(x) if ufunc is np.add else None
+            if out is not None:
+                return out
+        elif math.prod(x.shape[axis % x.ndim + 1 :]) >= 256:
+            return _accumulate_rows(ufunc, x, axis)
+    return ufunc.accumulate(x, axis, dtype)
+
+
+_SIXTEEN = {dtype: np.triu(np.ones((16, 16), dtype)) for dtype in (float32, float64)}
+
+
+def _cumulative_sum_by_matmul(x):
+    """Cumulative sums along the last axis; None if it is too short or has an inf or nan.
+
+    In numpy.add.accumulate each addition waits for the one before; multiplying rows of 16 by a
+    triangular matrix of ones is 4 times faster. The matrix's zeros would spread an inf or nan
+    within its row, which makes the last sum infinite or nan too.
+    """
+    length = x.shape[-1]
+    whole = length // 16 * 16
+    if whole < 256:
+        return None
+    rows = x[..., :whole].reshape(*x.shape[:-1], whole // 16, 16)
+    sums = np.empty(rows.shape, x.dtype)
+    for start in range(0, whole // 16, 1024):  # so few rows that BLAS does not start threads
+        some = (..., slice(start, start + 1024), slice(None))
+        np.matmul(rows[some], _SIXTEEN[x.dtype], sums[some])
+    sums[..., 1:, :] += np.add.accumulate(sums[..., :-1, -1], -1)[..., None]
+    if not np.isfinite(sums[..., -1, -1]).all():
+        return None
+    sums = sums.reshape(*x.shape[:-1], whole)
+    if whole == length:
+        return sums
+    rest = np.add.accumulate(x[..., whole:], -1)
+    rest += sums[..., -1:]
+    return np.concatenate([sums, rest], -1)
+
+
+def _accumulate_rows(ufunc, x, axis):
+    """Accumulate along an axis whose slices are long, so that operations on them vectorise."""
+    out = np.empty(x.shape, x.dtype)
+    results, slices = np.moveaxis(out, axis, 0), np.moveaxis(x, axis, 0)
+    results[0] = slices[0]
+    for i in range(1, len(slices)):
+        ufunc(results[i - 1], slices[i], results[i])
+    return out
+
+
+def _sort(x, /, *, axis=-1, descending=False, stable=True):
+    # Equal values are interchangeable, so the fastest sort, which is not stable, is right too.
+    out = x.copy()
+    out.sort(axis)
+    return np.flip(out, axis) if descending else out
+
+
+def _argsort(x, /, *, axis=-1, descending=False, stable=True):
+    if not descending:
+        return x.argsort(axis, stable=stable)
+    # Sorting the reversed array ascending and reversing the result keeps equal elements in order.
+    order = np.flip(x, axis).argsort(axis, stable=stable)
+    return x.shape[axis] - 1 - np.flip(order, axis)
+
+
+def _unique_values(x, /):  # numpy.unique_values returns them unordered
+    return np.unique(x, equal_nan=False)
+
+
+def _reshape(x, /, shape, *, copy=None):
+    out = x.reshape(shape)
+    if copy is None or copy != np.may_share_memory(x, out):
+        return out
+    if copy:
+        return out.copy()
+    raise ValueError("these strides need a copy, but copy is False")
+
+
+def _permute_dims(x, /, axes):
+    return x.transpose(axes)
+
+
+def _matrix_transpose(x, /):
+    return x.swapaxes(-1, -2)
+
+
+def _expand_dims(x, /, *, axis=0):
+    place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
+    if type(place) is not int or not 0 <= place <= x.ndim:
+        return np.expand_dims(x, axis)
+    return x.reshape(*x.shape[:place], 1, *x.shape[place:])
+
+
+def _squeeze(x, /, axis):
+    return x.squeeze(axis)
+
+
+def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
+    return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
+
+
+# numpy.stack, roll, tril, triu and take_along_axis each spend 5 to 10 µs in Python.
+
+
+def _stack(arrays, /, *, axis=0):
+    ndim = arrays[0].ndim + 1
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"axis {axis} is out of range for {ndim} axes")
+    new = (slice(None),) * (axis % ndim) + (None,)
+    return np.concatenate([x[new] for x in arrays], axis)
+
+
+def _roll(x, /, shift, axis=None):
+    if axis is None:
+        return _roll(x.reshape(-1), shift, 0).reshape(x.shape)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    for by, a in zip(shifts, axes, strict=True):
+        if by := by % max(x.shape[a], 1):
+            before = (slice(None),) * (a % x.ndim)
+            ends = x[*before, -by:], x[*before, :-by]
+            x = np.concatenate(ends, a)
+    return x
+
+
+def _tril(x, /, *, k=0):
+    return _triangle(x, np.greater_equal, k)
+
+
+def _triu(x, /, *, k=0):
+    return _triangle(x, np.less_equal, k)
+
+
+def _triangle(x, comparison, k):
+    """``x`` where ``comparison(row + k, column)`` is True, else 0."""
+    rows, columns = x.shape[-2:]
+    mask = comparison(np.arange(k, k + rows)[:, None], np.arange(columns))
+    return _where(mask, x, 0.0 if x.dtype.kind == "f" else x.dtype.type(0))
+
+
+def _take(x, indices, /, *, axis):
+    return x.take(indices, axis)
+
+
+def _take_along_axis(x, indices, /, *, axis=-1):
+    if x.ndim > 1 and x.size < 1024:
+        return np.take_along_axis(x, indices, axis)
+    return x.reshape(-1).take(places_along(x.shape, indices, axis))
+
+
+def places_along(shape, indices, axis):
+    """The places of elements at ``indices``, which broadcast, in the flattened array."""
+    ndim = len(shape)
+    if indices.ndim != ndim:
+        raise ValueError(f"indices have {indices.ndim} axes, not {ndim}")
+    if ndim == 1:
+        return indices
+    steps = [math.prod(shape[i + 1 :]) for i in range(ndim)]
+    offset = 0
+    for i in set(range(ndim)) - {index(axis) % ndim}:  # index, as a Tensor's hash is not an int's
+        others = [-1 if j == i else 1 for j in range(ndim)]
+        offset = offset + (np.arange(shape[i]) * steps[i]).reshape(others)
+    # `take` counts negative indices from the end and raises for indices out of range.
+    places = (np.arange(shape[axis]) * steps[axis]).take(indices)
+    if offset.size and all(map(int.__ge__, places.shape, offset.shape)):
+        places += offset
+        return places
+    return places + offset
+
+
+def _astype(x, dtype, /, *, copy=True, device=None):
+    return x.astype(dtype, copy=copy)
+
+
+def _broadcast_to(x, /, shape):
+    # Like numpy.broadcast_to, at a quarter of its fixed cost.
+    if type(x) is not np.ndarray or not x.flags.c_contiguous:
+        return np.broadcast_to(x, shape)
+    lead = len(shape) - x.ndim
+    steps = [0] * lead
+    for n, m, step in zip(x.shape, shape[max(lead, 0) :], x.strides, strict=False):
+        if n == m:
+            steps.append(step)
+        elif n == 1 and m >= 0:
+            steps.append(0)
+    if len(steps) < len(shape) or lead < 0:
+        return np.broadcast_to(x, shape)  # raises an error that names the shapes
+    out = np.ndarray(shape, x.dtype, x, 0, steps)
+    out.flags.writeable = False
+    return out
+
+
+def _matmul(x1, x2, /):
+    if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
+        return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
+    # An outer product (batch size 1) is memory-bound, and BLAS is 4 times slower at it.
+    if x1.ndim > 1 < x2.ndim:
+        if x1.shape[-1] == x2.shape[-2] == 1:
+            return x1 * x2
+        # vmap repeats a matrix without copies when a gradient is by a weight the examples share.
+        repeated = x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size
+        if repeated and x1.shape[:-2] == x2.shape[:-2]:
+            rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
+            out = np.matmul(rows, x2[(0,) * (x2.ndim - 2)])
+            return out.reshape(*x1.shape[:-1], x2.shape[-1])
+    return np.matmul(x1, x2)
+
+
+_bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
+
+
+def _where(condition, x1, x2, /):
+    # numpy.where branches at every element. For a large mask without a pattern, such as relu's,
+    # arithmetic on the bits takes a tenth of the time.
+    like = x1 if type(x1) is np.ndarray else x2
+    if (
+        type(like) is np.ndarray
+        and like.size > 256
+        and like.dtype in _bits_of
+        and type(condition) is np.ndarray
+        and condition.dtype is bool_
+        and condition.shape == like.shape
+    ):
+        mask = condition.view(np.int8)
+        b1, b2 = _bits(x1, like), _bits(x2, like)
+        if b2 is _ZERO and b1 is not None:
+            return (b1 * mask).view(like.dtype)
+        if b1 is _ZERO and b2 is not None:
+            return (b2 * (mask ^ 1)).view(like.dtype)
+        if like.size > 4096 and b1 is not None and b2 is not None:
+            out = b1 ^ b2
+            out *= mask
+            out ^= b2
+            return out.view(like.dtype)
+    return np.where(condition, x1, x2)
+
+
+_ZERO = np.int8(0)
+
+
+def _bits(x, like):
+    """The bits of a number, or an array with ``like``'s shape and dtype, as integers; else None."""
+    if x is like:
+        return x.view(_bits_of[like.dtype])
+    if type(x) is float or type(x) is int:
+        if x == 0 and math.copysign(1, x) > 0:
+            return _ZERO
+        return like.dtype.type(x).view(_bits_of[like.dtype]) or _ZERO
+    if type(x) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:
+        return x.view(_bits_of[like.dtype])
+    return None
+
+
+def _logaddexp(x1, x2, /):
+    # For more than a few elements, NumPy's vectorised functions together take a tenth of the time.
+    out = np.maximum(x1, x2)
+    if out.size < 256 or out.dtype not in (float32, float64):
+        return np.logaddexp(x1, x2)
+    with np.errstate(invalid="ignore"):
+        below = np.minimum(x1, x2) - out
+    below = np.fmin(below, 0, out=below)  # the difference of equal infinities is nan
+    out += np.log1p(np.exp(below, out=below), out=below)
+    return out
+
+
+def _scatter_add(values, /, shape, key):
+    out = np.zeros(shape, values.dtype)
+    if _may_repeat(key):
+        places = np.arange(out.size).reshape(shape)[key]
+        add_at(out, places, np.broadcast_to(values, places.shape))
+    else:
+        out[key] = values
+    return out
+
+
+def add_at(out, places, values):
+    if out.dtype is float16:
+        wide = np.zeros(out.shape, float32)
+        add_at(wide, places, values)
+        out[...] = wide
+        return
+    # A flat index is five times faster than any other.
+    np.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
+
+
+def _may_repeat(key):
+    keys = key if type(key) is tuple else (key,)
+    return any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys)
+
+
+def _one_hot(labels, /, n):
+    check_labels(labels, n)
+    dtype = np.min_scalar_type(n)  # the narrower, the more elements are compared at a time
+    return labels.astype(dtype)[..., None] == np.arange(n, dtype=dtype)
+
+
+def check_labels(labels, n):
+    if labels.size and not (0 <= labels.min() and labels.max() < n):
+        raise IndexError(
+            f"labels must be from 0 to {n - 1}, but go from {labels.min()} to {labels.max()}"
+        )
+
+
+def _zero_discarded_nans(c, g, /):
+    if c.size > 8192 or c.dtype is float16:
+        found = np.isnan(c).any()
+    else:
+        # This takes a third of the time and does not warn about infinities as a sum would. But
+        # float16 overflows, and for many elements BLAS starts threads, which a busy machine
+        # makes slow.
+        total = np.vdot(c, c)
+        found = total != total
+    if not found:
+        return c
+    return np.where(np.isnan(c) & (g == 0), np.zeros((), c.dtype), c)
+
+
+def _keep_integers(rounded):
+    return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
+
+
+def _conj(x, /):
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def _imported(name):
+    value = getattr(np, name)
+    setattr(xp, name, value)
+    return value
+
+
+xp: Any = ModuleType("gpugrad.backends.numpy.xp", "NumPy's namespace as ops use it.")
+vars(xp).update({name: value for name, value in vars(np).items() if not name.startswith("__")})
+vars(xp).update(
+    __getattr__=_imported,  # for numpy.fft, which NumPy itself imports when first used
+    linalg=linalg,
+    finfo=finfo(np.finfo),
+    isdtype=isdtype(np.isdtype),
+    result_type=result_type(np.result_type),
+    sum=_sum,
+    maximum=_maximum,
+    minimum=_minimum,
+    max=_max,
+    min=_min,
+    mean=_mean,
+    var=_var,
+    std=_std,
+    prod=_prod,
+    cumulative_sum=_cumulative_sum,
+    cumulative_prod=_cumulative_prod,
+    sort=_sort,
+    argsort=_argsort,
+    unique_values=_unique_values,
+    reshape=_reshape,
+    permute_dims=_permute_dims,
+    matrix_transpose=_matrix_transpose,
+    expand_dims=_expand_dims,
+    squeeze=_squeeze,
+    unstack=_unstack,
+    stack=_stack,
+    roll=_roll,
+    tril=_tril,
+    triu=_triu,
+    take=_take,
+    take_along_axis=_take_along_axis,
+    astype=_astype,
+    broadcast_to=_broadcast_to,
+    matmul=_matmul,
+    where=_where,
+    logaddexp=_logaddexp,
+    scatter_add=_scatter_add,
+    one_hot=_one_hot,
+    zero_discarded_nans=_zero_discarded_nans,
+    conj=_conj,
+)
+if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
+    for _name in ("ceil", "floor", "trunc"):
+        setattr(xp, _name, _keep_integers(getattr(np, _name)))

@@ -1,0 +1,330 @@
+"""Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
+
+from importlib import import_module
+from sys import modules
+
+# NumPy's names for functions that are called otherwise here.
+OF_NUMPY = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "around": "round",
+    "concatenate": "concat",
+    "conjugate": "conj",
+    "cumprod": "cumulative_prod",
+    "cumsum": "cumulative_sum",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+}
+
+# By module, or kind of object, that has no such name.
+INSTEAD = {
+    "gpugrad": {
+        **{name: f"gpugrad.{own}" for name, own in OF_NUMPY.items()},
+        "Generator": "gpugrad.random.Generator",
+        "angle": "gpugrad.atan2(x.imag, x.real)",
+        "array": "gpugrad.tensor",
+        "as_tensor": "gpugrad.asarray",
+        "bmm": "gpugrad.matmul",
+        "cat": "gpugrad.concat",
+        "clamp": "gpugrad.clip",
+        "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
+        "compile": "nothing: nothing is compiled",
+        "copy": "gpugrad.asarray(x, copy=True)",
+        "custom_jvp": "gpugrad.custom_vjp, from which forward mode follows",
+        "deg2rad": "x * (gpugrad.pi / 180)",
+        "device": 'a string: "cpu", "cuda" or "cuda:1"',
+        "diag": "gpugrad.linalg.diagonal(A), or x * gpugrad.eye(n) to make one",
+        "div": "gpugrad.divide",
+        "dot": "x @ y, or gpugrad.vecdot",
+        "double": "gpugrad.float64",
+        "eq": "x == y",
+        "flatten": "x.reshape(-1), or gpugrad.nn.functional.flatten",
+        "float": "gpugrad.float32",
+        "float_power": "gpugrad.pow",
+        "fmod": "gpugrad.remainder, whose sign is the divisor's",
+        "from_numpy": "gpugrad.asarray",
+        "func": "gpugrad.grad, gpugrad.vmap and so on, without func",
+        "functional_call": "gpugrad.nn.functional_call",
+        "gather": "gpugrad.take_along_axis",
+        "ge": "x >= y",
+        "ger": "gpugrad.linalg.outer",
+        "gradcheck": "gpugrad.testing.gradcheck",
+        "gt": "x > y",
+        "half": "gpugrad.float16",
+        "hstack": "gpugrad.concat",
+        "index_select": "gpugrad.take",
+        "inner": "gpugrad.vecdot",
+        "int": "gpugrad.int64",
+        "inverse": "gpugrad.linalg.inv",
+        "jacfwd": 'gpugrad.jacobian(f, mode="forward")',
+        "jacrev": 'gpugrad.jacobian(f, mode="reverse")',
+        "jit": "nothing: nothing is compiled",
+        "lax": "a loop for scan, gpugrad.where for cond, gpugrad.stop_gradient",
+        "le": "x <= y",
+        "long": "gpugrad.int64",
+        "lt": "x < y",
+        "manual_seed_all": "gpugrad.manual_seed",
+        "masked_fill": "gpugrad.where",
+        "median": "gpugrad.sort(x, axis=axis) and its middle elements",
+        "mm": "gpugrad.matmul",
+        "mod": "gpugrad.remainder",
+        "mse_loss": "gpugrad.nn.functional.mse_loss",
+        "mul": "gpugrad.multiply",
+        "mv": "gpugrad.matmul",
+        "nansum": "gpugrad.sum(gpugrad.where(gpugrad.isnan(x), 0, x))",
+        "ne": "x != y",
+        "neg": "gpugrad.negative",
+        "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
+        "numel": "x.size",
+        "permute": "gpugrad.permute_dims",
+        "rad2deg": "x * (180 / gpugrad.pi)",
+        "rand": "gpugrad.random.uniform(shape)",
+        "randint": "gpugrad.random.integers(low, high, shape)",
+        "randn": "gpugrad.random.normal(shape)",
+        "randperm": "gpugrad.random.permutation(n)",
+        "ravel": "x.reshape(-1)",
+        "remat": "gpugrad.checkpoint(f, x)",
+        "repeat_interleave": "gpugrad.repeat",
+        "row_stack": "gpugrad.concat",
+        "rsqrt": "1 / gpugrad.sqrt(x)",
+        "seed": "gpugrad.manual_seed",
+        "set_default_dtype": "dtype= where a tensor is made",
+        "softplus": "gpugrad.logaddexp(x, 0)",
+        "sub": "gpugrad.subtract",
+        "swapaxes": "gpugrad.moveaxis",
+        "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
+        "tree": "optree.tree_map, of the package optree",
+        "tree_map": "optree.tree_map, of the package optree",
+        "tree_util": "optree.tree_map, of the package optree",
+        "true_divide": "gpugrad.divide",
+        "unbind": "gpugrad.unstack",
+        "unsqueeze": "gpugrad.expand_dims",
+        "view": "x.reshape(shape)",
+        "vstack": "gpugrad.concat",
+    },
+    "gpugrad.autograd": {
+        "Function": "gpugrad.custom_vjp, or gpugrad.op for an operation",
+        "backward": "y.backward()",
+        "detect_anomaly": "gpugrad.detect_anomaly",
+        "forward_ad": "gpugrad.jvp",
+        "functional": "gpugrad.jacobian, gpugrad.hessian and so on",
+        "profiler": "gpugrad.profile",
+    },
+    "gpugrad.cuda": {
+        "current_device": 'x.device of a tensor made with device="cuda"',
+        "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
+        "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
+        "get_device_name": "gpugrad.cuda.device_name",
+        "get_device_properties": "gpugrad.cuda.device_name and gpugrad.cuda.memory_stats",
+        "manual_seed": "gpugrad.manual_seed",
+        "manual_seed_all": "gpugrad.manual_seed",
+        "max_memory_allocated": "gpugrad.cuda.memory_stats().reserved, which is at least that",
+        "mem_get_info": "gpugrad.cuda.memory_stats(), of which free and total",
+        "memory_allocated": "gpugrad.cuda.memory_stats().used",
+        "memory_reserved": "gpugrad.cuda.memory_stats().reserved",
+        "memory_summary": "gpugrad.cuda.memory_stats()",
+        "set_device": 'device="cuda:1" where a tensor is made',
+        "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
+        "stream": "`with stream:` of a gpugrad.cuda.Stream",
+    },
+    "gpugrad.fft": {
+        "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
+        "ifft2": "gpugrad.fft.ifftn(x, axes=(-2, -1))",
+        "irfft2": "gpugrad.fft.irfftn(x, axes=(-2, -1))",
+        "rfft2": "gpugrad.fft.rfftn(x, axes=(-2, -1))",
+    },
+    "gpugrad.linalg": {
+        "dot": "x @ y, or gpugrad.vecdot",
+        "inverse": "gpugrad.linalg.inv",
+        "lstsq": "gpugrad.linalg.pinv(A) @ b",
+        "multi_dot": "x @ y @ z",
+        "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
+    },
+    "gpugrad.nn.functional": {
+        "leaky_relu": "gpugrad.maximum(x, slope * x)",
+        "logsigmoid": "gpugrad.special.log_expit",
+        "nll_loss": "cross_entropy of the logits",
+        "one_hot": "gpugrad.one_hot",
+        "softplus": "gpugrad.logaddexp(x, 0)",
+    },
+    "gpugrad.random": {
+        "default_rng": "gpugrad.random.Generator(seed)",
+        "rand": "gpugrad.random.uniform(shape)",
+        "randint": "gpugrad.random.integers(low, high, shape)",
+        "randn": "gpugrad.random.normal(shape)",
+        "random": "gpugrad.random.uniform(shape)",
+        "randperm": "gpugrad.random.permutation(n)",
+        "seed": "gpugrad.manual_seed",
+        "standard_normal": "gpugrad.random.normal(shape)",
+    },
+    "numpy": {  # functions that Tensors refuse, beside those above
+        "append": "gpugrad.concat",
+        "column_stack": "gpugrad.stack(arrays, axis=1)",
+        "copyto": "x[...] = value",
+        "dstack": "gpugrad.stack(arrays, axis=2)",
+        "exp2": "2**x",
+        "fabs": "abs(x)",
+        "fliplr": "gpugrad.flip(x, axis=1)",
+        "flipud": "gpugrad.flip(x, axis=0)",
+        "fmax": "gpugrad.maximum",
+        "fmin": "gpugrad.minimum",
+        "nan_to_num": "gpugrad.where(gpugrad.isnan(x), 0, x)",
+        "ptp": "x.max() - x.min()",
+        "put": "x[key] = value",
+        "putmask": "x[mask] = value",
+        "rollaxis": "gpugrad.moveaxis",
+        "split": "gpugrad.unstack, or x[start:stop]",
+        "vdot": "gpugrad.vecdot",
+    },
+    "Module": {
+        "bfloat16": "model.to(gpugrad.bfloat16)",
+        "cpu": 'model.to("cpu")',
+        "cuda": 'model.to("cuda")',
+        "double": "model.to(gpugrad.float64)",
+        "float": "model.to(gpugrad.float32)",
+        "half": "model.to(gpugrad.float16)",
+        "register_backward_hook": "model.register_full_backward_hook(hook)",
+    },
+    "Tensor": {
+        "H": "x.mT.conj()",
+        "add_": "x += y",
+        "amax": "x.max(axis=axis)",
+        "amin": "x.min(axis=axis)",
+        "angle": "gpugrad.atan2(x.imag, x.real)",
+        "bfloat16": "x.to(gpugrad.bfloat16)",
+        "bmm": "x @ y",
+        "bool": "x.astype(gpugrad.bool)",
+        "byte": "x.astype(gpugrad.uint8)",
+        "clamp": "x.clip(min, max)",
+        "clamp_": "x[...] = x.clip(min, max)",
+        "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
+        "contiguous": "nothing: layout never matters",
+        "copy": "gpugrad.asarray(x, copy=True)",
+        "copy_": "x[...] = y",
+        "cumprod": "gpugrad.cumulative_prod(x, axis=axis)",
+        "cumsum": "gpugrad.cumulative_sum(x, axis=axis)",
+        "data": "x.detach(), or x.array for the raw array",
+        "diag": "gpugrad.linalg.diagonal(x)",
+        "diagonal": "gpugrad.linalg.diagonal(x)",
+        "dim": "x.ndim",
+        "div_": "x /= y",
+        "dot": "x @ y",
+        "double": "x.to(gpugrad.float64)",
+        "expand": "gpugrad.broadcast_to(x, shape)",
+        "expand_as": "gpugrad.broadcast_to(x, y.shape)",
+        "fill": "x[...] = value",
+        "fill_": "x[...] = value",
+        "flatten": "x.reshape(-1), or nn.functional.flatten(x)",
+        "float": "x.to(gpugrad.float32)",
+        "gather": "gpugrad.take_along_axis(x, indices, axis=axis)",
+        "half": "x.to(gpugrad.float16)",
+        "index_select": "gpugrad.take(x, indices, axis=axis)",
+        "int": "x.astype(gpugrad.int32)",
+        "is_cuda": "x.device",
+        "itemsize": "x.dtype.itemsize",
+        "long": "x.to(gpugrad.int64)",
+        "mH": "x.mT.conj()",
+        "masked_fill": "gpugrad.where(mask, value, x)",
+        "mm": "x @ y",
+        "mul_": "x *= y",
+        "nelement": "x.size",
+        "nonzero": "gpugrad.nonzero(x)",
+        "norm": "gpugrad.linalg.vector_norm(x)",
+        "numel": "x.size",
+        "permute": "x.permute_dims(axes)",
+        "pow_": "x **= y",
+        "ravel": "x.reshape(-1)",
+        "repeat": "gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)",
+        "reshape_as": "x.reshape(y.shape)",
+        "sort": "gpugrad.sort(x, axis=axis)",
+        "sub_": "x -= y",
+        "swapaxes": "gpugrad.moveaxis(x, (a, b), (b, a))",
+        "t": "x.T",
+        "take": "gpugrad.take(x, indices, axis=axis)",
+        "trace": "gpugrad.linalg.trace(x)",
+        "transpose": "x.mT for the last two axes, or x.permute_dims(axes)",
+        "type": "x.to(dtype)",
+        "type_as": "x.to(y)",
+        "unbind": "gpugrad.unstack(x, axis=axis)",
+        "unsqueeze": "gpugrad.expand_dims(x, axis)",
+        "view": "x.reshape(shape)",
+        "view_as": "x.reshape(y.shape)",
+        "zero_": "x[...] = 0",
+    },
+}
+
+# Keywords of theirs that are called otherwise here.
+RENAMED = {
+    "a_max": "max",
+    "a_min": "min",
+    "ddof": "correction",
+    "dim": "axis",
+    "keepdim": "keepdims",
+    "newshape": "shape",
+    "rcond": "rtol",
+    "reps": "repetitions",
+    "unbiased": "correction",
+}
+
+
+class MissingName:
+    """A class attribute that is not there, as far as ``hasattr`` can tell, and says what is."""
+
+    def __init__(self, name, kind):
+        self.name = name
+        self.kind = kind
+
+    def __get__(self, instance, owner):
+        raise missing(owner.__name__, self.name, self.kind)
+
+
+class HidesMissingNames(type):
+    """The class of classes that have a `MissingName`: ``dir`` and ``help`` do not show them.
+
+    Such a class cannot have a ``__getattr__`` instead: with one, Python 3.11 loses its fast
+    attribute access.
+    """
+
+    def __dir__(cls):
+        return [name for name in super().__dir__() if hasattr(cls, name)]
+
+
+def missing(owner, name, kind=None):
+    """The AttributeError for a name that a module or a class lacks.
+
+    owner: its name, which the error shows.
+    kind: the key of its table in `INSTEAD`, by default ``owner``.
+    """
+    remedy = INSTEAD.get(kind or owner, {}).get(name) or _in_a_namespace(owner, name)
+    if remedy:
+        return AttributeError(f"{owner} has no attribute {name!r}; write {remedy}", name=name)
+    # Of the object Python tells which names are close.
+    return AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=modules.get(owner))
+
+
+def answer(module):
+    """The ``__getattr__`` of a module, given by name."""
+
+    def __getattr__(name):
+        raise missing(module, name)
+
+    return __getattr__
+
+
+def _in_a_namespace(owner, name):
+    """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
+    if owner != "gpugrad" or name.startswith("_"):
+        return None
+    spaces = (f"gpugrad.{space}" for space in ("linalg", "special", "fft"))
+    return next((f"{s}.{name}" for s in spaces if name in vars(import_module(s))), None)

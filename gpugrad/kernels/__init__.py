@@ -1,0 +1,1 @@
+"""Faster implementations of ops, each for one array library: see `Op.twin`."""

@@ -1,0 +1,337 @@
+// Kernels of the twins in neural.py, which launches them.
+
+// Activations, and their cotangents given only an activation's output
+
+enum Activation { NONE, RELU, SIGMOID, TANH };
+
+__device__ inline A activated(A x, int activation)
+{
+    if (activation == RELU) return maximum(x, 0);
+    if (activation == TANH) return tanh(x);
+    if (activation == SIGMOID) {
+        A e = exp(x < 0 ? x : -x);  // the exponent is never positive, so nothing overflows
+        return (x < 0 ? e : 1) / (1 + e);
+    }
+    return x;
+}
+
+__device__ inline A cotangent(A g, A out, int activation)
+{
+    if (activation == RELU) return out > 0 ? g : 0;
+    if (activation == TANH) return g * (1 - out * out);
+    if (activation == SIGMOID) return g * out * (1 - out);
+    return g;
+}
+
+// out = activation(x + bias); out may be x. Without a bias, columns is n.
+extern "C" __global__ void activate(const T* x, const T* bias, T* out, long long n,
+                                    long long columns, int activation)
+{
+    bool packed = n % PACK == 0 && columns % PACK == 0 && is_aligned(x) && is_aligned(out);
+    long long first = thread_number(), stride = thread_count();
+    if (packed) first *= PACK, stride *= PACK;
+    long long column = bias ? first % columns : 0, step = bias ? stride % columns : 0;
+    for (long long i = first; i < n; i += stride) {
+        if (packed) {
+            Pack pack = *(const Pack*)(x + i);
+#pragma unroll
+            for (int k = 0; k < PACK; k++) {
+                A b = bias ? load(bias + column + k) : 0;
+                store(pack.items + k, activated(load(pack.items + k) + b, activation));
+            }
+            *(Pack*)(out + i) = pack;
+        } else {
+            A b = bias ? load(bias + column) : 0;
+            store(out + i, activated(load(x + i) + b, activation));
+        }
+        column += step;
+        if (column >= columns) column -= columns;
+    }
+}
+
+// out = the cotangent of the input of the activation whose output is y, elementwise.
+extern "C" __global__ void activate_backward(const T* g, const T* y, T* out, long long n,
+                                             int activation)
+{
+    bool packed = n % PACK == 0 && is_aligned(g) && is_aligned(y) && is_aligned(out);
+    long long first = thread_number(), stride = thread_count();
+    if (packed) first *= PACK, stride *= PACK;
+    for (long long i = first; i < n; i += stride) {
+        if (packed) {
+            Pack a = *(const Pack*)(g + i), b = *(const Pack*)(y + i);
+#pragma unroll
+            for (int k = 0; k < PACK; k++)
+                store(a.items + k, cotangent(load(a.items + k), load(b.items + k), activation));
+            *(Pack*)(out + i) = a;
+        } else {
+            store(out + i, cotangent(load(g + i), load(y + i), activation));
+        }
+    }
+}
+
+// Sums of columns, always added up in the same order. A block of 32 by ROWS threads processes one
+// chunk of the rows of a strip, which is 32 columns or, if packed, 32 packs wide.
+
+#define ROWS 16
+
+// Adds each column's sums over the threads of a block and stores them.
+template <int N, class S>
+__device__ void store_sums(A* sums, S* out, long long column, long long columns)
+{
+    __shared__ A parts[ROWS][32];
+    int x = threadIdx.x, y = threadIdx.y;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        __syncthreads();  // until the previous sums have been read
+        parts[y][x] = sums[k];
+        __syncthreads();
+        A sum = 0;
+        if (y == 0 && column + k < columns) {
+            for (int i = 0; i < ROWS; i++) sum += parts[i][x];
+            store(out + column + k, sum);
+        }
+    }
+}
+
+template <int N>
+__device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
+                               T* __restrict__ out, T* total, A* parts, long long rows,
+                               long long columns, int activation)
+{
+    struct alignas(N * sizeof(T)) Items { T items[N]; };
+    long long column = ((long long)blockIdx.x * 32 + threadIdx.x) * N;
+    long long chunk = (rows + gridDim.y - 1) / gridDim.y;
+    long long start = blockIdx.y * chunk, stop = start + chunk < rows ? start + chunk : rows;
+    A sums[N] = {};
+    if (column < columns) {
+#pragma unroll 4
+        for (long long row = start + threadIdx.y; row < stop; row += ROWS) {
+            long long i = row * columns + column;
+            Items a = *(const Items*)(g + i), b = y ? *(const Items*)(y + i) : a;
+#pragma unroll
+            for (int k = 0; k < N; k++) {
+                A c = cotangent(load(a.items + k), load(b.items + k), activation);
+                sums[k] += c;
+                store(a.items + k, c);
+            }
+            if (out) *(Items*)(out + i) = a;
+        }
+    }
+    if (gridDim.y == 1)
+        store_sums<N>(sums, total, column, columns);
+    else
+        store_sums<N>(sums, parts + blockIdx.y * columns, column, columns);
+}
+
+// out = the cotangent of the input of the activation whose output is y. The sums of its columns go
+// to total if there is one chunk of rows, else each chunk's go to parts. Without y and out, sums g.
+extern "C" __global__ void __launch_bounds__(512)
+activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
+                                                     A* parts, long long rows, long long columns,
+                                                     int activation, bool packed)
+{
+    if (packed)
+        sum_cotangents<PACK>(g, y, out, total, parts, rows, columns, activation);
+    else
+        sum_cotangents<1>(g, y, out, total, parts, rows, columns, activation);
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+sum_parts(const A* parts, T* total, long long rows, long long columns)
+{
+    long long column = (long long)blockIdx.x * 32 + threadIdx.x;
+    A sum = 0;
+    if (column < columns)
+        for (long long row = threadIdx.y; row < rows; row += ROWS)
+            sum += parts[row * columns + column];
+    store_sums<1>(&sum, total, column, columns);
+}
+
+// Rows, each processed by a group of `width` threads: a power of 2 up to 32, or the whole block.
+// Each thread keeps its share of the first ITEMS * width elements of a row in registers.
+
+#define ITEMS 8
+
+__device__ inline A group_sum(A x, int width)
+{
+    if (width > 32) return block_sum(x);
+    for (int step = width / 2; step; step /= 2) x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+
+__device__ inline A group_max(A x, int width)
+{
+    if (width > 32) return block_max(x);
+    for (int step = width / 2; step; step /= 2)
+        x = maximum(x, __shfl_xor_sync(0xffffffff, x, step));
+    return x;
+}
+
+// This thread's elements of a row: EACH for those in registers, REST for those beyond.
+#define EACH(k, column) \
+    _Pragma("unroll") for (int k = 0; k < ITEMS; k++) \
+        if (long long column = lane + (long long)k * width; column < columns)
+#define REST(column) \
+    for (long long column = lane + (long long)ITEMS * width; column < columns; column += width)
+
+// What softmax needs to know about a row: its greatest element and the sum of exp(x - greatest).
+struct Scale { A most, sum; };
+
+// Computes a row's Scale and loads the thread's first elements into `values`. Every thread of the
+// block must take part.
+
+__device__ inline Scale scale_of(const T* x, bool valid, long long columns, int lane, int width,
+                                 A* values)
+{
+    if (!valid) columns = 0;
+    A most = -infinity(), sum = 0;
+    EACH(k, c) most = maximum(most, values[k] = load(x + c));
+    REST(c) most = maximum(most, load(x + c));
+    most = group_max(most, width);
+    EACH(k, c) sum += exp(values[k] - most);
+    REST(c) sum += exp(load(x + c) - most);
+    return {most, group_sum(sum, width)};
+}
+
+// The rows of this thread's group. All threads of a block take the same number of steps.
+#define EACH_ROW(row) \
+    int lane = threadIdx.x % width, groups = blockDim.x / width; \
+    for (long long first_ = (long long)blockIdx.x * groups, row; \
+         row = first_ + threadIdx.x / width, first_ < rows; first_ += (long long)gridDim.x * groups)
+
+extern "C" __global__ void __launch_bounds__(1024)
+softmax(const T* x, T* out, long long rows, long long columns, int width,
+                                   bool is_log)
+{
+    EACH_ROW(row) {
+        bool valid = row < rows;
+        const T* from = x + row * columns;
+        T* to = out + row * columns;
+        A values[ITEMS];
+        Scale s = scale_of(from, valid, columns, lane, width, values);
+        if (!valid) continue;
+        A less = is_log ? log(s.sum) : 0;
+#define RESULT(v) (is_log ? (v) - s.most - less : exp((v) - s.most) / s.sum)
+        EACH(k, c) store(to + c, RESULT(values[k]));
+        REST(c) store(to + c, RESULT(load(from + c)));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+softmax_backward(const T* g, const T* out, T* dx, long long rows,
+                                            long long columns, int width, bool is_log)
+{
+    EACH_ROW(row) {
+        bool valid = row < rows;
+        const T *from = g + row * columns, *at = out + row * columns;
+        T* to = dx + row * columns;
+        A gs[ITEMS], outs[ITEMS], sum = 0;
+        if (valid) {
+            EACH(k, c) {
+                gs[k] = load(from + c), outs[k] = load(at + c);
+                sum += is_log ? gs[k] : gs[k] * outs[k];
+            }
+            REST(c) sum += is_log ? load(from + c) : load(from + c) * load(at + c);
+        }
+        sum = group_sum(sum, width);
+        if (!valid) continue;
+#define COTANGENT(g, out) (is_log ? (g) - exp(out) * sum : ((g) - sum) * (out))
+        EACH(k, c) store(to + c, COTANGENT(gs[k], outs[k]));
+        REST(c) store(to + c, COTANGENT(load(from + c), load(at + c)));
+    }
+}
+
+// A row's label; -1 if there is no such column.
+__device__ inline long long label(const void* target, bool is_long, long long row,
+                                  long long columns)
+{
+    long long t = is_long ? ((const long long*)target)[row] : ((const int*)target)[row];
+    return t < 0 || t >= columns ? -1 : t;
+}
+
+// Stores the block's part of a sum over all blocks, times `factor`: in out if it is the only block,
+// else in parts.
+__device__ inline void store_total(A total, A factor, T* out, A* parts)
+{
+    total = block_sum(total) * factor;
+    if (threadIdx.x) return;
+    if (gridDim.x == 1)
+        store(out, total);
+    else
+        parts[blockIdx.x] = total;
+}
+
+// Stores the losses of all rows or, if losses is null, their sum times `factor`; see store_total.
+extern "C" __global__ void __launch_bounds__(1024)
+cross_entropy(const T* x, const void* target, T* losses, T* out,
+                                         A* parts, long long rows, long long columns, double factor,
+                                         int width, bool is_long)
+{
+    A total = 0;
+    EACH_ROW(row) {
+        bool valid = row < rows;
+        const T* from = x + row * columns;
+        A values[ITEMS];
+        Scale s = scale_of(from, valid, columns, lane, width, values);
+        if (!valid || lane) continue;
+        long long t = label(target, is_long, row, columns);
+        A loss = log(s.sum) - (t < 0 ? A(0) : load(from + t) - s.most);
+        if (losses) store(losses + row, loss);
+        total += loss;
+    }
+    if (!losses) store_total(total, (A)factor, out, parts);
+}
+
+extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
+{
+    A total = 0;
+    for (long long i = threadIdx.x; i < n; i += blockDim.x) total += parts[i];
+    total = block_sum(total);
+    if (threadIdx.x == 0) store(out, total);
+}
+
+// g has one element per row or, unless per_row, a single one.
+extern "C" __global__ void __launch_bounds__(1024)
+cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
+                       long long columns, double factor, int width, bool is_long, bool per_row)
+{
+    EACH_ROW(row) {
+        bool valid = row < rows;
+        const T* from = x + row * columns;
+        T* to = dx + row * columns;
+        A values[ITEMS];
+        Scale s = scale_of(from, valid, columns, lane, width, values);
+        if (!valid) continue;
+        long long t = label(target, is_long, row, columns);
+        A slope = load(g + (per_row ? row : 0)) * (A)factor;
+#define SLOPE(v) (slope * (exp((v) - s.most) / s.sum - (c == t)))
+        EACH(k, c) store(to + c, SLOPE(values[k]));
+        REST(c) store(to + c, SLOPE(load(from + c)));
+    }
+}
+
+// Stores squared errors or, if losses is null, their sum times `factor`; see store_total.
+extern "C" __global__ void __launch_bounds__(1024)
+mse(const T* x, const T* target, T* losses, T* out, A* parts, long long n, double factor)
+{
+    A total = 0;
+#pragma unroll 4
+    for (long long i = thread_number(); i < n; i += thread_count()) {
+        A difference = load(x + i) - load(target + i);
+        A loss = difference * difference;
+        if (losses) store(losses + i, loss);
+        total += loss;
+    }
+    if (!losses) store_total(total, (A)factor, out, parts);
+}
+
+// g has one element per element of x or, unless per_element, a single one.
+extern "C" __global__ void mse_backward(const T* x, const T* target, const T* g, T* dx, long long n,
+                                        double factor, bool per_element)
+{
+#pragma unroll 4
+    for (long long i = thread_number(); i < n; i += thread_count()) {
+        A slope = load(g + (per_element ? i : 0)) * (A)factor;
+        store(dx + i, (load(x + i) - load(target + i)) * slope);
+    }
+}

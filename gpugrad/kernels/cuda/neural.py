@@ -1,0 +1,306 @@
+"""Twins of the ops in gpugrad/ops/neural.py, and of the VJPs of activations.
+
+Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
+"""
+
+from functools import cache
+from math import prod
+
+import cupy
+import numpy as np
+from cupy import ascontiguousarray as contiguous
+
+from ...backends.cupy.kernels.loader import accumulator, covers, kernel, launch_elementwise
+from ...ops.neural import (
+    cross_entropy,
+    dense,
+    linear,
+    log_softmax,
+    mse,
+    relu,
+    sigmoid,
+    softmax,
+)
+from ...ops.transcendental import tanh
+
+# The constants in neural.cu, in their order.
+_ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
+_THREADS = 256
+_BLOCKS = 2048  # more would not be faster; then each thread processes several elements
+_ROWS = 16  # rows of threads in a block that sums columns, as in neural.cu
+
+
+# Activations
+
+
+def _activate(x, bias, out, activation):
+    """Compute ``out = activation(x + bias)``; ``out`` may be ``x``."""
+    columns = out.size if bias is None else bias.size
+    options = columns, _ACTIVATIONS[activation]
+    return launch_elementwise("neural", "activate", (x, bias, out), *options)
+
+
+def _activation_vjp(g, out, activation):
+    """The cotangent of an activation's input, given its output."""
+    arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
+    return launch_elementwise("neural", "activate_backward", arrays, _ACTIVATIONS[activation])
+
+
+def _sigmoid(xp, x):
+    if not covers(x.dtype):
+        return NotImplemented
+    return _activate(contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
+
+
+def _activation_rule(activation):
+    def rule(xp, g, out):
+        if not covers(out.dtype) or g.dtype != out.dtype or g.shape != out.shape:
+            return NotImplemented
+        return _activation_vjp(g, out, activation)
+
+    return rule
+
+
+# Linear layers
+
+
+def _is_linear(x, weight, bias):
+    """Whether the kernels support the inputs; the generic op handles or rejects all others."""
+    dtype = x.dtype
+    return (
+        covers(dtype)
+        and weight.dtype == dtype
+        and weight.ndim == 2
+        and x.ndim > 0
+        and x.shape[-1] == weight.shape[1]
+        and (bias is None or (bias.dtype == dtype and bias.shape == weight.shape[:1]))
+    )
+
+
+def _layer(xp, x, weight, bias, activation):
+    if not _is_linear(x, weight, bias):
+        return NotImplemented
+    out = contiguous(xp.matmul(x, weight.T))
+    bias = bias if bias is None else contiguous(bias)
+    return _activate(out, bias, out, activation)
+
+
+def _dense(xp, x, weight, bias=None, /, *, activation):
+    if activation not in _ACTIVATIONS or activation == "none":  # which the definition rejects
+        return NotImplemented
+    return _layer(xp, x, weight, bias, activation)
+
+
+def _linear(xp, x, weight, bias=None):
+    if bias is None:
+        return NotImplemented
+    return _layer(xp, x, weight, bias, "none")
+
+
+def _linear_bias(xp, g):
+    if g.ndim < 2 or not g.size or not covers(g.dtype):
+        return NotImplemented
+    return _sum_rows(contiguous(g), None, None, "none")
+
+
+def _dense_vjp(xp, g, x, weight, out, activation, wanted):
+    dtype = out.dtype
+    if activation not in _ACTIVATIONS:
+        return NotImplemented
+    if out.ndim < 2 or not out.size or not covers(dtype) or g.dtype != dtype:
+        return NotImplemented
+    bias = None
+    if len(wanted) > 2 and wanted[2]:
+        given, g = contiguous(g), cupy.empty(out.shape, dtype)
+        bias = _sum_rows(given, contiguous(out), g, activation)
+    else:
+        g = _activation_vjp(g, out, activation)
+    columns = out.shape[-1]
+    rows = out.size // columns
+    return (
+        xp.matmul(g, weight) if wanted[0] else None,
+        xp.matmul(g.reshape(rows, columns).T, x.reshape(rows, x.shape[-1])) if wanted[1] else None,
+        bias,
+    )
+
+
+def _sum_rows(g, y, out, activation):
+    """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
+    return its sums over rows; without ``y`` and ``out``, return the sums of ``g``."""
+    dtype, columns = g.dtype, g.shape[-1]
+    rows = g.size // columns
+    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, (g, y, out))
+    strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
+    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
+    total = cupy.empty(columns, dtype)
+    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
+    args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
+    kernel("neural", "activate_backward_and_sum", dtype)((strips, chunks), (32, _ROWS), args)
+    if parts is not None:
+        args = parts, total, chunks, columns
+        kernel("neural", "sum_parts", dtype)((-(-columns // 32),), (32, _ROWS), args)
+    return total
+
+
+def _can_pack(columns, dtype, arrays):
+    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
+    if columns * dtype.itemsize % 16:
+        return False
+    return not any(x is not None and x.data.ptr % 16 for x in arrays)
+
+
+# Rows
+
+
+@cache
+def _groups(columns):
+    """The number of threads per row, as a kernel's parameter, threads per block, and rows per
+    block."""
+    if columns <= 256:
+        width = 4
+        while width < 32 and 4 * width < columns:
+            width *= 2
+        return np.int32(width), 128, 128 // width
+    threads = min(-(-columns // 128) * 32, 1024)
+    return np.int32(threads), threads, 1
+
+
+def _is_rows(x, axis):
+    return covers(x.dtype) and x.size and x.ndim and axis in (-1, x.ndim - 1)
+
+
+def _each_row(name, arrays, *options):
+    """Run a kernel that processes rows; return the last of the arrays, which is the result."""
+    out = arrays[-1]
+    columns = out.shape[-1]
+    rows = out.size // columns
+    width, threads, rows_at_once = _groups(columns)
+    blocks = min(-(-rows // rows_at_once), 1 << 20)
+    args = *arrays, rows, columns, width, *options
+    kernel("neural", name, out.dtype)((blocks,), (threads,), args)
+    return out
+
+
+def _softmax_twin(is_log):
+    def forward(xp, x, /, axis=-1):
+        if not _is_rows(x, axis):
+            return NotImplemented
+        return _each_row("softmax", (contiguous(x), cupy.empty(x.shape, x.dtype)), is_log)
+
+    def rule(xp, g, out, axis):
+        if not _is_rows(out, axis) or g.dtype != out.dtype or g.shape != out.shape:
+            return NotImplemented
+        arrays = contiguous(g), contiguous(out), cupy.empty(out.shape, out.dtype)
+        return _each_row("softmax_backward", arrays, is_log)
+
+    return {"forward": forward, "x": rule}
+
+
+_REDUCTIONS = "mean", "sum", "none"
+
+
+def _is_labelled(logits, target):
+    return (
+        covers(logits.dtype)
+        and logits.size
+        and logits.ndim in (1, 2)
+        and target.shape == logits.shape[:-1]
+        and target.dtype.name in ("int32", "int64")
+    )
+
+
+def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
+    if not _is_labelled(logits, target) or reduction not in _REDUCTIONS:
+        return NotImplemented
+    dtype, columns = logits.dtype, logits.shape[-1]
+    rows = prod(target.shape)
+    width, threads, rows_at_once = _groups(columns)
+    losses = out = parts = None
+    if reduction == "none":
+        out = losses = cupy.empty(target.shape, dtype)
+        blocks = min(-(-rows // rows_at_once), 1 << 20)
+    else:
+        out = cupy.empty((), dtype)
+        if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
+            blocks, threads = 1, 1024
+        else:
+            blocks = min(-(-rows // rows_at_once), 1024)
+            parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
+    factor = 1 / rows if reduction == "mean" else 1.0
+    is_long = target.dtype.itemsize == 8
+    args = contiguous(logits), contiguous(target), losses, out, parts
+    args = *args, rows, columns, factor, width, is_long
+    kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
+    return _sum_losses(parts, out)
+
+
+def _sum_losses(parts, out):
+    if parts is not None:
+        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), (parts, out, parts.size))
+    return out
+
+
+def _cross_entropy_vjp(xp, g, logits, target, reduction):
+    if not _is_labelled(logits, target) or g.dtype != logits.dtype:
+        return NotImplemented
+    is_long, per_row = target.dtype.itemsize == 8, reduction == "none"
+    factor = 1 / prod(target.shape) if reduction == "mean" else 1.0
+    out = cupy.empty(logits.shape, logits.dtype)
+    columns = logits.shape[-1]
+    width, threads, rows_at_once = _groups(columns)
+    rows = logits.size // columns
+    blocks = min(-(-rows // rows_at_once), 1 << 20)
+    args = contiguous(logits), contiguous(target), contiguous(g), out
+    args = *args, rows, columns, factor, width, is_long, per_row
+    kernel("neural", "cross_entropy_backward", out.dtype)((blocks,), (threads,), args)
+    return out
+
+
+def _is_pair(x, target):
+    dtype = x.dtype
+    return covers(dtype) and target.dtype == dtype and x.shape == target.shape and x.size
+
+
+def _mse(xp, x, target, /, *, reduction="mean"):
+    if not _is_pair(x, target) or reduction not in _REDUCTIONS:
+        return NotImplemented
+    n, dtype = x.size, x.dtype
+    losses = out = parts = None
+    if reduction == "none":
+        out = losses = cupy.empty(x.shape, dtype)
+        blocks, threads = min(-(-n // _THREADS), _BLOCKS), _THREADS
+    else:
+        out = cupy.empty((), dtype)
+        blocks = 1 if n <= 1 << 14 else min(-(-n // (16 * _THREADS)), 1024)
+        threads = 1024 if blocks == 1 else _THREADS
+        parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
+    factor = 1 / n if reduction == "mean" else 1.0
+    args = contiguous(x), contiguous(target), losses, out, parts, n, factor
+    kernel("neural", "mse", dtype)((blocks,), (threads,), args)
+    return _sum_losses(parts, out)
+
+
+def _mse_rule(sign):
+    def rule(xp, g, x, target, reduction):
+        if not _is_pair(x, target) or g.dtype != x.dtype:
+            return NotImplemented
+        n, dtype, per_element = x.size, x.dtype, reduction == "none"
+        factor = sign * (2 / n if reduction == "mean" else 2.0)
+        out = cupy.empty(x.shape, dtype)
+        args = contiguous(x), contiguous(target), contiguous(g), out, n, factor, per_element
+        blocks = min(-(-n // _THREADS), _BLOCKS)
+        kernel("neural", "mse_backward", dtype)((blocks,), (_THREADS,), args)
+        return out
+
+    return rule
+
+
+relu.twin("cupy", x=_activation_rule("relu"))
+sigmoid.twin("cupy", _sigmoid, x=_activation_rule("sigmoid"))
+tanh.twin("cupy", x=_activation_rule("tanh"))
+linear.twin("cupy", _linear, bias=_linear_bias)
+dense.twin("cupy", _dense, joint=_dense_vjp)
+softmax.twin("cupy", **_softmax_twin(False))
+log_softmax.twin("cupy", **_softmax_twin(True))
+mse.twin("cupy", _mse, x=_mse_rule(1), target=_mse_rule(-1))
+cross_entropy.twin("cupy", _cross_entropy, logits=_cross_entropy_vjp)

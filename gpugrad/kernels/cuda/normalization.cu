@@ -1,0 +1,298 @@
+// Kernels of the twins in normalization.py, which launches them.
+
+// Layer normalization. Either one warp of a block of 32 by ROWS threads or, if a row is long, a
+// whole block normalizes a row. A thread keeps up to ITEMS elements of the row in registers, in
+// groups of N that it reads at a time.
+
+#define ITEMS 16
+#define ROWS 8
+#define MOST_THREADS (sizeof(A) == 8 ? 256 : 512)  // in a block; each needs many registers
+
+template <int N> struct alignas(N * sizeof(T)) Items { T items[N]; };
+
+// Goes over this thread's groups: `column` is where a group starts in the row, `value` the index of
+// its first element in the thread's registers.
+#define EACH_GROUP(column, value) \
+    _Pragma("unroll") for (int value = 0; value < ITEMS; value += N) \
+        if (int column = (value / N * blockDim.x + threadIdx.x) * N; column < columns)
+
+template <int N>
+__device__ inline void read_row(const T* row, int columns, A* values)
+{
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) values[i] = 0;
+    EACH_GROUP(column, first) {
+        Items<N> group = *(const Items<N>*)(row + column);
+#pragma unroll
+        for (int i = 0; i < N; i++) values[first + i] = load(group.items + i);
+    }
+}
+
+// Subtracts a row's mean from it; returns the reciprocal of its standard deviation.
+template <int N>
+__device__ inline A center(A* values, int columns, A eps)
+{
+    A sum = 0, squares = 0;
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) sum += values[i];
+    A mean = block_sum(sum) / columns;
+    EACH_GROUP(column, first) {
+#pragma unroll
+        for (int i = first; i < first + N; i++) {
+            values[i] -= mean;
+            squares += values[i] * values[i];
+        }
+    }
+    return 1 / sqrt(block_sum(squares) / columns + eps);
+}
+
+// Without an array, the weight is 1 and the bias 0.
+__device__ inline A one_of(const T* weight, long long i) { return weight ? load(weight + i) : A(1); }
+__device__ inline A zero_of(const T* bias, long long i) { return bias ? load(bias + i) : A(0); }
+
+template <int N>
+__device__ void normalize_rows(const T* __restrict__ x, const T* __restrict__ weight,
+                               const T* __restrict__ bias, T* __restrict__ out, long long rows,
+                               int columns, A eps)
+{
+    long long step = (long long)gridDim.x * blockDim.y;
+    for (long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y; row < rows; row += step) {
+        A values[ITEMS];
+        read_row<N>(x + row * columns, columns, values);
+        A scale = center<N>(values, columns, eps);
+        EACH_GROUP(column, first) {
+            Items<N> group;
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                A y = values[first + i] * scale * one_of(weight, column + i);
+                store(group.items + i, y + zero_of(bias, column + i));
+            }
+            *(Items<N>*)(out + row * columns + column) = group;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(MOST_THREADS, 2)
+layer_norm(const T* x, const T* weight, const T* bias, T* out, long long rows, long long columns,
+           double eps)
+{
+    if (columns % PACK == 0 && is_aligned(x) && is_aligned(out))
+        normalize_rows<PACK>(x, weight, bias, out, rows, columns, eps);
+    else
+        normalize_rows<1>(x, weight, bias, out, rows, columns, eps);
+}
+
+// Sums each thread's `values` over the block's rows of threads and stores the sums of all columns.
+template <int N>
+__device__ inline void store_columns(const A* values, A* out, int columns)
+{
+    __shared__ A strip[ROWS][32];
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        int start = i / N * blockDim.x * N;
+        if (start >= columns) break;
+        A sum = values[i];
+        if (blockDim.y > 1) {
+            __syncthreads();  // until the previous columns have been read
+            strip[threadIdx.y][threadIdx.x] = sum;
+            __syncthreads();
+            sum = 0;
+            for (int y = 0; y < ROWS; y++) sum += strip[y][threadIdx.x];
+        }
+        int column = start + threadIdx.x * N + i % N;
+        if (threadIdx.y == 0 && column < columns) out[column] = sum;
+    }
+}
+
+template <int N>
+__device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
+                               const T* __restrict__ weight, T* __restrict__ out,
+                               A* __restrict__ parts, long long rows, int columns, A eps)
+{
+    A dweight[ITEMS] = {}, dbias[ITEMS] = {};
+    long long step = (long long)gridDim.x * blockDim.y;
+    for (long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y; row < rows; row += step) {
+        A values[ITEMS], slopes[ITEMS], total = 0, along = 0;
+        read_row<N>(x + row * columns, columns, values);
+        read_row<N>(g + row * columns, columns, slopes);
+        A scale = center<N>(values, columns, eps);
+        EACH_GROUP(column, first) {
+#pragma unroll
+            for (int i = first; i < first + N; i++) {
+                values[i] *= scale;
+                dweight[i] += slopes[i] * values[i];
+                dbias[i] += slopes[i];
+                slopes[i] *= one_of(weight, column + i - first);
+                total += slopes[i];
+                along += slopes[i] * values[i];
+            }
+        }
+        if (!out) continue;
+        total = block_sum(total) / columns;
+        along = block_sum(along) / columns;
+        EACH_GROUP(column, first) {
+            Items<N> group;
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                A c = slopes[first + i] - total - values[first + i] * along;
+                store(group.items + i, c * scale);
+            }
+            *(Items<N>*)(out + row * columns + column) = group;
+        }
+    }
+    if (!parts) return;
+    A* part = parts + (long long)blockIdx.x * 2 * columns;
+    store_columns<N>(dweight, part, columns);
+    store_columns<N>(dbias, part + columns, columns);
+}
+
+// out = the cotangent of x; parts = each block's share of the cotangents of weight and bias, in
+// turn. Either may be null.
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
+layer_norm_backward(const T* g, const T* x, const T* weight, T* out, A* parts, long long rows,
+                    long long columns, double eps)
+{
+    if (columns % PACK == 0 && is_aligned(g) && is_aligned(x) && is_aligned(out))
+        row_cotangents<PACK>(g, x, weight, out, parts, rows, columns, eps);
+    else
+        row_cotangents<1>(g, x, weight, out, parts, rows, columns, eps);
+}
+
+// A block of 32 by STRIP threads processes a strip of 32 columns or a chunk of the strip's rows.
+// Sums are always added up in the same order.
+
+#define STRIP 32
+
+extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
+layer_norm_sums(const A* parts, T* weight, T* bias, long long rows, long long columns)
+{
+    __shared__ A sums[STRIP][33];
+    long long column = (long long)blockIdx.x * 32 + threadIdx.x;
+    A sum = 0;
+    if (column < 2 * columns) {
+#pragma unroll 4
+        for (long long row = threadIdx.y; row < rows; row += STRIP)
+            sum += parts[row * 2 * columns + column];
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    sum = warp_sum(sums[threadIdx.x][threadIdx.y]);  // the sum of this warp's column
+    column = (long long)blockIdx.x * 32 + threadIdx.y;
+    if (threadIdx.x || column >= 2 * columns) return;
+    T* out = column < columns ? weight : bias;
+    if (out) store(out + column % columns, sum);
+}
+
+// Batch normalization
+
+// Statistics of some elements of a column and their cotangents: their number, their means, and the
+// sums of products of their deviations from the means. Updating these avoids cancellation (Chan,
+// Golub and LeVeque 1983, "Algorithms for computing the sample variance").
+struct Moments {
+    A count, x, g, xx, xg;
+
+    __device__ void add(A value, A slope)
+    {
+        count += 1;
+        A before = value - x;
+        x += before / count;
+        g += (slope - g) / count;
+        xx += before * (value - x);
+        xg += before * (slope - g);
+    }
+
+    __device__ void add(const Moments& other)
+    {
+        if (other.count == 0) return;
+        A sum = count + other.count, share = other.count / sum;
+        A dx = other.x - x, dg = other.g - g;
+        xx += other.xx + dx * dx * count * share;
+        xg += other.xg + dx * dg * count * share;
+        x += dx * share;
+        g += dg * share;
+        count = sum;
+    }
+};
+
+// The part of the work that a launch does: all of it, if a block has all rows of its strip; else
+// the moments of each chunk of rows and, in a second launch, the rest.
+enum Stage { WHOLE, MOMENTS, REST };
+
+// Returns a column's moments in all of its threads; the stage MOMENTS stores those of a chunk.
+// Without g, the cotangents are 0.
+__device__ inline Moments column_moments(const T* __restrict__ g, const T* __restrict__ x,
+                                         Moments* parts, long long column, long long columns,
+                                         long long start, long long stop, long long stage)
+{
+    __shared__ Moments strip[STRIP][32];
+    Moments own = {};
+    if (column < columns && stage == REST) {
+        for (long long chunk = threadIdx.y; chunk < gridDim.y; chunk += STRIP)
+            own.add(parts[chunk * columns + column]);
+    } else if (column < columns) {
+#pragma unroll 4
+        for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
+            long long i = row * columns + column;
+            own.add(load(x + i), g ? load(g + i) : A(0));
+        }
+    }
+    strip[threadIdx.y][threadIdx.x] = own;
+    for (int half = STRIP / 2; half; half /= 2) {
+        __syncthreads();
+        if (threadIdx.y < half)
+            strip[threadIdx.y][threadIdx.x].add(strip[threadIdx.y + half][threadIdx.x]);
+    }
+    __syncthreads();
+    own = strip[0][threadIdx.x];
+    if (stage == MOMENTS && threadIdx.y == 0 && column < columns)
+        parts[blockIdx.y * columns + column] = own;
+    return own;
+}
+
+// This thread's column, and the range of rows of its block.
+#define PLACE \
+    long long column = (long long)blockIdx.x * 32 + threadIdx.x; \
+    long long chunk = (rows + gridDim.y - 1) / gridDim.y; \
+    long long start = blockIdx.y * chunk, stop = start + chunk < rows ? start + chunk : rows;
+
+extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
+batch_norm(const T* __restrict__ x, const T* weight, const T* bias, T* __restrict__ out, T* mean,
+           T* var, Moments* parts, long long rows, long long columns, double eps, long long stage)
+{
+    PLACE
+    Moments m = column_moments(nullptr, x, parts, column, columns, start, stop, stage);
+    if (stage == MOMENTS || column >= columns) return;
+    A variance = m.xx / m.count;
+    if (blockIdx.y == 0 && threadIdx.y == 0) {
+        store(mean + column, m.x);
+        store(var + column, variance);
+    }
+    A scale = one_of(weight, column) / sqrt(variance + (A)eps), shift = zero_of(bias, column);
+#pragma unroll 4
+    for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
+        long long i = row * columns + column;
+        store(out + i, (load(x + i) - m.x) * scale + shift);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * STRIP, 1)
+batch_norm_backward(const T* __restrict__ g, const T* __restrict__ x, const T* weight,
+                    T* __restrict__ out, T* dweight, T* dbias, Moments* parts, long long rows,
+                    long long columns, double eps, long long stage)
+{
+    PLACE
+    Moments m = column_moments(g, x, parts, column, columns, start, stop, stage);
+    if (stage == MOMENTS || column >= columns) return;
+    A scale = 1 / sqrt(m.xx / m.count + (A)eps);
+    if (blockIdx.y == 0 && threadIdx.y == 0) {
+        if (dweight) store(dweight + column, m.xg * scale);
+        if (dbias) store(dbias + column, m.g * m.count);
+    }
+    if (!out) return;
+    A along = m.xg / m.count * scale * scale, factor = scale * one_of(weight, column);
+#pragma unroll 4
+    for (long long row = start + threadIdx.y; row < stop; row += STRIP) {
+        long long i = row * columns + column;
+        store(out + i, (load(g + i) - m.g - (load(x + i) - m.x) * along) * factor);
+    }
+}

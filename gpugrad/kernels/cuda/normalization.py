@@ -1,0 +1,134 @@
+"""Twins of the ops in gpugrad/ops/normalization.py.
+
+Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
+"""
+
+from functools import cache
+from math import prod
+
+import cupy
+from cupy import ascontiguousarray as contiguous
+
+from ...backends.cupy.kernels.loader import accumulator, covers, kernel
+from ...backends.dtypes import float64
+from ...ops.normalization import batch_norm, layer_norm
+
+_ITEMS = 16  # elements of a row per thread, as in normalization.cu
+_ROWS = 8  # rows that a block processes at once if each takes one warp
+_STRIP = 32  # rows of threads in a block that processes columns
+_BLOCKS = 528  # keep every multiprocessor busy: an H200 has 132, for 4 blocks each
+_WHOLE, _MOMENTS, _REST = 0, 1, 2
+
+
+def _supports(x, weight, bias, shape):
+    """Whether the kernels support the inputs; the generic op handles or rejects all others."""
+    dtype = x.dtype
+    return covers(dtype) and all(
+        p is None or (p.dtype == dtype and p.shape == shape) for p in (weight, bias)
+    )
+
+
+def _contiguous_or_none(*arrays):
+    return [None if p is None else contiguous(p) for p in arrays]
+
+
+# Layers
+
+
+@cache
+def _threads(columns):
+    """The shape of a block for rows of ``columns`` elements."""
+    if columns <= 32 * _ITEMS:
+        return 32, _ROWS
+    return -(-columns // (32 * _ITEMS)) * 32, 1
+
+
+def _rows(x, ndim):
+    """The numbers of rows and columns; None if the kernels do not support them."""
+    if not x.size or not 1 <= ndim <= x.ndim:
+        return None
+    columns = prod(x.shape[x.ndim - ndim :])
+    # In a larger block each thread would have too few registers.
+    most_threads = 256 if x.dtype == float64 else 512
+    return None if columns > most_threads * _ITEMS else (x.size // columns, columns)
+
+
+def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
+    extent = _rows(x, ndim)
+    if extent is None or not _supports(x, weight, bias, x.shape[x.ndim - ndim :]):
+        return NotImplemented
+    rows, columns = extent
+    out = cupy.empty(x.shape, x.dtype)
+    threads = _threads(columns)
+    blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
+    args = contiguous(x), *_contiguous_or_none(weight, bias), out, rows, columns, float(eps)
+    kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
+    return out
+
+
+def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    extent, dtype, shape = _rows(x, ndim), x.dtype, x.shape[x.ndim - ndim :]
+    if extent is None or g.dtype != dtype or not _supports(x, weight, None, shape):
+        return NotImplemented
+    rows, columns = extent
+    threads = _threads(columns)
+    blocks = min(-(-rows // threads[1]), _BLOCKS)
+    parts = None
+    if wanted[1] or wanted[2]:
+        parts = cupy.empty((blocks, 2, columns), accumulator(dtype))
+    shapes = x.shape, shape, shape
+    results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), results[0], parts
+    args = *arrays, rows, columns, float(eps)
+    kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
+    if parts is not None:
+        args = parts, *results[1:], blocks, columns
+        strips = -(-2 * columns // 32)
+        kernel("normalization", "layer_norm_sums", dtype)((strips,), (32, _STRIP), args)
+    return results
+
+
+# Batches
+
+
+def _over_columns(name, arrays, rows, columns, eps):
+    """Run a kernel that processes columns; in two launches if there are few with many rows."""
+    dtype = arrays[0].dtype
+    strips = -(-columns // 32)
+    chunks = max(min(_BLOCKS // 2 // strips, -(-rows // 512)), 1)
+    parts = None if chunks == 1 else cupy.empty((chunks, columns, 5), accumulator(dtype))
+    for stage in (_WHOLE,) if chunks == 1 else (_MOMENTS, _REST):
+        args = *arrays, parts, rows, columns, float(eps), stage
+        kernel("normalization", name, dtype)((strips, chunks), (32, _STRIP), args)
+
+
+def _batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
+    if x.ndim != 2 or not x.size or not _supports(x, weight, bias, x.shape[1:]):
+        return NotImplemented
+    rows, columns = x.shape
+    results = [cupy.empty(shape, x.dtype) for shape in (x.shape, columns, columns)]
+    arrays = contiguous(x), *_contiguous_or_none(weight, bias), *results
+    _over_columns("batch_norm", arrays, rows, columns, eps)
+    return tuple(results)
+
+
+def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
+    g, *of_statistics = g
+    if (
+        any(c is not None for c in of_statistics)
+        or x.ndim != 2
+        or not x.size
+        or g.dtype != x.dtype
+        or not _supports(x, weight, None, x.shape[1:])
+    ):
+        return NotImplemented
+    rows, columns = x.shape
+    shapes = x.shape, columns, columns
+    results = [cupy.empty(s, x.dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), *results
+    _over_columns("batch_norm_backward", arrays, rows, columns, eps)
+    return results
+
+
+layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
+batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)

@@ -1,0 +1,144 @@
+"""The gamma, beta and zeta functions and their relatives."""
+
+import math
+
+from ...autograd.operation import elementwise
+from ..elementwise import zero_vjp
+from .common import parameter_slope, special_function
+
+
+@special_function(x=lambda xp, g, x, out: g * (out * xp.special.psi(x)))
+def gamma(x):
+    """Gamma function; at its poles, 0 and the negative integers, the gradient is nan."""
+
+
+@special_function(x=lambda xp, g, x: g * xp.special.psi(x))
+def gammaln(x):
+    """Logarithm of the absolute value of the gamma function."""
+
+
+@special_function(x=lambda xp, g, x: g * xp.special.psi(xp.where(x < 0, math.nan, x)))
+def loggamma(x):
+    """Logarithm of the gamma function; nan where ``x`` is negative."""
+
+
+@special_function(x=zero_vjp)
+def gammasgn(x):
+    """Sign of the gamma function. Its gradient is 0 everywhere."""
+
+
+def _rgamma_x(xp, g, x, out):
+    # Left of 0.5, psi has poles; use the reflection 1 / gamma(x) = sin(pi x) gamma(1 - x) / pi.
+    left = x < 0.5
+    x, y = xp.where(left, 1.0, x), xp.where(left, x, 0.0)
+    sine = xp.sin(math.pi * y) / math.pi
+    reflected = xp.special.gamma(1 - y) * (xp.cos(math.pi * y) - sine * xp.special.psi(1 - y))
+    return g * xp.where(left, reflected, -out * xp.special.psi(x))
+
+
+@special_function(x=_rgamma_x)
+def rgamma(x):
+    """Reciprocal of the gamma function, which has no poles."""
+
+
+@special_function(x=lambda xp, g, x: g * xp.special.zeta(2.0, x))
+def psi(x):
+    """Digamma function, the derivative of `gammaln`; also named `digamma`."""
+
+
+digamma = psi
+
+
+@special_function(x=lambda xp, g, n, x: g * xp.special.polygamma(n + 1, x))
+def polygamma(n, x):
+    """The ``n``-th derivative of `psi`; the integer order ``n`` gets no gradient."""
+
+
+@elementwise
+def multigammaln(xp, a, /, d):
+    """Logarithm of the multivariate gamma function of dimension ``d``, a positive int.
+
+    It is nan unless ``a > (d - 1) / 2``.
+    """
+    total = xp.special.gammaln(a) + 0.25 * d * (d - 1) * math.log(math.pi)
+    for j in range(1, d):
+        total = total + xp.special.gammaln(a - j / 2)
+    return xp.where(a > (d - 1) / 2, total, math.nan)
+
+
+def _multigammaln_a(xp, g, a, d):
+    total = xp.special.psi(a)
+    for j in range(1, d):
+        total = total + xp.special.psi(a - j / 2)
+    return g * xp.where(a > (d - 1) / 2, total, math.nan)
+
+
+multigammaln.vjp(a=_multigammaln_a)
+
+
+def _betaln_slope(xp, a, b):
+    return xp.special.psi(a) - xp.special.psi(a + b)
+
+
+@special_function(
+    a=lambda xp, g, a, b, out: g * (out * _betaln_slope(xp, a, b)),
+    b=lambda xp, g, a, b, out: g * (out * _betaln_slope(xp, b, a)),
+)
+def beta(a, b):
+    """Beta function ``gamma(a) * gamma(b) / gamma(a + b)``."""
+
+
+@special_function(
+    a=lambda xp, g, a, b: g * _betaln_slope(xp, a, b),
+    b=lambda xp, g, a, b: g * _betaln_slope(xp, b, a),
+)
+def betaln(a, b):
+    """Logarithm of the absolute value of the beta function."""
+
+
+@special_function(
+    z=lambda xp, g, z, m, out: g * (out * (xp.special.psi(z + m) - xp.special.psi(z))),
+    m=lambda xp, g, z, m, out: g * (out * xp.special.psi(z + m)),
+)
+def poch(z, m):
+    """Pochhammer's symbol, the rising factorial ``gamma(z + m) / gamma(z)``."""
+
+
+@special_function(
+    n=lambda xp, g, n, k, out: g * (out * (xp.special.psi(n + 1) - xp.special.psi(n - k + 1))),
+    k=lambda xp, g, n, k, out: g * (out * (xp.special.psi(n - k + 1) - xp.special.psi(k + 1))),
+)
+def binom(n, k):
+    """Binomial coefficient of real numbers, ``gamma(n + 1) / (gamma(k + 1) gamma(n - k + 1))``.
+
+    A gradient is nan where one of these has a pole, such as where ``n - k`` is a negative integer.
+    """
+
+
+def _zetac_x(xp, g, x, out):
+    return g * xp.where(x > 1, parameter_slope(xp, "zetac", 0, (x,), out), math.nan)
+
+
+@special_function(x=_zetac_x)
+def zetac(x):
+    """Riemann's zeta function minus 1; its gradient is that of `zeta`."""
+
+
+@elementwise
+def zeta(xp, x, q=None):
+    """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k >= 0; without ``q``, Riemann's.
+
+    The gradient to the exponent ``x`` comes from differences; it is nan unless the result is
+    positive and ``x`` is above 1.
+    """
+    return 1 + xp.special.zetac(x) if q is None else xp.special.zeta(x, q)
+
+
+def _zeta_x(xp, g, x, q, out):
+    if q is None:
+        return _zetac_x(xp, g, x, out - 1)
+    slope = parameter_slope(xp, "zeta", 0, (x, q), out)
+    return g * xp.where((x > 1) & (out > 0), slope, math.nan)
+
+
+zeta.vjp(x=_zeta_x, q=lambda xp, g, x, q: g * -x * xp.special.zeta(x + 1, q))

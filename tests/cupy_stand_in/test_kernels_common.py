@@ -1,0 +1,303 @@
+"""What kernels share, and the CPU's way to run them, on the stand-in for CuPy."""
+
+from pathlib import Path
+
+import cupy
+import numpy as np
+import pytest
+
+from gpugrad.backends.cupy.kernels import loader
+
+COMMON = (Path(loader.__file__).parent / "common.cuh").read_text()
+
+
+def numpy_dtype(name):
+    return pytest.importorskip("ml_dtypes").bfloat16 if name == "bfloat16" else name
+
+
+def kernel(name, source, dtype="float32"):
+    """A kernel of the source given after what all share."""
+    return cupy.RawModule(code=COMMON + source, options=loader.options(dtype)).get_function(name)
+
+
+def arrays(n=1000, dtype="float32"):
+    x = cupy.asarray(np.random.default_rng(0).standard_normal(n).astype(dtype))
+    return x, cupy.empty_like(x)
+
+
+class TestConversions:
+    """Between 16-bit floats and float32, where no hardware does it."""
+
+    SOURCE = """
+        extern "C" __global__ void widen(const T* x, A* out, long long n)
+        {
+            for (long long i = thread_number(); i < n; i += thread_count()) out[i] = load(x + i);
+        }
+        extern "C" __global__ void narrow(const A* x, T* out, long long n)
+        {
+            for (long long i = thread_number(); i < n; i += thread_count()) store(out + i, x[i]);
+        }
+    """
+
+    def converted(self, name, dtype, x, to):
+        x, out = cupy.asarray(x), cupy.empty(x.shape, to)
+        kernel(name, self.SOURCE, dtype)((16,), (256,), (x, out, x.size))
+        return out.get()
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_every_16_bit_float(self, dtype):
+        x = np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype))
+        wide = self.converted("widen", dtype, x, "float32")
+        assert np.array_equal(wide, x.astype("float32"), equal_nan=True)
+        back = self.converted("narrow", dtype, wide, x.dtype)
+        a_number = ~np.isnan(wide)
+        assert np.array_equal(back.view(np.uint16)[a_number], x.view(np.uint16)[a_number])
+        assert np.isnan(back[~a_number].astype("float32")).all()
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_rounding(self, dtype):
+        rng = np.random.default_rng(0)
+        bits = rng.integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32)
+        # Around what they hold and half-way between two of them, where a tie goes to the even one.
+        held = np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype)).astype("float32")
+        held = held[np.isfinite(held)].view(np.uint32)
+        steps = [held + np.uint32(k) for k in (0, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001)]
+        x = np.concatenate([bits, *steps]).view(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            expected = x.astype(numpy_dtype(dtype))
+        got = self.converted("narrow", dtype, x, expected.dtype)
+        a_number = ~np.isnan(x)
+        assert np.array_equal(got.view(np.uint16)[a_number], expected.view(np.uint16)[a_number])
+        assert np.isnan(got[~a_number].astype("float32")).all()
+
+
+REDUCE = """
+    extern "C" __global__ void __launch_bounds__(1024) reduce(const T* x, T* out, long long n)
+    {
+        A sum = 0, most = -infinity();
+        for (long long i = threadIdx.x; i < n; i += blockDim.x) {
+            sum += load(x + i);
+            most = maximum(most, load(x + i));
+        }
+        sum = block_sum(sum);
+        most = block_max(most);
+        A count = block_sum(threadIdx.x < n ? 1 : 0);
+        if (threadIdx.x == blockDim.x - 1) {
+            store(out, sum);
+            store(out + 1, most);
+            store(out + 2, count);
+        }
+    }
+"""
+
+
+@pytest.mark.parametrize("threads", [32, 96, 256, 1024])
+@pytest.mark.parametrize("dtype", loader.TYPES)
+def test_reductions_of_a_block(dtype, threads):
+    x, out = arrays(500, numpy_dtype(dtype))
+    reduce = kernel("reduce", REDUCE, dtype)
+    reduce((1,), (threads,), (x, out, 500))
+    values = x.get().astype("float64")
+    expected = [values.sum(), values.max(), min(threads, 500)]
+    near = {"float64": 1e-12, "float32": 1e-5}.get(dtype, 1e-2)
+    assert np.allclose(out.get()[:3].astype("float64"), expected, rtol=near)
+    x[77] = float("nan")
+    reduce((1,), (threads,), (x, out, 500))
+    assert np.isnan(out.get()[:2].astype("float64")).all()
+
+
+def test_exchanges_of_a_warp():
+    source = """
+        extern "C" __global__ void exchange(int* out)
+        {
+            int i = threadIdx.x, lane = i % 32;
+            out[i] = __shfl_sync(0xffffffff, i, 5);
+            out[i + 64] = __shfl_down_sync(0xffffffff, i, 3);
+            out[i + 128] = __shfl_up_sync(0xffffffff, i, 3);
+            out[i + 192] = __shfl_xor_sync(0xffffffff, i, 6, 8);
+            out[i + 256] = (int)__ballot_sync(0xffffffff, i % 3 == 0);
+            // Halves of a warp go their own ways.
+            unsigned half = lane < 16 ? 0xffff : 0xffff0000;
+            out[i + 320] = lane;
+            for (int k = 0; k < (lane < 16 ? 3 : 1); k++)
+                out[i + 320] = __shfl_xor_sync(half, out[i + 320], 1);
+            __syncwarp();
+        }
+    """
+    out = cupy.zeros((6, 64), "int32")
+    kernel("exchange", source)((1,), (64,), (out,))
+    i = np.arange(64)
+    lane, warp = i % 32, i // 32 * 32
+    expected = [
+        warp + 5,
+        np.where(lane + 3 < 32, i + 3, i),
+        np.where(lane >= 3, i - 3, i),
+        i ^ 6,
+        [sum(((w + k) % 3 == 0) << k for k in range(32)) for w in warp],
+        lane ^ 1,
+    ]
+    assert np.array_equal(out.get(), np.array(expected, np.int64).astype(np.int32))
+
+
+def test_grids_and_blocks_of_three_axes():
+    source = """
+        extern "C" __global__ void place(long long* out)
+        {
+            long long block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+            int size = blockDim.x * blockDim.y * blockDim.z;
+            int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+            atomicAdd((unsigned long long*)out + block * size + thread, 1ull);
+        }
+    """
+    out = cupy.zeros(2 * 3 * 4 * 5 * 6 * 7, "int64")
+    kernel("place", source)((2, 3, 4), (5, 6, 7), (out,))
+    assert (out.get() == 1).all()
+
+
+class TestArguments:
+    SOURCE = """
+        struct Two { long long n; double factor; };
+        extern "C" __global__ void scale(const T* x, T* out, long long n, double factor)
+        {
+            for (long long i = thread_number(); i < n; i += thread_count())
+                store(out + i, load(x + i) * (A)factor);
+        }
+        extern "C" __global__ void scale_by(const T* x, T* out, Two two)
+        {
+            for (long long i = thread_number(); i < two.n; i += thread_count())
+                store(out + i, load(x + i) * (A)two.factor);
+        }
+        extern "C" __global__ void small(const float* x, int n, float factor, bool flag) {}
+        extern "C" __global__ void pack(Pack* x) {}
+    """
+
+    def run(self, name, *args, dtype="float32"):
+        kernel(name, self.SOURCE, dtype)((2,), (64,), args)
+
+    def test_numbers(self):
+        x, out = arrays()
+        self.run("scale", x, out, 1000, 2.0)
+        assert np.array_equal(out.get(), 2 * x.get())
+        two = np.array([(1000, 3.0)], [("n", "i8"), ("factor", "f8")])
+        self.run("scale_by", x, out, two)
+        assert np.array_equal(out.get(), 3 * x.get())
+        self.run("small", None, np.int32(3), np.float32(2), True)
+        self.run("pack", x)
+
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            lambda x, out: (x, out, 1000),
+            lambda x, out: (x, out, 1000, 2),
+            lambda x, out: (x, out, 1000.0, 2.0),
+            lambda x, out: (x, out, np.int32(1000), 2.0),
+            lambda x, out: (x, out, 1000, np.float32(2)),
+            lambda x, out: (x, out, x, 2.0),
+            lambda x, out: (x, 1.0, 1000, 2.0),
+            lambda x, out: (x.get(), out, 1000, 2.0),
+            lambda x, out: (x.astype("float64"), out, 1000, 2.0),
+            lambda x, out: (x.astype("int32"), out, 1000, 2.0),
+            lambda x, out: (x, out, None, 2.0),
+        ],
+    )
+    def test_that_do_not_fit(self, wrong):
+        with pytest.raises(TypeError, match=r"scale( has 4 parameters|: argument \d: )"):
+            self.run("scale", *wrong(*arrays()))
+
+    def test_16_bit_floats_are_told_apart(self):
+        x, out = arrays(dtype="float16")
+        self.run("scale", x, out, 1000, 2.0, dtype="float16")
+        with pytest.raises(TypeError, match="array of float16 is given for bf16"):
+            self.run("scale", x, out, 1000, 2.0, dtype="bfloat16")
+
+    def test_of_another_device(self):
+        x, out = arrays()
+        with cupy.cuda.Device(1), pytest.raises(ValueError, match="current = 1"):
+            self.run("scale", x, out, 1000, 2.0)
+
+    def test_no_such_launch(self):
+        scale = kernel("scale", self.SOURCE)
+        for grid, block in [((1,), (257,)), ((1, 70_000), (32,))]:
+            with pytest.raises(ValueError, match="not every GPU takes"):
+                scale(grid, block, (*arrays(), 1000, 2.0))
+        with pytest.raises(ValueError, match="no kernel nothing"):
+            kernel("nothing", self.SOURCE)
+
+
+def test_a_view_is_where_its_first_element_is():
+    x, out = arrays()
+    out[...] = 0
+    kernel("scale", TestArguments.SOURCE)((1,), (32,), (x[10:], out[20:], 5, 1.0))
+    expected = np.zeros(1000, np.float32)
+    expected[20:25] = x.get()[10:15]
+    assert np.array_equal(out.get(), expected)
+
+
+# What is wrong in a kernel and a GPU may not tell.
+WRONG = {
+    "not all threads of a block come to the barrier": "if (i < 40) __syncthreads();",
+    "waits for a thread that is not there": "if (i < 40) __syncwarp();",
+    "part of a warp waits": "if (i % 32 < 4) __syncwarp(); else __syncthreads();",
+    "exchange in different ways": "if (i % 2) __syncwarp();\nelse __syncwarp();",
+    "takes no part": "if (i < 2) __shfl_sync(3, x[i], 7);",
+    "4000 bytes from the start of one of 4000 bytes": "if (i == 9) out[1000] = x[i];",
+    "-4 bytes from the start of": "if (i == 9) out[0] = x[-1];",
+    "index out of bounds in line": "__shared__ A s[32]; s[i] = 0;",
+    "misaligned access": "*(Pack*)out = *(const Pack*)(x + 1);",
+    "division by zero": "out[1 % (i / 64)] = 0;",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_errors(message):
+    wrong = kernel(
+        "wrong",
+        f"""extern "C" __global__ void wrong(const float* x, float* out)
+        {{ int i = threadIdx.x; {WRONG[message]} }}""",
+    )
+    with pytest.raises(RuntimeError, match=f"wrong: .*{message}"):
+        wrong((1,), (64,), arrays())
+    kernel("scale", TestArguments.SOURCE)((1,), (64,), (*arrays(), 1000, 2.0))  # it goes on
+
+
+MUTATIONS = {
+    "the barrier before the sums are read": (
+        "if (lane == 0) parts[warp] = x;\n    __syncthreads();",
+        "if (lane == 0) parts[warp] = x;",
+    ),
+    "the barrier before the sums are written": (
+        "__syncthreads();  // until an earlier sum has been read",
+        "",
+    ),
+    "the index of a sum": ("parts[warp] = x", "parts[lane] = x"),
+    "the number of sums": ("lane < warps ?", "lane <= warps ?"),
+    "the first step of a warp": ("int step = 16", "int step = 8"),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_mistake_is_noticed(mutation):
+    """The tests above would fail if what kernels share lacked this."""
+    right, wrong = MUTATIONS[mutation]
+    assert right in COMMON
+    code = COMMON.replace(right, wrong) + REDUCE + TWICE
+    x, out = arrays(500)
+    expected = x.get().sum()
+    module = cupy.RawModule(code=code, options=loader.options("float32"))
+    sums = []
+    for name in ("reduce", "twice"):
+        for _ in range(2):  # in different orders of the threads
+            module.get_function(name)((1,), (96,), (x, out, 500))
+            sums.append(out.get()[0] if name == "reduce" else out.get()[0] / 3)
+    assert not np.allclose(sums, expected, rtol=1e-5)
+
+
+TWICE = """
+    extern "C" __global__ void twice(const T* x, T* out, long long n)
+    {
+        A sum = 0;
+        for (long long i = threadIdx.x; i < n; i += blockDim.x) sum += load(x + i);
+        A once = block_sum(sum), again = block_sum(2 * sum);
+        if (threadIdx.x == 0) store(out, once + again);
+    }
+"""

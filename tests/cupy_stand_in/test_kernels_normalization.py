@@ -1,0 +1,197 @@
+"""The kernels of normalization on the stand-in for CuPy: equal to the ops' definitions."""
+
+import cupy
+import numpy as np
+import pytest
+from cupy._reads import reads
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.autograd.operation import Op
+from gpugrad.backends.cupy import xp
+from gpugrad.backends.cupy.kernels import loader
+from gpugrad.backends.numpy import backend as numpy
+from gpugrad.kernels.cuda import normalization as kernels
+
+NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+LAYERS = [
+    *((3, n) for n in (1, 2, 31, 32, 33, 128, 511, 512, 513, 768, 1000, 1030, 4096)),
+    (5,),
+    (1, 40),
+]
+BATCHES = [(1, 3), (2, 1), (40, 4), (33, 33), (64, 100), (600, 40), (1100, 7)]
+AFFINE = [(True, True), (True, False), (False, True), (False, False)]
+WANTED = [(True, True, True), (True, False, False), (False, True, False), (True, False, True)]
+
+
+@pytest.fixture(params=loader.TYPES)
+def dtype(request):
+    if request.param == "bfloat16":
+        return np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    return np.dtype(request.param)
+
+
+def numbers(*shape, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    return (3 + 2 * rng.standard_normal(shape)).astype(dtype)
+
+
+def exact(x):
+    return None if x is None else np.asarray(x, "float64")
+
+
+def on_device(x):
+    return None if x is None else cupy.asarray(x)
+
+
+def twin(name, part, *inputs, **static):
+    reads.clear()
+    got = Op.registry[name].twins["cupy"][part](xp, *inputs, **static)
+    assert got is not NotImplemented
+    assert reads == []
+    return got
+
+
+def agree(got, expected, dtype):
+    """Up to rounding, beside the largest value."""
+    if expected is None:
+        assert got is None
+        return
+    assert got.dtype == dtype
+    assert got.shape == expected.shape
+    scale = np.max(np.abs(expected), initial=0)
+    errors = np.abs(exact(got.get()) - expected)
+    assert errors.max(initial=0) <= NEAR[dtype.name] * max(scale, 1)
+
+
+def check(name, shape, parameter, dtype, affine=(True, True), **static):
+    """Values and, for each choice of what is wanted, cotangents."""
+    x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1) / dtype.type(4)
+    weight, bias = (
+        numbers(*parameter, dtype=dtype, seed=2 + i) if given else None
+        for i, given in enumerate(affine)
+    )
+    op = Op.registry[name]
+    got = twin(name, "forward", *map(on_device, (x, weight, bias)), **static)
+    expected = op.forward(numpy.xp, *map(exact, (x, weight, bias)), **static)
+    if name == "layer_norm":
+        got, expected = (got,), (expected,)
+    for a, b in zip(got, expected, strict=True):
+        agree(a, b, dtype)
+
+    def cotangents(of):
+        return g_of(of(g)), of(x), of(weight)
+
+    def g_of(g):
+        return g if name == "layer_norm" else (g, None, None)
+
+    for wanted in WANTED:
+        wanted = (wanted[0], wanted[1] and affine[0], wanted[2] and affine[1])
+        if not any(wanted):
+            continue
+        got = twin(name, "joint", *cotangents(on_device), wanted, **static)
+        expected = op.joint(numpy.xp, *cotangents(exact), wanted, **static)
+        assert [c is not None for c in got] == [*wanted]
+        for c, e, w in zip(got, expected, wanted, strict=True):
+            agree(c, e if w else None, dtype)
+
+
+class TestLayerNorm:
+    @pytest.mark.parametrize("shape", LAYERS, ids=str)
+    def test_twin(self, shape, dtype):
+        check("layer_norm", shape, shape[-1:], dtype, ndim=1, eps=1e-5)
+
+    def test_the_longest_rows(self):
+        check("layer_norm", (2, 8192), (8192,), np.dtype("float32"), ndim=1, eps=1e-5)
+
+    @pytest.mark.parametrize("shape", [(100, 8), (12, 516)], ids=str)
+    def test_more_rows_than_blocks_take(self, shape, dtype, monkeypatch):
+        monkeypatch.setattr(kernels, "_BLOCKS", 5)
+        check("layer_norm", shape, shape[-1:], dtype, ndim=1, eps=1e-5)
+
+    @pytest.mark.parametrize("affine", AFFINE)
+    @pytest.mark.parametrize("eps", [1e-5, 0.5])
+    def test_without_parameters(self, affine, eps, dtype):
+        check("layer_norm", (10, 24), (24,), dtype, affine, ndim=1, eps=eps)
+        check("layer_norm", (3, 4, 6), (4, 6), dtype, affine, ndim=2, eps=eps)
+        check("layer_norm", (2, 3, 4), (2, 3, 4), dtype, affine, ndim=3, eps=eps)
+
+    def test_rows_that_are_not_aligned(self):
+        x = cupy.asarray(numbers(1 + 6 * 64, dtype="float32"))[1:].reshape(6, 64)
+        out = twin("layer_norm", "forward", x, ndim=1, eps=1e-5)
+        expected = gg.layer_norm(gg.tensor(exact(x.get()))).numpy()
+        agree(out, expected, np.dtype("float32"))
+
+    def test_infinities_stay_in_their_rows(self):
+        x = numbers(4, 100, dtype="float32")
+        x[1, 3], x[2, 5] = np.inf, np.nan
+        out = twin("layer_norm", "forward", cupy.asarray(x), ndim=1, eps=1e-5).get()
+        assert np.isnan(out[1:3]).all()
+        assert np.isfinite(out[[0, 3]]).all()
+
+    def test_what_is_left_to_the_definition(self):
+        forward, rule = (gg.layer_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
+        x = cupy.ones((3, 4), "float32")
+        for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 4097)), cupy.ones(())):
+            assert forward(xp, ones) is NotImplemented
+        assert forward(xp, cupy.ones((2, 8193), "float32")) is NotImplemented
+        assert forward(xp, x, ndim=0) is NotImplemented
+        assert forward(xp, cupy.ones((3, 4), "int64")) is NotImplemented
+        for weight in (cupy.ones(3, "float32"), cupy.ones(4)):
+            assert forward(xp, x, weight) is NotImplemented
+            assert rule(xp, x, x, weight, (True, True, True), 1, 1e-5) is NotImplemented
+        assert rule(xp, cupy.ones((3, 4)), x, None, (True,) * 3, 1, 1e-5) is NotImplemented
+
+
+class TestBatchNorm:
+    @pytest.mark.parametrize("shape", BATCHES, ids=str)
+    def test_twin(self, shape, dtype):
+        check("batch_norm", shape, shape[1:], dtype, eps=1e-5)
+
+    @pytest.mark.parametrize("affine", AFFINE)
+    @pytest.mark.parametrize("shape", [(40, 20), (1100, 7)], ids=str)
+    def test_without_parameters(self, shape, affine, dtype):
+        check("batch_norm", shape, shape[1:], dtype, affine, eps=0.5)
+
+    def test_a_mean_far_from_0(self):
+        """Where the mean of squares, less the square of the mean, has no digit left."""
+        x = numbers(2000, 3, dtype="float64")
+        expected = gg.batch_norm(gg.tensor(x))
+        far = cupy.asarray((x + 4096).astype("float32"))
+        got = twin("batch_norm", "forward", far, eps=1e-5)
+        for a, b, moved in zip(got, expected, (0, 4096, 0), strict=True):
+            assert np.allclose(a.get(), b.numpy() + moved, rtol=1e-4, atol=1e-3)
+
+    def test_what_is_left_to_the_definition(self):
+        forward, rule = (gg.batch_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
+        x = cupy.ones((3, 4), "float32")
+        for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 3, 4)), cupy.ones(3)):
+            assert forward(xp, ones) is NotImplemented
+        for weight in (cupy.ones(3, "float32"), cupy.ones(4)):
+            assert forward(xp, x, weight) is NotImplemented
+        wanted, mean = (True, False, False), cupy.ones(4, "float32")
+        for g in ((None, mean, None), (x, mean, None), (x, None, mean)):
+            assert rule(xp, g, x, None, wanted, 1e-5) is NotImplemented
+
+
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_training_reads_nothing(momentum):
+    """Layers give the gradients and statistics that they give on the CPU, and no step waits."""
+    rng = np.random.default_rng(0)
+    batches = [rng.normal(size=(20, 6)).astype("float32") for _ in range(3)]
+
+    def train(device):
+        gg.manual_seed(0)
+        layers = nn.Linear(6, 5), nn.BatchNorm1d(5, momentum=momentum), nn.LayerNorm(5)
+        model = nn.Sequential(*layers).to(device)
+        inputs = [gg.tensor(x, device=device) for x in batches]
+        reads.clear()
+        for x in inputs:
+            model.zero_grad()
+            (model(x) ** 3).sum().backward()
+        assert reads == []
+        state = [*model.state_dict().values(), *(p.grad for p in model.parameters())]
+        return [x.detach().cpu().numpy() for x in state]
+
+    for a, b in zip(train("cuda"), train("cpu"), strict=True):
+        assert np.allclose(a, b, rtol=1e-4, atol=1e-4)

@@ -1,0 +1,366 @@
+"""The kernels of optimizers and of clipping do what the definitions do, on the stand-in."""
+
+import cupy
+import numpy as np
+import pytest
+from cupy import _raw
+from cupy._reads import reads
+from test_optim import ALL
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad.backends.cupy.kernels import loader, optimizers
+from gpugrad.nn.utils import clip_grad_norm_
+
+# Sizes around a block's chunk and a thread's pack, and more tensors than one launch takes.
+CHUNK = optimizers.CHUNK
+SHAPES = [(3, 5), (), (0, 4), (CHUNK - 1,), (CHUNK,), (2, CHUNK + 1), (1,), (7,)]
+MANY = [(i % 5 + 1,) for i in range(300)]
+# Updates are compared bit by bit, which is possible as g++ fuses no multiplication and addition.
+DTYPES = ["float32", "float64", "float16", "bfloat16"]
+
+
+@pytest.fixture(autouse=True)
+def launches(monkeypatch):
+    """The names of the kernels that are launched."""
+    names = []
+    launch = _raw.Kernel.launch
+
+    def noted(kernel, grid, block, args):
+        names.append(kernel.name)
+        launch(kernel, grid, block, args)
+
+    monkeypatch.setattr(_raw.Kernel, "launch", noted)
+    reads.clear()
+    return names
+
+
+def random(shapes, dtype, seed):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.standard_normal(shape)).astype(dtype) for shape in shapes]
+
+
+def parameters(values, device="cuda"):
+    return [gg.tensor(x, device=device, requires_grad=True) for x in values]
+
+
+def train(kind, options, starts, device, steps=3, arrange=lambda x: x):
+    """The parameters and the state after some steps, each of which lacks some gradients."""
+    ps = parameters(starts, device)
+    optimizer = kind(ps, **options)
+    for step in range(steps):
+        for i, (p, g) in enumerate(
+            zip(ps, random([p.shape for p in ps], "float32", step), strict=True)
+        ):
+            p.grad = (
+                None if (i + step) % 3 == 2 else arrange(gg.tensor(g, device=device).to(p.dtype))
+            )
+        reads.clear()
+        optimizer.step()
+        assert reads == []
+    state = optimizer.state_dict()["state"]
+    assert {x.device.split(":")[0] for x in ps} == {device.split(":")[0]}
+    return [p.detach().cpu().numpy() for p in ps] + [
+        x.cpu().numpy() for i in sorted(state) for x in state[i].values()
+    ]
+
+
+def assert_equal(results, expected):
+    assert len(results) == len(expected)
+    for a, b in zip(results, expected, strict=True):
+        assert a.dtype == b.dtype
+        assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("kind, options", ALL)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_steps_are_the_definitions_bit_by_bit(kind, options, dtype, launches):
+    starts = random(SHAPES, dtype, 100)
+    assert_equal(train(kind, options, starts, "cuda"), train(kind, options, starts, "cpu"))
+    # Parameters with the same number of updates go together: two or three launches for a step.
+    assert 3 <= len(launches) <= 9
+    assert len({*launches}) == 1
+
+
+def test_more_parameters_than_one_launch_takes(launches):
+    starts = random(MANY, "float32", 100)
+    for kind, options in ((optim.SGD, {}), (optim.Adam, {"amsgrad": True})):
+        launches.clear()
+        results = train(kind, options, starts, "cuda", steps=1)
+        assert_equal(results, train(kind, options, starts, "cpu", steps=1))
+        assert len(launches) == -(-200 // (optimizers.WORDS // (4 if kind is optim.SGD else 7)))
+
+
+LAYOUTS = {
+    "transposed": lambda x: gg.asarray(x.array.T.copy().T) if x.ndim == 2 else x,
+    "broadcast": lambda x: gg.asarray(cupy.broadcast_to(x.array[:1], x.shape)) if x.ndim else x,
+    "not aligned": lambda x: gg.asarray(_shifted(x.array)),
+}
+
+
+def _shifted(array):
+    out = cupy.empty(array.size + 1, array.dtype)[1:].reshape(array.shape)
+    out[...] = array
+    return out
+
+
+@pytest.mark.parametrize("arrange", LAYOUTS.values(), ids=LAYOUTS)
+def test_gradients_in_any_layout(arrange, launches):
+    def on_host(x):  # the same values
+        return gg.asarray(cupy.asnumpy(arrange(x.to("cuda")).array))
+
+    starts = random(SHAPES[:2] + SHAPES[3:], "float32", 100)
+    results = train(optim.Adam, {}, starts, "cuda", arrange=arrange)
+    assert_equal(results, train(optim.Adam, {}, starts, "cpu", arrange=on_host))
+    assert "adam" in launches
+
+
+def test_parameters_that_are_not_aligned_or_not_contiguous(launches):
+    (start,) = random([(6, 7)], "float32", 0)
+    arrays = [_shifted(cupy.asarray(start)), cupy.asarray(start.T.copy()).T]
+    ps = [gg.asarray(x).requires_grad_() for x in arrays]
+    q = gg.tensor(start, requires_grad=True)
+    for x in *ps, q:
+        x.grad = gg.asarray(np.sin(start)).to(x.device)
+    optim.AdamW(ps, lr=0.1).step()
+    optim.AdamW([q], lr=0.1).step()
+    assert launches == ["adam"]  # CuPy's own kernels update the second parameter
+    assert_equal([p.detach().cpu().numpy() for p in ps], [q.detach().numpy()] * 2)
+
+
+def test_a_subclass_with_its_own_update_does_not_run_its_base_class_kernel(launches):
+    class Ascent(optim.SGD):
+        def apply_single(self, array, grad, state, step, lr, *rest):
+            array += lr * grad
+
+    class Ascending:
+        apply_single = Ascent.apply_single
+
+    class Mixed(Ascending, optim.SGD):
+        pass
+
+    class Renamed(optim.SGD):
+        pass
+
+    for kind, expected in ((Ascent, 2.0), (Mixed, 2.0), (Renamed, 0.0)):
+        (p,) = parameters([np.ones(3, "float32")])
+        p.grad = gg.ones_like(p.detach())
+        kind([p], lr=1.0).step()
+        assert p.tolist() == [expected] * 3
+    assert launches == ["sgd"]
+
+
+def test_state_that_a_subclass_adds_is_left_alone(launches):
+    class Counting(optim.Adam):
+        def init_single(self, array, group):
+            return {**super().init_single(array, group), "more": cupy.ones_like(array)}
+
+    ps, qs = (parameters(random([(7,), (8,)], "float32", 0)) for _ in range(2))
+    optimizers = Counting(ps, lr=0.1), optim.Adam(qs, lr=0.1)
+    for p, q in zip(ps, qs, strict=True):
+        p.grad = q.grad = gg.ones_like(p.detach())
+    for optimizer in optimizers:
+        optimizer.step()
+    assert launches == ["adam"] * 2
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (ps, qs)))
+    for state in optimizers[0].state_dict()["state"].values():
+        assert (state["more"].cpu().numpy() == 1).all()
+
+
+def test_complex_parameters(launches):
+    start = np.array([1 + 2j, -3j], "complex64")
+    results = []
+    for device in ("cuda:1", "cpu"):
+        (p,) = parameters([start], device)
+        p.grad = gg.tensor(start * 1j, device=device)
+        optim.Adam([p], lr=0.1).step()
+        results.append(p.detach().cpu().numpy())
+    assert_equal(*([x] for x in results))
+    assert launches == []
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
+def test_parameters_on_two_devices(kind, launches):
+    values = random([(5,), (4,)], "float32", 0)
+    ps = [gg.tensor(x, device=f"cuda:{i}", requires_grad=True) for i, x in enumerate(values)]
+    qs = parameters(values, "cpu")
+    for p, q, g in zip(ps, qs, random([(5,), (4,)], "float32", 1), strict=True):
+        p.grad, q.grad = gg.tensor(g, device=p.device), gg.tensor(g)
+    norms = clip_grad_norm_(ps, 0.3), clip_grad_norm_(qs, 0.3)
+    assert norms[0].device == "cuda:0"
+    assert norms[0].item() == pytest.approx(norms[1].item(), rel=1e-6)
+    reads.clear()
+    kind(ps, lr=0.1).step()
+    kind(qs, lr=0.1).step()
+    assert reads == []
+    assert [p.device for p in ps] == ["cuda:0", "cuda:1"]
+    for p, q in zip(ps, qs, strict=True):
+        np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), rtol=1e-6)
+    name = "sgd" if kind is optim.SGD else "adam"
+    assert launches == ["squares", "total_norm"] * 2 + ["scale"] * 2 + [name] * 2
+
+
+def test_tables_that_another_thread_uses_meanwhile(monkeypatch):
+    launch = _raw.Kernel.launch
+
+    def step(ps):
+        for p in ps:
+            p.grad = p.detach() + 1
+        clip_grad_norm_(ps, 1.0)
+        optim.SGD(ps, lr=0.5).step()
+
+    def interrupted(kernel, grid, block, args):
+        monkeypatch.setattr(_raw.Kernel, "launch", launch)
+        step(others)
+        monkeypatch.setattr(_raw.Kernel, "launch", interrupted)
+        launch(kernel, grid, block, args)
+
+    ps, others, qs = (parameters(random([(3,), (5,)], "float32", 0)) for _ in range(3))
+    monkeypatch.setattr(_raw.Kernel, "launch", interrupted)
+    step(ps)
+    monkeypatch.setattr(_raw.Kernel, "launch", launch)
+    step(qs)
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (ps, qs)))
+    for _ in range(3):  # the step before was interrupted by four
+        step(qs)
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (others, qs)))
+
+
+def test_backward_through_what_a_step_has_overwritten_raises():
+    (p,) = parameters([np.ones(3, "float32")])
+    kept = (p * p).sum()
+    (p * p).sum().backward()
+    optim.Adam([p]).step()
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        kept.backward()
+
+
+def test_an_interrupted_step_has_been_noted(monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    (p,) = parameters([np.ones(3, "float32")])
+    kept = (p * p).sum()
+    (p * p).sum().backward()
+    optimizer = optim.Adam([p])
+    with monkeypatch.context() as patch:
+        patch.setattr(_raw.Kernel, "launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.step()
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        kept.backward()
+    assert optimizer.state_dict()["state"] == {}
+    optimizer.step()
+    assert optimizer.state_dict()["state"][0]["step"].item() == 1
+
+
+def test_a_step_of_a_model_goes_on_where_it_was():
+    model = nn.MLP(6, [5, 3]).to("cuda")
+    optimizer = optim.AdamW(model.parameters(), lr=0.1)
+
+    def step(model, optimizer):
+        optimizer.zero_grad()
+        (model(gg.ones((2, 6), device="cuda")) ** 2).sum().backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    step(model, optimizer)
+    other = nn.MLP(6, [5, 3]).to("cuda")
+    other.load_state_dict(model.state_dict())
+    resumed = optim.AdamW(other.parameters())
+    resumed.load_state_dict(optimizer.state_dict())
+    reads.clear()
+    for pair in ((model, optimizer), (other, resumed)):
+        step(*pair)
+        step(*pair)
+    assert reads == []
+    assert_equal(
+        *([x.cpu().numpy() for x in m.state_dict().values()] for m in (model, other)),
+    )
+
+
+# Clipping
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shapes", [SHAPES, MANY], ids=["sizes", "many"])
+@pytest.mark.parametrize("most", [0.5, 1e6])
+def test_clipping(dtype, shapes, most, launches):
+    grads = random(shapes, dtype, 0)
+    ps = parameters([np.zeros_like(g) for g in grads])
+    for p, g in zip(ps, grads, strict=True):
+        p.grad = gg.tensor(g, device="cuda")
+    reads.clear()
+    norm = clip_grad_norm_(ps, most)
+    assert reads == []
+    assert norm.dtype == ps[0].dtype
+    expected = np.sqrt(sum((g.astype("float64") ** 2).sum() for g in grads))
+    near = {"float64": 1e-13, "float32": 1e-6}.get(dtype, 1e-2)
+    assert float(norm.cpu().numpy()) == pytest.approx(expected, rel=near)
+    factor = min(1, most / expected)
+    for p, g in zip(ps, grads, strict=True):
+        clipped = p.grad.cpu().numpy().astype("float64")
+        np.testing.assert_allclose(clipped, factor * g.astype("float64"), rtol=near, atol=1e-7)
+    tables = -(-len([g for g in grads if g.size]) // (optimizers.WORDS // 3))
+    assert launches == [*["squares"] * tables, "total_norm", *["scale"] * tables]
+
+
+def test_a_norm_is_the_same_each_time():
+    (grad,) = random([(100_003,)], "float32", 0)
+    norms = []
+    for _ in range(3):
+        (p,) = parameters([np.zeros_like(grad)])
+        p.grad = gg.tensor(grad, device="cuda")
+        norms.append(clip_grad_norm_(p, 1.0).item())
+    assert len({*norms}) == 1
+
+
+def test_dense_gradients_need_not_be_contiguous(launches):
+    (grad,) = random([(30, 40)], "float32", 0)
+    (p,) = parameters([np.zeros_like(grad)])
+    p.grad = gg.asarray(cupy.asarray(grad).copy(order="F"))
+    norm = clip_grad_norm_(p, 1.0).item()
+    assert norm == pytest.approx(np.linalg.norm(grad), rel=1e-6)
+    np.testing.assert_allclose(p.grad.cpu().numpy(), grad / norm, rtol=1e-5)
+    assert launches == ["squares", "total_norm", "scale"]
+
+
+def test_other_norms_and_dtypes(launches):
+    for dtype, norm_type in (("float32", 1), ("float32", float("inf")), ("complex64", 2)):
+        (grad,) = random([(30,)], dtype, 0)
+        (p,) = parameters([np.zeros_like(grad)], "cuda:1")
+        p.grad = gg.tensor(grad, device="cuda:1")
+        reads.clear()
+        norm = clip_grad_norm_(p, 0.1, norm_type)
+        assert reads == []
+        expected = np.linalg.norm(grad, norm_type)
+        assert norm.item() == pytest.approx(expected, rel=1e-5)
+        np.testing.assert_allclose(p.grad.cpu().numpy(), grad * (0.1 / expected), rtol=1e-4)
+    assert launches == ["scale"] * 2
+
+
+MUTATIONS = {
+    "the chunk": ("(blockIdx.x - first) * CHUNK", "(blockIdx.x - first) * (CHUNK - 1)"),
+    "the tensor": ("<= blockIdx.x", "< blockIdx.x"),
+    "the rest after packs": ("int i = packed + threadIdx.x", "int i = threadIdx.x + 32"),
+    "the size": ("rest < CHUNK ? rest", "rest < CHUNK ? rest - 1"),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_mistake_is_noticed(mutation, monkeypatch):
+    """The tests above would fail if the kernels' walk over tensors had this."""
+    right, wrong = MUTATIONS[mutation]
+    source = loader.source("optimizers")
+    assert source.count(right) == 1
+    module = cupy.RawModule(code=source.replace(right, wrong), options=loader.options("float32"))
+    monkeypatch.setattr(optimizers, "kernel", lambda topic, name, dtype: module.get_function(name))
+    starts = random(SHAPES, "float32", 100)
+    try:
+        results = train(optim.SGD, {"lr": 0.1}, starts, "cuda")
+    except RuntimeError:
+        return
+    expected = train(optim.SGD, {"lr": 0.1}, starts, "cpu")
+    assert any(a.tobytes() != b.tobytes() for a, b in zip(results, expected, strict=True))

@@ -1,0 +1,270 @@
+"""Dropout's kernels on the stand-in for CuPy: the CPU's masks, bit by bit, and its gradients."""
+
+import cupy
+import numpy as np
+import pytest
+from cupy._reads import reads
+
+import gpugrad as gg
+import gpugrad.kernels.cuda
+from gpugrad import nn
+from gpugrad.backends import backend_of
+from gpugrad.backends.cupy.kernels import random
+from gpugrad.backends.philox import kept
+
+KEYS = (0, 0), (5, 7), (2**64 - 1, 2**63 + 11)
+SIZES = 0, 1, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097, 10_000
+
+
+def array(shape, dtype="float32", offset=0):
+    """Of the device; in memory aligned to 16 bytes, or to no more than an element."""
+    values = np.random.default_rng(0).standard_normal(int(np.prod(shape)) + offset)
+    return cupy.asarray(values.astype(dtype))[offset:].reshape(shape)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_mask(n):
+    for key in KEYS:
+        for p in 0, 0.1, 0.5, 1:
+            mask = random.dropout_mask((n,), p, key)
+            assert mask.dtype == bool
+            assert np.array_equal(mask.get(), kept((n,), p, key)), (key, p)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_twin_is_the_definition(dtype, offset):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    for n in SIZES:
+        x = array(n, dtype, offset)
+        for p in 0.0, 0.1, 0.5, 1.0:
+            out = gg.dropout.op.twins["cupy"]["forward"](None, x, p, (5, 7))
+            c = gg.dropout.op.twins["cupy"]["x"](None, x, p, (5, 7))
+            scale = np.asarray(1 / (1 - p) if p < 1 else 1, dtype)
+            expected = np.where(kept((n,), p, (5, 7)), x.get() * scale, np.zeros((), dtype))
+            assert out.dtype == c.dtype == x.dtype
+            assert out.get().tobytes() == c.get().tobytes() == expected.tobytes(), (n, p)
+
+
+LAYOUTS = {
+    "transposed": lambda x: x.T,
+    "strided": lambda x: x[::2, 1:],
+    "reversed": lambda x: x[::-1],
+    "broadcast": lambda x: cupy.broadcast_to(x[0], x.shape),
+    "0-d": lambda x: x[0, 0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_order_is_not_that_of_memory(layout):
+    x = layout(array((40, 33)))
+    out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7))
+    expected = np.where(kept(x.shape, 0.5, (5, 7)), 2 * x.get(), np.float32(0))
+    assert np.array_equal(out.get(), expected)
+
+
+def test_what_is_dropped_leaves_no_trace():
+    x = cupy.asarray(np.array([np.inf, np.nan, -np.inf, 1.0] * 200, "float32"))
+    out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7)).get()
+    assert (out[~kept((800,), 0.5, (5, 7))] == 0).all()
+    assert not gg.dropout.op.twins["cupy"]["forward"](None, x, 1.0, (5, 7)).get().any()
+
+
+def test_dtypes_without_a_kernel_take_the_definition():
+    x = np.random.default_rng(0).standard_normal(50) * 1j
+    twin = gg.dropout.op.twins["cupy"]["forward"]
+    assert twin(None, cupy.asarray(x), 0.5, (5, 7)) is NotImplemented
+    out = gg.dropout(gg.asarray(cupy.asarray(x)), p=0.5, key=(5, 7)).cpu()
+    assert np.array_equal(out.numpy(), gg.dropout(gg.asarray(x), p=0.5, key=(5, 7)).numpy())
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
+def test_no_probability(p):
+    for n in 0, 5:
+        with pytest.raises(ValueError, match="dropout: the probability p must be from 0 to 1"):
+            gg.dropout(gg.ones(n, device="cuda"), p=p, key=(5, 7))
+
+
+class TestPrograms:
+    """Through gpugrad: the CPU's results, one kernel each way, and no host read."""
+
+    @pytest.fixture
+    def launches(self, monkeypatch):
+        found = []
+        kernel = random.kernel
+
+        def noting(topic, name, dtype):
+            found.append(name)
+            return kernel(topic, name, dtype)
+
+        monkeypatch.setattr(random, "kernel", noting)
+        return found
+
+    def both(self, f, *xs):
+        results = []
+        for device in "cpu", "cuda":
+            gg.manual_seed(3)
+            reads.clear()
+            results.append(f(*[x.detach().to(device) for x in xs]))
+            assert reads == []
+        for a, b in zip(*results, strict=True):
+            assert (a.device, b.device) == ("cpu", "cuda:0")
+            assert a.numpy().tobytes() == b.cpu().numpy().tobytes()
+
+    def test_forward_and_backward(self, launches):
+        layer = nn.Dropout(0.3)
+
+        def f(x):
+            x.requires_grad_()
+            y = layer(x)
+            y.backward(gg.ones_like(y))
+            return y.detach(), x.grad
+
+        self.both(f, gg.random.normal((31, 33)))
+        assert launches == ["dropout", "dropout"]
+
+    def test_nothing_is_kept(self):
+        x = gg.ones(1000, device="cuda", requires_grad=True)
+        y = nn.functional.dropout(x, 0.5)
+        assert all(type(value) not in backend_of for value in y.node.saved)
+
+    def test_second_order_and_tangents(self):
+        def f(x):
+            y = lambda x: gg.sum(nn.functional.dropout(x, 0.5) ** 3)  # noqa: E731
+            gg.manual_seed(0)
+            h = gg.hvp(y)(x, gg.ones_like(x))
+            return h, gg.jvp(y, (x,), (gg.ones_like(x),))[1]
+
+        self.both(f, gg.random.integers(-5, 5, 50).to(gg.float64))
+
+    def test_examples(self):
+        def f(x):
+            drop = lambda x: nn.functional.dropout(x, 0.5)  # noqa: E731
+            return (
+                gg.vmap(drop)(x),
+                gg.vmap(gg.vmap(lambda r: drop(x[0, 0, ...]) + r * 0))(x),
+                gg.vmap(lambda r: gg.dropout(r, p=0.5, key=(1, 2)))(x),
+            )
+
+        self.both(f, gg.random.normal((6, 5, 40)))
+
+    def test_checkpoint(self):
+        def f(x):
+            x.requires_grad_()
+            y = gg.checkpoint(lambda x: nn.functional.dropout(x, 0.5), x)
+            y.backward(gg.ones_like(y))
+            return y.detach(), x.grad
+
+        self.both(f, gg.ones(1000))
+
+    def test_a_second_device(self):
+        results = []
+        for device in "cuda:0", "cuda:1":
+            gg.manual_seed(5)
+            x = gg.ones(100, device=device, requires_grad=True)
+            y = nn.functional.dropout(x, 0.5)
+            y.sum().backward()
+            mask = gg.dropout_mask(x, shape=(100,), p=0.5, key=(1, 2))
+            assert [t.device for t in (y, x.grad, mask)] == [device] * 3
+            results.append([y.tolist(), x.grad.tolist(), mask.tolist()])
+        assert results[0] == results[1]
+
+
+class TestNumbers:
+    """`Random` on a device: each number of its own bits of Philox."""
+
+    def words(self, key, n):
+        return np.random.Philox(key=np.array(key, np.uint64)).random_raw(n)
+
+    def test_uniform_is_of_the_leading_bits(self):
+        for dtype, bits, word in (("float32", 24, "<u4"), ("float64", 53, "<u8")):
+            source = random.Random(3, cupy.cuda.Device(0))
+            key = source.keys.state
+            numbers = self.words(key, 500).view(word)
+            width = numbers.dtype.itemsize * 8
+            expected = (numbers >> np.uint64(width - bits).astype(word)) / 2.0**bits
+            out = source.uniform((len(numbers) - 1,), np.dtype(dtype)).get()
+            assert out.dtype == dtype
+            assert np.array_equal(out, expected[:-1])
+
+    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "bfloat16"])
+    def test_distributions(self, dtype):
+        if dtype == "bfloat16":
+            dtype = pytest.importorskip("ml_dtypes").bfloat16
+        dtype = np.dtype(dtype)
+        n = 100_001
+        source = random.Random(3, cupy.cuda.Device(0))
+        u = source.uniform((n,), dtype).get().astype("float64")
+        assert 0 <= u.min()
+        assert u.max() < 1
+        near = 5 / n**0.5 + (0.002 if dtype.itemsize == 2 else 0)
+        assert abs(u.mean() - 0.5) < near
+        shares = np.histogram(u, 8, (0, 1))[0] / n
+        assert abs(shares - 1 / 8).max() < 5 * (0.11 / n) ** 0.5
+        z = source.normal((n,), dtype).get().astype("float64")
+        assert abs(z.mean()) < near
+        assert abs(z.std() - 1) < near
+        assert abs((z**3).mean()) < 5 * (15 / n) ** 0.5
+        assert abs((z**4).mean() - 3) < 5 * (96 / n) ** 0.5 + 0.03 * (dtype.itemsize == 2)
+        assert abs((np.abs(z) < 1).mean() - 0.682689) < 0.01
+        assert abs((z[1:] * z[:-1]).mean()) < 5 / n**0.5
+        assert 4 < np.abs(z).max() < 7
+
+    def test_integers(self):
+        source = random.Random(3, cupy.cuda.Device(0))
+        for dtype in "int8 int16 int32 int64 uint8 uint16 uint32 uint64".split():
+            bounds = np.iinfo(dtype)
+            for low, high in ((1, 8), (bounds.min, bounds.max + 1), (bounds.max - 1, bounds.max)):
+                out = source.integers(low, high, (4001,), np.dtype(dtype)).get()
+                assert out.dtype == dtype
+                assert low <= int(out.min())
+                assert int(out.max()) < high
+                share = (out.astype(object) - low).mean() / (high - low)
+                assert high == low + 1 or abs(float(share) - 0.5) < 0.1
+        counts = np.bincount(source.integers(0, 6, (60_000,), np.dtype("int64")).get())
+        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
+        for low, high in ((-1, 5), (0, 257)):
+            with pytest.raises(ValueError, match="out of bounds for uint8"):
+                source.integers(low, high, (3,), np.dtype("uint8"))
+
+    def test_integers_of_which_words_are_refused(self):
+        """Of 3 * 2**62 a quarter of all words would favour some."""
+        source = random.Random(3, cupy.cuda.Device(0))
+        out = source.integers(0, 3 << 62, (30_000,), np.dtype("uint64")).get()
+        counts = np.bincount((out >> np.uint64(62)).astype(int))
+        assert abs(counts - 10_000).max() < 5 * 10_000**0.5
+
+    def test_permutation(self):
+        source = random.Random(3, cupy.cuda.Device(0))
+        orders = [source.permutation(100).get() for _ in range(2)]
+        assert all(sorted(order) == list(range(100)) for order in orders)
+        assert not np.array_equal(*orders)
+        assert source.permutation(0).shape == (0,)
+
+    def test_shapes(self):
+        source = random.Random(3, cupy.cuda.Device(0))
+        for shape in ((), (0,), (3, 0), (2, 3)):
+            assert source.uniform(shape, np.dtype("float32")).shape == shape
+            assert source.integers(0, 5, shape, np.dtype("int32")).shape == shape
+
+    def test_state(self):
+        scope = cupy.cuda.Device(0)
+        source = random.Random(3, scope)
+        source.uniform((5,), np.dtype("float32"))
+        state = source.get_state()
+        expected = [source.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
+        assert expected[0] != expected[1]
+        source.set_state(state)
+        other = random.Random(4, scope)
+        other.set_state(state)
+        for again in (source, other):
+            drawn = [again.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
+            assert drawn == expected
+        assert reads  # by tolist alone
+
+    def test_seeds_and_uses_have_keys_of_their_own(self):
+        scope = cupy.cuda.Device(0)
+        words = {random.Random(seed, scope).keys.fresh()[0] for seed in [*range(20), None, None]}
+        words |= {gg.random.Generator(seed).key()[0] for seed in range(20)}
+        assert len(words) == 42

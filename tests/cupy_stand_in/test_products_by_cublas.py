@@ -1,0 +1,329 @@
+"""Products of matrices on the stand-in for CuPy: what cuBLAS is asked for, and what is copied.
+
+Its cuBLAS multiplies what lies at the addresses, by columns, so that a wrong flag, leading
+dimension or distance gives wrong numbers.
+"""
+
+import inspect
+import itertools
+import math
+
+import cupy
+import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import numpy as np
+import pytest
+from cupy._reads import reads
+from cupy.cuda import cublas
+from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad.backends import namespace_of
+from gpugrad.backends.cupy.products import plan_for
+from gpugrad.testing import assert_close
+
+xp = namespace_of[type(gg.zeros(1, device="cuda").array)]
+
+
+class Watch:
+    """The calls of cuBLAS and the copies of operands."""
+
+    def __init__(self):
+        self.copied = []
+
+    @property
+    def calls(self):
+        return list(cublas._calls)
+
+    def clear(self):
+        self.copied.clear()
+        cublas._calls.clear()
+
+
+@pytest.fixture
+def watch(monkeypatch):
+    watch = Watch()
+
+    def copy(x, dtype=None):
+        watch.copied.append(x.shape)
+        return own(x, dtype)
+
+    own = cupy.ascontiguousarray
+    monkeypatch.setattr(cupy, "ascontiguousarray", copy)
+    watch.clear()
+    reads.clear()
+    yield watch
+    assert reads == []
+
+
+def check(out, x1, x2, atol=0):
+    expected = np.matmul(x1._values.astype("float64"), x2._values.astype("float64"))
+    assert out.shape == expected.shape
+    assert out.flags.c_contiguous
+    assert_close(out._values.astype("float64"), expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("sizes", [(4, 2, 3), (2, 5, 2)])
+@pytest.mark.parametrize("way2", MATRICES)
+@pytest.mark.parametrize("way1", MATRICES)
+def test_matrices(watch, way1, way2, sizes):
+    m, k, n = sizes
+    for batch in (), (3,), (2, 3):
+        (x1, free1), (x2, free2) = matrix(way1, *batch, m, k), matrix(way2, *batch, k, n)
+        watch.clear()
+        check(xp.matmul(x1, x2), x1, x2)
+        assert len(watch.calls) == 1
+        # Matrices of a part of each array in memory are at one distance all the same.
+        assert len(watch.copied) == (not free1) + (not free2)
+
+
+@pytest.mark.parametrize("sizes", list(itertools.product((1, 3), repeat=3)), ids=str)
+def test_axes_of_length_1(watch, sizes):
+    """Where an axis has length 1 its stride says nothing: only what overlaps is copied."""
+    m, k, n = sizes
+    for way1, way2 in itertools.product(MATRICES, repeat=2):
+        for batch in (), (1,), (2,), (1, 2):
+            (x1, free1), (x2, free2) = matrix(way1, *batch, m, k), matrix(way2, *batch, k, n)
+            watch.clear()
+            check(xp.matmul(x1, x2), x1, x2)
+            assert len(watch.copied) <= (not free1) + (not free2)
+
+
+# How many operands must be copied of the first with the second in order, and the other way round.
+COPIES = {
+    "in order": (0, 0),
+    "swapped": (1, 1),
+    "some of both": (1, 1),
+    "some of one": (0, 0),
+    "backwards": (1, 1),
+    "no batch": (0, 0),
+    "one axis": (1, 1),
+    "first alone": (1, 0),
+    "second alone": (1, 1),
+    "neither": (0, 0),
+    "repeated": (0, 0),
+    "first repeated": (1, 1),
+    "between the axes": (1, 1),
+}
+
+
+@pytest.mark.parametrize("way2", STACKS)
+@pytest.mark.parametrize("way1", STACKS)
+def test_batches(watch, way1, way2):
+    for m, k, n in (4, 5, 2), (1, 5, 2), (4, 5, 1):
+        x1, x2 = stack(way1, m, k), stack(way2, k, n)
+        watch.clear()
+        check(xp.matmul(x1, x2), x1, x2)
+        assert len(watch.calls) == 1
+        if way2 == "in order":
+            in_order = way1 == "between the axes" and m == 1
+            assert len(watch.copied) == (0 if in_order else COPIES[way1][0])
+        if way1 == "in order":
+            assert len(watch.copied) == COPIES[way2][1]
+        turned = xp.matmul(swapped(x2), swapped(x1))
+        check(turned, swapped(x2), swapped(x1))
+
+
+def test_rows_of_a_batch_are_one_product(watch):
+    weight = filled((5, 6))
+    for x in (
+        filled((2, 3, 4, 5)),
+        filled((2, 3, 4, 8))[..., :5],
+        swapped(filled((5, 24))).reshape(2, 3, 4, 5),
+        filled((7, 1, 5)),
+        filled((4, 3, 1, 5))[::2],
+    ):
+        for w in weight, swapped(filled((6, 5))):
+            watch.clear()
+            check(xp.matmul(x, w), x, w)
+            assert watch.copied == []
+            strides = x.shape, x.strides, w.shape, w.strides
+            plan = plan_for(*strides, x.itemsize)
+            assert (plan.m, plan.products) == (math.prod(x.shape[:-1]), 1) or x.shape[0] == 2
+            assert set(watch.calls) == {"gemmEx" if plan.products == 1 else "gemmStridedBatchedEx"}
+
+
+def test_vectors(watch):
+    vector, x = filled((5,)), filled((2, 3, 4, 5))
+    every_other = filled((10,))[::2]
+    for v in vector, every_other, vector[::-1]:
+        for matrices in x[0, 0], x[0], x, swapped(filled((2, 3, 5, 4))):
+            for a, b in (matrices, v), (v, swapped(matrices)):
+                watch.clear()
+                check(xp.matmul(a, b), a, b)
+                assert len(watch.calls) == 1
+                assert len(watch.copied) == (v.strides[0] < 0)
+    assert xp.matmul(vector, every_other).shape == ()
+    check(xp.matmul(vector, every_other), vector, every_other)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((0, 3), (3, 2)),
+        ((2, 0), (0, 3)),
+        ((2, 3), (3, 0)),
+        ((0,), (0,)),
+        ((0,), (0, 4)),
+        ((0, 2, 3), (3, 4)),
+        ((5, 2, 0), (5, 0, 3)),
+        ((4, 0, 2, 3), (1, 3, 2)),
+    ],
+    ids=str,
+)
+def test_empty(watch, shapes):
+    x1, x2 = map(filled, shapes)
+    check(xp.matmul(x1, x2), x1, x2)
+    assert watch.calls == []
+
+
+HALVES = {"float16": 2**-11, "bfloat16": 2**-8}
+
+
+@pytest.mark.parametrize("dtype", ["float32", *HALVES])
+def test_halves_are_summed_in_float32_and_never_cast(watch, dtype, monkeypatch):
+    x, y = (filled(shape, dtype) / 4 for shape in ((3, 40, 200), (3, 200, 30)))
+    ones = filled((1, 4096), dtype) * 0 + 1
+    monkeypatch.setattr(cupy.ndarray, "astype", lambda *_, **__: pytest.fail("cast"))
+    watch.clear()
+    for a, b in (x, y), (x[0], y[0]), (swapped(y), swapped(x)), (x, y[0]):
+        out = xp.matmul(a, b)
+        assert out.dtype == dtype
+        expected = np.matmul(a._values.astype("float64"), b._values.astype("float64"))
+        near = HALVES.get(dtype, 1e-7) * np.abs(expected) + 1e-12
+        assert np.all(np.abs(out._values - expected) <= near)
+    assert xp.matmul(ones, swapped(ones))._values.item() == 4096  # where halves stop at 2048
+    assert watch.copied == []
+    assert watch.calls.count("gemmStridedBatchedEx") == 2
+
+
+def test_dtypes_that_meet(watch):
+    x, y = filled((2, 3), "float32"), filled((3, 4), "float64")
+    assert xp.matmul(x, y).dtype == "float64"
+    check(xp.matmul(x, y), x, y)
+    watch.clear()
+    for dtype in "int64", "complex64":
+        a, b = x.astype(dtype), y.astype(dtype)
+        assert xp.matmul(a, b).dtype == dtype
+    assert watch.calls == []
+
+
+def test_tf32(watch):
+    x, y = cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32")), filled((2, 3, 3), "float32")
+    exact = xp.matmul(x, y)._values
+    gg.cuda.allow_tf32()
+    try:
+        for a, b, out in (x, y, exact), (x[0], y[0], exact[0]):
+            rounded = xp.matmul(a, b)._values
+            assert_close(rounded, np.sum(b._values, axis=-2, keepdims=True) + 0 * out)
+        assert not np.array_equal(xp.matmul(x, y)._values, exact)
+        assert xp.matmul(x.astype("float64"), y.astype("float64"))._values[
+            0, 0, 0
+        ] == pytest.approx(exact[0, 0, 0], rel=1e-6)
+    finally:
+        gg.cuda.allow_tf32(False)
+    assert np.array_equal(xp.matmul(x, y)._values, exact)
+
+
+def test_errors():
+    for shapes, message in [
+        (((2, 3), (4, 5)), r"x1 \(2, 3\) and x2 \(4, 5\) do not align: 3 != 4"),
+        (((2, 3, 4), (3, 4, 5)), "broadcast"),
+        (((), (2, 3)), "not a matrix"),
+        (((3,), (4,)), "lengths 3 and 4"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            xp.matmul(*map(filled, shapes))
+        with pytest.raises(ValueError, match=r"matmul: .*"):
+            gg.matmul(*map(gg.asarray, map(filled, shapes)))
+    with cupy.cuda.Device(1):
+        other = filled((3, 2))
+    with pytest.raises(ValueError, match="devices 0 and 1"):
+        xp.matmul(filled((2, 3)), other)
+
+
+def test_cublas_refuses():
+    """What it would refuse or misread, or the tests above would show nothing."""
+    from cupy.cuda.device import get_cublas_handle
+
+    handle = get_cublas_handle()
+    x, scalars = filled((4, 4), "float32"), np.array([1, 0], "float32")
+    p, one = x.data.ptr, scalars.ctypes.data
+    good = [handle, 0, 0, 4, 4, 4, one, p, 0, 4, p, 0, 4, one + 4, p, 0, 4, 68, -1]
+    names = list(inspect.signature(cublas.gemmEx).parameters)
+    for name, value in {
+        "lda": 3,
+        "ldb": 3,
+        "ldc": 3,
+        "m": 0,
+        "handle": 1,
+        "computeType": 70,
+    }.items():
+        given = [value if n == name else v for n, v in zip(names, good, strict=True)]
+        with pytest.raises(cublas.CUBLASError):
+            cublas.gemmEx(*given)
+    with pytest.raises(TypeError):
+        cublas.gemmEx(*[float(v) if n == "m" else v for n, v in zip(names, good, strict=True)])
+
+
+GRADIENTS = {
+    "linear": (lambda x, w, b: gg.linear(x, w, b), ((8, 4), (3, 4), (3,))),
+    "linear of sequences": (lambda x, w, b: gg.linear(x, w, b), ((2, 5, 4), (3, 4), (3,))),
+    "matmul": (gg.matmul, ((5, 4), (4, 3))),
+    "matmul with a transpose": (lambda a, b: gg.matmul(a, b.mT), ((5, 4), (3, 4))),
+    "attention": (lambda q, k, v: gg.softmax(q @ k.mT) @ v, ((6, 5, 4),) * 3),
+    "heads": (
+        lambda q, k, v: gg.softmax(q @ k.mT) @ v,
+        ((2, 3, 5, 4),) * 3,
+    ),
+    "einsum": (lambda a, b: gg.einsum("bij,bkj->bik", a, b), ((6, 5, 4), (6, 3, 4))),
+    "einsum over two": (lambda a, b: gg.einsum("aij,ijk->ak", a, b), ((6, 5, 4), (5, 4, 3))),
+    "tensordot": (lambda a, b: gg.tensordot(a, b, axes=2), ((6, 5, 4), (5, 4, 3))),
+    "tensordot of firsts": (
+        lambda a, b: gg.tensordot(a, b, axes=((0, 1), (0, 1))),
+        ((5, 4, 6), (5, 4, 3)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_backward_copies_nothing(watch, name, monkeypatch):
+    function, shapes = GRADIENTS[name]
+    inputs = [gg.asarray(filled(s, "float32")).requires_grad_() for s in shapes]
+    out = function(*inputs)
+    g = gg.asarray(filled(out.shape, "float32"))
+    reshaped = []
+    own = cupy.ndarray.reshape
+
+    def reshape(x, *shape, **options):
+        out = own(x, *shape, **options)
+        if out.size and not np.may_share_memory(out._values, x._values):
+            reshaped.append(x.shape)
+        return out
+
+    monkeypatch.setattr(cupy.ndarray, "reshape", reshape)
+    function(*inputs).backward(g)
+    assert (watch.copied, reshaped) == ([], [])
+    reads.clear()
+    on_cpu = [x.detach().cpu().requires_grad_() for x in inputs]
+    function(*on_cpu).backward(g.cpu())
+    for x, expected in zip(inputs, on_cpu, strict=True):
+        assert_close(x.grad.cpu().numpy(), expected.grad.numpy(), rtol=1e-5, atol=1e-5)
+    reads.clear()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_step_in_halves_reads_nothing(watch, dtype, bfloat16):
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.LayerNorm(5), nn.Linear(5, 3))
+    model.to(device="cuda", dtype=dtype)
+    optimizer = optim.Adam(model.parameters())
+    x, labels = gg.ones((2, 4, 6), dtype=dtype, device="cuda"), gg.zeros(8, dtype=gg.int64)
+    labels = labels.to("cuda")
+    watch.clear()
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = gg.cross_entropy(model(x).reshape(8, 3), labels)
+        loss.backward()
+        optimizer.step()
+    assert (watch.copied, len(watch.calls)) == ([], 2 * 5)
+    assert {str(p.grad.dtype) for p in model.parameters()} == {dtype}

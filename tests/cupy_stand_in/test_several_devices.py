@@ -1,0 +1,632 @@
+"""Several devices, streams, memory and other libraries' arrays, on the stand-in for CuPy.
+
+Everything here is on ``cuda:1`` while device 0 is the current one, where CuPy would refuse it.
+"""
+
+import copy
+import gc
+import re
+import threading
+from types import SimpleNamespace
+
+import cupy
+import numpy as np
+import pytest
+from cases import CASES
+from cupy import _array
+from cupy._reads import reads
+from libraries import Library
+from modules import TRANSFORMS
+from numpy.testing import assert_array_equal
+from samples import every
+from test_ops import Call, samples
+from test_stand_in import NUMPY, has_to_wait, steps
+
+import gpugrad as gg
+from gpugrad import data, nn
+from gpugrad.backends import backend_of, namespace_of
+from gpugrad.testing import assert_close
+
+
+class OnSecond(Library):
+    """CuPy, with arrays on the device that is not current."""
+
+    def _array(self, values):
+        with cupy.cuda.Device(1):
+            return super()._array(values)
+
+
+SECOND = OnSecond("cupy", "cupy")
+
+
+@pytest.fixture(autouse=True)
+def alone():
+    """The current device is 0 and stays so; nothing is copied between devices but by request."""
+    reads.clear()
+    _array.crossings.clear()
+    assert cupy.cuda.runtime.getDevice() == 0
+    yield
+    assert cupy.cuda.runtime.getDevice() == 0
+
+
+def on_second(*tensors):
+    assert {x.device for x in tensors} == {"cuda:1"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+def test_op(case):
+    """Values, gradients and tangents are NumPy's, all on the inputs' device."""
+    for sample, checked in every(samples(case, SECOND, "float64")):
+        with checked:
+            reads.clear()
+            call = Call(case, sample, SECOND, "float64")
+            results = [*call.outputs, *(steps(call) if call.recorded else [])]
+            if not has_to_wait(case, sample):
+                assert reads == []
+            expected = Call(case, sample, NUMPY, "float64")
+            others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
+            assert len(results) == len(others)
+            for a, b in zip(results, others, strict=True):
+                on_second(a)
+                near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
+                case.assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
+            assert cupy.cuda.runtime.getDevice() == 0
+    assert _array.crossings == []
+
+
+class TestOnTheSecond:
+    """What is not an op."""
+
+    @pytest.mark.parametrize("name", TRANSFORMS)
+    def test_transform(self, name):
+        def f(x):
+            return gg.sum(gg.softmax(x) * gg.sin(x) ** 2) + gg.max(x) * x[0]
+
+        x = gg.random.normal((4,), dtype=gg.float64)
+        there = TRANSFORMS[name](f, x.to("cuda:1"))
+        on_second(there)
+        assert reads == []
+        assert_close(there.cpu().numpy(), TRANSFORMS[name](f, x).numpy(), rtol=1e-12)
+
+    def test_made(self):
+        x = gg.ones((2, 3), device="cuda:1")
+        made = [
+            gg.tensor([1.0, 2], device="cuda:1"),
+            gg.asarray(np.ones(2), device="cuda:1"),
+            gg.asarray(x, dtype=gg.float16, copy=True),
+            gg.asarray([x[0, 0], 2.0]),
+            gg.tensor(x.array, dtype="float64"),
+            gg.arange(5, device="cuda:1"),
+            gg.linspace(0, 1, 5, device="cuda:1"),
+            gg.eye(3, device="cuda:1"),
+            gg.full((2,), 3, device="cuda:1"),
+            gg.full((2,), x[0, 0]),
+            gg.full_like(x, 2, dtype=gg.int32),
+            gg.zeros_like(x),
+            gg.empty_like(x.array),
+            gg.one_hot(gg.tensor([0, 1], device="cuda:1"), 3),
+            gg.fft.fftfreq(4, device="cuda:1"),
+            gg.tril(x),
+            *gg.meshgrid(x[0], x[1]),
+        ]
+        on_second(*made)
+        assert reads == []
+        assert gg.linspace(0, 1, 5, device="cuda:1").tolist() == [0, 0.25, 0.5, 0.75, 1]
+
+    def test_random(self):
+        draws = {
+            "uniform": lambda: gg.random.uniform((5,), device="cuda:1", dtype=gg.float16),
+            "normal": lambda: gg.random.normal((5,), device="cuda:1"),
+            "integers": lambda: gg.random.integers(2, 5, (5,), device="cuda:1"),
+            "permutation": lambda: gg.random.permutation(5, device="cuda:1"),
+        }
+        generator = gg.random.default_generator("cuda:1")
+        state = generator.get_state()
+        first = {name: draw() for name, draw in draws.items()}
+        on_second(*first.values())
+        generator.set_state(state)
+        for name, draw in draws.items():
+            assert draw().tolist() == first[name].tolist()
+        generator = gg.random.Generator(3, device="cuda:1")
+        on_second(generator.normal((2,)), generator.permutation(3))
+        on_second(
+            generator.uniform((2,), low=-1, high=3),
+            generator.normal((2,), mean=1.0, std=2.0),
+            gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, device="cuda:1")),
+        )
+
+    def test_read_and_shown(self):
+        x = gg.tensor([[1.5, 2], [3, 4]], device="cuda:1", requires_grad=True)
+        assert repr(x) == (
+            "tensor([[1.5, 2. ],\n        [3. , 4. ]], device='cuda:1', requires_grad=True)"
+        )
+        assert x.tolist() == [[1.5, 2], [3, 4]]
+        assert (x[0, 0].item(), float(x.detach()[0, 1]), bool(x[0, 0] > 1)) == (1.5, 2.0, True)
+        assert [row.tolist() for row in x] == [[1.5, 2], [3, 4]]
+        assert f"{x[1, 1]:.2f}" == "4.00"
+        assert x.T.cpu().detach().numpy().tolist() == [[1.5, 3], [2, 4]]
+        assert x._repr_html_() is None or "cuda:1" in x._repr_html_()
+        assert "cuda:1" in gg.ones((90, 90), device="cuda:1")._repr_html_()  # not all is shown
+
+    def test_copied(self, tmp_path):
+        x = gg.tensor([1.0, 2], device="cuda:1", requires_grad=True)
+        again = copy.deepcopy(x)
+        on_second(again)
+        assert again.requires_grad
+        gg.save({"x": x.detach()}, tmp_path / "x.safetensors")
+        loaded = gg.load(tmp_path / "x.safetensors", device="cuda:1")["x"]
+        on_second(loaded)
+        assert loaded.tolist() == [1, 2]
+
+    def test_written(self):
+        x = gg.tensor([1.0, 2, 3, 4], device="cuda:1", requires_grad=True)
+        indices = gg.tensor([3, 0, 3], device="cuda:1")
+        y = x * 1
+        y[indices] = gg.tensor([5.0, 6, 7], device="cuda:1")
+        y[1] = 8.0
+        y += 1
+        y[y > 8] *= 2
+        y.sum().backward()
+        on_second(y, x.grad)
+        assert y.tolist() == [7, 18, 4, 8]
+        assert x.grad.tolist() == [0, 0, 1, 0]
+        w = gg.zeros(4, device="cuda:1")
+        w[indices] += x.detach()[indices]
+        with gg.no_grad():
+            x[...] = w
+        assert x.tolist() == [1, 0, 0, 4]
+
+    def test_hooks_and_accumulated_gradients(self):
+        x = gg.ones(3, device="cuda:1", requires_grad=True)
+        x.register_hook(lambda g: g * 2)
+        for _ in range(2):
+            (x * x).sum().backward()
+        on_second(x.grad)
+        assert x.grad.tolist() == [8, 8, 8]
+        x.grad = gg.zeros(3, device="cuda:1")
+        with pytest.raises(ValueError, match=r"grad: .* on cuda:1"):
+            x.grad = gg.zeros(3, device="cuda:0")
+
+    def test_a_layer_of_each_kind(self):
+        x = gg.random.normal((4, 6), device="cuda:1", requires_grad=True)
+        labels = gg.random.integers(0, 2, (4,), device="cuda:1")
+        model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Dropout(0.5), nn.MLP(5, [4, 2]))
+        model.to("cuda:1")
+        before = {name: p.tolist() for name, p in model.named_parameters()}
+        nn.CrossEntropyLoss()(model(x), labels).backward()
+        on_second(x.grad, *(p.grad for p in model.parameters()))
+        state = model.state_dict()
+        model.to("cuda:0").load_state_dict(state)
+        assert {p.device for p in model.parameters()} == {"cuda:0"}
+        assert {name: p.tolist() for name, p in model.named_parameters()} == before
+
+    def test_chosen_by_a_mask_in_a_batch(self):
+        x = gg.reshape(gg.arange(6, device="cuda:1"), (2, 3))
+        mask = gg.tensor([True, False, True], device="cuda:1")
+        assert gg.vmap(lambda x: x[mask])(x).tolist() == [[0, 2], [3, 5]]
+
+    def test_anomalies(self):
+        x = gg.tensor([1.0, 0], device="cuda:1", requires_grad=True)
+        with gg.detect_anomaly():
+            with pytest.raises(FloatingPointError, match="inf in 1 of 2 elements"):
+                1 / x
+            with pytest.raises(FloatingPointError, match="its gradient by x has inf"):
+                gg.sqrt(x).sum().backward()
+
+    def test_empty_arrays_are_not_one(self):
+        x, p = (gg.zeros((0, 2), device="cuda:1", requires_grad=True) for _ in range(2))
+        y = (x * x).sum()
+        p.grad = gg.zeros_like(p.detach())
+        gg.optim.SGD([p], lr=0.1).step()
+        y.backward()
+        assert x.grad.shape == (0, 2)
+
+    def test_an_output_given_twice(self):
+        x = gg.ones(2, device="cuda:1", requires_grad=True)
+        y = (x * 2.0).sum()
+        assert gg.autograd.grad([y, y], [x])[0].tolist() == [4, 4]
+
+    def test_a_layer_made_there(self):
+        model = nn.Sequential(nn.Linear(3, 2, device="cuda:1"), nn.BatchNorm1d(2, device="cuda:1"))
+        nn.init.kaiming_normal_(model[0].weight)
+        nn.init.zeros_(model[0].bias)
+        model(gg.ones((4, 3), device="cuda:1"))
+        model.load_state_dict(model.state_dict())
+        model[1].reset_running_stats()
+        on_second(*model.state_dict().values())
+        assert model[0].bias.tolist() == model[1].running_mean.tolist() == [0, 0]
+
+    def test_batches(self):
+        images, labels = np.arange(12.0).reshape(6, 2), np.arange(6)
+        for given in (
+            data.TensorDataset(images, labels),
+            data.TensorDataset(gg.asarray(images), gg.asarray(labels)).to("cuda:1"),
+        ):
+            for shuffle in (False, True):
+                loader = data.DataLoader(given, 4, shuffle=shuffle, seed=0, device="cuda:1")
+                batches = list(loader)
+                on_second(*(x for batch in batches for x in batch))
+                taken = [n for _, numbers in batches for n in numbers.tolist()]
+                assert sorted(taken) == [*range(6)]
+
+    def test_in_another_thread(self):
+        x = gg.ones(2, device="cuda:1", requires_grad=True)
+        thread = threading.Thread(target=(x * 3).sum().backward)
+        thread.start()
+        thread.join()
+        assert x.grad.tolist() == [3, 3]
+
+
+class TestTransfers:
+    @pytest.mark.parametrize(
+        "view",
+        [lambda x: x, lambda x: x.T, lambda x: x[:, ::2], lambda x: x[::-1], lambda x: x[:0]],
+        ids="whole transposed strided reversed empty".split(),
+    )
+    def test_to_another_device_and_back(self, view):
+        values = np.arange(12.0).reshape(3, 4)
+        x = gg.tensor(values, device="cuda:0", requires_grad=True)
+        y = view(x).to("cuda:1")
+        on_second(y)
+        assert y.to("cuda:1") is y
+        (y * y).to("cuda:0").sum().backward()
+        assert_array_equal(y.detach().cpu().numpy(), view(values))
+        expected = np.zeros((3, 4))
+        view(expected)[...] = 2 * view(values)
+        assert x.grad.device == "cuda:0"
+        assert_array_equal(x.grad.cpu().numpy(), expected)
+
+    def test_a_copy_is_in_order_on_both_devices(self, monkeypatch):
+        waits = []
+        wait = cupy.cuda.Stream.wait_event
+
+        def wait_event(self, event):
+            waits.append((self.ptr, event._stream.ptr))
+            wait(self, event)
+
+        x = gg.ones((2, 2), device="cuda:0")
+        source, target = gg.cuda.Stream(0), gg.cuda.Stream(1)
+        monkeypatch.setattr(cupy.cuda.Stream, "wait_event", wait_event)
+        with target, source:
+            x.to("cuda:1")
+        first, second = source.__cuda_stream__()[1], target.__cuda_stream__()[1]
+        assert waits == [(second, first), (first, second)]
+        assert _array.crossings == [(0, second)]
+
+    def test_to_the_device_that_is_current(self):
+        with cupy.cuda.Device(1):
+            on_second(gg.ones(2, device="cuda"), gg.ones(2).cuda())
+            x = gg.ones(2, device="cuda:0").to("cuda")
+        assert x.device == "cuda:0"
+
+    def test_different_devices(self):
+        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
+        with pytest.raises(
+            ValueError, match=r"add: .*different devices, cuda:0 and cuda:1.*\.to\("
+        ):
+            x + y
+        with pytest.raises(ValueError, match=r"setitem: .*different devices"):
+            x[:] = y
+
+    def test_different_devices_for_a_kernel(self, monkeypatch):
+        monkeypatch.setattr(cupy._raw, "on_current", lambda args: None)  # as a GPU launches it
+        x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
+        with pytest.raises(ValueError, match=r"mse: .*different devices"):
+            gg.mse(x, y)
+
+    def test_modules_of_different_devices(self):
+        class Both(nn.Module):
+            def forward(self, x, y):
+                return x * 2.0, y * 3.0
+
+        module = Both()
+        seen = []
+        module.register_full_backward_hook(lambda module, to, of: seen.extend(to))
+        inputs = [gg.ones(2, device=f"cuda:{i}", requires_grad=True) for i in range(2)]
+        for function in (module, lambda x, y: gg.checkpoint(Both(), x, y)):
+            x, y = function(*inputs)
+            (x.sum() + y.sum().to("cuda:0")).backward()
+        assert [x.device for x in seen] == ["cuda:0", "cuda:1"]
+        assert [x.grad.tolist() for x in inputs] == [[4.0, 4.0], [6.0, 6.0]]
+
+
+class TestStreams:
+    def test_current(self):
+        outer = gg.cuda.current_stream(1)
+        assert outer == gg.cuda.current_stream("cuda:1")
+        side = gg.cuda.Stream("cuda:1")
+        assert side != outer
+        assert side.device == "cuda:1"
+        with side as entered:
+            assert entered is side
+            assert gg.cuda.current_stream() == side == gg.cuda.current_stream(1)
+            assert gg.cuda.current_stream(0) != side
+            assert cupy.cuda.get_current_stream().ptr == side.__cuda_stream__()[1]
+            with gg.cuda.Stream(0), side:
+                assert gg.cuda.current_stream() == side
+            on_second(gg.ones(2, device="cuda"))
+        assert gg.cuda.current_stream(1) == outer
+        assert len({side, gg.cuda.Stream("cuda:1"), outer, gg.cuda.current_stream(1)}) == 3
+        assert repr(side).endswith(" on cuda:1>")
+
+    def test_left_by_an_error(self):
+        with pytest.raises(KeyError), gg.cuda.Stream(1):
+            raise KeyError
+        assert gg.cuda.current_stream(1)._raw.ptr == 0
+
+    def test_order(self):
+        first, second = gg.cuda.Stream(1), gg.cuda.Stream(0)
+        x = gg.ones(3, device="cuda:1")
+        x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # as late as it can be
+        assert not first.query()
+        second.wait_stream(first)
+        second.synchronize()
+        assert first.query()
+        assert x.tolist() == [5, 5, 5]
+
+    def test_values_are_read_on_the_stream_of_their_device(self):
+        x = gg.ones(3, device="cuda:1")
+        with gg.cuda.Stream(1), gg.cuda.Stream(0):
+            assert x.tolist() == [1, 1, 1]
+            assert x.cpu().numpy().tolist() == [1, 1, 1]
+
+    def test_events(self):
+        stream = gg.cuda.Stream(1)
+        start, end = stream.record_event(timing=True), stream.record_event(timing=True)
+        gg.cuda.current_stream(0).wait_event(end)
+        end.synchronize()
+        assert end.query()
+        assert start.elapsed_time(end) >= 0
+
+    def test_forward_and_backward_on_streams_of_their_own(self):
+        x = gg.ones(3, device="cuda:1", requires_grad=True)
+        side = gg.cuda.Stream("cuda:1")
+        side.wait_stream(gg.cuda.current_stream("cuda:1"))
+        with side:
+            loss = (x * x).sum()
+        gg.cuda.current_stream("cuda:1").wait_stream(side)
+        loss.backward()
+        assert x.grad.tolist() == [2, 2, 2]
+
+
+class TestMemory:
+    def used(self):
+        gc.collect()
+        return gg.cuda.memory_stats("cuda:1").used
+
+    def test_stats(self):
+        before, other = gg.cuda.memory_stats(1), gg.cuda.memory_stats(0)
+        gg.cuda.empty_cache(1)
+        x = gg.ones(1000, device="cuda:1")
+        stats = gg.cuda.memory_stats("cuda:1")
+        assert stats.used == before.used + 4096
+        assert stats.used <= stats.reserved <= stats.total - stats.free
+        del x
+        assert gg.cuda.memory_stats(1).used == before.used
+        gg.cuda.empty_cache(1)
+        assert gg.cuda.memory_stats(1).reserved == before.used
+        assert gg.cuda.memory_stats(0) == other
+
+    @pytest.fixture
+    def limit(self):
+        pool = cupy.get_default_memory_pool()
+        used = self.used()
+
+        def set_limit(size):
+            with cupy.cuda.Device(1):
+                pool.set_limit(size=size and used + size)
+
+        yield set_limit
+        set_limit(None)
+
+    def test_too_little_for_an_op(self, limit):
+        before = self.used()
+        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        limit(11_000)
+        message = (
+            r"exp: Out of memory allocating 4,096 bytes \(allocated so far: [\d,]+ bytes, limit "
+            r"set to: [\d,]+ bytes\)\. Of the 8\.00 GiB on cuda:1, arrays use 0\.00.* A smaller "
+            r"batch, gpugrad\.checkpoint, or no_grad\(\).*; given float32 \(100, 10\) on cuda:1"
+        )
+        y = x * 2
+        with pytest.raises(MemoryError, match=message):
+            gg.exp(y)
+        with pytest.raises(MemoryError, match=r"zeros: Out of memory .* on cuda:1, arrays use"):
+            gg.zeros((100, 10), device="cuda:1")
+        y[:10].sum().item()
+        limit(None)
+        y.sum().backward()
+        assert x.grad[0, 0].item() == 2
+        del x, y
+        assert self.used() == before
+
+    def test_too_little_for_a_gradient(self, limit):
+        before = self.used()
+        x = gg.ones((100, 10), device="cuda:1", requires_grad=True)
+        loss = gg.exp(gg.exp(x)).sum()
+        limit(3 * 4096 + 1024)
+        with pytest.raises(MemoryError) as error:
+            loss.backward()
+        first, second = error.value.__notes__
+        assert first.startswith("in backward through ")
+        assert "Of the 8.00 GiB on cuda:1, arrays use" in second
+        assert x.grad is None
+        del loss, error
+        limit(None)
+        (x * 3).sum().backward()
+        assert x.grad[0, 0].item() == 3
+        del x
+        assert self.used() == before
+
+
+class CUDAError(RuntimeError):
+    """As CuPy raises for its libraries, in a module of its own."""
+
+    __module__ = "cupy_backends.cuda.libs"
+
+
+@pytest.mark.parametrize(
+    "text, meaning",
+    [
+        (
+            "CUBLAS_STATUS_ALLOC_FAILED",
+            r"Of the 8\.00 GiB on cuda:1, .*gpugrad\.cuda\.empty_cache\(\)",
+        ),
+        ("cudaErrorIllegalAddress: an illegal memory access", "is lost: start it again"),
+        ("CUFFT_INVALID_SIZE", "exp: CUFFT_INVALID_SIZE; given"),
+    ],
+)
+def test_errors_of_cuda_are_explained(monkeypatch, text, meaning):
+    def fail(*args):
+        raise CUDAError(text)
+
+    x = gg.ones(2, device="cuda:1")
+    monkeypatch.setattr(namespace_of[cupy.ndarray], "exp", fail)
+    with pytest.raises(RuntimeError, match=rf"exp: {text}") as error:
+        gg.exp(x)
+    assert re.search(meaning, str(error.value))
+
+
+class Foreign:
+    """An array of a library that has no more than ``__cuda_array_interface__``, as Numba's."""
+
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+        self.array = array  # keeps the memory
+
+
+class TestOtherLibraries:
+    def array(self, values):
+        with cupy.cuda.Device(1):
+            return cupy.asarray(values)
+
+    def write(self, array, key, value):
+        with cupy.cuda.Device(1):
+            array[key] = value
+
+    @pytest.mark.parametrize("values", [np.arange(6.0), np.arange(6.0).reshape(2, 3).T])
+    def test_shared_by_the_interface(self, values):
+        array = self.array(values)
+        if values.ndim == 2:
+            array = array[::2]
+        x = gg.asarray(Foreign(array))
+        on_second(x, x + 1)
+        assert_array_equal(x.cpu().numpy(), array.get())
+        self.write(array, ..., 7)
+        assert x.tolist() == np.full(array.shape, 7).tolist()
+        on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * Foreign(array))
+        on_second(gg.asarray(Foreign(self.array(np.empty((0, 3)))).array))
+
+    def test_shared_memory_is_not_for_sweeps_to_write_into(self):
+        array = self.array([1.0, 2])
+        is_unshared = backend_of[cupy.ndarray].is_unshared
+        assert is_unshared(array)
+        for x in (
+            gg.asarray(Foreign(array)),
+            gg.from_dlpack(
+                SimpleNamespace(
+                    __dlpack__=array.__dlpack__, __dlpack_device__=array.__dlpack_device__
+                )
+            ),
+        ):
+            assert x.array.base is None
+            assert not is_unshared(x.array)
+
+    def test_kept_while_shared(self):
+        foreign = Foreign(self.array([1.0, 2]))
+        x = gg.asarray(foreign)
+        del foreign
+        gc.collect()
+        assert x.tolist() == [1, 2]
+
+    def test_shown_by_the_interface(self):
+        x = gg.tensor([[1.0, 2], [3, 4]], device="cuda:1")
+        with gg.cuda.Stream(1) as stream:
+            shown = x.T.__cuda_array_interface__
+            assert shown["stream"] == stream.__cuda_stream__()[1]
+        assert x.__cuda_array_interface__["stream"] == 1
+        assert (shown["shape"], shown["typestr"], shown["strides"]) == ((2, 2), "<f4", (4, 8))
+        assert shown["data"] == (x.array.data.ptr, False)
+        with cupy.cuda.Device(1):
+            shared = cupy.asarray(x)
+        self.write(shared, (0, 0), 9)
+        assert x.tolist() == [[9, 2], [3, 4]]
+
+    def test_not_shown(self):
+        for x in (gg.ones(2), gg.ones(2, device="cuda:1", requires_grad=True)):
+            assert not hasattr(x, "__cuda_array_interface__")
+        gg.vmap(lambda x: not hasattr(x, "__cuda_array_interface__") or 1 / 0)(
+            gg.ones((2, 2), device="cuda:1")
+        )
+
+    def test_left_operand_of_cupys(self):
+        x, a = gg.ones(2, device="cuda", requires_grad=True), cupy.ones(2, "float32")
+        for y in (a + x, a * x, a @ x, a - x):
+            assert type(y) is gg.Tensor
+            assert y.requires_grad
+        assert type(a + x.detach()) is cupy.ndarray
+
+    def test_dlpack_out(self):
+        x = gg.ones(2, device="cuda:1")
+        side = gg.cuda.Stream(1)
+        with side:
+            capsule = x.__dlpack__(stream=123, max_version=(1, 0))
+        assert (capsule.stream, capsule.producer) == (123, side.__cuda_stream__()[1])
+        assert x.__dlpack_device__() == (2, 1)
+        with side, gg.cuda.Stream(0):  # of its own device, whichever is current
+            assert x.__dlpack__(stream=2).producer == side.__cuda_stream__()[1]
+        with pytest.raises(RuntimeError, match="__dlpack__: this tensor requires grad"):
+            gg.ones(2, device="cuda:1", requires_grad=True).__dlpack__(stream=1)
+        shared = cupy.from_dlpack(x)
+        assert shared.device.id == 1
+
+    def test_dlpack_in(self):
+        array, asked = self.array([1.0, 2]), {}
+
+        def export(**options):
+            asked.update(options)
+            return array.__dlpack__(**options)
+
+        producer = SimpleNamespace(__dlpack__=export, __dlpack_device__=lambda: (2, 1))
+        with gg.cuda.Stream(1) as stream:
+            x = gg.from_dlpack(producer)
+        on_second(x)
+        assert asked["stream"] == stream.__cuda_stream__()[1]
+        self.write(array, 0, 5)
+        assert x.tolist() == [5, 2]
+        assert gg.asarray(producer).tolist() == [5, 2]
+        assert gg.from_dlpack(producer, device="cuda:0").device == "cuda:0"
+        assert gg.from_dlpack(producer, device="cpu", copy=True).device == "cpu"
+
+
+def test_devices_are_told():
+    assert gg.cuda.is_available()
+    assert gg.cuda.why_not() is None
+    assert gg.cuda.device_count() == 2
+    assert [gg.cuda.device_name(d) for d in (None, "cuda", 1, "cuda:1")] == [
+        *["Stand-in 0"] * 2,
+        *["Stand-in 1"] * 2,
+    ]
+    gg.cuda.synchronize()
+    gg.cuda.synchronize("cuda:1")
+    for wrong in ("cpu", "gpu", -1):
+        with pytest.raises(ValueError, match=r"is not a CUDA device|is not known"):
+            gg.cuda.memory_stats(wrong)
+    with pytest.raises(RuntimeError, match="cuda:2 does not exist: CUDA finds 2"):
+        gg.cuda.Stream(2)
+
+
+def test_a_profile_waits_where_it_is_asked_to():
+    x = gg.ones(2, device="cuda:1")
+    for sync in (False, True):
+        with gg.profile(sync=sync):
+            gg.exp(x)
+        assert bool(reads) == sync
+
+
+def test_tf32():
+    assert not gg.cuda.tf32_allowed()
+    gg.cuda.allow_tf32()
+    assert gg.cuda.tf32_allowed()
+    gg.cuda.allow_tf32(False)
+    assert not gg.cuda.tf32_allowed()

@@ -1,0 +1,142 @@
+"""Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what that refuses."""
+
+import cupy
+import numpy as np
+import pytest
+from cases import CASES
+from cases.base import Array
+from cupy._reads import reads
+from libraries import Library
+from numpy.testing import assert_equal
+from samples import every
+from test_ops import Call, samples
+
+import gpugrad as gg
+from gpugrad.autograd.call import wrap
+from gpugrad.autograd.forward_sweep import forward_sweep
+from gpugrad.testing import assert_close
+
+CUPY, NUMPY = Library("cupy", "cupy"), Library("numpy", "numpy")
+
+# What must wait for the device, and why.
+WAITS = {
+    **dict.fromkeys(
+        "nonzero unique_all unique_counts unique_inverse unique_values".split(),
+        "the shape of its result depends on values",
+    ),
+    **dict.fromkeys(
+        "linalg.cholesky linalg.inv linalg.matrix_power linalg.solve".split(),
+        "a matrix that will not do is an error",
+    ),
+    **dict.fromkeys(
+        "linalg.eig linalg.eigvals linalg.qr linalg.slogdet".split(),
+        "its gradient solves by a matrix that may be singular, which is an error",
+    ),
+}
+
+
+def has_to_wait(case, sample):
+    """Whether what the sample asks for must: its values may be an error, or give a shape."""
+    if case.op == "repeat":
+        return isinstance(sample.inputs[1], Array)
+    key = sample.static.get("key", ())
+    parts = key if isinstance(key, tuple) else (key,)
+    masks = [k for k in parts if isinstance(k, np.ndarray) and k.dtype == bool and k.ndim]
+    return case.op in WAITS or bool(masks)
+
+
+@pytest.fixture(autouse=True)
+def no_reads_before():
+    reads.clear()
+
+
+def steps(call):
+    """The gradients, raw and recorded, and the tangents of a call."""
+    cotangents = call.cotangents()
+    given = {x.node: x.array for x in call.leaves}
+    tangents = forward_sweep(
+        given, [y.node for y in call.recorded], retain_graph=True, create_graph=False
+    )
+    return [
+        *call.gradients(cotangents, retain_graph=True),
+        *call.gradients(cotangents, create_graph=True),
+        *[wrap(t, None) for t in tangents.values()],
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
+def test_op(case, dtype):
+    """Values, gradients and tangents are NumPy's, without a host read."""
+    waited = expected_to_wait = False
+    for sample, checked in every(samples(case, CUPY, dtype)):
+        with checked:
+            reads.clear()
+            call = Call(case, sample, CUPY, dtype)
+            results = [*call.outputs, *(steps(call) if call.recorded else [])]
+            if has_to_wait(case, sample):
+                waited, expected_to_wait = waited or bool(reads), True
+            else:
+                assert reads == []
+            expected = Call(case, sample, NUMPY, dtype)
+            others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
+            assert len(results) == len(others)
+            for a, b in zip(results, others, strict=True):
+                assert a.device == "cuda:0"
+                near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
+                case.assert_close(CUPY.values(a), NUMPY.values(b), rtol=near, atol=near)
+    assert waited == expected_to_wait
+
+
+def test_values_that_cupy_computes_otherwise():
+    """Of division that rounds down, and what CuPy refuses to count."""
+    x1 = gg.tensor([1.0, -1, 1, -1, 5, np.inf, 1, -7, 7, 1e10, np.nan, 0, 0.3], dtype=gg.float64)
+    x2 = gg.tensor(
+        [0.1, np.inf, np.inf, -np.inf, 0, 2, -0.0, 3, -3, 3.3, 1, -2, -0.1], dtype=x1.dtype
+    )
+    pairs = [(x1, x2), (x1, 0.1), (x1, 0.0), (-1.0, x2), (x1, np.inf)]
+    for divide in (gg.floor_divide, gg.remainder):
+        for a, b in pairs:
+            on_device = [x.to("cuda") if isinstance(x, gg.Tensor) else x for x in (a, b)]
+            with np.errstate(all="ignore"):
+                assert_equal(divide(*on_device).cpu().numpy(), divide(a, b).numpy())
+    for make in (
+        lambda device: gg.linspace(1 + 2j, -3j, 5, device=device),
+        lambda device: gg.arange(7, 0, -2, dtype=gg.uint8, device=device),
+    ):
+        assert_close(make("cuda").cpu(), make("cpu"))
+        assert make("cuda").dtype == make("cpu").dtype
+
+
+class TestRefusals:
+    """That the stand-in refuses what CuPy refuses, or the tests above would show nothing."""
+
+    def test_nothing_leaves_the_device_unasked(self):
+        x = cupy.ones(2)
+        for leave in (np.asarray, np.from_dlpack, lambda x: np.ones(2) + x, lambda x: x + [1, 2]):
+            with pytest.raises((TypeError, BufferError)):
+                leave(x)
+        with pytest.raises(TypeError, match="Unsupported type"):
+            x + np.ones(2)
+        with pytest.raises(TypeError):
+            cupy.zeros(2, device=0)
+
+    def test_reads_are_counted(self):
+        x = cupy.ones(3)
+        for read in (bool, float, int, complex):
+            read(x[0])
+        x[0].item(), x.get(), cupy.asnumpy(x), x[x > 0], cupy.nonzero(x)
+        assert len(reads) == 9
+        assert all("test_stand_in.py:" in read for read in reads)
+
+    def test_devices_do_not_mix(self):
+        with cupy.cuda.Device(1):
+            x = cupy.ones(2)
+        assert x.device.id == 1
+        with pytest.raises(ValueError, match=r"resides \(1\) is different"):
+            x + x
+
+    def test_singular_matrices_are_silent(self):
+        assert np.isnan(cupy.linalg.inv(cupy.zeros((2, 2))).get()).all()
+        with pytest.raises(np.linalg.LinAlgError):
+            gg.linalg.inv(gg.zeros((2, 2), device="cuda"))

@@ -1,0 +1,68 @@
+"""What `dir` and `help` show: all that is public, and nothing else."""
+
+import inspect
+import pydoc
+import re
+from importlib import import_module
+
+import pytest
+
+import gpugrad
+from gpugrad.foreign_names import INSTEAD
+
+SPACES = """
+    gpugrad gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.fft gpugrad.io gpugrad.linalg
+    gpugrad.nn gpugrad.nn.functional gpugrad.nn.init gpugrad.nn.utils gpugrad.optim gpugrad.random
+    gpugrad.special gpugrad.testing gpugrad.tools gpugrad.transforms
+""".split()
+
+
+def public(space):
+    module = import_module(space)
+    return {name: getattr(module, name) for name in module.__all__}
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_dir_lists_what_is_public(space):
+    names, module = public(space), import_module(space)
+    assert dir(module) == sorted(names)
+    text = pydoc.plain(pydoc.render_doc(module))
+    for name, value in names.items():
+        assert name[0] != "_"
+        if inspect.ismodule(value):
+            assert value.__name__ in SPACES
+        elif callable(value) and value.__module__.startswith("gpugrad"):
+            assert value.__doc__
+            assert re.search(rf"\b{name}\b", text)
+
+
+def test_every_namespace_is_listed():
+    modules = {
+        value.__name__
+        for space in SPACES
+        for value in public(space).values()
+        if inspect.ismodule(value)
+    }
+    assert modules | {"gpugrad"} == {*SPACES}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    sorted({x for s in SPACES for x in public(s).values() if inspect.isclass(x)}, key=str),
+    ids=lambda kind: kind.__name__,
+)
+def test_help_of_a_class_lists_what_it_has(kind):
+    assert all(hasattr(kind, attribute.name) for attribute in inspect.classify_class_attrs(kind))
+    text = pydoc.plain(pydoc.render_doc(kind))
+    shown = {*re.findall(r"^ \|  (\w+)(?:\(| =|$)", text, re.MULTILINE)}
+    missing = INSTEAD["Tensor" if issubclass(kind, gpugrad.Tensor) else "Module"]
+    assert not shown & {*missing} - {*dir(kind)}
+
+
+def test_a_class_of_a_users_own_shows_what_it_defines():
+    class Own(gpugrad.Tensor):
+        def view(self, *shape):
+            """As PyTorch's."""
+
+    assert "view" in dir(Own)
+    assert "As PyTorch's." in pydoc.render_doc(Own)

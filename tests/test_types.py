@@ -1,0 +1,308 @@
+"""What type checkers and editors know of the library: mypy, pyright and jedi."""
+
+import json
+import subprocess
+import sys
+import warnings
+from itertools import chain
+
+import jedi
+import numpy as np
+import pytest
+from cases import CASES
+from write_stubs import ROOT, stubs
+
+import gpugrad
+from gpugrad import Tensor
+from gpugrad.ops.operators import METHODS
+
+RIGHT = """
+from collections.abc import Callable
+from typing import Any, assert_type
+
+import numpy as np
+
+import gpugrad
+from gpugrad import Tensor, nn, optim
+from gpugrad.data import DataLoader, TensorDataset
+from gpugrad.nn import functional as F
+
+t = gpugrad.tensor([1.0, 2.0], requires_grad=True)
+assert_type(t, Tensor)
+assert_type(gpugrad.sin(np.ones(3)), Tensor)
+assert_type(1 - t @ np.ones((2, 2)) * 2, Tensor)
+assert_type(t == 1, Tensor)
+assert_type(t[..., None, 0], Tensor)
+assert_type([row for row in t], list[Tensor])
+assert_type(t.reshape(2, 1).mT.to("cpu", dtype=gpugrad.float32), Tensor)
+assert_type(gpugrad.linalg.eigh(t).eigenvalues, Tensor)
+assert_type(gpugrad.unique_all(t).counts, Tensor)
+assert_type(gpugrad.fft.rfftfreq(4), Tensor)
+assert_type(gpugrad.random.normal((2, 3)), Tensor)
+assert_type(F.cross_entropy(F.relu(t), t), Tensor)
+
+
+class Net(nn.Module):
+    def __init__(self, width: int) -> None:
+        self.layer = nn.Linear(2, width)
+        self.scale = nn.Parameter(gpugrad.ones(width))
+
+    def forward(self, x: Tensor, twice: bool = False) -> tuple[Tensor, int]:
+        assert_type(self.layer(x), Tensor)
+        assert_type(self.layer.weight, nn.Parameter)
+        return self.layer(x) * self.scale, 2 if twice else 1
+
+
+net = Net(3)
+assert_type(net(t, twice=True), tuple[Tensor, int])
+assert_type(net.to("cpu").train(), Net)
+assert_type(nn.MLP(2, [3, 1])(t), Tensor)
+assert_type(nn.Sequential(nn.Linear(2, 2), gpugrad.tanh)[1:], nn.Sequential)
+
+
+def predict(model: nn.Module) -> Tensor:
+    return model(t)
+
+
+optimizer = optim.Adam(net.parameters(), lr=1e-3)
+for x, y in DataLoader(TensorDataset(t, t), batch_size=2, shuffle=True):
+    optimizer.zero_grad()
+    F.mse_loss(net(x)[0], y).backward()
+    optimizer.step()
+
+
+@gpugrad.no_grad()
+def f(x: Tensor, k: int = 1) -> Tensor:
+    net.scale += x
+    return x**k
+
+
+@gpugrad.enable_grad
+def g(x: Tensor, k: int = 1) -> Tensor:
+    return x * k
+
+
+@gpugrad.custom_vjp
+def h(x: Tensor) -> Tensor:
+    return x
+
+
+with gpugrad.no_grad(), gpugrad.set_grad_enabled(True):
+    assert_type(f(t, k=2), Tensor)
+    assert_type(g(t, 2), Tensor)
+    assert_type(h(t), Tensor)
+
+assert_type(gpugrad.checkpoint(g, t, k=2), Tensor)
+assert_type(gpugrad.vmap(g)(t, 2), Tensor)
+assert_type(gpugrad.value_and_grad(g)(t)[0], Tensor)
+assert_type(gpugrad.jvp(gpugrad.sin, (t,), (t,)), tuple[Tensor, Tensor])
+assert_type(gpugrad.vjp(g, t)[0], Tensor)
+assert_type(gpugrad.linearize(lambda x: gpugrad.sin(x), t)[1](t), Tensor)
+gradient: Tensor = gpugrad.grad(lambda x: (x**2).sum())(t)
+matrix: Tensor = gpugrad.hessian(g)(t, k=2) + gpugrad.jacobian(g, mode="forward")(t)
+"""
+
+WRONG = """
+import gpugrad
+from gpugrad import nn, optim
+from gpugrad.data import DataSet  # wrong
+from gpugrad.nn import functional as F
+from gpugrad.transforms import jacfwd  # wrong
+
+t = gpugrad.tensor([1.0])
+net = nn.MLP(2, [3])
+gpugrad.sofmax(t)  # wrong
+gpugrad.linalg.invv(t)  # wrong
+gpugrad.special.erff(t)  # wrong
+gpugrad.cuda.is_avail()  # wrong
+gpugrad.random.randn(3)  # wrong
+optim.Addam(net.parameters())  # wrong
+nn.Liner(2, 2)  # wrong
+F.relo(t)  # wrong
+t.unsqueeze(0)  # wrong
+t.summ()  # wrong
+net.layerz  # wrong
+net.train().cuda()  # wrong
+gpugrad.sum(t, dim=0)  # wrong
+gpugrad.sum(t, axis="all")  # wrong
+gpugrad.sum(t, 0, True)  # wrong
+gpugrad.sin(x=t)  # wrong
+gpugrad.sin()  # wrong
+gpugrad.sin("t")  # wrong
+gpugrad.sin([1.0])  # wrong
+gpugrad.matmul(t, 2)  # wrong
+gpugrad.concat(t, t)  # wrong
+gpugrad.reshape(t, "23")  # wrong
+gpugrad.argmax(t, axis=(0, 1))  # wrong
+gpugrad.linalg.eigh(t).values  # wrong
+gpugrad.ones(2, requires_gard=True)  # wrong
+t + "1"  # wrong
+t.sum(keepdim=True)  # wrong
+t.backward(retain=True)  # wrong
+nn.Linear(2)  # wrong
+net(t, t)  # wrong
+net("t")  # wrong
+gpugrad.grad(F.mse_loss)(t)  # wrong
+gpugrad.checkpoint(gpugrad.sum, t, dim=0)  # wrong
+
+
+@gpugrad.no_grad()
+def f(x: gpugrad.Tensor) -> gpugrad.Tensor:
+    return x
+
+
+f("t")  # wrong
+f(t, 1)  # wrong
+"""
+
+
+def calls():
+    """A program that makes every call of the table of ops, with the types of their results."""
+    expected = {}
+    for case in CASES:
+        for sample in case.samples:
+            given = sample.arrays()
+            values = [gpugrad.asarray(x) if isinstance(x, np.ndarray) else x for x in given]
+            is_variadic = hasattr(case.function, "op") and case.function.op.variadic
+            inputs = ["t" if isinstance(x, np.ndarray) else _source(x) for x in given]
+            inputs = [f"[{', '.join(inputs)}]"] if is_variadic else inputs
+            static = [f"{name}={_source(value)}" for name, value in sample.static.items()]
+            call = f"gpugrad.{case.op}({', '.join([*inputs, *static])})"
+            if call in expected:
+                continue
+            with warnings.catch_warnings(action="ignore"):
+                result = case.function(*([values] if is_variadic else values), **sample.static)
+            expected[call] = _expectations(call, result)
+            if case.op in METHODS and inputs[0] == "t":
+                method = f"t.{case.op}({', '.join([*inputs[1:], *static])})"
+                expected[method] = _expectations(method, result)
+    return "\n".join([RIGHT, "anything: Any = None", *chain(*expected.values())])
+
+
+def _source(value):
+    """What to write for a parameter; an `Any` for what has no literal."""
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float('{value}')"
+    if isinstance(value, (tuple, list)):
+        return "anything" if "anything" in map(_source, value) else repr(value)
+    return repr(value) if isinstance(value, (bool, int, float, complex, str)) else "anything"
+
+
+def _expectations(call, result):
+    if isinstance(result, Tensor):
+        return [f"assert_type({call}, Tensor)"]
+    parts = [f".{name}" for name in getattr(result, "_fields", ())] or ["[0]"]
+    return [f"assert_type({call}{part}, Tensor)" for part in parts]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A folder with a program that is right, and one that is wrong."""
+    path = tmp_path_factory.mktemp("program")
+    (path / "right.py").write_text(calls())
+    (path / "wrong.py").write_text(WRONG)
+    return path
+
+
+def mypy(project):
+    """The errors of mypy: files, line numbers and messages."""
+    options = ["--follow-imports=silent", "--output=json", f"--cache-dir={project}/cache"]
+    command = [sys.executable, "-m", "mypy", "--config-file=", *options, "right.py", "wrong.py"]
+    result = subprocess.run(
+        command, cwd=project, env={"MYPYPATH": str(ROOT.parent)}, capture_output=True, text=True
+    )
+    assert not result.stderr
+    found = map(json.loads, result.stdout.splitlines())
+    return [(e["file"], e["line"], e["message"]) for e in found if e["severity"] == "error"]
+
+
+def pyright(project):
+    """The errors of pyright, likewise."""
+    settings = {"include": ["."], "extraPaths": [str(ROOT.parent)]}
+    (project / "pyrightconfig.json").write_text(json.dumps(settings))
+    options = ["--outputjson", f"--pythonpath={sys.executable}"]
+    command = [sys.executable, "-m", "pyright", *options]
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    found = json.loads(result.stdout)["generalDiagnostics"]
+    return [
+        (e["file"].rpartition("/")[2], e["range"]["start"]["line"] + 1, e["message"])
+        for e in found
+        if e["severity"] == "error"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", [mypy, pyright])
+def test_a_program(checker, project):
+    errors = checker(project)
+    unexpected = [error for error in errors if error[0] == "right.py"]
+    assert not unexpected
+    wrong = [i for i, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")]
+    assert sorted({line for _, line, _ in errors}) == wrong
+
+
+def test_the_stubs_are_up_to_date():
+    for path, text in stubs().items():
+        assert path.read_text() == text, "run python tests/write_stubs.py"
+
+
+PROGRAM = """
+import gpugrad
+from gpugrad import nn, optim
+from gpugrad.nn import functional as F
+
+t = gpugrad.tensor([1.0])
+net = nn.MLP(2, [3])
+
+class Net(nn.Module):
+    def forward(self, x: gpugrad.Tensor) -> gpugrad.Tensor:
+        return x
+"""
+
+
+def editor(text):
+    """What jedi knows of a program to which ``text`` was written last."""
+    project = jedi.Project(ROOT.parent)
+    return jedi.Script(PROGRAM + text, path=ROOT.parent / "program.py", project=project)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("gpugrad.so", ["softmax", "sort"]),
+        ("gpugrad.linalg.eig", ["eig", "eigh", "eigvals", "eigvalsh"]),
+        ("gpugrad.special.gammal", ["gammaln"]),
+        ("gpugrad.fft.fftf", ["fftfreq"]),
+        ("gpugrad.sin(t).su", ["sum"]),
+        ("(t - 1)[0].permute", ["permute_dims"]),
+        ("t.unsqueez", []),
+        ("gpugrad.linalg.eigh(t).eigenval", ["eigenvalues"]),
+        ("F.relu(t).argma", ["argmax"]),
+        ("nn.Linear(2, 2)(t).backw", ["backward"]),
+        ("net(t).requires_grad", ["requires_grad", "requires_grad_"]),
+        ("Net()(t).sof", ["softmax"]),
+        ("net.named_par", ["named_parameters"]),
+        ("optim.SGD(net.parameters()).zero", ["zero_grad"]),
+    ],
+)
+def test_completion(text, expected):
+    assert [completion.name for completion in editor(text).complete()] == expected
+
+
+@pytest.mark.parametrize(
+    "text, signature, doc",
+    [
+        (
+            "gpugrad.mean(",
+            "mean(x: Array, /, axis: int | tuple[int, ...] | None=None",
+            "Mean of",
+        ),
+        ("t.cos(", "cos() -> Tensor", "Elementwise cosine."),
+        ("gpugrad.linalg.inv(", "inv(x: Array, /) -> Tensor", "Inverses of square matrices."),
+        ("gpugrad.tensor(", "tensor(data: Any, *, dtype: Any=None, ", "A new leaf"),
+    ],
+)
+def test_signature(text, signature, doc):
+    (found,) = editor(text).get_signatures()
+    assert found.to_string().startswith(signature)
+    assert found.docstring(raw=True).startswith(doc)
