@@ -176,7 +176,7 @@ class Stream:
         self.wait_event(other.record_event())
 
     def wait_event(self, event: "Event") -> None:
-        """Make later work wait for the work that the event marks the end of."""
+        """Make later work wait until ``event`` is reached."""
         with self._scope:
             self._raw.wait_event(event._raw)
 

@@ -284,7 +284,7 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
 
     gradients = [None] * len(wanted)
     recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
-    if recorded:  # second derivatives may all be zero, without a graph
+    if recorded:  # gradients with no graph of their own have zero second derivatives
         gradients = grad(
             [outputs[k] for k in recorded],
             [inputs[i] for i in wanted],

@@ -141,9 +141,9 @@ def batch_norm(
 
     When `checkpoint` recomputes a call, the running statistics are not updated again. Inside
     `vmap` the statistics differ between examples, so a running mean shared by all cannot follow
-    them: give each example its own, or None. Raises ValueError if it is shared, if shapes do
-    not fit, if running statistics are missing without ``training``, and for a single element
-    per channel in training.
+    them: give each example its own, or None. Raises ValueError for shared running statistics
+    inside `vmap`, for shapes that do not fit, for running statistics that are missing without
+    ``training``, and for a single element per channel in training.
     """
     shape = input.shape
     if len(shape) < 2:

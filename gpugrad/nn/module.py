@@ -80,7 +80,8 @@ class Module:
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
+        # A __call__ that the user defined stays.
+        if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
 
     if not TYPE_CHECKING:

@@ -75,8 +75,8 @@ class BatchNorm1d(Module):
         float32 on the CPU.
 
     The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
-    and `vmap`. In a `functional_call` the buffers it is given are written in place of the
-    module's own.
+    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
+    the module's own are written if they are not replaced.
     """
 
     running_mean: Tensor | None

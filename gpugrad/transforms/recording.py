@@ -82,7 +82,7 @@ class Inputs:
         return self.trees([fresh(x) for x in self.variables])
 
     def released(self, xs):
-        """Tensors, detached if they depend only on these variables, no longer of use to anyone."""
+        """Tensors, detached if they depend only on these variables, which nobody uses any more."""
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
         nowhere = set()  # nodes known to depend only on the variables
@@ -217,7 +217,7 @@ def outward(t, levels):
 
 
 def reordered(x, levels, wanted):
-    """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
+    """``x``, whose first axes are those of ``levels``, with these axes reordered to ``wanted``."""
     if len(levels) < 2:
         return x
     axes = [levels.index(level) for level in wanted]

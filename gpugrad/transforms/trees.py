@@ -157,7 +157,7 @@ def _register_once(optree, kind):
         x = object.__new__(kind)
         pairs = [*zip(static, values, strict=True), *zip(inner, children, strict=True)]
         for name, value in pairs:
-            object.__setattr__(x, name, value)  # frozen ones too
+            object.__setattr__(x, name, value)  # works for frozen dataclasses
         return x
 
     entry = optree.DataclassEntry
