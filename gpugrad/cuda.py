@@ -1,9 +1,9 @@
-"""CUDA devices, through CuPy: which there are, their memory, and the order of their work.
+"""CUDA devices, through CuPy: availability, memory, streams and events.
 
-A device is ``"cuda:1"``, or its number 1; by default the current one, which is ``"cuda"``. Ops
-run on the device of their arrays, whichever is current. `is_available`, `why_not`,
-`device_count` and `empty_cache` can be called anywhere; the rest raises RuntimeError with the
-sentence of `why_not` where no CUDA device can be used.
+A device is given as ``"cuda:1"`` or as its number 1; the default is the current device, which
+is ``"cuda"``. Ops run on the device of their arrays, whichever is current. `is_available`,
+`why_not`, `device_count` and `empty_cache` can be called anywhere; everything else raises
+RuntimeError, with the message of `why_not`, if no CUDA device can be used.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -40,12 +40,12 @@ def is_available() -> bool:
 
 
 def why_not() -> str | None:
-    """None if a CUDA device can be used, else one sentence that says what is missing."""
+    """None if a CUDA device can be used, else a sentence that says what is missing."""
     return cuda_problem()
 
 
 def device_count() -> int:
-    """How many CUDA devices can be used; 0 where none can."""
+    """The number of CUDA devices that can be used; 0 if there are none."""
     return cuda_device_count()
 
 
@@ -58,9 +58,9 @@ def device_name(device: Device = None) -> str:
 class MemoryStats(NamedTuple):
     """Bytes of a device's memory.
 
-    used: in use by arrays, gpugrad's and CuPy's.
-    reserved: held by CuPy's pool, for these and for arrays to come.
-    free, total: of the card, whoever uses it.
+    used: in use by arrays, both gpugrad's and CuPy's.
+    reserved: held by CuPy's memory pool, for these arrays and for future ones.
+    free, total: free and total memory of the card, counting all programs that use it.
     """
 
     used: int
@@ -70,16 +70,16 @@ class MemoryStats(NamedTuple):
 
 
 def memory_stats(device: Device = None) -> MemoryStats:
-    """What a device's memory is used for; the device is not waited for."""
+    """How a device's memory is used; does not wait for the device."""
     cupy, number = cuda_device(device)
     return MemoryStats(*cupy.memory(number))
 
 
 def empty_cache(device: Device = None) -> None:
-    """Give back what CuPy's pool holds and no array uses, to other programs and CUDA's libraries.
+    """Release unused memory in CuPy's pool to other programs and to CUDA's libraries.
 
-    Arrays to come take longer to make then. For an array that does not fit it is no help: the
-    pool is emptied before that is an error. Without a CUDA device there is nothing to do.
+    New arrays then take longer to allocate. It does not help if an array does not fit, because
+    the pool is emptied before that becomes an error. Without a CUDA device it does nothing.
     """
     if is_available():
         cupy, number = cuda_device(device)
@@ -87,34 +87,35 @@ def empty_cache(device: Device = None) -> None:
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait until a device has done all that was asked of it, on every stream."""
+    """Wait until a device has finished the work submitted so far on all its streams."""
     cupy, number = cuda_device(device)
     cupy.scope(number).synchronize()
 
 
 def allow_tf32(allowed: bool = True) -> None:
-    """Let products of float32 matrices round their factors to TF32, or no longer.
+    """Allow products of float32 matrices to round their factors to TF32, or forbid it.
 
-    TF32 keeps 10 of the 23 bits behind the point, for products several times faster. It holds
-    for the whole process; at first it is off, unless the environment has ``CUPY_TF32=1``.
-    Devices older than the A100 have none, of which CuPy warns.
+    TF32 keeps 10 of the 23 bits of the mantissa, and makes products several times faster. The
+    setting holds for the whole process; it is off at first, unless the environment has
+    ``CUPY_TF32=1``. Devices older than the A100 do not support TF32, and CuPy warns about it.
     """
     cupy, _ = cuda_device(None)
     cupy.allow_tf32(allowed)
 
 
 def tf32_allowed() -> bool:
-    """Whether products of float32 matrices may be computed in TF32: see `allow_tf32`."""
+    """Whether products of float32 matrices may be computed in TF32; see `allow_tf32`."""
     cupy, _ = cuda_device(None)
     return cupy.tf32()
 
 
 class Stream:
-    """A queue of work for one device: what is asked of one stream is done in order.
+    """A queue of work for one device; the work of one stream is done in order.
 
-    In ``with stream:`` all that gpugrad and CuPy ask of its device goes there, backward and
-    optimizer steps too, in this thread. Streams wait neither for each other nor for the one
-    that is current at first: whoever goes from one to another says so, both ways.
+    Within ``with stream:`` all work that gpugrad and CuPy submit to its device from this thread
+    goes to the stream, including backward and optimizer steps. Streams wait neither for each
+    other nor for the default stream: code that switches between streams must make each wait for
+    the other, both ways.
 
     >>> side = Stream()  # doctest: +SKIP
     >>> side.wait_stream(current_stream())  # doctest: +SKIP
@@ -123,12 +124,13 @@ class Stream:
     >>> current_stream().wait_stream(side)  # doctest: +SKIP
     >>> loss.backward()  # doctest: +SKIP
 
-    `backward` runs on the stream that is current when it is called, as here, where PyTorch's
-    runs on those of the forward: so it is to wait for them. An array's memory is used again by
-    the stream it was made on: keep what another works with until the first has waited for that.
+    `backward` runs on the stream that is current when it is called, as in this example, whereas
+    PyTorch's runs on the streams of the forward pass; so the current stream must wait for those
+    first. The memory of a freed array is reused by the stream it was made on: if another stream
+    works with an array, keep the array until the first stream has waited for the other.
 
     device: by default the current one.
-    priority: of streams that have work, those with lower numbers go first.
+    priority: among streams that have work, those with lower numbers go first.
     """
 
     __slots__ = ("_cupy", "_raw", "_scope", "device")
@@ -154,7 +156,7 @@ class Stream:
         self._scope.__exit__(*error)
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is the same queue."""
+        """Whether both are the same queue."""
         if not isinstance(other, Stream):
             return NotImplemented
         return (self.device, self._raw.ptr) == (other.device, other._raw.ptr)
@@ -166,22 +168,22 @@ class Stream:
         return f"<Stream {self._raw.ptr:#x} on {self.device}>"
 
     def __cuda_stream__(self) -> tuple[int, int]:
-        """The stream for other libraries, by the protocol of this name."""
+        """Pass the stream to other libraries, by the protocol of this name."""
         return 0, self._raw.ptr
 
     def wait_stream(self, other: "Stream") -> None:
-        """Do what is asked from now on after what ``other`` was asked, on any device, so far."""
+        """Make later work wait for all work submitted to ``other``, on any device, so far."""
         self.wait_event(other.record_event())
 
     def wait_event(self, event: "Event") -> None:
-        """Do what is asked from now on after what the event marks."""
+        """Make later work wait until ``event`` is reached."""
         with self._scope:
             self._raw.wait_event(event._raw)
 
     def record_event(self, *, timing: bool = False) -> "Event":
-        """A mark at the end of what was asked so far.
+        """A mark at the end of the work submitted so far.
 
-        timing: whether time is to be measured from it or to it.
+        timing: whether the event will be used to measure time.
         """
         with self._scope:
             raw = self._cupy.event(timing)
@@ -189,12 +191,12 @@ class Stream:
         return Event(self._cupy, raw)
 
     def query(self) -> bool:
-        """Whether all that was asked is done, without waiting."""
-        with self._scope:  # each device has a first stream, of the same handle
+        """Whether all work submitted so far is done; does not wait."""
+        with self._scope:  # the default streams of all devices have the same handle
             return self._raw.done
 
     def synchronize(self) -> None:
-        """Wait until all that was asked is done."""
+        """Wait until all work submitted so far is done."""
         with self._scope:
             self._raw.synchronize()
 
@@ -209,19 +211,22 @@ class Event:
         self._raw = raw
 
     def query(self) -> bool:
-        """Whether the stream has come to the mark, without waiting."""
+        """Whether the stream has reached the mark; does not wait."""
         return self._raw.done
 
     def synchronize(self) -> None:
-        """Wait until the stream comes to the mark."""
+        """Wait until the stream reaches the mark."""
         self._raw.synchronize()
 
     def elapsed_time(self, end: "Event") -> float:
-        """Milliseconds from this mark to ``end``, both made with ``timing`` and come to."""
+        """Milliseconds from this mark to ``end``.
+
+        Both must have been made with ``timing``, and have been reached.
+        """
         return self._cupy.elapsed(self._raw, end._raw)
 
 
 def current_stream(device: Device = None) -> Stream:
-    """The stream that the work for a device goes to now, in this thread."""
+    """The stream that work for a device is submitted to at present, in this thread."""
     cupy, number = cuda_device(device)
     return Stream.__new__(Stream)._set(cupy, number, cupy.current_stream(number))

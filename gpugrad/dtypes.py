@@ -1,6 +1,6 @@
-"""What dtypes are, hold and promote to.
+"""Kinds and promotion of dtypes.
 
-All functions take the dtypes of any array library, and answer with that library's.
+All functions take the dtypes of any array library, and return dtypes of the same library.
 """
 
 import sys
@@ -10,7 +10,7 @@ from .backends import SCALARS, adopt, backend_of, namespace_of
 from .backends.dtypes import bool_, complex64, float32, int64, is_bfloat16, number_dtype
 from .backends.numpy import xp
 
-# What Python numbers become, by the kind of dtype that NumPy has for them.
+# The dtypes that Python numbers get, by the kind of the dtype that NumPy gives them.
 DEFAULTS = {"b": bool_, "i": int64, "u": int64, "f": float32, "c": complex64}
 
 KINDS = {
@@ -25,11 +25,12 @@ KINDS = {
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether ``dtype`` is of a kind: a dtype, the name of a kind, or a tuple of these.
+    """Whether ``dtype`` is of a kind.
 
-    Kinds are ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
-    ``"real floating"`` (with float16 and bfloat16), ``"complex floating"``, and ``"numeric"``
-    for all but bool.
+    kind: a dtype, the name of a kind, or a tuple of these, of which one must fit. The names are
+        ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
+        ``"real floating"`` (including float16 and bfloat16), ``"complex floating"``, and
+        ``"numeric"`` for all but bool.
 
     >>> isdtype(float32, ("integral", "real floating"))
     True
@@ -50,12 +51,12 @@ def is_half(dtype: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype that an op on these arrays, dtypes and Python numbers gives.
+    """The dtype of an op's result for these arrays, dtypes and Python numbers.
 
-    Integers and bools beside floating dtypes take the floating one, and Python (and
-    NumPy's) numbers are weak: they never widen a dtype, but make integers of bools, floats of
-    integers and complex numbers of floats, those of the default dtypes where there is
-    none to go by. NumPy's tables say the rest.
+    Integers and bools beside floating dtypes take the floating dtype. Python's (and NumPy's)
+    numbers are weak: they never widen a dtype, but they turn bools into integers, integers into
+    floats and floats into complex numbers, of the default dtype if the other operands do not
+    determine one. NumPy's promotion tables decide the rest.
 
     >>> result_type(float32, int64)
     dtype('float32')
@@ -71,7 +72,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     dtypes = [number_dtype(dtype) for dtype in given]
     floating = [dtype for dtype in dtypes if _kind(dtype) in "fc"]
     result = xp.result_type(*floating or dtypes) if given else bool_
-    if result.kind == "f" and not floating:  # NumPy's answer to uint64 beside int64
+    if result.kind == "f" and not floating:  # NumPy promotes uint64 and int64 to float64
         result = float32
     if complex in kinds and result.kind != "c":
         result = xp.result_type(result, complex64) if _kind(result) == "f" else complex64
@@ -83,23 +84,26 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion turns a dtype, or an array's, into ``to``: see `result_type`."""
+    """Whether promotion turns a dtype, or the dtype of an array, into ``to``.
+
+    See `result_type`.
+    """
     return number_dtype(result_type(dtype_of(from_), to)) == number_dtype(to)
 
 
 def _kind(dtype):
-    """The kind of NumPy's ``dtype``, and of bfloat16 that of real floating ones."""
+    """The kind of a NumPy dtype; bfloat16 counts as real floating."""
     return "f" if is_bfloat16(dtype) else dtype.kind
 
 
 def dtype_of(x):
-    """The dtype of an array; anything else as it is."""
-    # NumPy's scalar types are dtypes, and have a `dtype` too.
+    """The dtype of an array; anything else is returned as it is."""
+    # NumPy's scalar types serve as dtypes, but have an attribute `dtype` too.
     return x if isinstance(x, (xp.dtype, type, str)) else getattr(x, "dtype", x)
 
 
 def of_library(dtype, given):
-    """NumPy's ``dtype``, or that of the other library whose dtypes were given."""
+    """NumPy's ``dtype``, or its equivalent in the other library that ``given`` has dtypes of."""
     for other in given:
         if not isinstance(other, (xp.dtype, type, str)):
             return getattr(sys.modules[type(other).__module__.split(".")[0]], dtype.name)

@@ -1,7 +1,7 @@
-"""``import gpugrad.einops``, and einops takes Tensors: rearrange, reduce, repeat, einsum, pack.
+"""Importing ``gpugrad.einops`` makes einops accept Tensors.
 
-einops finds the library of an array among the subclasses of its backend class;
-this module defines the one for `Tensor`.
+It supports rearrange, reduce, repeat, einsum and pack. einops looks for an array's library
+among the subclasses of its backend class; this module defines the subclass for `Tensor`.
 """
 
 from einops._backends import AbstractBackend
@@ -12,7 +12,7 @@ from .tensor import Tensor
 
 
 class Backend(AbstractBackend):
-    """What einops needs of a library, each in one or two of its functions."""
+    """The operations that einops needs from an array library."""
 
     framework_name = "gpugrad"
 

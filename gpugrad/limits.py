@@ -1,4 +1,4 @@
-"""What numbers of a dtype can be, of any array library's dtypes."""
+"""The ranges and precisions of dtypes, for the dtypes of any array library."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ from .dtypes import dtype_of, isdtype, of_library
 
 
 class FloatInfo(NamedTuple):
-    """What a real floating dtype, or a component of a complex one, can hold."""
+    """The limits of a real floating dtype, or of the components of a complex one."""
 
     bits: int
     eps: float
@@ -19,7 +19,7 @@ class FloatInfo(NamedTuple):
 
 
 class IntegerInfo(NamedTuple):
-    """What an integer dtype can hold."""
+    """The limits of an integer dtype."""
 
     bits: int
     max: int
@@ -28,10 +28,15 @@ class IntegerInfo(NamedTuple):
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """Limits of a floating dtype, or an array's, as Python floats; of complex ones the parts'.
+    """The limits of a floating dtype, or of an array's dtype, as Python floats.
 
-    bits: of its size; eps: from 1 to the next number; max, min: the largest and the smallest
-    number; smallest_normal: the smallest positive one of full precision; dtype: the real one.
+    For a complex dtype they are the limits of its real and imaginary parts.
+
+    bits: the size in bits.
+    eps: the distance from 1 to the next number.
+    max, min: the largest and the smallest number.
+    smallest_normal: the smallest positive number of full precision.
+    dtype: the real dtype.
     """
     given = dtype_of(type)
     if not isdtype(given, ("real floating", "complex floating")):
@@ -42,7 +47,7 @@ def finfo(type: Any, /) -> FloatInfo:
 
 
 def iinfo(type: Any, /) -> IntegerInfo:
-    """Limits of an integer dtype, or an array's: ``bits``, ``max``, ``min`` and ``dtype``."""
+    """The ``bits``, ``max``, ``min`` and ``dtype`` of an integer dtype, or of an array's dtype."""
     given = dtype_of(type)
     if not isdtype(given, "integral"):
         raise TypeError(f"iinfo: needs an integer dtype, not {given}; use finfo for floats")

@@ -1,4 +1,4 @@
-"""Checks of gradients and values, for tests of one's own ops and functions."""
+"""Checks of gradients and values, for testing your own ops and functions."""
 
 import math
 import random
@@ -38,19 +38,19 @@ def gradcheck(
     weighted sum is differentiated with respect to every element of every input
     that requires grad. Inputs must lie away from kinks and ties by more than ``eps``.
 
-    f: a function of Tensors (and anything else in ``inputs``) that returns a Tensor
-        or a sequence of them; called several times, so it must be deterministic.
-    inputs: a Tensor or a sequence; those that require grad must be float64 or complex128.
-        Real and imaginary parts are stepped apart: of a complex input the gradient is
+    f: a function of Tensors (and anything else in ``inputs``) that returns a Tensor or a
+        sequence of Tensors. It is called several times, so it must be deterministic.
+    inputs: a Tensor or a sequence; Tensors that require grad must be float64 or complex128.
+        Real and imaginary parts are stepped separately: the gradient for a complex input is
         dL/dx + i dL/dy, as in PyTorch.
     eps: half the step of the differences.
     atol, rtol: a gradient ``a`` and its difference ``d`` agree if ``|a - d| <= atol + rtol * |d|``.
-    check_forward: compare forward mode with differences too: the tangent of every output, along
+    check_forward: also compare forward mode with differences: the tangent of every output along
         one random direction of each input.
 
-    Raises AssertionError that shows the entries that are furthest off, or if ``f`` changes
-    its inputs, TypeError for an input in a lower precision, ValueError if no input or no
-    output requires grad.
+    Raises AssertionError, showing the entries that are furthest off, if the gradients disagree
+    or if ``f`` changes its inputs; TypeError for an input of lower precision; and ValueError if
+    no input or no output requires grad.
 
     >>> from gpugrad import tensor, float64, tanh
     >>> gradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
@@ -88,9 +88,9 @@ def gradgradcheck(
 ) -> None:
     """Compare second derivatives of ``f(*inputs)`` with central differences of its gradients.
 
-    The check of `gradcheck`, applied to the function from inputs and cotangents to
-    the gradients, computed with ``create_graph=True``. Arguments and errors are those
-    of `gradcheck`; ``check_forward`` is of forward over reverse mode.
+    Applies `gradcheck` to the function from inputs and cotangents to gradients, which are
+    computed with ``create_graph=True``. Arguments and errors are those of `gradcheck`;
+    ``check_forward`` checks forward over reverse mode.
 
     >>> from gpugrad import tensor, float64, tanh
     >>> gradgradcheck(tanh, tensor([0.5, -2.0], dtype=float64, requires_grad=True))
@@ -131,19 +131,19 @@ def twincheck(
     atol: float | None = None,
     **static: Any,
 ) -> None:
-    """Compare an op's twins for the library of its inputs with its definition, `gpugrad.op`.
+    """Compare an op's twins for the array library of its inputs with the op's definition.
 
-    Results must have the shape, the dtype and nearly the values of the definition's, and so must
-    each input's cotangent, for fixed random cotangents of the results. What declines by
-    returning NotImplemented is passed over.
+    The twins' results must have the same shape and dtype as those of the definition and nearly
+    the same values, and so must each input's cotangent, for fixed random cotangents of the
+    results. Twins that decline by returning NotImplemented are skipped. See `gpugrad.op`.
 
     f: an op that takes its inputs one by one.
-    inputs: Tensors, arrays or numbers, as for a call of the op; on a GPU for twins for CuPy.
-    rtol, atol: as of `assert_close`.
+    inputs: Tensors, arrays or numbers, as for a call of the op; on a GPU to check CuPy's twins.
+    rtol, atol: as for `assert_close`.
     static: the op's static parameters, by name.
 
-    Raises AssertionError that names the twin and shows where it differs worst; ValueError if
-    there is nothing to compare, since there are no twins or all decline.
+    Raises AssertionError, naming the twin and showing where it differs most, and ValueError if
+    there is nothing to compare because the op has no twins or all of them decline.
 
     >>> twincheck(gpugrad.softmax, gpugrad.random.normal((3, 5), device="cuda"))  # doctest: +SKIP
     """
@@ -171,7 +171,7 @@ def twincheck(
 
 
 def _of_twins(op, arrays, static):
-    """What each twin gives, and what the definition does, with what it is."""
+    """For each twin, what it computes in words, its value, and the value by the definition."""
     like = next((x for x in arrays if type(x) in namespace_of), None)
     backend = backend_of.get(type(like))
     if backend is None:
@@ -208,7 +208,7 @@ def _of_twins(op, arrays, static):
 
 
 def _fitted(op, xp, cotangents, inputs):
-    """The cotangents in the shapes of their inputs, as a tuple; None stays."""
+    """The cotangents summed to the shapes of their inputs, as a tuple; None stays None."""
     pairs = zip(cotangents, inputs, strict=True)
     return tuple([c if c is None else fit(xp, c, tuple(x.shape), c.dtype, op) for c, x in pairs])
 
@@ -221,13 +221,13 @@ def assert_close(
     atol: float | None = None,
     equal_nan: bool = True,
 ) -> None:
-    """Raise AssertionError unless two arrays have one shape and nearly equal elements.
+    """Raise AssertionError unless two arrays have the same shape and nearly equal elements.
 
     actual, expected: Tensors, arrays of any known library, numbers or nested lists;
         dtypes are not compared.
-    rtol, atol: elements agree if ``|actual - expected| <= atol + rtol * |expected|``;
-        the defaults fit the lower of the two precisions: 1e-2 for bfloat16, 1e-3 for float16,
-        1e-5 for float32, 1e-9 for float64 and Python numbers, 0 where both are integers or bools.
+    rtol, atol: elements agree if ``|actual - expected| <= atol + rtol * |expected|``. By default
+        both fit the lower of the two precisions: 1e-2 for bfloat16, 1e-3 for float16, 1e-5 for
+        float32, 1e-9 for float64 and Python numbers, and 0 if both are integers or bools.
     equal_nan: whether nan agrees with nan.
     """
     tolerances = [_tolerance(x) for x in (actual, expected)]
@@ -257,12 +257,12 @@ def assert_close(
         )
 
 
-# Values go through Python lists, so that no op is checked with itself, and
-# every array library is served alike.
+# Values go through Python lists, so that no op is checked against itself and all array
+# libraries are treated alike.
 
 
 def _compare(check, f, inputs, labels, eps, atol, rtol):
-    """Compare gradients of ``f``, all of whose outputs count, with central differences."""
+    """Compare gradients of ``f``, weighting all of its outputs, with central differences."""
     wanted = [i for i, x in enumerate(inputs) if _wants_grad(x)]
     if not wanted:
         raise ValueError(f"{check}: no input requires grad")
@@ -284,7 +284,7 @@ def _compare(check, f, inputs, labels, eps, atol, rtol):
 
     gradients = [None] * len(wanted)
     recorded = [k for k, y in enumerate(outputs) if y.requires_grad]
-    if recorded:  # second derivatives may all be zero, without a graph
+    if recorded:  # gradients with no graph of their own have zero second derivatives
         gradients = grad(
             [outputs[k] for k in recorded],
             [inputs[i] for i in wanted],
@@ -351,7 +351,13 @@ class _Wrong:
         self.entries = []
 
     def see(self, what, shape, at, there, derivative, difference):
-        """Compare an entry: of which array and its shape, where, the value there, and the two."""
+        """Compare a derivative with its difference, and note the entry if they disagree.
+
+        what: the name of the array that the entry belongs to.
+        shape: of that array.
+        at: the entry's index when the array is flattened.
+        there: a description of the value at the entry.
+        """
         self.seen += 1
         error = abs(derivative - difference)
         if not error <= self.atol + self.rtol * abs(difference):
@@ -360,7 +366,7 @@ class _Wrong:
             self.entries.append(entry)
 
     def report(self, check, mode, most=3):
-        """Raise AssertionError if there are any, of the worst of them."""
+        """Raise AssertionError if there are any such entries, showing the worst ``most``."""
         if not self.entries:
             return
         worst = sorted(self.entries, key=lambda entry: -entry[0])[:most]
@@ -381,7 +387,7 @@ class _Wrong:
 
 
 def _draw(draw, y):
-    """Random numbers of the kind of a tensor's elements, one for each."""
+    """A random number for each element of a tensor, complex if the tensor is."""
     if "complex" in str(y.dtype):
         return [complex(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(y.size)]
     return [draw.gauss(0, 1) for _ in range(y.size)]
@@ -409,7 +415,7 @@ def _name(f):
 
 
 def _from_list(values, like, requires_grad):
-    """A new tensor of ``values`` in the shape, dtype, library and device of ``like``."""
+    """A new tensor of ``values`` with the shape, dtype, library and device of ``like``."""
     backend = backend_of[type(like.array)]
     array = backend.asarray(values, dtype=like.dtype, device=backend.device(like.array))
     result = wrap(backend.xp.reshape(array, like.shape), None)
@@ -443,7 +449,7 @@ def _tolerance(x):
 
 
 def _position(flat, shape):
-    """The index of the element number ``flat`` of an array of ``shape``."""
+    """The index, in an array of ``shape``, of the element at ``flat`` when flattened."""
     index = ()
     for n in reversed(shape):
         index = (flat % n, *index)

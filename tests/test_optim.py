@@ -179,7 +179,7 @@ def test_what_has_16_bits_is_computed_in_32_and_rounded(kind, options, dtype):
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])
 def test_large_arrays_are_updated_in_pieces_and_wholly(monkeypatch, kind, options, layout):
-    monkeypatch.setattr(implementation, "_PIECE", 10)
+    monkeypatch.setattr(implementation, "_PIECE_SIZE", 10)
     start = np.linspace(-1, 1, 91).reshape(13, 7)
     start = start.T.copy().T if layout == "transposed" else start
     p = nn.Parameter(start.copy(order="K"))
@@ -621,7 +621,7 @@ def test_an_optimizer_goes_on_after_its_model_was_cast():
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_of_model_and_optimizer_trains_by_itself(monkeypatch, copied):
-    monkeypatch.setattr(implementation, "_PIECE", 4)
+    monkeypatch.setattr(implementation, "_PIECE_SIZE", 4)
     model = nn.Linear(3, 4, dtype=gpugrad.float64)
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 

@@ -183,10 +183,10 @@ class Backend:
     def synchronize(self, array):
         """Wait until the array's device has finished its work."""
 
-    def lot(self, array):
-        """What computes with many arrays such as this one at once, a `cupy.kernels.optimizers.Lot`.
+    def multi_tensor_updater(self, array):
+        """What updates or clips many arrays of this one's device and dtype together.
 
-        None where they are computed with one after the other.
+        It is a `kernels.optimizers.MultiTensorUpdater`, or None if they are computed one by one.
         """
         return
 

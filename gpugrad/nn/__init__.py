@@ -1,4 +1,4 @@
-"""Layers, losses and models, named and shaped as PyTorch's."""
+"""Layers, losses and models, with PyTorch's names and shapes."""
 
 from . import functional, init, utils
 from .container import MLP, Sequential

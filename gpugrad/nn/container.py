@@ -1,4 +1,4 @@
-"""Modules made of modules in a row."""
+"""Modules that apply other modules in sequence."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
@@ -13,11 +13,11 @@ from .module import Module
 class Sequential(Module):
     """Layers, each applied to the result of the one before.
 
-    On a GPU a `Linear` and an activation after it are one operation, `gpugrad.dense`, of fewer
-    kernels.
+    On a GPU a `Linear` and the activation after it run as one operation, `gpugrad.dense`, which
+    needs fewer kernels.
 
-    layers: modules, or functions of a tensor. In `state_dict` and the repr a
-    layer's name is its position.
+    layers: modules, or functions of a tensor. In `state_dict` and the repr a layer's name is
+        its position.
     """
 
     def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
@@ -31,13 +31,14 @@ class Sequential(Module):
     def forward(self, input: Tensor) -> Tensor:
         layers = self.layers
         i, n = 0, len(layers)
-        # On a CPU one operation is no faster than two, and holds more at a time in backward.
+        # On a CPU one operation is no faster than two, and needs more memory at once in backward.
         fuses = has_twin(dense.op, getattr(input, "_like", input))
         while i < n:
             layer = layers[i]
             i += 1
             if fuses and type(layer) is Linear and i < n:
-                # A module with hooks, or of a user's own class, is of a subclass.
+                # vars() of the class itself, because modules with hooks and users' own classes
+                # are subclasses, which must run their own __call__.
                 activation = vars(type(layers[i])).get("activation")
                 if activation is not None:
                     input = dense(input, layer.weight, layer.bias, activation=activation)
@@ -60,19 +61,20 @@ class Sequential(Module):
     @overload
     def __getitem__(self, index: slice) -> "Sequential": ...
     def __getitem__(self, index: int | slice) -> Any:
-        """A layer, or for a slice a `Sequential` of those layers."""
+        """The layer at ``index``, or for a slice a `Sequential` of those layers."""
         if isinstance(index, slice):
             return Sequential(*self.layers[index])
         return self.layers[index]
 
 
 class MLP(Sequential):
-    """Multilayer perceptron: `Linear` layers with an activation between any two of them.
+    """Multilayer perceptron: `Linear` layers with an activation between each two of them.
 
     in_features: size of the input's last axis.
     layer_sizes: ``out_features`` of each `Linear`; the last has no activation after it.
-    activation: a module class, made anew for each place, or a function of a tensor.
-    dtype, device, generator: as of `Linear`.
+    activation: a module class, of which each place gets a new instance, or a function of a
+        tensor.
+    dtype, device, generator: as for `Linear`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What layers do, as functions of tensors."""
+"""The computations of the layers, as functions of tensors."""
 
 import math
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ __dir__ = __all__.copy
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """One axis in place of the axes from ``start_dim`` to ``end_dim``, both included."""
+    """Merge the axes from ``start_dim`` to ``end_dim``, both included, into one axis."""
     shape = input.shape
     ndim = len(shape)
     first = start_dim + ndim if start_dim < 0 else start_dim
@@ -66,11 +66,12 @@ def dropout(
 ) -> Tensor:
     """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
-    training: if False, ``input`` itself.
-    generator: whose next `key` decides which; by default that of the device of ``input``.
+    training: if False, return ``input`` itself.
+    generator: its next `key` decides which elements to zero; by default the generator of the
+        input's device.
 
-    The same seed drops the same elements on every device. Nothing of the size of ``input`` is
-    kept for backward. Inside `vmap` each example has others dropped. Raises TypeError unless
+    The same seed drops the same elements on every device. Nothing as large as ``input`` is kept
+    for backward. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
     check_probability("dropout", p)
@@ -85,7 +86,7 @@ def dropout(
     levels = levels_now("dropout", input)
     if not levels:
         return _dropout(input, p=p, key=key)
-    # One mask for all examples together.
+    # All examples together are one input, so that each gets its own part of the mask.
     return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
@@ -101,12 +102,14 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """``(input - mean) / sqrt(var + eps) * weight + bias``, mean and variance of the last axes.
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of the last axes.
+
+    The mean and variance are over the axes of ``normalized_shape``.
 
     input: ``(..., *normalized_shape)``.
     weight, bias: ``normalized_shape``; by default 1 and 0.
 
-    Raises ValueError where the shapes do not fit.
+    Raises ValueError if the shapes do not fit.
     """
     shape = as_shape(normalized_shape)
     ndim = len(shape)
@@ -132,14 +135,15 @@ def batch_norm(
 
     input: ``(n, channels, ...)``.
     running_mean, running_var, weight, bias: ``(channels,)``, or None.
-    training: normalize by the statistics of the input, and have the running ones, where there
-        are some, follow: ``running = (1 - momentum) * running + momentum * statistic``, with the
-        unbiased variance. If False, normalize by the running ones.
+    training: if True, normalize by the statistics of the input and update the running
+        statistics, if given: ``running = (1 - momentum) * running + momentum * statistic``,
+        with the unbiased variance. If False, normalize by the running statistics.
 
-    What `checkpoint` computes again does not count again. Inside `vmap` each example has
-    statistics of its own, which no one running mean can follow: give each its own, or None.
-    Raises ValueError there, where shapes do not fit, for running statistics that are missing,
-    and for a single element per channel in training.
+    When `checkpoint` recomputes a call, the running statistics are not updated again. Inside
+    `vmap` the statistics differ between examples, so a running mean shared by all cannot follow
+    them: give each example its own, or None. Raises ValueError for shared running statistics
+    inside `vmap`, for shapes that do not fit, for running statistics that are missing without
+    ``training``, and for a single element per channel in training.
     """
     shape = input.shape
     if len(shape) < 2:
@@ -188,7 +192,7 @@ def _by_running(input, mean, var, weight, bias, eps):
 
 
 def _follow(running, statistic, factor, momentum):
-    """Move a running statistic, in place, towards a batch's times ``factor``."""
+    """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
     if running is None:
         return
     if not {*levels_of(statistic)} <= {*levels_of(running)}:
@@ -205,10 +209,10 @@ def _follow(running, statistic, factor, momentum):
 def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     """Squared error ``(input - target) ** 2``.
 
-    input, target: of one shape: nothing is broadcast.
+    input, target: must have the same shape; nothing is broadcast.
     reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
 
-    Raises ValueError where the shapes differ.
+    Raises ValueError if the shapes differ.
     """
     return mse(input, target, reduction=reduction)
 
@@ -218,11 +222,12 @@ def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Ten
 
     input: logits, ``(n, classes)`` or ``(classes,)``.
     target: integer labels, ``(n,)`` or ``()``; or floating probabilities of the
-        classes, of the shape of ``input``.
+        classes, with the shape of ``input``.
     reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
 
-    Raises ValueError where the shapes do not fit, IndexError for a label that is no class, except
-    on a GPU, where looking would wait for it; see `gpugrad.one_hot`.
+    Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
+    On a GPU labels are not checked, because that would wait for the device; see
+    `gpugrad.one_hot`.
     """
     backend = backend_of.get(type(getattr(target, "_like", target)))
     if backend is None or not backend.is_floating(target.dtype):

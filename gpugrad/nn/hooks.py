@@ -1,8 +1,8 @@
 """Hooks of modules.
 
-A call of a module is its ``forward`` itself. One with hooks gets another class instead: a
-subclass of its own, of the same name, whose ``__call__`` runs them. Without hooks they
-cost nothing.
+Calling a module calls its ``forward`` directly. When a module gets hooks, its class is replaced
+by a subclass of the same name whose ``__call__`` runs them. A module without hooks therefore
+pays nothing for them.
 """
 
 import operator
@@ -16,7 +16,7 @@ from ..tensor import Tensor, is_recorded
 
 
 class _Hooks:
-    """A module's hooks, by a number each; the first two with whether they get keywords."""
+    """A module's hooks: dicts by hook number; ``before`` and ``after`` hold (hook, with_kwargs)."""
 
     def __init__(self):
         self.before = {}
@@ -25,7 +25,7 @@ class _Hooks:
 
 
 def register(module, which, hook, where, prepend, with_kwargs=None):
-    """Put a hook among the module's; returns its handle."""
+    """Add a hook to the module; returns its handle."""
     hooks = vars(module).get("_hooks") or _Hooks()
     entry = hook if with_kwargs is None else (hook, with_kwargs)
     take_out = attach(getattr(hooks, which), hook, where, prepend=prepend, entry=entry)
@@ -43,24 +43,24 @@ def register(module, which, hook, where, prepend, with_kwargs=None):
 
 
 def _hooked_class(kind):
-    """The subclass of ``kind`` for modules with hooks, made at the first asking."""
+    """The subclass of ``kind`` for modules with hooks, made when it is first needed."""
     if "_with_hooks" in vars(kind):
         return kind._with_hooks
 
     @wraps(kind.__call__)
     def __call__(self, *args, **kwargs):
         hooks = vars(self).get("_hooks")
-        if hooks is None:  # taken out in another thread just now
+        if hooks is None:  # another thread has just removed them
             return kind.__call__(self, *args, **kwargs)
         return _call(kind, self, hooks, args, kwargs)
 
     def __reduce_ex__(self, protocol):
-        # Copies have no hooks: they are of the class proper.
+        # Copies have no hooks, so they get the original class.
         function, args, *rest = kind.__reduce_ex__(self, protocol)
         proper = [kind if x is own else x for x in (function, *args)]
         if rest:
             state, *others = rest
-            if isinstance(state, tuple) and len(state) == 2:  # with slots
+            if isinstance(state, tuple) and len(state) == 2:  # the class has slots
                 state = (_without_hooks(state[0]), state[1])
             rest = [_without_hooks(state), *others]
         return (operator.call, tuple(proper), *rest)
@@ -117,7 +117,7 @@ def _both(replaced):
 
 @op(materialize=False)
 def _module(xp, *tensors):
-    """The tensors themselves: a node where all their gradients meet."""
+    """Return the tensors unchanged, through one node where all their gradients meet."""
     return tensors
 
 
@@ -126,7 +126,7 @@ _module.vmap(lambda call, batched, *tensors: call(equally(batched, tensors)))
 
 
 class _Passage:
-    """One call of a module, whose backward hooks wait for the gradients of what went through."""
+    """One call of a module with backward hooks, which run once its gradients are known."""
 
     def __init__(self, module, hooks):
         self.module = module
@@ -181,7 +181,10 @@ class _Passage:
 
 
 def _passed(values, hook):
-    """The values, recorded tensors through one node that has ``hook``; and which those are."""
+    """Pass the recorded tensors through one node with ``hook``; returns all values, and flags.
+
+    The flags say which values were recorded.
+    """
     recorded = [is_recorded(x) for x in values]
     if not any(recorded):
         return values, recorded
@@ -193,6 +196,6 @@ def _passed(values, hook):
 
 
 def _spread(gradients, requires_grad):
-    """A tuple of the gradients, with None where nothing requires one."""
+    """A tuple of the gradients, with None for each value that requires none."""
     gradients = iter(gradients)
     return tuple([next(gradients) if there else None for there in requires_grad])

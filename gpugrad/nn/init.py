@@ -1,11 +1,11 @@
 """Initial values of parameters, written in place; each function returns its tensor.
 
-A bound or a standard deviation is chosen so that variances stay about the same
-from layer to layer: Glorot and Bengio (2010) for the ``xavier`` functions, He et
-al. (2015) for the ``kaiming`` ones. Weights are ``(out, in, ...)``. Numbers come
-from ``generator``, or else from the default one of the tensor's device.
+Bounds and standard deviations are chosen so that variances stay about the same from layer to
+layer, after Glorot and Bengio (2010) in the ``xavier`` functions and He et al. (2015) in the
+``kaiming`` functions. Weights are ``(out, in, ...)``. Random numbers come from ``generator``, by
+default the default generator of the tensor's device.
 
-All raise TypeError for a tensor that is not floating, ValueError for the result of an op.
+All raise TypeError for a tensor that is not floating, and ValueError for the result of an op.
 """
 
 import functools
@@ -47,7 +47,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which the standard deviation before ``nonlinearity`` should be larger.
+    """The factor by which to scale the standard deviation before ``nonlinearity``.
 
     param: the negative slope of ``"leaky_relu"``, by default 0.01.
     """
@@ -64,7 +64,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Tensor])
 
 
 def _initialiser(function: _Function) -> _Function:
-    """Have ``function`` refuse, in its name, what it cannot overwrite."""
+    """Make ``function`` raise an error, in its own name, for tensors it cannot overwrite."""
 
     @functools.wraps(function)
     def checked(tensor, *args, **keywords):
@@ -85,20 +85,20 @@ def _initialiser(function: _Function) -> _Function:
 
 @_initialiser
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """``val`` everywhere."""
+    """Fill with ``val``."""
     overwrite(tensor, val)
     return tensor
 
 
 @_initialiser
 def zeros_(tensor: Tensor) -> Tensor:
-    """Zeros."""
+    """Fill with zeros."""
     return constant_(tensor, 0.0)
 
 
 @_initialiser
 def ones_(tensor: Tensor) -> Tensor:
-    """Ones."""
+    """Fill with ones."""
     return constant_(tensor, 1.0)
 
 
@@ -106,7 +106,7 @@ def ones_(tensor: Tensor) -> Tensor:
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform in ``[a, b)``."""
+    """Fill with numbers from the uniform distribution over ``[a, b)``."""
     overwrite(tensor, draw(tensor, generator, "uniform", low=a, high=b).array)
     return tensor
 
@@ -115,7 +115,7 @@ def uniform_(
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Normal."""
+    """Fill with numbers from a normal distribution."""
     overwrite(tensor, draw(tensor, generator, "normal", mean=mean, std=std).array)
     return tensor
 
@@ -148,7 +148,7 @@ def kaiming_uniform_(
     """Uniform within ``gain * sqrt(3 / fan)`` of 0.
 
     a: the negative slope of ``"leaky_relu"``.
-    mode: ``"fan_in"`` keeps the variance in the forward pass, ``"fan_out"`` in the backward.
+    mode: ``"fan_in"`` preserves the variance in the forward pass, ``"fan_out"`` in backward.
     """
     bound = math.sqrt(3) * _kaiming_std("kaiming_uniform_", tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -162,7 +162,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal with standard deviation ``gain / sqrt(fan)``; arguments as of `kaiming_uniform_`."""
+    """Normal with standard deviation ``gain / sqrt(fan)``; see `kaiming_uniform_`."""
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return normal_(tensor, 0.0, std, generator)
 
@@ -175,7 +175,7 @@ def _kaiming_std(name, tensor, a, mode, nonlinearity):
 
 
 def _fans(name, tensor):
-    """Inputs of each output, and outputs of each input."""
+    """How many inputs each output has, and how many outputs each input has."""
     if tensor.ndim < 2 or 0 in tensor.shape:
         raise ValueError(
             f"{name}: needs a weight (out, in, ...) with elements, not shape {tensor.shape}"
@@ -185,7 +185,7 @@ def _fans(name, tensor):
 
 
 def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) -> Tensor:
-    """Random numbers of the shape and dtype and on the device of ``like``."""
+    """Random numbers with the shape, dtype and device of ``like``."""
     if generator is None:
         generator = default_generator(like.device if like.device.startswith("cuda") else "cpu")
     dtype = float64 if str(like.dtype).endswith("float64") else float32

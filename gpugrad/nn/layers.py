@@ -1,4 +1,4 @@
-"""Layers. Each has the parameter names, shapes and initial values of PyTorch's."""
+"""Layers with PyTorch's parameter names, shapes and initial values."""
 
 import math
 from typing import Any
@@ -16,9 +16,9 @@ class Linear(Module):
     """Affine map ``x @ weight.T + bias``: ``(..., in_features) -> (..., out_features)``.
 
     weight: ``(out_features, in_features)``, uniform within ``1 / sqrt(in_features)`` of 0.
-    bias: ``(out_features,)``, likewise; None if ``bias`` is False.
-    dtype, device: of both; float32 on the CPU by default.
-    generator: where the numbers come from; by default the device's own.
+    bias: ``(out_features,)``, with the same distribution; None if ``bias`` is False.
+    dtype, device: of the weight and the bias; by default float32 on the CPU.
+    generator: draws the initial values; by default the device's default generator.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Linear(Module):
         self.in_features = in_features = whole("Linear: in_features", in_features, 1)
         self.out_features = out_features = whole("Linear: out_features", out_features, 1)
         generator = generator or default_generator(device)
-        # kaiming_uniform_ with a=sqrt(5), PyTorch's choice, comes to the same bound.
+        # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
         bound = 1 / math.sqrt(in_features)
 
         def parameter(*shape: int) -> Parameter:
@@ -57,7 +57,7 @@ class Linear(Module):
 class ReLU(Module):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
-    activation = "relu"  # the name under which `gpugrad.dense` has it
+    activation = "relu"  # its name in `gpugrad.dense`
 
     def forward(self, input: Tensor) -> Tensor:
         return relu(input)
@@ -82,9 +82,10 @@ class Sigmoid(Module):
 
 
 class Dropout(Module):
-    """In training, zeros with probability ``p``, and the other elements scaled by ``1 / (1 - p)``.
+    """In training, zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
-    generator: whose next key decides which; by default that of the input's device.
+    generator: its next key decides which elements to zero; by default the generator of the
+        input's device.
     """
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
@@ -100,7 +101,7 @@ class Dropout(Module):
 
 
 class Flatten(Module):
-    """One axis instead of those from ``start_dim`` to ``end_dim``, by default all but the first."""
+    """Merge the axes from ``start_dim`` to ``end_dim`` into one; by default all but the first."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim = start_dim

@@ -1,4 +1,4 @@
-"""`Module` and `Parameter`: what a model is made of."""
+"""`Module` and `Parameter`, the building blocks of models."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
@@ -16,10 +16,10 @@ from . import hooks
 
 
 class Parameter(Tensor):
-    """A leaf that a `Module` finds as its own when it is one of its attributes.
+    """A leaf that belongs to a `Module` when it is one of the module's attributes.
 
-    data: a tensor, an array or nested sequences; a tensor's or an array's memory is shared.
-    Raises TypeError where ``requires_grad`` and the dtype is not floating.
+    data: a tensor, an array or nested sequences; shares the memory of a tensor or an array.
+    Raises TypeError if ``requires_grad`` is True and the dtype is not floating.
     """
 
     __slots__ = ()
@@ -38,27 +38,27 @@ _R = TypeVar("_R", bound=Union[Tensor, Any], covariant=True)  # noqa: UP007  jed
 
 
 class _HasForward(Protocol[P, _R]):
-    """A module, whose call takes and returns what its ``forward`` does."""
+    """A module; calling it takes and returns the same as its ``forward``."""
 
     def forward(self, *args: P.args, **kwargs: P.kwargs) -> _R: ...
 
 
 class IncompatibleKeys(NamedTuple):
-    """Names that `Module.load_state_dict` passed over with ``strict=False``."""
+    """The names that `Module.load_state_dict` skipped with ``strict=False``."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class Module:
-    """Base of layers and models: subclass it and define ``forward``.
+    """Base class of layers and models: subclass it and define ``forward``.
 
-    Attributes that are a `Parameter` or a `Module` belong to the model, under
-    the attribute's name, and so do tensors given to `register_buffer`. They are
-    found by looking at the instance: there is nothing to call in ``__init__``.
+    Attributes that are a `Parameter` or a `Module` belong to the model under the attribute's
+    name, and so do tensors given to `register_buffer`. They are found by looking at the
+    instance, so ``super().__init__()`` need not be called.
 
-    A call of the module is the ``forward`` that its class was defined with, or the
-    class's own ``__call__``. A ``forward`` set on an instance afterwards is not called.
+    Calling a module calls the ``forward`` that its class was defined with, or the class's own
+    ``__call__``. A ``forward`` set on an instance afterwards is not called.
 
     training: whether layers such as `Dropout` behave as in training; see `train`.
     """
@@ -75,23 +75,24 @@ class Module:
 
         def __call__(self: _HasForward[P, _R], *args: P.args, **kwargs: P.kwargs) -> _R: ...
     else:
-        # A call is forward itself: to pass *args and **kwargs on would double its cost.
+        # Subclasses use forward itself: passing on *args and **kwargs would double a call's cost.
         __call__ = _no_forward
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:  # not the user's
+        # A __call__ that the user defined stays.
+        if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name):  # asked only for what is not there
+        def __getattr__(self, name):  # called only for attributes that do not exist
             if name in INSTEAD["Module"]:
                 raise missing(type(self).__name__, name, "Module")
             return super().__getattribute__(name)  # raises Python's own error
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # Unseen by training and state_dict, another value would still be computed with.
+        # Another value would still be used in forward, but training and state_dict would miss it.
         if isinstance(vars(self).get(name), Parameter) and not isinstance(value, Parameter | None):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a Parameter, and can be replaced by another or "
@@ -101,7 +102,7 @@ class Module:
         super().__setattr__(name, value)
 
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
-        """Make ``tensor``, which is not trained, an attribute that moves with the model.
+        """Make ``tensor`` an attribute that moves with the model but is not trained.
 
         persistent: whether it is part of the `state_dict`.
 
@@ -116,7 +117,7 @@ class Module:
         self._buffer_names = {**self._buffer_names, name: bool(persistent)}
         setattr(self, name, tensor)
 
-    # What is in it. Each parameter, buffer and module comes once, though it may have several names.
+    # Contents. Each parameter, buffer and module is listed once, even if it has several names.
 
     def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
         return ((name, x) for name, x in vars(self).items() if isinstance(x, Parameter))
@@ -125,15 +126,15 @@ class Module:
         return ((name, getattr(self, name)) for name in self._buffer_names)
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """The modules directly in this one, with their names."""
+        """The names and modules of the direct children of this module."""
         return ((name, x) for name, x in vars(self).items() if isinstance(x, Module))
 
     def children(self) -> Iterator["Module"]:
-        """The modules directly in this one."""
+        """The direct children of this module."""
         return (module for _, module in self.named_children())
 
     def named_modules(self) -> Iterator[tuple[str, "Module"]]:
-        """This module, named ``""``, and all in it, with dotted names; parents first."""
+        """This module, named ``""``, and all modules in it, with dotted names; parents first."""
         seen = set()
         stack: list[tuple[str, Module]] = [("", self)]
         while stack:
@@ -146,23 +147,23 @@ class Module:
             stack.extend(reversed(children))
 
     def modules(self) -> Iterator["Module"]:
-        """This module and all in it; parents first."""
+        """This module and all modules in it; parents first."""
         return (module for _, module in self.named_modules())
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """The parameters of this and of all modules in it, with dotted names."""
+        """The parameters of this module and of all modules in it, with dotted names."""
         return self._collect(Module._own_parameters)
 
     def parameters(self) -> Iterator[Parameter]:
-        """The parameters of this and of all modules in it."""
+        """The parameters of this module and of all modules in it."""
         return (parameter for _, parameter in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """The buffers of this and of all modules in it, with dotted names."""
+        """The buffers of this module and of all modules in it, with dotted names."""
         return self._collect(Module._own_buffers)
 
     def buffers(self) -> Iterator[Tensor]:
-        """The buffers of this and of all modules in it."""
+        """The buffers of this module and of all modules in it."""
         return (buffer for _, buffer in self.named_buffers())
 
     def _collect(self, own):
@@ -173,16 +174,16 @@ class Module:
                     seen.add(id(x))
                     yield _join(path, name), x
 
-    # What is done to all of it
+    # Changes to the whole model
 
     def train(self, mode: bool = True) -> Self:
-        """Behave as in training, or with False as in use; returns the module."""
+        """Switch all modules to training mode, or with False to `eval` mode; returns the module."""
         for module in self.modules():
             module.training = bool(mode)
         return self
 
     def eval(self) -> Self:
-        """Behave as in use, not as in training; returns the module."""
+        """Switch all modules to evaluation mode; returns the module."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
@@ -197,12 +198,12 @@ class Module:
             parameter.grad = None
 
     def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
-        """Move parameters, their gradients and buffers; returns the module.
+        """Move parameters, their gradients, and buffers; returns the module.
 
-        Takes what `Tensor.to` takes. ``dtype``, a floating one, is that of floating
-        parameters and buffers; the others keep theirs. The `Parameter` objects stay
-        the same, so that an optimizer made before still has them; a graph recorded
-        before no longer reaches those that changed: backward through it raises.
+        Takes the arguments of `Tensor.to`. ``dtype`` must be floating, and is applied to
+        floating parameters and buffers; the others keep their dtypes. The `Parameter` objects
+        stay the same, so an optimizer made before still has them. A graph recorded before no
+        longer reaches parameters that changed: backward through it raises RuntimeError.
         """
         device, dtype = device_and_dtype(args, device, dtype)
         everything = [*self.parameters(), *self.buffers()]
@@ -239,18 +240,20 @@ class Module:
             yield from module._state(_join(path, name))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Copies of the parameters and persistent buffers by dotted name, as PyTorch names them."""
+        """Copies of the parameters and persistent buffers, by PyTorch's dotted names."""
         return {name: tensor(x) for name, x in self._state()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Overwrite parameters and persistent buffers with the values in ``state``.
 
-        state: tensors or arrays by name; each is cast to the width of its parameter's
-            dtype and moved to its device.
-        strict: names must agree; if False, those that do not are passed over and returned.
+        state: tensors or arrays by name. Each is moved to the device of its parameter, and cast
+            to the parameter's dtype if that is of the same kind.
+        strict: whether the names must agree; if False, names that do not are skipped, and
+            returned.
 
-        Raises TypeError for what is no dict, and ValueError that lists names missing or
-        unexpected, and shapes and kinds of dtype that do not fit. Then nothing has changed.
+        Raises TypeError if ``state`` is not a dict, and ValueError with a list of the names
+        that are missing or unexpected and of shapes and kinds of dtype that do not fit. After
+        an error nothing has changed.
         """
         if not isinstance(state, Mapping):
             raise TypeError(
@@ -284,15 +287,16 @@ class Module:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> Handle:
-        """Have ``hook(module, args)`` called before ``forward``; what it returns replaces ``args``.
+        """Call ``hook(module, args)`` before every ``forward``; its result replaces ``args``.
 
-        It returns None to leave them, a tuple, or the only argument.
+        The hook returns None to leave ``args`` unchanged, a tuple, or the only argument.
 
-        prepend: call it before the hooks that are there already.
+        prepend: call it before the hooks registered earlier.
         with_kwargs: call ``hook(module, args, kwargs)``, which returns None or ``(args, kwargs)``.
 
-        Returns a handle whose ``remove()`` takes the hook away; as a context manager it does
-        so at the end. ``module.forward(x)`` calls no hooks, and copies of a module have none.
+        Returns a handle whose ``remove()`` removes the hook; used as a context manager, the
+        handle removes it at the end. ``module.forward(x)`` calls no hooks, and copies of a
+        module have none.
         """
         return hooks.register(
             self, "before", hook, "register_forward_pre_hook", prepend, with_kwargs
@@ -301,26 +305,26 @@ class Module:
     def register_forward_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> Handle:
-        """Have ``hook(module, args, output)`` called after ``forward``.
+        """Call ``hook(module, args, output)`` after every ``forward``.
 
-        What it returns, unless None, replaces the output. With ``with_kwargs`` it is called as
-        ``hook(module, args, kwargs, output)``. Otherwise as `register_forward_pre_hook`.
+        The hook's result, unless None, replaces the output. With ``with_kwargs`` it is called
+        as ``hook(module, args, kwargs, output)``. For the rest see `register_forward_pre_hook`.
         """
         return hooks.register(self, "after", hook, "register_forward_hook", prepend, with_kwargs)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> Handle:
-        """Have ``hook(module, grad_input, grad_output)`` called in backward.
+        """Call ``hook(module, grad_input, grad_output)`` in every backward pass.
 
-        grad_input: a tuple with the gradient of each positional argument, None for those
-            that get none. What the hook returns, unless None, replaces it.
+        grad_input: a tuple with the gradient of each positional argument, None for arguments
+            that get none. The hook's result, unless None, replaces it.
         grad_output: a tuple with the gradient of each output.
 
-        It is called when the gradients of the arguments are there or, if none of them requires
-        grad, those of the outputs. ``forward`` must return a Tensor or a sequence of them.
-        Inside `vmap` they may be of all examples at once, along a first axis.
-        Otherwise as `register_forward_pre_hook`.
+        The hook is called once the gradients of the arguments are known or, if no argument
+        requires grad, those of the outputs. ``forward`` must return a Tensor or a sequence of
+        Tensors. Inside `vmap` the gradients may be those of all examples at once, along a
+        first axis. For the rest see `register_forward_pre_hook`.
 
         >>> from gpugrad import nn, ones
         >>> layer = nn.Linear(3, 2)
@@ -333,7 +337,7 @@ class Module:
         return hooks.register(self, "backward", hook, "register_full_backward_hook", prepend)
 
     def extra_repr(self) -> str:
-        """What the repr shows between a layer's parentheses."""
+        """The text that the repr shows between a layer's parentheses."""
         return ""
 
     def __repr__(self) -> str:
@@ -348,13 +352,14 @@ class Module:
 
 
 def overwrite(tensor, values):
-    """Give ``tensor``, no result of an op, the values of a raw array or a number.
+    """Give ``tensor``, which must not be the result of an op, the values of an array or a number.
 
-    In place if it requires grad; backward through a graph that saved old values then raises.
+    If it requires grad this happens in place, and backward through a graph that saved the old
+    values then raises an error.
     """
     array = tensor.array
     backend = backend_of[type(array)]
-    if tensor.node is None:  # nothing would tell such a graph
+    if tensor.node is None:  # without a node, a graph that saved the array would not notice
         tensor.array = array = backend.asarray(array, copy=True)
     else:
         writes.note([(tensor.node, backend.buffer(array))])
@@ -367,7 +372,7 @@ def _join(path, name):
 
 
 def _moved():
-    """In place of a leaf's owner, once its tensor has another device or dtype than its graph."""
+    """Replaces a leaf's ``owner`` once its tensor was moved to another device or dtype."""
     raise RuntimeError(
         "backward: a parameter was moved to another device or dtype after the forward pass; "
         "compute the forward pass again"
@@ -375,7 +380,7 @@ def _moved():
 
 
 def _fitted(value, target):
-    """What keeps ``value`` from replacing that of ``target``, and it as a raw array that can."""
+    """Why ``value`` cannot replace that of ``target``, or None; and ``value`` as a raw array."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return f"is a {type(value).__name__}, not a tensor", None
     if not target.is_leaf:
@@ -389,7 +394,7 @@ def _fitted(value, target):
 
 
 def _kind(x):
-    """The kind of dtype, between whose widths a value may be cast."""
+    """The kind of a tensor's dtype; values may be cast only to another width of the same kind."""
     isdtype = backend_of[type(x.array)].xp.isdtype
     kinds = ("bool", "integral", "real floating", "complex floating")
     return next((kind for kind in kinds if isdtype(x.dtype, kind)), str(x.dtype))

@@ -14,14 +14,14 @@ from .module import Module, Parameter, overwrite
 
 
 class LayerNorm(Module):
-    """The last axes less their mean and over their standard deviation, then scaled and shifted.
+    """Normalize the last axes to mean 0 and variance 1, then scale and shift elementwise.
 
-    normalized_shape: their lengths; an int for one axis.
-    eps: what is added to the variance.
-    elementwise_affine: whether there are a weight, of ones at first, and a bias, of zeros, of
-        this shape.
+    normalized_shape: the lengths of these axes; an int for one axis.
+    eps: added to the variance.
+    elementwise_affine: whether to have a weight, initially ones, and a bias, initially zeros,
+        both of shape ``normalized_shape``.
     bias: if False, there is only the weight.
-    dtype, device: of both; float32 on the CPU by default.
+    dtype, device: of the weight and the bias; by default float32 on the CPU.
     """
 
     def __init__(
@@ -58,22 +58,25 @@ class LayerNorm(Module):
 
 
 class BatchNorm1d(Module):
-    """Each channel less its mean and over its standard deviation, then scaled and shifted.
+    """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
 
     ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
 
-    num_features: how many channels there are.
-    eps: what is added to the variance.
-    momentum: the weight of a batch's statistics in the running ones; None for the mean of all
-        batches.
-    affine: whether there are a weight, of ones at first, and a bias, of zeros.
-    track_running_stats: whether there are the buffers ``running_mean``, ``running_var``, the mean
-        and the unbiased variance of the batches seen in training, and ``num_batches_tracked``.
-        By these it normalizes in `eval`; without them always by the batch's own.
-    dtype, device: of all but the count; float32 on the CPU by default.
+    num_features: the number of channels.
+    eps: added to the variance.
+    momentum: the weight of a batch's statistics in the running statistics; None to average all
+        batches equally.
+    affine: whether to have a weight, initially ones, and a bias, initially zeros.
+    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, the
+        mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
+        In `eval` mode the layer normalizes by them; without them, always by the batch's own
+        statistics.
+    dtype, device: of the parameters and buffers, though the count stays int64; by default
+        float32 on the CPU.
 
-    The buffers are written in training only; see `functional.batch_norm`, also for `checkpoint`
-    and `vmap`. A `functional_call` writes those it is given, and the module's for the others.
+    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
+    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
+    the module's own are written if they are not replaced.
     """
 
     running_mean: Tensor | None
@@ -110,7 +113,7 @@ class BatchNorm1d(Module):
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
     def reset_running_stats(self) -> None:
-        """Forget the batches seen."""
+        """Reset the running statistics, as if no batch had been seen."""
         if self.track_running_stats:
             overwrite(self.running_mean, 0)
             overwrite(self.running_var, 1)
@@ -129,7 +132,7 @@ class BatchNorm1d(Module):
                 input, mean, var, self.weight, self.bias, mean is None, 0.0, self.eps
             )
         momentum: Any = self.momentum
-        if momentum is None:  # a tensor, as no step may wait for the count's value
+        if momentum is None:  # a tensor: reading the count's value would wait for the device
             momentum = 1 / (count + 1).to(mean)
         out = functional.batch_norm(
             input, mean, var, self.weight, self.bias, True, momentum, self.eps

@@ -1,4 +1,4 @@
-"""A module called with other parameters than its own."""
+"""Calls a module with parameters other than its own."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,16 +16,18 @@ def functional_call(
 ) -> Any:
     """``module(*args, **kwargs)`` with these tensors in place of its parameters and buffers.
 
-    params_and_buffers: tensors by the names of `Module.named_parameters` and
-        `Module.named_buffers`, or a tuple of such dicts. The module's own are used where there
-        is none. A tensor with several names is replaced under all of them by giving one.
+    params_and_buffers: a dict of tensors by the names of `Module.named_parameters` and
+        `Module.named_buffers`, or a tuple of such dicts. The module's own tensors are used
+        for names that are not given. Giving one name of a tensor that has several replaces it
+        under all of them.
     args: a tuple; anything else is the only argument.
 
-    The module does not change: its copies are called, which share what is not replaced. So
-    threads may do this at once, and attributes that ``forward`` sets are gone afterwards.
+    The module itself does not change: a copy is called, which shares everything that is not
+    replaced. Threads may therefore call this at the same time, and attributes that ``forward``
+    sets are lost afterwards.
 
-    Raises ValueError for a name that the module does not have, and for several values of one
-    tensor; TypeError for a value that is no Tensor.
+    Raises ValueError for a name that the module does not have and for different values of one
+    tensor, and TypeError for a value that is not a Tensor.
 
     >>> import gpugrad as gg
     >>> net = gg.nn.Linear(2, 1, bias=False)
@@ -85,15 +87,16 @@ def _named(module, path, within):
         yield prefix + name, x
     within = {*within, id(module)}
     for name, child in module.named_children():
-        if id(child) not in within:  # a module may have the one that it is in as an attribute
+        if id(child) not in within:  # a module may have its parent as an attribute
             yield from _named(child, prefix + name, within)
 
 
 def _copied(x, replacements):
-    """A copy of a module with what has an entry in ``replacements``, by identity, replaced.
+    """A copy of a module in which every object with an entry in ``replacements`` is replaced.
 
-    So are the modules in it, and the lists, tuples and dicts that hold some. All copies are in
-    ``replacements`` too: a module that is in two places stays one.
+    ``replacements`` is keyed by id. The modules inside are copied too, and so are the lists,
+    tuples and dicts that hold replaced objects. Copies are entered in ``replacements``, so that
+    a module in two places stays one module.
     """
     found = replacements.get(id(x))
     if found is not None:

@@ -17,16 +17,16 @@ __dir__ = __all__.copy
 
 
 def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
-    """Scale gradients so that their norm, that of all together, is at most ``max_norm``.
+    """Scale gradients so that the norm of all of them together is at most ``max_norm``.
 
     Each ``.grad`` is multiplied by ``min(1, max_norm / (norm + 1e-6))``, as PyTorch does it.
 
-    parameters: a tensor or an iterable of them; those without a gradient are passed over.
-    norm_type: ``p`` of the p-norm, maybe ``inf``.
+    parameters: a tensor or an iterable of tensors; those without a gradient are skipped.
+    norm_type: ``p`` of the p-norm, possibly ``inf``.
 
-    Returns the norm before, 0-d, on the device of the first gradient. No device is waited for;
-    so there is no ``error_if_nonfinite``: where the norm is not finite, neither is it after.
-    Of 16-bit gradients sums are float32.
+    Returns the norm before the scaling, 0-d, on the device of the first gradient. The function
+    waits for no device, so it has no ``error_if_nonfinite``: a norm that is not finite before
+    is not finite afterwards. The sums over 16-bit gradients are float32.
 
     Raises ValueError for nan and for a ``max_norm`` below 0.
     """
@@ -42,7 +42,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     parts = [_norm(arrays, norm_type, max_norm) for arrays in groups.values()]
     norm, factor = parts[0]
     if len(parts) > 1:
-        norm = _joined([part for part, _ in parts], norm_type)
+        norm = _norm_of_norms([part for part, _ in parts], norm_type)
         factor = _factor(norm, max_norm)
     for arrays, (own, _) in zip(groups.values(), parts, strict=True):
         _scale(arrays, factor if len(parts) == 1 else placed_like(factor, own))
@@ -56,7 +56,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
 def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     """Clip each element of the gradients to between ``-clip_value`` and ``clip_value``; nan stays.
 
-    parameters: a tensor or an iterable of them; those without a gradient are passed over.
+    parameters: a tensor or an iterable of tensors; those without a gradient are skipped.
 
     Raises ValueError for nan and for a ``clip_value`` below 0, TypeError for complex gradients.
     """
@@ -81,7 +81,7 @@ def _number(name, argument, value, least):
 
 
 def _gradients(name, parameters):
-    """The gradients, each once and cut from its graph."""
+    """The gradients of the parameters, each only once and detached from its graph."""
     if hasattr(parameters, "parameters"):
         raise TypeError(f"{name}: parameters is a module; pass model.parameters()")
     if isinstance(parameters, Tensor):
@@ -91,7 +91,7 @@ def _gradients(name, parameters):
     grads = {}
     for p in parameters:
         grad = p.grad
-        if grad is not None and grad.node is not None:  # others may have it, with its graph
+        if grad is not None and grad.node is not None:  # others may hold it, with its graph
             p.grad = grad = wrap(grad.array, None)
         if grad is not None and grad.size:
             grads[id(grad)] = grad
@@ -99,7 +99,7 @@ def _gradients(name, parameters):
 
 
 def _own_array(grad):
-    """The array of ``grad``, in memory that nothing else sees."""
+    """The array of ``grad``, copied first if anything else can see its memory."""
     backend = backend_of[type(grad.array)]
     if _references(grad) != _ALONE or not backend.is_unshared(grad.array):
         grad.array = backend.asarray(grad.array, copy=True)
@@ -110,28 +110,28 @@ def _references(tensor):
     return sys.getrefcount(tensor.array)
 
 
-_ALONE = _references(wrap(object(), None))
+_ALONE = _references(wrap(object(), None))  # the count where only the tensor has the array
 
 
 def _norm(arrays, norm_type, max_norm):
-    """The norm of arrays of a device and dtype, and what to multiply them by."""
+    """The norm of arrays of one device and dtype, and the factor that clips them."""
     backend = backend_of[type(arrays[0])]
+    updater = backend.multi_tensor_updater(arrays[0])
+    if updater is not None and norm_type == 2:
+        norm_and_factor = updater.norm(arrays, max_norm)
+        if norm_and_factor is not None:
+            return norm_and_factor
+    xp = backend.xp
     with backend.scope(arrays[0]):
-        lot = backend.lot(arrays[0])
-        if lot is not None and norm_type == 2:
-            both = lot.norm(arrays, max_norm)
-            if both is not None:
-                return both
-        xp = backend.xp
         if is_half(arrays[0].dtype):
             arrays = [xp.astype(array, xp.float32) for array in arrays]
         norms = [backend.asarray(xp.linalg.vector_norm(array, ord=norm_type)) for array in arrays]
-        norm = _joined(norms, norm_type)
+        norm = _norm_of_norms(norms, norm_type)
         return norm, _factor(norm, max_norm)
 
 
-def _joined(norms, norm_type):
-    """The norm of all whose parts' norms are given, on the device of the first."""
+def _norm_of_norms(norms, norm_type):
+    """The norm of everything, given the norms of its parts; on the device of the first."""
     if len(norms) == 1:
         return norms[0]
     backend = backend_of[type(norms[0])]
@@ -144,19 +144,20 @@ def _joined(norms, norm_type):
 
 
 def _factor(norm, max_norm):
+    """What reduces a norm to at most ``max_norm``."""
     backend = backend_of[type(norm)]
     with backend.scope(norm):
         return backend.asarray(backend.xp.minimum(max_norm / (norm + 1e-6), 1.0))
 
 
 def _scale(arrays, factor):
-    """Multiply arrays of a device and dtype in place."""
+    """Multiply arrays of one device and dtype in place."""
     backend = backend_of[type(arrays[0])]
+    updater = backend.multi_tensor_updater(arrays[0])
+    if updater is not None and updater.scale(arrays, factor):
+        return
+    xp = backend.xp
     with backend.scope(arrays[0]):
-        lot = backend.lot(arrays[0])
-        if lot is not None and lot.scale(arrays, factor):
-            return
-        xp = backend.xp
         halves = is_half(arrays[0].dtype)
         for array in arrays:
             if halves:

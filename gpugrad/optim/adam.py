@@ -11,30 +11,29 @@ from .optimizer import Optimizer
 class Adam(Optimizer):
     """Adam (Kingma & Ba 2015, "Adam: A method for stochastic optimization"), as PyTorch has it.
 
-    At update ``t`` from 1 on, with gradient ``g`` of parameter ``p`` and the averages ``m``
-    and ``v``, at first 0::
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and with the averages
+    ``m`` and ``v``, which start at 0::
 
         g = g + weight_decay * p
         m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * g**2
         p = p - lr * m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps)
 
-    Of complex parameters the real and the imaginary part are numbers each by themselves.
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
 
-    params: leaves that require grad, or dicts of them and of hyper-parameters that
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
     betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
-    amsgrad: divide by the greatest ``v`` that there has been (Reddi, Kale & Kumar 2018).
-    decoupled_weight_decay: in place of the first line,
-        ``p = (1 - lr * weight_decay) * p``, as `AdamW` does.
+    amsgrad: divide by the greatest ``v`` so far (Reddi, Kale & Kumar 2018).
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
 
-    Raises TypeError or ValueError for what cannot be optimized and for numbers that
-    cannot be; ``lr``, ``eps`` and ``weight_decay`` are finite and at least 0.
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
     """
 
     pairs = ("betas",)
     keeps_step = True
-    routine = "adam"
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class Adam(Optimizer):
             return
         average, square, *greatest = state
         beta1, beta2 = betas
-        average *= beta1 / (1 - beta1)  # so that none of the three passes makes an array
+        average *= beta1 / (1 - beta1)  # in this order no line allocates a temporary array
         average += grad
         average *= 1 - beta1
         change = grad * grad
@@ -103,6 +102,22 @@ class Adam(Optimizer):
         change = average / change
         change *= lr * correction / (1 - beta1**step)
         array -= change
+
+    @staticmethod
+    def fused_kernel(step, lr, betas, eps, weight_decay, amsgrad, decoupled):
+        beta1, beta2 = betas
+        correction = math.sqrt(1 - beta2**step)
+        numbers = (  # in the order of the kernel's `AdamNumbers`
+            0.0 if decoupled else weight_decay,
+            1 - lr * weight_decay if decoupled else 1.0,
+            beta1 / (1 - beta1),
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            lr * correction / (1 - beta1**step),
+            eps * correction,
+        )
+        return "amsgrad" if amsgrad else "adam", numbers
 
 
 class AdamW(Adam):

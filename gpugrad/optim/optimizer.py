@@ -1,58 +1,60 @@
-"""What optimizers share: parameter groups, state, and going through them."""
+"""The base class of optimizers: parameter groups, state, and the loop over parameters."""
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 from .._arguments import is_floating
 from ..autograd.graph import writes
-from ..backends import backend_of, namespace_of
+from ..backends import backend_of
 from ..backends.placement import placed_like
 from ..creation import asarray, tensor
 from ..dtypes import is_half
 from ..tensor import Tensor
 
-# Elements of an array on the CPU that are updated at a time. Temporaries then stay in the
-# cache: for the 20 million of 784-4096-4096-10 that takes 0.5 of the time, and no second array.
-_PIECE = 1 << 18
+# How many elements of an array on the CPU are updated at a time. The temporaries then stay in
+# the cache: a step of a 784-4096-4096-10 network, with its 20 million parameters, takes half the
+# time, and no second array of a parameter's size is allocated.
+_PIECE_SIZE = 1 << 18
 
-# How PyTorch's optimizers compute, which changes no result.
-_WAYS = {"foreach", "fused", "capturable", "differentiable"}
+# Options of PyTorch's optimizers that choose how to compute and change no result.
+_PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
 
 
 class Optimizer:
-    """Base of optimizers: algorithms that overwrite parameters in place by their gradients.
+    """Base class of optimizers, which overwrite parameters in place by means of their gradients.
 
-    A subclass gives its hyper-parameters and their defaults to ``__init__`` and defines
+    A subclass passes its hyper-parameters and their defaults to ``__init__`` and defines
 
-    - ``check(group)``: raise ValueError for hyper-parameters that cannot be;
-    - ``init_single(array, group)``: the arrays to keep for a parameter, by name, each of
-      its shape; asked for before its first update;
-    - ``apply_single(array, grad, state, step, *hyper)``: one update in place. ``array``,
-      ``grad`` and those in the tuple ``state`` are raw arrays, or matching pieces of
-      larger ones, those of 16 bits as float32; ``step`` is 1 at the first update;
-      ``hyper`` are the group's values.
+    - ``check(group)``: raises ValueError for invalid hyper-parameters;
+    - ``init_single(array, group)``: returns the arrays to keep for a parameter, by name, each
+      of the parameter's shape; called before its first update;
+    - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
+      ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
+      larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
+      update; ``hyper`` are the group's values.
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
-    pairs: hyper-parameters that are two numbers; the others are a number or a bool.
+    pairs: the hyper-parameters that are two numbers; the others are a number or a bool.
     keeps_step: whether the number of updates is part of a parameter's state.
-    routine: a backend's name for what it may run for many parameters at once in place of
-        the ``apply_single`` of the same class.
+    fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
+        ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
+        same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
     """
 
     pairs: tuple[str, ...] = ()
     keeps_step = False
-    routine: str | None = None
+    fused_kernel: ClassVar[Callable[..., tuple] | None] = None
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self._slots: dict[Tensor, _Slot] = {}
-        self._hyper: list[list] = []  # each group's values as last checked
+        self._states: dict[Tensor, ParameterState] = {}
+        self._hyper: list[list] = []  # each group's values when last checked
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
-        groups = self._listed(params)
+        groups = self._as_list(params)
         if not groups:
             raise ValueError(f"{self._name}: there are no parameters to optimize")
         if not isinstance(groups[0], Mapping):
@@ -65,7 +67,7 @@ class Optimizer:
         return type(self).__name__
 
     def check(self, group: Mapping[str, Any]) -> None:
-        """Raise ValueError for hyper-parameters that cannot be."""
+        """Raise ValueError for invalid hyper-parameters."""
         raise NotImplementedError
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,19 +79,19 @@ class Optimizer:
         raise NotImplementedError
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Optimize more parameters, with hyper-parameters of their own.
+        """Optimize more parameters, with their own hyper-parameters.
 
-        group: ``"params"``, leaves that require grad, and any hyper-parameter that is
-            to differ from the optimizer's.
+        group: ``"params"``, leaves that require grad, and each hyper-parameter that
+            differs from the optimizer's.
 
-        Raises TypeError or ValueError for parameters that cannot be optimized or are
-        in the optimizer already, for unknown names and for values that cannot be;
-        then nothing has changed.
+        Raises TypeError or ValueError for parameters that cannot be optimized or that the
+        optimizer already has, for unknown names and for invalid values; nothing has
+        changed then.
         """
         if not isinstance(group, Mapping) or "params" not in group:
             raise TypeError(f"{self._name}: a parameter group must be a dict with 'params'")
         params = group["params"]
-        params = [params] if isinstance(params, Tensor) else self._listed(params)
+        params = [params] if isinstance(params, Tensor) else self._as_list(params)
         if not params:
             raise ValueError(f"{self._name}: there are no parameters in the group")
         seen = {id(p) for known in self.param_groups for p in known["params"]}
@@ -107,7 +109,7 @@ class Optimizer:
         self.param_groups.append({"params": params, **hyper})
         self._hyper.append([*hyper.values()])
 
-    def _listed(self, params):
+    def _as_list(self, params):
         if hasattr(params, "parameters"):
             raise TypeError(f"{self._name}: params is a module; pass model.parameters()")
         if not isinstance(params, Iterable):
@@ -126,9 +128,9 @@ class Optimizer:
             raise TypeError(f"{self._name}: parameter {i} must be floating, not {p.dtype}")
 
     def _checked(self, group):
-        """The hyper-parameters in ``group`` as Python's own bools and floats, or an error.
+        """Return the hyper-parameters in ``group`` as Python bools and floats, or raise.
 
-        A NumPy number would not be weak and make float32 float64.
+        A NumPy number would not be weak: it would turn float32 into float64.
         """
         hyper = {}
         for name, default in self.defaults.items():
@@ -154,98 +156,88 @@ class Optimizer:
         Backward through a graph that saved a parameter's old value raises afterwards.
         """
         for i, group in enumerate(self.param_groups):
-            if [group[name] for name in self.defaults] != self._hyper[i]:
+            if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:
                 self._change_hyper(i, group)
-        slots = self._slots
+        states = self._states
         apply_single = self.apply_single
         written = []
-        lots: dict[Any, list] = {}
         try:
             for group, hyper in zip(self.param_groups, self._hyper, strict=True):
+                grouped: dict[Any, list] = {}
                 for p in group["params"]:
                     grad = p.grad
                     leaf = p.node
                     if grad is None or leaf is None:
                         continue
-                    slot = slots.get(p)
-                    if slot is None or slot.array is not p.array:
-                        slot = self._new_slot(p, slot, group)
-                    grad = grad.array
-                    written.append((leaf, slot.buffer))
-                    if slot.waits:
-                        key = slot.lot, slot.handle is None, slot.step
-                        lots.setdefault(key, []).append((slot, grad))
-                        continue
-                    step = slot.step + 1
-                    for key, array, state in slot.pieces:
-                        piece = grad if key is None else grad[key]
-                        apply_single(array, piece, state, step, *hyper)
-                    slot.step = step
-                while lots:
-                    (lot, _, step), members = lots.popitem()
-                    self._update_lot(lot, members, step + 1, hyper)
+                    state = states.get(p)
+                    if state is None or state.array is not p.array:
+                        state = self._new_state(p, state, group)
+                    written.append((leaf, state.buffer))
+                    if state.is_plain:  # the usual case, which is spared a further call
+                        step = state.step + 1
+                        apply_single(state.array, grad.array, state.values, step, *hyper)
+                        state.step = step
+                    elif state.entry is None:
+                        state.update(apply_single, grad.array, hyper)
+                    else:
+                        key = state.updater, state.step
+                        grouped.setdefault(key, []).append((state, grad.array))
+                for (updater, step), members in grouped.items():
+                    self._update_together(updater, members, step + 1, hyper)
         finally:
             writes.note(written)
 
-    def _update_lot(self, lot, members, step, hyper):
-        """Update parameters with their gradients: those of a device in one go if it has a way."""
-        slots, grads = zip(*members, strict=True)
-        handles = [slot.handle for slot in slots]
+    def _update_together(self, updater, members, step, hyper):
+        """Update parameters that have the same updater, given with their gradients."""
+        # A subclass that overrides apply_single alone must not run its base class's kernel.
         owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
-        routine = None if handles[0] is None else vars(owner).get("routine")
-        with backend_of[type(slots[0].array)].scope(slots[0].array):
-            if routine is None or not lot.update(routine, handles, grads, step, *hyper):
-                for slot, grad in members:
-                    apply = self._apply_in_single if slot.narrow else self.apply_single
-                    for key, array, state in slot.pieces:
-                        apply(array, grad if key is None else grad[key], state, step, *hyper)
-        for slot in slots:
-            slot.step = step
-
-    def _apply_in_single(self, array, grad, state, step, *hyper):
-        """The update of what has 16 bits computed in 32: small numbers such as Adam's eps are 0
-        there, and a sum of two that are far apart is the greater."""
-        xp = namespace_of[type(array)]
-        arrays = array, *state
-        wide = [xp.astype(a, xp.float32) for a in arrays]
-        self.apply_single(wide[0], xp.astype(grad, xp.float32), tuple(wide[1:]), step, *hyper)
-        for a, w in zip(arrays, wide, strict=True):
-            a[...] = xp.astype(w, a.dtype)
+        fused_kernel = vars(owner).get("fused_kernel")
+        states, grads = zip(*members, strict=True)
+        entries = [state.entry for state in states]
+        if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper)):
+            for state in states:
+                state.step = step
+        else:
+            for state, grad in members:
+                state.update(self.apply_single, grad, hyper)
 
     def _change_hyper(self, i, group):
-        """Take over what the program wrote in a group."""
+        """Take over the values that the program wrote into group ``i``."""
         old = self._hyper[i]
         group |= (hyper := self._checked(group))
         self._hyper[i] = new = [*hyper.values()]
         if any(bool(a) != bool(b) for a, b in zip(old, new, strict=True)):
-            for p in group["params"]:  # it may need other state now
-                if p in self._slots:
-                    self._new_slot(p, self._slots[p], group)
+            for p in group["params"]:  # they may need other state now
+                if p in self._states:
+                    self._new_state(p, self._states[p], group)
 
-    def _new_slot(self, p, old, group):
-        """A slot for a parameter's first update, or with the state of before for its new array."""
+    def _new_state(self, p, old, group):
+        """Make the state of a parameter, at its first update or for its new array.
+
+        old: the state so far, of which as much as possible is kept; or None.
+        """
         if not getattr(getattr(p.array, "flags", None), "writeable", True):
             raise ValueError(
                 f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
                 f"step cannot update; make it of a copy, gpugrad.tensor(data)"
             )
-        state = self.init_single(p.array, group)
+        arrays = self.init_single(p.array, group)
         step = 0
-        if old is not None and (old.state or not state):
-            kept = [name for name in state if name in old.state]
-            state |= {name: placed_like(old.state[name], p.array) for name in kept}
+        if old is not None and (old.arrays or not arrays):
+            kept = [name for name in arrays if name in old.arrays]
+            arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
             step = old.step
-        self._slots[p] = slot = _Slot(p.array, state, step)
-        return slot
+        self._states[p] = state = ParameterState(p.array, arrays, step)
+        return state
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of all state, by PyTorch's layout.
+        """Return copies of all state, laid out as PyTorch's.
 
-        ``"state"``: for each parameter that has some, by its position over all groups,
-        the arrays kept for it, as tensors by name, and the number of its updates where that
-        matters. ``"param_groups"``: the groups, with positions for parameters.
+        ``"state"`` maps the position of each parameter that has state, counted over all groups,
+        to the arrays kept for it, as tensors by name, and the number of its updates where that
+        matters. ``"param_groups"`` are the groups, with positions in place of parameters.
         """
-        state = {}
+        saved: dict[int, dict[str, Tensor]] = {}
         groups = []
         position = 0
         for group in self.param_groups:
@@ -253,19 +245,18 @@ class Optimizer:
             position += len(positions)
             groups.append({**group, "params": positions})
             for i, p in zip(positions, group["params"], strict=True):
-                slot = self._slots.get(p)
-                if slot is not None and slot.state and slot.step:
-                    state[i] = {name: tensor(array) for name, array in slot.state.items()}
+                state = self._states.get(p)
+                if state is not None and state.arrays and state.step:
+                    saved[i] = {name: tensor(array) for name, array in state.arrays.items()}
                     if self.keeps_step:
-                        state[i]["step"] = tensor(float(slot.step))
-        return {"state": state, "param_groups": groups}
+                        saved[i]["step"] = tensor(float(state.step))
+        return {"state": saved, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` of such an optimizer, or PyTorch's, returned; values are
-        copied.
+        """Take over copies of what `state_dict` of such an optimizer, or PyTorch's, returned.
 
-        Raises ValueError where groups, parameters, names or shapes do not agree; then
-        nothing has changed.
+        Raises ValueError where groups, parameters, names or shapes do not agree; nothing
+        has changed then.
         """
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= {*state_dict}:
             raise self._misfit("it must be a dict with 'state' and 'param_groups'")
@@ -275,28 +266,31 @@ class Optimizer:
                 f"it has groups of {[len(g['params']) for g in given]} parameters, this optimizer "
                 f"of {[len(g['params']) for g in self.param_groups]}"
             )
-        hypers, slots = [], {}
-        state = dict(state_dict["state"])
+        hypers, states = [], {}
+        saved = dict(state_dict["state"])
         for group, new in zip(self.param_groups, given, strict=True):
-            known = {k for k, v in new.items() if v not in (None, False) or k in group} - _WAYS
-            if known != group.keys():
+            names = {k for k, v in new.items() if v not in (None, False) or k in group}
+            names -= _PYTORCH_ONLY
+            if names != group.keys():
                 raise self._misfit(
-                    f"a group has {sorted(known - {'params'})}, but here {sorted(self.defaults)}"
+                    f"a group has {sorted(names - {'params'})}, but here {sorted(self.defaults)}"
                 )
             hypers.append(self._checked(new))
             for i, p in zip(new["params"], group["params"], strict=True):
-                if arrays := state.pop(i, None):
-                    slots[p] = _Slot(p.array, *self._taken(i, arrays, p, hypers[-1]))
-        if state:
-            raise self._misfit(f"it has state of parameters {sorted(state)}, which are in no group")
-        self._slots = slots
+                if arrays := saved.pop(i, None):
+                    states[p] = ParameterState(p.array, *self._copied(i, arrays, p, hypers[-1]))
+        if saved:
+            raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
+        self._states = states
         for i, (group, hyper) in enumerate(zip(self.param_groups, hypers, strict=True)):
             group |= hyper
             self._hyper[i] = [*hyper.values()]
 
-    def _taken(self, i, arrays, p, hyper):
-        """Copies, for ``p``, of the arrays that a state dict has for parameter ``i``, and the
-        number of its updates, 1 where that is not told."""
+    def _copied(self, i, arrays, p, hyper):
+        """Copy the ``arrays`` that a state dict has for parameter ``i``, which is ``p``.
+
+        Returns the copies by name, and the number of updates: 1 where the dict does not say.
+        """
         names = [*self.init_single(p.array, hyper)]
         expected = [*names, "step"] if self.keeps_step else names
         if {*arrays} != {*expected}:
@@ -306,15 +300,15 @@ class Optimizer:
         step = float(arrays.get("step", 1))
         if not 0 <= step < math.inf:
             raise self._misfit(f"step of parameter {i} is {step}")
-        taken = {}
+        copies = {}
         for name in names:
             value = tensor(asarray(arrays[name]))
             if value.shape != p.shape:
                 raise self._misfit(
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
-            taken[name] = placed_like(value.array, p.array)
-        return taken, int(step)
+            copies[name] = placed_like(value.array, p.array)
+        return copies, int(step)
 
     def _misfit(self, what):
         return ValueError(
@@ -336,38 +330,70 @@ def _pair(value):
     return float(first), float(second)
 
 
-class _Slot:
-    """What an optimizer knows of a parameter whose array is ``array``.
+class ParameterState:
+    """What an optimizer keeps for a parameter whose array is ``array``.
 
-    state: arrays by name.
-    step: how many updates there have been.
-    buffer: the identity of the array's allocation.
-    pieces: a key, and the array and the tuple of state at that key; None is all of it.
-    narrow: whether it is of 16 bits.
-    lot: the `Backend.lot` of arrays that it can be updated with; None if it is by itself.
-    handle: what the lot's routines want to know of it; None if they are not for it.
-    waits: whether it is updated after those that need no more than `apply_single`.
+    arrays: the arrays from ``init_single``, by name.
+    values: the same arrays as the tuple that ``apply_single`` takes.
+    step: the number of updates so far.
+    buffer: the identity of the parameter's allocation.
+    is_plain: whether an update is just one call of ``apply_single``.
+    updater: what updates the parameter together with others: see `Backend.multi_tensor_updater`.
+    entry: what the updater has to know of the parameter; None if it is updated alone.
     """
 
-    __slots__ = ("array", "state", "step", "buffer", "pieces", "narrow", "lot", "handle", "waits")
+    __slots__ = ("array", "arrays", "values", "step", "buffer", "is_plain", "updater", "entry")
 
-    def __init__(self, array, state, step):
+    def __init__(self, array, arrays, step):
         backend = backend_of[type(array)]
         self.array = array
-        self.state = state
+        self.arrays = arrays
+        self.values = tuple(arrays.values())
         self.step = step
         self.buffer = backend.buffer(array)
-        arrays = tuple(state.values())
-        self.narrow = is_half(array.dtype)
-        self.lot = backend.lot(array)
-        self.handle = None if self.lot is None else self.lot.handle((array, *arrays))
-        self.waits = self.narrow or self.lot is not None
-        size = math.prod(array.shape)
-        self.pieces = [(None, array, arrays)]
-        if size > _PIECE and backend.device(array) == "cpu":
-            rows = max(1, _PIECE * array.shape[0] // size)
-            keys = [slice(i, i + rows) for i in range(0, array.shape[0], rows)]
-            self.pieces = [(key, array[key], tuple([a[key] for a in arrays])) for key in keys]
+        is_small = math.prod(array.shape) <= _PIECE_SIZE
+        is_on_cpu = backend.device(array) == "cpu"
+        self.is_plain = is_on_cpu and is_small and not is_half(array.dtype)
+        self.updater = backend.multi_tensor_updater(array)
+        self.entry = None if self.updater is None else self.updater.entry((array, *self.values))
 
-    def __reduce__(self):  # a copy's pieces are those of its own arrays
-        return _Slot, (self.array, self.state, self.step)
+    def __reduce__(self):  # a copy has its own arrays, which lie elsewhere
+        return ParameterState, (self.array, self.arrays, self.step)
+
+    def update(self, apply_single, grad, hyper):
+        """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
+        step = self.step + 1
+        half = is_half(self.array.dtype)
+        with backend_of[type(self.array)].scope(self.array):
+            for array, piece, *values in _pieces(self.array, grad, *self.values):
+                if half:
+                    _apply_in_float32(apply_single, array, piece, values, step, *hyper)
+                else:
+                    apply_single(array, piece, tuple(values), step, *hyper)
+        self.step = step
+
+
+def _pieces(*arrays):
+    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU."""
+    shape = arrays[0].shape
+    size = math.prod(shape)
+    if size <= _PIECE_SIZE or backend_of[type(arrays[0])].device(arrays[0]) != "cpu":
+        yield arrays
+        return
+    rows = max(1, _PIECE_SIZE * shape[0] // size)
+    for i in range(0, shape[0], rows):
+        yield [array[i : i + rows] for array in arrays]
+
+
+def _apply_in_float32(apply_single, array, grad, state, step, *hyper):
+    """Make an update of 16-bit arrays in float32.
+
+    In 16 bits, small numbers such as Adam's ``eps`` would be 0, and adding a small update to a
+    large value would change nothing.
+    """
+    xp = backend_of[type(array)].xp
+    arrays = array, *state
+    wide, *wide_state = [xp.astype(a, xp.float32) for a in arrays]
+    apply_single(wide, xp.astype(grad, xp.float32), tuple(wide_state), step, *hyper)
+    for a, w in zip(arrays, (wide, *wide_state), strict=True):
+        a[...] = xp.astype(w, a.dtype)

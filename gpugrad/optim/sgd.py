@@ -9,24 +9,22 @@ from .optimizer import Optimizer
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent, with momentum, as PyTorch defines it.
+    """Stochastic gradient descent with momentum, as PyTorch defines it.
 
-    With gradient ``g`` of parameter ``p``, and the momentum buffer ``b``, at the
-    first update ``g``::
+    For a parameter ``p`` with gradient ``g`` and momentum buffer ``b``, which the first
+    update sets to ``g``::
 
         g = g + weight_decay * p
         b = momentum * b + (1 - dampening) * g
         p = p - lr * (g + momentum * b if nesterov else b)
 
-    params: leaves that require grad, or dicts of them and of hyper-parameters that
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
 
-    Raises TypeError or ValueError for what cannot be optimized and for numbers that
-    cannot be: all are finite, and all but ``dampening`` at least 0; ``nesterov`` needs
-    momentum and no dampening.
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters: all must be finite, and all but ``dampening`` at least 0; ``nesterov``
+    needs momentum and no dampening.
     """
-
-    routine = "sgd"
 
     def __init__(
         self,
@@ -72,3 +70,10 @@ class SGD(Optimizer):
             buffer += grad if step == 1 or not dampening else (1 - dampening) * grad
             grad = grad + momentum * buffer if nesterov else buffer
         array -= lr * grad
+
+    @staticmethod
+    def fused_kernel(step, lr, momentum, dampening, weight_decay, nesterov):
+        if not momentum:
+            return "sgd", (lr, weight_decay)
+        new_share = 1.0 if step == 1 else 1 - dampening
+        return "sgd_momentum", (lr, weight_decay, momentum, new_share, nesterov)

@@ -1,4 +1,4 @@
-"""`draw`: a picture of the graph that led to a tensor."""
+"""`draw`: a picture of the computation graph of a tensor."""
 
 import math
 import re
@@ -25,20 +25,22 @@ def draw(
 ) -> "Drawing":
     """A picture of the graph from leaves to ``outputs``: a Tensor, or a sequence of them.
 
-    A box is the result of an op, or a leaf (round): its name, the op's parameters where they
-    were kept for backward, the shape, the dtype if not float32, and the values and gradient of
-    a small tensor where they are still known: of leaves, the outputs, tensors with a label or
-    `Tensor.retain_grad`, and all that the graph keeps for backward. Tensors that no gradient
-    reaches are not in the graph.
+    Each box is the result of an op, or a leaf (with round corners). It shows the name, the op's
+    parameters if they were kept for backward, the shape, the dtype unless it is float32, and the
+    values and gradient of a small tensor as far as they are still known. They are known for
+    leaves, the outputs, tensors with a label or `Tensor.retain_grad`, and tensors that the graph
+    keeps for backward. Tensors that no gradient reaches are not in the graph.
 
-    names: names of tensors: a dict of tensors by name, or a module, of its parameters.
-        Other names are the tensors' labels, `Tensor.label`.
-    direction: from inputs to outputs: "TB" (top to bottom), "BT", "LR" or "RL".
-    max_nodes: the most boxes drawn, those nearest to the outputs; the rest are counted.
-    max_values: the most elements of a tensor whose values are shown.
+    names: a dict of tensors by name, or a module, which names its parameters. Other tensors are
+        named by their labels, `Tensor.label`.
+    direction: where arrows from inputs to outputs point: "TB" (top to bottom), "BT", "LR" or
+        "RL".
+    max_nodes: the largest number of boxes to draw, nearest to the outputs first; one more box
+        says how many are left out.
+    max_values: the largest number of elements of a tensor whose values are shown.
 
-    Returns a `Drawing`: its text for GitHub is ``.mermaid``, for Graphviz ``.dot``; a notebook
-    shows it as it is, and ``save("graph.svg")`` writes it to a file.
+    Returns a `Drawing`. Its text is ``.mermaid`` for GitHub and ``.dot`` for Graphviz; a notebook
+    displays the drawing itself, and ``save("graph.svg")`` writes it to a file.
 
     Raises ValueError for a tensor without a graph.
 
@@ -98,7 +100,7 @@ def draw(
 
 
 def _nearest(roots, most):
-    """The ``most`` nodes that are the fewest steps from the roots, and how many there are."""
+    """The ``most`` nodes nearest to the roots, and the number of all nodes."""
     found = dict.fromkeys(roots)
     level = list(found)
     while level:
@@ -113,7 +115,7 @@ def _nearest(roots, most):
 
 
 class _Known:
-    """Values, gradients and labels of nodes, as far as anything still has them."""
+    """Values, gradients and labels of nodes, as far as any object still holds them."""
 
     def __init__(self, nodes, roots, most):
         self.most = most
@@ -151,7 +153,7 @@ class _Known:
                 self.grads[node] = x.grad.array
 
     def shown(self, array):
-        """The values of a small array as lines of text, none of another."""
+        """The values of a small array as lines of text; no lines for anything else."""
         if type(array) not in namespace_of or not 0 < math.prod(array.shape) <= self.most:
             return []
         values = backend_of[type(array)].to_list(array)
@@ -161,7 +163,10 @@ class _Known:
 
 
 def _saved(node):
-    """What a node keeps for backward, as ``(value, kind, which)`` of its plan's sources."""
+    """The values that a node keeps for backward, as ``(value, kind, which)``.
+
+    ``kind`` and ``which`` come from the sources of its plan.
+    """
     if type(node) is Leaf or not node.saved:
         return []
     sources = node.plan.sources
@@ -169,7 +174,7 @@ def _saved(node):
 
 
 def _brief(values):
-    """Python numbers as text, in nested lists as they are."""
+    """A Python number, or nested lists of numbers, as text."""
     if isinstance(values, list):
         return f"[{', '.join(map(_brief, values))}]"
     return f"{values:.4g}" if isinstance(values, float | complex) else str(values)
@@ -196,7 +201,7 @@ def _names(names, known):
 
 
 def _input_names(node):
-    """A name for each arrow into a node, "" where there is one only."""
+    """A name for each arrow into a node; "" if there is only one arrow."""
     if len(node.parents) < 2:
         return [""] * len(node.parents)
     op, wanted = node.plan.op, node.plan.wanted
@@ -225,7 +230,7 @@ def _text(node, name, known):
 
 
 def _constants(node, known):
-    """What the graph keeps of an op's call beside the tensors in it: parameters, numbers."""
+    """Lines for the parameters and constants of an op's call that the graph keeps."""
     plan = node.plan
     lines = []
     for value, kind, which in _saved(node):
@@ -255,14 +260,15 @@ _COLORS = {  # fill and stroke
 class Drawing:
     """A graph as text and as a picture; see `draw`.
 
-    dot: its text in Graphviz's language, DOT.
-    mermaid: its text in Mermaid's language. GitHub renders it in a Markdown file or comment,
-        between the lines "```mermaid" and "```", of up to 500 arrows and 50,000 characters.
+    dot: the graph as text in DOT, Graphviz's language.
+    mermaid: the graph as text in Mermaid's language. GitHub renders it in a Markdown file or
+        comment, between the lines "```mermaid" and "```", if it has at most 500 arrows and
+        50,000 characters.
     """
 
     def __init__(self, boxes: list, arrows: list, direction: str) -> None:
-        self._boxes = boxes  # each a kind, of _COLORS, and lines of text
-        self._arrows = arrows  # each two boxes' numbers and a text
+        self._boxes = boxes  # (kind, lines of text); the kinds are those of _COLORS
+        self._arrows = arrows  # (number of the start box, number of the end box, text)
         self._direction = direction
 
     def __repr__(self) -> str:
@@ -312,16 +318,16 @@ class Drawing:
     def svg(self) -> str:
         """The picture as SVG, laid out by Graphviz.
 
-        Raises ImportError without the Python package graphviz, RuntimeError without
+        Raises ImportError without the Python package graphviz, and RuntimeError without
         Graphviz's program ``dot``.
         """
         return self._rendered("svg").decode()
 
     def save(self, path: Any) -> None:
-        """Write it to a file, in the format that its suffix says.
+        """Write the drawing to a file, in the format that the file's suffix selects.
 
         .dot and .gv: text for Graphviz; .mmd: text for Mermaid; .md: the same in a Markdown
-        code block, as GitHub renders it; .svg, .png and .pdf: a picture, see `svg`.
+        code block, which GitHub renders; .svg, .png and .pdf: a picture, see `svg`.
         """
         path = Path(path)
         suffix = path.suffix.lower()
@@ -376,7 +382,7 @@ def _dot_text(text):
     return text.replace("\n", "\\n").replace("\r", "")
 
 
-# What Mermaid could read as markup, Markdown or a directive, is given as a character's number.
+# Characters that Mermaid could read as markup, Markdown or a directive are written as numbers.
 _MARKUP = re.compile(
     r"""[^\w\s,.()\[\]=+/-]|(?<![^\W_])_|_(?![^\W_])|^[-+](?=\s)|(?<=^\d)\.(?=\s)"""
 )
@@ -387,7 +393,7 @@ def _mermaid_text(text):
 
 
 def _entity(match):
-    # Numbers are resolved before \n, $$...$$ and fa:fa-... are looked for: a space of no width
-    # keeps these apart.
+    # Mermaid decodes the numbers before it looks for \n, $$...$$ and fa:fa-..., so a zero-width
+    # space breaks these up.
     character = match[0]
     return f"#{ord(character)};" + ("#8203;" if character in "\\$:" else "")

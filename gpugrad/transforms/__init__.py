@@ -1,4 +1,4 @@
-"""Functions that make derivatives, batches and cheaper graphs of functions."""
+"""Function transforms: derivatives, vectorization, custom gradients and checkpointing."""
 
 from .custom import custom_vjp
 from .forward import jvp, linearize

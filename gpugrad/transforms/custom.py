@@ -1,4 +1,4 @@
-"""`custom_vjp`: a function with a VJP of the user's."""
+"""`custom_vjp`: a function whose VJP the user defines."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -31,25 +31,26 @@ from .trees import flatten, shown, unflatten
 
 
 class custom_vjp(Generic[P, R]):
-    """A function whose VJP is given rather than found.
+    """A function whose VJP the user defines, instead of one derived from its ops.
 
-    f: the function, of arrays and nested containers of them.
-    nondiff_argnums: the positions of arguments that are no arrays, or have no derivatives.
+    f: a function of arrays and nested containers of arrays.
+    nondiff_argnums: positions of the arguments that are not arrays or have no derivatives.
 
-    ``f.defvjp(fwd, bwd)`` gives two functions. ``fwd`` takes the arguments of ``f`` and returns
-    its result and residuals, whatever ``bwd`` will need. ``bwd`` takes the arguments at
-    ``nondiff_argnums``, the residuals and a cotangent of the result, of its structure (None for
-    leaves that are not floating), and returns a tuple of a cotangent for each other argument:
-    of the argument's structure, shapes and dtypes, or None for 0, as for integers. Cotangents
-    of complex numbers are as those of `vjp`.
+    ``f.defvjp(fwd, bwd)`` sets two functions. ``fwd`` takes the arguments of ``f`` and returns
+    a pair: the result, and residuals, which are whatever ``bwd`` needs. ``bwd`` takes the
+    arguments at ``nondiff_argnums``, the residuals, and a cotangent with the structure of the
+    result (None for leaves that are not floating). It returns a tuple with one cotangent for
+    each of the other arguments, with that argument's structure, shapes and dtypes, or None for
+    0, as for integers. Complex cotangents follow the convention of `vjp`.
 
-    ``fwd`` is called in place of ``f`` where the call is recorded, and nothing in it is: its
-    derivative is ``bwd`` wherever it is differentiated, in forward mode by transposing. Higher
-    derivatives are those of ``bwd`` and of the residuals that ``fwd`` makes, run once more.
-    The arguments are kept for that.
+    When a call is recorded, ``fwd`` runs in place of ``f``, and its ops are not recorded: every
+    derivative comes from ``bwd``, which forward mode transposes. Higher derivatives
+    differentiate ``bwd`` and the residuals, for which ``fwd`` is run again. The arguments are
+    kept for that.
 
-    Raises TypeError or ValueError that names the argument for cotangents that do not fit; and
-    for tensors which ``fwd`` uses from outside, whose derivatives would be lost.
+    Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
+    ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would
+    be lost.
 
     >>> import gpugrad as gg
     >>> @gg.custom_vjp
@@ -81,7 +82,7 @@ class custom_vjp(Generic[P, R]):
         self._op: Any = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give the functions; see `custom_vjp`."""
+        """Set the functions that define the VJP; see `custom_vjp`."""
         for name, function in (("fwd", fwd), ("bwd", bwd)):
             callable_or_error(f"{self._name}.defvjp", function, name)
         self._fwd, self._bwd = fwd, bwd
@@ -124,7 +125,7 @@ class custom_vjp(Generic[P, R]):
 
     @cached_property
     def _parameters(self):
-        """A function from the places of arguments to their names, and the places by name."""
+        """A function from argument positions to names, and a dict from names to positions."""
         return parameters(self.f)
 
     def _check_fixed(self, i, value):
@@ -135,7 +136,7 @@ class custom_vjp(Generic[P, R]):
             )
 
     def _forward(self, fixed, values):
-        """What ``fwd`` returns of these arguments."""
+        """The result and residuals that ``fwd`` returns for these arguments."""
         values = list(values)
         for i, value in zip(self._nondiff, fixed, strict=True):
             values.insert(i, value)
@@ -148,7 +149,7 @@ class custom_vjp(Generic[P, R]):
 
     def _record(self, fixed, arguments):
         draws, start = Draws(), next_order()
-        # Of detached arguments recording costs nothing, and tells what comes from outside.
+        # With detached arguments, whatever still gets recorded depends on tensors from outside.
         values, _ = arguments.detached()
         with draws.noted():
             result, residuals = self._forward(fixed, values)
@@ -165,12 +166,13 @@ class custom_vjp(Generic[P, R]):
         if not places:
             return result
         if self._op is None:
-            # What bwd returns may hold zeros that mean to discard an element.
+            # A zero that bwd returns may mean that an element is discarded.
             self._op = op_of_calls(self._name, discards=True)
         arrays = [x.array for x in arguments.inputs]
         parents = [x.node for x in arguments.inputs]
         arguments.let_go()
-        # All for the same examples: a cotangent of a shared one is to be each example's part.
+        # Give every output the same vmap levels, so that the cotangent of an output shared
+        # by all examples still has a part for each example.
         outputs = [leaves[i] for i in places]
         levels = levels_among(self._name, outputs)
         outputs = [lifted(y, levels) for y in outputs]
@@ -206,11 +208,11 @@ class _Call(NamedTuple):
     outputs: list[Output]
 
     def pull(self, g, inputs):
-        """Cotangents of the inputs, for those of the outputs."""
+        """The cotangents of the inputs, given those of the outputs."""
         cotangents = several(g)
         tensors = isinstance(cotangents[0], Tensor)
         leaves = [None] * self.structure.num_leaves
-        # What bwd differentiates is not to get axes of levels that the cotangents have not.
+        # Tensors that bwd differentiates must not get axes of levels that no cotangent has.
         newer = levels_among(self.function._name, [c for c in cotangents if tensors])
         with reentered(self.levels, newer), nullcontext() if tensors else no_grad():
             for first, c in zip(self.outputs, cotangents, strict=True):
@@ -278,7 +280,7 @@ class _Call(NamedTuple):
 
 
 def _is_from(node, start):
-    """Whether a node leads to one that was there before ``start``."""
+    """Whether a node depends on one that existed before ``start``."""
     found, stack = set(), [node]
     while stack:
         node = stack.pop()

@@ -42,16 +42,16 @@ def jvp(
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
-    """``f(*primals)`` and the derivative of ``f`` there in the direction of ``tangents``.
+    """``f(*primals)``, and the derivative of ``f`` there in the direction of ``tangents``.
 
-    primals: a tuple or list of arrays or nested containers of them, all floating.
-    tangents: the same, of the primals' structures and shapes; they are cast to their dtypes.
-    has_aux: ``f`` returns ``(result, aux)``, and ``(result, tangent, aux)`` is returned.
+    primals: a tuple or list of arrays or nested containers of arrays, all floating.
+    tangents: the same, with the primals' structures and shapes; cast to the primals' dtypes.
+    has_aux: ``f`` returns ``(result, aux)``, and ``jvp`` returns ``(result, tangent, aux)``.
 
-    The tangent has the structure, shapes and dtypes of the result; integers' are 0.
-    The function is run once and recorded, then tangents go through its graph in the order
-    in which it was recorded: elementwise ops cost about one more evaluation, others about
-    that of their VJP. The graph is kept until then, so memory is that of reverse mode.
+    The tangent has the structure, shapes and dtypes of the result; it is 0 for integers.
+    The function is run once and recorded. The tangents then go through its graph in the
+    order of recording: an elementwise op costs about one more evaluation, any other op about
+    as much as its VJP. The graph is kept until then, so memory use is that of reverse mode.
 
     >>> import gpugrad as gg
     >>> gg.jvp(gg.sin, (gg.tensor(0.0),), (gg.tensor(2.0),))
@@ -85,11 +85,11 @@ def linearize(
     f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
 ) -> tuple[R, Callable[..., R], A]: ...
 def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """``f(*primals)`` and its derivative there, a linear function of tangents.
+    """``f(*primals)``, and the derivative of ``f`` there as a linear function of tangents.
 
-    As `jvp`, for many tangents at one place: ``f`` is run once, and each call of the function
-    returned, with a tangent for each primal, pushes these through the graph kept. It can be
-    called inside `vmap`, which pushes many tangents at once.
+    Like `jvp`, for many tangents at one point: ``f`` is run once, and each call of the returned
+    function takes one tangent for each primal and pushes them through the recorded graph.
+    Calling it inside `vmap` pushes many tangents at once.
 
     >>> import gpugrad as gg
     >>> y, derivative = gg.linearize(gg.sin, gg.tensor(0.0))
@@ -142,7 +142,7 @@ def _flat(name, primals, trees):
 
 
 def _checked(name, inputs, tangents, structures):
-    """The tangents as Tensors, after a look at their structures, shapes and dtypes."""
+    """The tangents as Tensors, once their structures, shapes and dtypes are checked."""
     for i, (given, own) in enumerate(zip(structures, inputs.structures, strict=True)):
         if not same(given, own):
             raise ValueError(
@@ -153,7 +153,7 @@ def _checked(name, inputs, tangents, structures):
 
 
 def push_in(inputs, outputs, tangents, *, retain):
-    """For each output its tangent as the graph has it, a Tensor, or None where it is 0."""
+    """The tangent of each output, a Tensor in the graph's axis order, or None for 0."""
     given = {node: inward(t, inputs.levels) for node, t in zip(inputs.nodes, tangents, strict=True)}
     connected = any(t.node is not None for t in given.values())
     create_graph = is_grad_enabled() and (outputs.recorded or connected)

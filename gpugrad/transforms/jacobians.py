@@ -32,16 +32,16 @@ def jacobian(
 ) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
-    f: a function of arrays or nested containers of arrays, which returns the same.
-    argnums, has_aux: as of `grad`.
-    mode: ``"forward"`` costs a tangent for each element of the arguments, ``"reverse"`` a
-        cotangent for each element of the results; by default what there are fewer of.
-        All go through the graph together, as by `vmap`.
+    f: a function that takes and returns arrays or nested containers of arrays.
+    argnums, has_aux: as for `grad`.
+    mode: ``"forward"`` needs a tangent for each element of the arguments, ``"reverse"`` a
+        cotangent for each element of the results; the default is whichever needs fewer.
+        All of them go through the graph together, as with `vmap`.
 
-    Of a result of shape ``(*m)`` and an argument of shape ``(*n)`` it is a tensor of shape
-    ``(*m, *n)``; of containers it has the structure of the result with that of the argument
-    (a tuple, if ``argnums`` is one) in the place of each leaf. The arguments must be real;
-    complex results need forward mode.
+    For a result of shape ``(*m)`` and an argument of shape ``(*n)``, the Jacobian is a tensor
+    of shape ``(*m, *n)``. For containers it has the structure of the result, with the structure
+    of the argument (a tuple, if ``argnums`` is one) in place of each leaf. The arguments must
+    be real; complex results need forward mode.
 
     >>> import gpugrad as gg
     >>> gg.jacobian(lambda x: x**2)(gg.tensor([1.0, 2.0]))
@@ -56,8 +56,8 @@ def hessian(
 ) -> Callable[P, Any]:
     """The Hessian of a function with a scalar value: the Jacobian of its `grad`.
 
-    Of an argument of shape ``(*n)`` it has shape ``(*n, *n)``; of containers, or several
-    arguments, it is nested as their Jacobian is. Arguments and errors are those of `grad`.
+    For an argument of shape ``(*n)`` it has shape ``(*n, *n)``; for containers or several
+    arguments it is nested as a `jacobian` is. Arguments and errors are those of `grad`.
 
     >>> import gpugrad as gg
     >>> gg.hessian(lambda x: x[0] ** 2 * x[1])(gg.tensor([1.0, 2.0]))
@@ -105,7 +105,7 @@ def _check(name, inputs, outputs, mode):
 
 
 def _rows(inputs, outputs):
-    """For each result a list with its Jacobian to each variable, in reverse mode."""
+    """For each result, a list of its Jacobians with respect to the variables; reverse mode."""
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(ys)) as level:
         cotangents = [batched(unit, level) for unit in _units(ys)]
@@ -118,7 +118,7 @@ def _rows(inputs, outputs):
 
 
 def _columns(inputs, outputs):
-    """The same in forward mode."""
+    """Same as `_rows`, in forward mode."""
     ys, xs = outputs.leaves, inputs.variables
     with entered(_count(xs)) as level:
         tangents = [batched(unit, level) for unit in _units(xs)]
@@ -142,7 +142,7 @@ def _count(tensors):
 
 
 def _parts(tensors):
-    """Each tensor and where its elements are among those of all tensors in a row."""
+    """Each tensor, with the slice it takes up when all tensors are flattened end to end."""
     stop = 0
     for x in tensors:
         start, stop = stop, stop + x.size
@@ -150,7 +150,7 @@ def _parts(tensors):
 
 
 def _units(tensors):
-    """For each tensor an array of its shape with an axis in front: the parts of unit vectors."""
+    """For each tensor, its parts of all the unit vectors, stacked along a new first axis."""
     n, units = _count(tensors), []
     for x, part in _parts(tensors):
         array = x._like

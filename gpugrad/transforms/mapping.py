@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example, called once for all."""
+"""`vmap`: a function of one example, called once for all examples."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,21 +13,23 @@ from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 
 def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
-    """A function of one example made one of many: ``f`` is called once, its ops do all.
+    """Vectorize a function of one example: ``f`` is called once, for all examples together.
 
-    in_axes: along which axis of the arguments the examples lie, or None for an argument that
-        all share. An int or None for all positional arguments, or a tuple with an element for
-        each, which may be nested as the argument is, or stop above several leaves.
-        Arguments given by name have their examples along axis 0.
-    out_axes: likewise where the results get theirs; None for a result that is the same for all.
+    in_axes: the axis of the arguments along which the examples lie, or None for an argument
+        that all examples share. Either one int or None for all positional arguments, or a
+        tuple with an element for each; an element may be nested like its argument, and may
+        stop above several leaves. Keyword arguments have their examples along axis 0.
+    out_axes: likewise the axis of the results along which to put the examples; None for a
+        result that is the same for all.
 
-    Inside, a tensor has the shape of one example, and no values that a program could look at:
-    branches on them become `where`. A random number is drawn for each example. Ops run their
-    rule for a batch; one that has none (a user's, if not elementwise) once for each example.
-    Calls of vmap nest, and go into and around all other transforms. What ``f`` changes in place
-    must be its own: a tensor from outside would be of a vmap that has ended afterwards.
+    Inside ``f`` a tensor has the shape of one example, and its values cannot be inspected, so
+    branches on values have to become `where`. Random numbers are drawn for each example
+    separately. Each op runs its batching rule; an op without one (a user's op that is not
+    elementwise) runs once for each example. Calls of vmap nest, and combine with all other
+    transforms in either order. ``f`` may change only its own tensors in place: a tensor from
+    outside would belong to this vmap after it has ended.
 
-    Raises ValueError for axes that do not fit the arguments, or differ in length, naming them.
+    Raises ValueError, naming the arguments, for axes that do not fit or differ in length.
 
     >>> import gpugrad as gg
     >>> x = gg.tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -83,7 +85,7 @@ def _for_each(in_axes, args):
 
 
 class _Name(NamedTuple):
-    """What a leaf is called, found when an error is shown: it takes a while."""
+    """A leaf's name in errors, looked up only when one is shown, because that is slow."""
 
     structure: Any
     label: str
@@ -97,9 +99,9 @@ class _Name(NamedTuple):
 
 
 class _Mapped:
-    """The leaves of the arguments, the examples of those that are mapped along their first axis.
+    """The leaves of the arguments; mapped leaves have their examples along the first axis.
 
-    lengths: how many examples there are, by the name of a leaf that has as many.
+    lengths: from each number of examples found to the name of the first leaf that has it.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""A piece of a program as one node of the graph, whose VJP is a function of ours."""
+"""A piece of a program recorded as one node of the graph, with a VJP given as a function."""
 
 import math
 from typing import NamedTuple
@@ -18,15 +18,15 @@ from .trees import flatten, grouped, names
 
 
 class Arguments:
-    """The arguments of a call, taken apart into leaves.
+    """The arguments of a call, flattened into leaves.
 
-    leaves: whatever the function was given, the Tensors among them without their graph.
-    places: where in them those are that were recorded, and so are the node's inputs.
-    inputs: these, with their graph.
-    levels: of each input, those of `vmap`.
+    leaves: everything the function was given, with Tensors detached from their graph.
+    places: the positions in ``leaves`` of the recorded tensors, which are the node's inputs.
+    inputs: those tensors, with their graph.
+    levels: the `vmap` levels of each input.
 
-    `let_go` of the inputs when the node has their arrays; `of` has them in their places again.
-    What it gives are objects of their own, which the function may change in place.
+    Call `let_go` once the node holds the inputs' arrays; `of` then puts inputs back in their
+    places. `of` and `detached` return new objects, which the function may change in place.
     """
 
     __slots__ = ("leaves", "structures", "keywords", "places", "inputs", "levels")
@@ -46,7 +46,7 @@ class Arguments:
                     self.places.append(i)
                     self.inputs.append(physical(x))
                     self.levels.append(levels_of(x))
-                # An assignment gives the Tensor itself another array.
+                # Detached, because assigning to the Tensor replaces its array.
                 self.leaves[i] = x.detach()
 
     def let_go(self):
@@ -55,14 +55,14 @@ class Arguments:
             self.leaves[i] = None
 
     def of(self, inputs):
-        """Positional and named arguments with these, without the axes of levels, for inputs."""
+        """Positional and named arguments, with ``inputs`` (hiding their vmap axes) put in."""
         leaves = list(self.leaves)
         for i, x, levels in zip(self.places, inputs, self.levels, strict=True):
             leaves[i] = behind(x, levels)
         return self._given(leaves)
 
     def detached(self):
-        """The same with no input's graph; before `let_go`."""
+        """Positional and named arguments without any graph; only before `let_go`."""
         return self._given(self.leaves)
 
     def _given(self, leaves):
@@ -72,13 +72,13 @@ class Arguments:
         return values[:n], dict(zip(self.keywords, values[n:], strict=True))
 
     def names(self, roots):
-        """What each leaf is called, where the arguments are called as in ``roots``."""
+        """The name of each leaf, given the names of the arguments in ``roots``."""
         pairs = zip(self.structures, roots, strict=True)
         return [name for structure, root in pairs for name in names(structure, root)]
 
 
 class Output(NamedTuple):
-    """One of a node's outputs: which leaf of the result it is, and what it is like."""
+    """One of a node's outputs: its position among the result's leaves, shape, dtype, levels."""
 
     leaf: int
     shape: tuple[int, ...]
@@ -91,10 +91,10 @@ def output(i, y):
 
 
 def op_of_calls(name, **options):
-    """An op for the nodes of `recorded_outputs`; the record has the VJP, ``pull(g, inputs)``."""
+    """An op for the nodes of `recorded_outputs`; its VJP calls ``record.pull(g, inputs)``."""
 
     def forward(xp, *inputs, record):
-        raise NotImplementedError  # the results are there already
+        raise NotImplementedError  # the results have been computed already
 
     forward.__name__ = name
     return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
@@ -103,10 +103,11 @@ def op_of_calls(name, **options):
 def recorded_outputs(op, arrays, parents, outputs, record):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
-    arrays: of the node's inputs, or None; the op's VJP gets them, as Tensors if recorded.
+    arrays: the array of each of the node's inputs, or None; passed to the op's VJP, as Tensors
+        if the backward pass is recorded.
     parents: the node of each input.
     outputs: Tensors, batched or not.
-    record: what else the VJP gets; see `op_of_calls`.
+    record: the object whose ``pull`` is the VJP; see `op_of_calls`.
     """
     n = len(parents)
     raw = tuple([physical(y).array for y in outputs])
@@ -127,24 +128,25 @@ def is_recordable(x):
     return isinstance(x, Tensor) and backend_of[type(x._like)].is_floating(x.dtype)
 
 
-# In the graph the axes of the levels that it was recorded in come behind those of levels
-# entered since: a batch of cotangents. A function meets them in the order of the levels.
+# In the graph, axes of vmap levels entered after recording (a batch of cotangents) come before
+# the axes of the levels it was recorded in. A function sees all axes in the order of the levels.
 
 
 def to_function_axes(g, levels):
-    """A cotangent as a function meets it; ``levels`` are those whose axes its node has."""
+    """A cotangent in the axis order that a function sees; its node has axes of ``levels``."""
     every = [*levels_of(g), *levels]
     wanted = sorted(every, key=lambda level: level.number)
     return behind(reordered(physical(g), every, wanted), wanted)
 
 
 def to_graph_axes(c, levels, known, summed):
-    """A cotangent that a function returned as a node has it that has axes of ``levels``.
+    """A cotangent that a function returned, in the axis order of a node with axes of ``levels``.
 
-    known: the levels that the graph was recorded in. Over the examples of one that the node has
-        no axis of, which share its value, the cotangents are summed if it is among ``summed``,
-        the levels of the function's result. If not, all come of the same cotangent, of which
-        each example has a part: their mean.
+    known: the levels that the graph was recorded in. If the node has no axis of such a level,
+        all examples share its value, and the axis is reduced.
+    summed: the levels of the function's result. Over these the examples' cotangents are summed.
+        Over any other level all examples derive from one and the same cotangent, so their mean
+        is taken.
     """
     every = levels_of(c)
     c = physical(c)

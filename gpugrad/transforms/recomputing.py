@@ -1,4 +1,4 @@
-"""`checkpoint`: what a function computed is forgotten, and computed again in backward."""
+"""`checkpoint`: drops a function's intermediate results and recomputes them in backward."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -28,22 +28,23 @@ from .trees import flatten, names, shown, unflatten
 
 
 def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """``f(*args, **kwargs)``, of which the graph keeps the arguments only.
+    """``f(*args, **kwargs)``, for which the graph keeps only the arguments.
 
-    What ``f`` computes on the way is dropped, and computed again when a backward pass comes
-    there: for one more evaluation of ``f``, a network of n layers that are checkpointed in
-    pieces of sqrt(n) needs memory for about 2 sqrt(n) of them.
+    The intermediate results of ``f`` are dropped, and computed again when a backward pass
+    needs them. At the cost of one more evaluation of ``f``, a network of n layers checkpointed
+    in pieces of sqrt(n) layers needs memory for about 2 sqrt(n) of them.
 
-    args, kwargs: arrays, nested containers of them, and anything else.
+    args, kwargs: arrays, nested containers of arrays, and anything else.
 
-    ``f`` may return several results and containers of them. Gradients reach the recorded
+    ``f`` may return several results, and containers of results. Gradients reach the recorded
     tensors among the arguments and those that ``f`` uses from outside, such as a module's
-    parameters. Random numbers come out the same the second time. Calls nest, and derivatives
-    are those of any order and mode that ``f`` has by itself.
+    parameters. Random numbers are the same the second time. Calls nest, and ``f`` has
+    derivatives of the same orders and modes as without checkpoint.
 
-    ``f`` must do the same each time: what else it uses must not have changed until backward.
-    Raises RuntimeError then if it depends on other recorded tensors or these were overwritten,
-    or if its results differ in structure, shape or dtype.
+    ``f`` must do the same each time: anything it uses besides its arguments must not change
+    before backward. The backward pass raises RuntimeError if ``f`` then depends on other
+    recorded tensors, if these were overwritten, or if the results differ in structure, shape
+    or dtype.
 
     >>> import gpugrad as gg
     >>> x = gg.tensor([1.0, 2.0], requires_grad=True)
@@ -90,16 +91,16 @@ def _takes_nothing(f):
         signature(f).bind()
     except TypeError:
         return False
-    except ValueError:  # of a builtin
+    except ValueError:  # a builtin may have no signature
         pass
     return True
 
 
 class _Piece:
-    """The graph between some results and what was there before ``start``.
+    """The part of the graph between some results and the nodes that existed before ``start``.
 
-    nodes: of the piece, each with whether it was there before.
-    outside: the recorded tensors from before, besides the variables.
+    nodes: from each node of the piece to whether it existed before ``start``.
+    outside: the nodes that existed before ``start``, besides the variables.
     discards: whether some ops discard elements; see `op`.
     """
 
@@ -115,16 +116,16 @@ class _Piece:
             elif node.order > start:
                 self.nodes[node] = True
                 self.outside.append(node)
-            elif type(node) is not Leaf:  # one that was made inside leads nowhere
+            elif type(node) is not Leaf:  # a leaf made inside the piece depends on nothing
                 self.nodes[node] = False
                 stack.extend(node.parents)
                 self.discards = self.discards or node.plan.discards
 
     def check_unchanged(self, start):
-        """Raise if what the piece was computed from was overwritten in place after ``start``."""
+        """Raise if a value the piece was computed from was overwritten in place after ``start``."""
         overwritten = writes.after(start)
         found, stack = set(), list(self.nodes)
-        while stack:  # a tensor from outside may be a view of a leaf that it was computed from
+        while stack:  # goes on outside: a tensor from there may be a view of an overwritten leaf
             node = stack.pop()
             if node in found:
                 continue
@@ -150,13 +151,13 @@ _OVERWRITTEN = (
 
 
 def _array(node):
-    """The array that a leaf's tensor has; None of a result, whose node is that of one array."""
+    """The current array of a leaf's tensor; None for a result, whose node belongs to one array."""
     tensor = node.owner() if type(node) is Leaf else None
     return None if tensor is None else tensor.array
 
 
 class _Recomputed(NamedTuple):
-    """What is needed to compute a piece of the graph once more, for its VJP."""
+    """Everything needed to recompute a piece of the graph for its VJP."""
 
     f: Callable[..., Any]
     arguments: Arguments
@@ -168,7 +169,7 @@ class _Recomputed(NamedTuple):
     outputs: list[Output]
 
     def pull(self, g, inputs):
-        """Cotangents of the inputs and of what is outside, for those of the outputs."""
+        """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)
         tensors = any(isinstance(c, Tensor) for c in cotangents)
         create_graph = tensors and is_grad_enabled()
@@ -209,7 +210,7 @@ class _Recomputed(NamedTuple):
         return [arrived.get(node) for node in (*[x.node for x in variables], *self.outside)]
 
     def _again(self, variables):
-        """The nodes of the outputs, computed again."""
+        """The nodes of the outputs after running ``f`` again."""
         args, kwargs = self.arguments.of(variables)
         try:
             with reentered(self.levels), enable_grad(), self.draws.repeated():

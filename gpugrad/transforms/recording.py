@@ -1,4 +1,4 @@
-"""A function run once with variables for inputs, its graph kept to be swept."""
+"""Runs a function once on variables and keeps its graph for forward and reverse sweeps."""
 
 import math
 from functools import cached_property
@@ -17,7 +17,7 @@ from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unfla
 
 
 class Like(NamedTuple):
-    """What a tangent or cotangent must be like."""
+    """The shape, dtype, device and backend that a tangent or cotangent must have."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -32,7 +32,7 @@ def like(x):
 class Inputs:
     """The leaves of some trees, as variables.
 
-    levels: of `vmap`, of which every variable has an axis.
+    levels: the `vmap` levels; every variable has an axis for each.
     """
 
     def __init__(self, transform, trees, labels, levels):
@@ -57,7 +57,7 @@ class Inputs:
 
     @cached_property
     def names(self):
-        """What each leaf is called, in errors only: it takes a while."""
+        """The name of each leaf, computed only for errors because it is slow."""
         pairs = zip(self.structures, self.labels, strict=True)
         return [name for structure, label in pairs for name in names(structure, label)]
 
@@ -65,9 +65,9 @@ class Inputs:
     def likes(self):
         return [like(x) for x in self.variables]
 
-    # `close` is bound here: as the interpreter exits, modules lose their names before objects go.
+    # `close` is bound as a default: at interpreter exit a module's names vanish before its objects.
     def close(self, close=close):
-        """Say that nobody can ask for derivatives by them, but along the graph that there is."""
+        """Close the variables: only the graph recorded so far can be differentiated by them."""
         for x in self.variables:
             close(x)
 
@@ -78,14 +78,14 @@ class Inputs:
         return [x.node for x in self.variables]
 
     def given(self):
-        """The trees of the variables for the function, which may change its objects in place."""
+        """The trees of variables to call the function with, as new objects it may change."""
         return self.trees([fresh(x) for x in self.variables])
 
     def released(self, xs):
-        """Tensors, detached if they depend on nothing but the variables, whose time is over."""
+        """Tensors, detached if they depend only on these variables, which nobody uses any more."""
         targets = set(self.nodes)
         oldest = max([node.order for node in targets], default=-math.inf)
-        nowhere = set()  # nodes known to depend on nothing else
+        nowhere = set()  # nodes known to depend only on the variables
 
         def leads_on(node):
             found, stack = set(), [node]
@@ -103,16 +103,16 @@ class Inputs:
         return [x if x.node is None or leads_on(x.node) else x.detach() for x in xs]
 
     def trees(self, leaves):
-        """The trees of the inputs' structures with these leaves."""
+        """Trees with the inputs' structures and these leaves."""
         return grouped(self.structures, leaves)
 
 
 class Outputs:
-    """The leaves of a function's result, and what they depend on besides the variables.
+    """The leaves of a function's result, and whether they depend on more than the variables.
 
     enabled: whether recording was on where the transform was called.
-    recorded: whether derivatives are to be recorded: it was on, and something else in the graph
-        may be differentiated by later.
+    recorded: whether to record the derivatives: recording was on, and the result also depends
+        on something else that may be differentiated by later.
     """
 
     def __init__(self, transform, tree, inputs, enabled):
@@ -137,22 +137,22 @@ class Outputs:
         return unflatten(self.structure, leaves)
 
     def result(self):
-        """The function's result; without the variables where nobody can ask for them."""
+        """The function's result, detached where it depends only on the variables."""
         if self.recorded:
             return self.tree(self.released(self.leaves))
         return self.tree([y.detach() for y in self.leaves])
 
     def detach_aux(self, aux):
-        """The auxiliary result, its tensors without the variables where nobody can ask for them."""
+        """The auxiliary result, its tensors detached where they depend only on the variables."""
         return map_tensors(lambda x: self.released([x])[0] if self.enabled else x.detach(), aux)
 
 
 def record(transform, f, inputs, has_aux, put=lambda values: (values, {})):
-    """`Outputs` of ``f``, called with the variables of ``inputs``, and its auxiliary result.
+    """Call ``f`` with the variables of ``inputs``; returns its `Outputs` and auxiliary result.
 
-    The latter is None without ``has_aux``.
+    The auxiliary result is None without ``has_aux``.
 
-    put: makes positional and keyword arguments of the values of ``inputs``.
+    put: turns the values of ``inputs`` into positional and keyword arguments.
     """
     enabled = is_grad_enabled()
     args, kwargs = put(inputs.given())
@@ -180,7 +180,7 @@ def check_real(transform, inputs):
 
 
 def fresh(x):
-    """``x`` as an object of its own, which ``+=`` changes alone."""
+    """A new object with the value and graph of ``x``; ``+=`` on it leaves ``x`` unchanged."""
     return x.of(x.payload) if type(x) is BatchedTensor else wrap(x.array, x.node)
 
 
@@ -197,12 +197,13 @@ def _backend(x):
     return x.backend if type(x) is Like else backend_of[type(x._like)]
 
 
-# Tangents and cotangents meet the graph behind all levels of vmap that were there when it was
-# recorded. Levels entered since are not in the graph: to a sweep these are a batch of tangents.
+# Nodes of the graph hide the vmap levels that were active when it was recorded, and tangents and
+# cotangents must do the same. Levels entered later are not in the graph: a sweep treats them as
+# a batch of tangents or cotangents.
 
 
 def inward(t, levels):
-    """A tangent or cotangent as the graph's nodes have it."""
+    """A tangent or cotangent in the form that the graph's nodes use."""
     newer = [level for level in levels_of(t) if level not in levels]
     every = (*levels, *newer)
     return behind(reordered(physical(lifted(t, every)), every, (*newer, *levels)), newer)
@@ -216,7 +217,7 @@ def outward(t, levels):
 
 
 def reordered(x, levels, wanted):
-    """``x``, whose first axes are those of ``levels``, with these axes in the order ``wanted``."""
+    """``x``, whose first axes are those of ``levels``, with these axes reordered to ``wanted``."""
     if len(levels) < 2:
         return x
     axes = [levels.index(level) for level in wanted]
@@ -226,11 +227,11 @@ def reordered(x, levels, wanted):
 
 
 def checked(transform, what, leaves, structure, expected, expected_structure, of):
-    """Leaves of tangents or cotangents as Tensors, each like what is expected; or None for 0.
+    """Leaves of tangents or cotangents as Tensors that match ``expected``, or None for 0.
 
-    what: what they are called, before the name of what they belong to: ``"cotangent of"``.
-    expected: `Like`s.
-    of: the `Inputs` or `Outputs` that they belong to.
+    what: the words for errors that precede the name of a leaf, such as ``"cotangent of"``.
+    expected: a `Like` for each leaf.
+    of: the `Inputs` or `Outputs` that the leaves belong to.
     """
     if not same(structure, expected_structure):
         raise ValueError(
@@ -248,7 +249,7 @@ def checked(transform, what, leaves, structure, expected, expected_structure, of
 
 
 def fitted(t, x, name):
-    """A tangent or cotangent as a Tensor of the shape and dtype of `Like` x, if it fits."""
+    """A tangent or cotangent as a Tensor with the dtype of `Like` x; raises unless it fits."""
     if type(t) in SCALARS and not (type(t) is complex and not is_complex(x)):
         t = wrap(x.backend.asarray(t, dtype=x.dtype, device=x.device), None)
     t = as_tensor(t, name)
@@ -270,7 +271,7 @@ def same(structure1, structure2):
 
 
 def check_levels(transform, inputs):
-    """Raise RuntimeError if the graph is of a `vmap` that has ended."""
+    """Raise RuntimeError if the graph belongs to a `vmap` that has ended."""
     if not all(level.open for level in inputs.levels):
         raise RuntimeError(
             f"{transform}: its derivative was made inside a vmap that has ended, and can be "
@@ -279,10 +280,10 @@ def check_levels(transform, inputs):
 
 
 def arguments(transform, f, argnums):
-    """A function from positional and keyword arguments to those that ``argnums`` chooses.
+    """A function that picks the arguments chosen by ``argnums``, and whether it is only one.
 
-    It returns their values, their labels, and a function that puts other values in their place;
-    and whether a single one is chosen.
+    The function takes positional and keyword arguments, and returns the chosen values, their
+    labels, and a function that puts other values in their place.
     """
     single = not isinstance(argnums, (tuple, list))
     chosen = (argnums,) if single else tuple(argnums)
@@ -335,11 +336,11 @@ def arguments(transform, f, argnums):
 
 
 def parameters(f):
-    """A function from the places of positional arguments of ``f`` to their names; and the
-    places by name."""
+    """A function from the positions of ``f``'s arguments to names, and a dict from names to
+    positions."""
     try:
         known = signature(f).parameters.values()
-    except (TypeError, ValueError):  # of a builtin
+    except (TypeError, ValueError):  # a builtin may have no signature
         known = ()
     kinds = Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD
     positional = [p.name for p in known if p.kind in kinds]
@@ -361,7 +362,7 @@ def counted(n, noun):
 
 
 def misplaced(transform, option):
-    """What was given for an option; if an argument of ``f``, with where these go."""
+    """Describe the value given for an option, with a hint if it looks like an argument of ``f``."""
     if hasattr(option, "shape"):
         return f"{describe(option)}; the arguments of f go to what is returned: {transform}(f)(x)"
     return repr(option)

@@ -48,16 +48,16 @@ def grad(
 
     f: a function of arrays and of nested dicts, lists, tuples and dataclasses of arrays, whose
         result is a real floating tensor of shape (). Inside it the chosen arguments are Tensors.
-    argnums: by which arguments to differentiate: a position, a parameter's name, or a
-        tuple of these, for which the gradient is a tuple.
-    has_aux: ``f`` returns ``(value, aux)``, and the gradient comes as ``(gradient, aux)``.
+    argnums: the arguments to differentiate by: a position, a parameter's name, or a tuple of
+        these; for a tuple the gradient is a tuple too.
+    has_aux: ``f`` returns ``(value, aux)``, and the result is ``(gradient, aux)``.
 
-    The gradient has the structure of its argument, and each leaf's shape, dtype and device; of
-    a complex one it is dL/dx + i dL/dy, as PyTorch has it. It can be differentiated by whatever
-    else ``f`` depends on. No ``.grad`` changes.
+    The gradient has the structure of its argument, and each leaf's shape, dtype and device. For
+    complex arguments it is dL/dx + i dL/dy, as in PyTorch. It can be differentiated by anything
+    else that ``f`` depends on. No ``.grad`` changes.
 
-    Raises TypeError for an argument that is not floating or a result that is not a real
-    scalar, naming it.
+    Raises TypeError for an argument that is not floating, naming it, or for a result that is
+    not a real scalar.
 
     >>> import gpugrad as gg
     >>> gg.grad(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]))
@@ -67,7 +67,7 @@ def grad(
 
 
 def gradient_of(name, f, argnums=0, has_aux=False):
-    """`grad`, by the name that errors are to have."""
+    """`grad`, with ``name`` as the name of the transform in errors."""
     both = _value_and_grad(name, f, argnums, has_aux)
 
     @wraps(f, updated=())
@@ -117,16 +117,16 @@ def vjp(
     f: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
 ) -> tuple[R, Callable[[Any], tuple[Any, ...]], A]: ...
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """``f(*primals)`` and its pullback, from cotangents of the result to those of the primals.
+    """``f(*primals)``, and its pullback from cotangents of the result to those of the primals.
 
-    primals: arrays, or nested containers of them, all floating.
-    has_aux: ``f`` returns ``(result, aux)``, and ``(result, pullback, aux)`` is returned.
+    primals: arrays, or nested containers of arrays, all floating.
+    has_aux: ``f`` returns ``(result, aux)``, and ``vjp`` returns ``(result, pullback, aux)``.
 
-    The pullback takes a cotangent of the structure and shapes of the result, cast to its dtypes,
-    and returns a tuple, of one for each primal. None in the place of a leaf stands for 0; what is
-    given for integer results is passed over.
-    It can be called any number of times, and inside `vmap`; what the graph keeps lives as
-    long as it does. Complex cotangents follow PyTorch's convention: the pullback of f is the
+    The pullback takes a cotangent with the structure and shapes of the result, which is cast to
+    the result's dtypes, and returns a tuple with one cotangent for each primal. None in place
+    of a leaf means 0; cotangents of integer results are ignored.
+    The pullback can be called any number of times, also inside `vmap`; it keeps the graph and
+    all it saved alive. Complex cotangents follow PyTorch's convention: the pullback of f is the
     adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
 
     >>> import gpugrad as gg
@@ -161,7 +161,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 
 def pull(inputs, outputs, cotangents, *, retain, explicit=True):
-    """Cotangents of the variables, for those of the outputs (None for 0)."""
+    """The cotangents of the variables, given those of the outputs (None for 0)."""
     levels = inputs.levels
     roots, connected = [], False
     for node, g in zip(outputs.nodes, cotangents, strict=True):
@@ -191,7 +191,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
         if x.node not in arrived:
             results.append(zeros_like(x.detach()))
         elif tensors:
-            # Two gradients may have come as one.
+            # Two gradients may have arrived as one object.
             results.append(outward(fresh(arrived[x.node]), levels))
         else:
             holder = [conjugate(arrived.pop(x.node))]
@@ -200,7 +200,7 @@ def pull(inputs, outputs, cotangents, *, retain, explicit=True):
 
 
 def _named(result, name):
-    """What was returned that is no single array, with what to do about it."""
+    """Describe a result that is not a single array, and say what to do about it."""
     if result is None:
         return "None; is a return missing?"
     remedy = "" if name == "hvp" else "; to return more, use has_aux=True"
@@ -217,9 +217,10 @@ def _unlike_a_loss(y):
 def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     """The product of a scalar function's Hessian with a vector, without forming the Hessian.
 
-    ``hvp(f)(x, v)``: x, an array or nested containers of arrays, all real; v of its structure
-    and shapes; so is the result. It costs a few evaluations of ``f``, however many elements
-    x has: the gradient is recorded, and swept back with cotangent v. Errors are those of `grad`.
+    Call it as ``hvp(f)(x, v)``. x is an array or nested containers of arrays, all real; v and
+    the result have the same structure and shapes as x. It costs a few evaluations of ``f``,
+    however many elements x has: the gradient is recorded, then swept backward with cotangent v.
+    Errors are those of `grad`.
 
     >>> import gpugrad as gg
     >>> gg.hvp(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]), gg.tensor([1.0, 1.0]))
@@ -239,13 +240,13 @@ def hvp(f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         )
         return inputs.trees(pull(inputs, outputs, vectors, retain=False))[0]
 
-    product.__qualname__ = "hvp(f)"  # in errors of calls: not those of f, which has no v
+    product.__qualname__ = "hvp(f)"  # for errors of calls; the name of f would mislead: it has no v
     return product
 
 
 def stop_gradient(x: R) -> R:
-    """The same values, which derivatives do not go through: `Tensor.detach` of each Tensor in x.
+    """The same values, but derivatives stop here: `Tensor.detach` of each Tensor in x.
 
-    x: a Tensor or nested containers of them; other leaves stay as they are.
+    x: a Tensor or nested containers of Tensors; other leaves stay as they are.
     """
     return map_tensors(lambda t: t.detach(), x)

@@ -1,6 +1,6 @@
-"""Nested containers of arrays, by optree: dicts, lists, tuples, named tuples, dataclasses.
+"""Nested containers of arrays: dicts, lists, tuples, named tuples and dataclasses.
 
-An array by itself needs no optree.
+They are flattened by optree, which a single array does not need.
 """
 
 import re
@@ -13,7 +13,7 @@ from ..batched import check_open, levels_of
 from ..creation import asarray
 from ..tensor import Tensor
 
-_ROOM = "gpugrad"  # where dataclasses are registered, unseen by optree's other users
+_ROOM = "gpugrad"  # the namespace of our dataclasses, which optree's other users do not see
 _registering = threading.Lock()
 _registered: set[type] = set()
 
@@ -40,7 +40,7 @@ def is_leaf(x):
 
 
 def flatten(tree, none_is_leaf=False):
-    """The leaves of a tree, and its structure."""
+    """The leaves of a tree and its structure."""
     if is_leaf(tree) or (tree is None and none_is_leaf):
         return [tree], LEAF
     if tree is not None and not isinstance(tree, (dict, list, tuple)) and not _is_record(tree):
@@ -56,7 +56,7 @@ def flatten(tree, none_is_leaf=False):
 
 
 def unflatten(structure, leaves):
-    """The tree of that structure with these leaves."""
+    """The tree with this structure and these leaves."""
     if structure is LEAF:
         (leaf,) = leaves
         return leaf
@@ -64,7 +64,7 @@ def unflatten(structure, leaves):
 
 
 def grouped(structures, leaves):
-    """The trees of these structures with these leaves, one tree's after another's."""
+    """The trees with these structures; ``leaves`` lists the leaves of one tree after another."""
     trees, start = [], 0
     for structure in structures:
         stop = start + structure.num_leaves
@@ -74,22 +74,22 @@ def grouped(structures, leaves):
 
 
 def names(structure, root):
-    """What each leaf is called in an error, as it would be written: ``params['w'][0]``."""
+    """The name of each leaf in errors, written as in code: ``params['w'][0]``."""
     if structure is LEAF:
         return [root]
     return [accessor.codify(root) for accessor in structure.accessors()]
 
 
 def shown(structure):
-    """A structure as errors show it, a ``*`` for each leaf: ``{'w': *, 'b': [*, *]}``."""
+    """A structure as errors show it, with ``*`` for each leaf: ``{'w': *, 'b': [*, *]}``."""
     return re.sub(r"^PyTreeSpec\((.*?)(, NoneIsLeaf)?(, namespace=.*)?\)$", r"\1", str(structure))
 
 
 def spread(prefix, tree, names):
-    """The leaves of ``prefix``, of which None is one, each repeated for all it stands above.
+    """The leaves of ``prefix``, each repeated for every leaf of ``tree`` below it, in order.
 
-    For the leaves of ``tree``, None among them, in order. Raises ValueError if ``prefix`` is
-    no prefix of it, with ``names`` of both.
+    None counts as a leaf in both. Raises ValueError, with the ``names`` of both, if ``prefix``
+    is not a prefix of ``tree``.
     """
     leaves, structure = flatten(tree, none_is_leaf=True)
     if not isinstance(prefix, (dict, list, tuple)) and not _is_record(prefix):
@@ -107,12 +107,12 @@ def spread(prefix, tree, names):
 
 
 def as_tensor(x, what):
-    """A leaf as a Tensor; TypeError if it is no array."""
+    """A leaf as a Tensor; raises TypeError if it is not an array or a number."""
     if isinstance(x, Tensor):
         check_open(what, *levels_of(x))
         return x
     try:
-        # NumPy's scalars adapt to the array beside them, but here they stand alone.
+        # In an op a NumPy scalar adapts to the array beside it; alone it keeps its own dtype.
         return asarray(x, dtype=getattr(x, "dtype", None))
     except (TypeError, ValueError) as error:
         given = type(x).__name__
@@ -124,7 +124,7 @@ def as_tensor(x, what):
 
 
 def map_tensors(function, tree):
-    """The tree with ``function`` of each Tensor in it; other leaves stay."""
+    """The tree with ``function`` applied to each Tensor; other leaves stay as they are."""
     leaves, structure = flatten(tree)
     return unflatten(structure, [function(x) if isinstance(x, Tensor) else x for x in leaves])
 
@@ -138,7 +138,7 @@ def _is_record_type(kind):
 
 
 def _register(optree, kind):
-    """Have optree see the fields of a dataclass, but those with ``metadata={"static": True}``."""
+    """Register a dataclass with optree, except its fields with ``metadata={"static": True}``."""
     with _registering:
         if kind not in _registered:
             _register_once(optree, kind)
@@ -157,7 +157,7 @@ def _register_once(optree, kind):
         x = object.__new__(kind)
         pairs = [*zip(static, values, strict=True), *zip(inner, children, strict=True)]
         for name, value in pairs:
-            object.__setattr__(x, name, value)  # frozen ones too
+            object.__setattr__(x, name, value)  # works for frozen dataclasses
         return x
 
     entry = optree.DataclassEntry

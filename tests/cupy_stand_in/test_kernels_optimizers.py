@@ -1,4 +1,4 @@
-"""Optimizers' and clipping's kernels on the stand-in for CuPy: they are the definitions."""
+"""The kernels of optimizers and of clipping do what the definitions do, on the stand-in."""
 
 import cupy
 import numpy as np
@@ -12,17 +12,17 @@ from gpugrad import nn, optim
 from gpugrad.backends.cupy.kernels import loader, optimizers
 from gpugrad.nn.utils import clip_grad_norm_
 
-# Around the chunk of a block and the pack of a thread, and more tensors than one launch takes.
+# Sizes around a block's chunk and a thread's pack, and more tensors than one launch takes.
 CHUNK = optimizers.CHUNK
 SHAPES = [(3, 5), (), (0, 4), (CHUNK - 1,), (CHUNK,), (2, CHUNK + 1), (1,), (7,)]
 MANY = [(i % 5 + 1,) for i in range(300)]
-# How far a result may be from the definition's, in its dtype's steps: none, as g++ fuses nothing.
+# Updates are compared bit by bit, which is possible as g++ fuses no multiplication and addition.
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 
 
 @pytest.fixture(autouse=True)
 def launches(monkeypatch):
-    """The names of the kernels launched."""
+    """The names of the kernels that are launched."""
     names = []
     launch = _raw.Kernel.launch
 
@@ -47,7 +47,7 @@ def parameters(values, device="cuda"):
 
 
 def train(kind, options, starts, device, steps=3, arrange=lambda x: x):
-    """The parameters and the state after steps with gradients of which some are missing."""
+    """The parameters and the state after some steps, each of which lacks some gradients."""
     ps = parameters(starts, device)
     optimizer = kind(ps, **options)
     for step in range(steps):
@@ -79,7 +79,7 @@ def assert_equal(results, expected):
 def test_steps_are_the_definitions_bit_by_bit(kind, options, dtype, launches):
     starts = random(SHAPES, dtype, 100)
     assert_equal(train(kind, options, starts, "cuda"), train(kind, options, starts, "cpu"))
-    # Parameters that have had as many updates go together: for a step two or three launches.
+    # Parameters with the same number of updates go together: two or three launches for a step.
     assert 3 <= len(launches) <= 9
     assert len({*launches}) == 1
 
@@ -126,24 +126,47 @@ def test_parameters_that_are_not_aligned_or_not_contiguous(launches):
         x.grad = gg.asarray(np.sin(start)).to(x.device)
     optim.AdamW(ps, lr=0.1).step()
     optim.AdamW([q], lr=0.1).step()
-    assert launches == ["adam"]  # the other one is updated without a kernel of ours
+    assert launches == ["adam"]  # CuPy's own kernels update the second parameter
     assert_equal([p.detach().cpu().numpy() for p in ps], [q.detach().numpy()] * 2)
 
 
-def test_an_optimizer_of_ones_own_has_its_own_update(launches):
+def test_a_subclass_with_its_own_update_does_not_run_its_base_class_kernel(launches):
     class Ascent(optim.SGD):
         def apply_single(self, array, grad, state, step, lr, *rest):
             array += lr * grad
 
+    class Ascending:
+        apply_single = Ascent.apply_single
+
+    class Mixed(Ascending, optim.SGD):
+        pass
+
     class Renamed(optim.SGD):
         pass
 
-    for kind, expected in ((Ascent, 2.0), (Renamed, 0.0)):
+    for kind, expected in ((Ascent, 2.0), (Mixed, 2.0), (Renamed, 0.0)):
         (p,) = parameters([np.ones(3, "float32")])
         p.grad = gg.ones_like(p.detach())
         kind([p], lr=1.0).step()
         assert p.tolist() == [expected] * 3
     assert launches == ["sgd"]
+
+
+def test_state_that_a_subclass_adds_is_left_alone(launches):
+    class Counting(optim.Adam):
+        def init_single(self, array, group):
+            return {**super().init_single(array, group), "more": cupy.ones_like(array)}
+
+    ps, qs = (parameters(random([(7,), (8,)], "float32", 0)) for _ in range(2))
+    optimizers = Counting(ps, lr=0.1), optim.Adam(qs, lr=0.1)
+    for p, q in zip(ps, qs, strict=True):
+        p.grad = q.grad = gg.ones_like(p.detach())
+    for optimizer in optimizers:
+        optimizer.step()
+    assert launches == ["adam"] * 2
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (ps, qs)))
+    for state in optimizers[0].state_dict()["state"].values():
+        assert (state["more"].cpu().numpy() == 1).all()
 
 
 def test_complex_parameters(launches):
@@ -179,18 +202,30 @@ def test_parameters_on_two_devices(kind, launches):
     assert launches == ["squares", "total_norm"] * 2 + ["scale"] * 2 + [name] * 2
 
 
-def test_tables_that_another_thread_forgets(monkeypatch):
-    class Forgetful(dict):
-        def __setitem__(self, key, value):
-            pass
+def test_tables_that_another_thread_uses_meanwhile(monkeypatch):
+    launch = _raw.Kernel.launch
 
-    p = nn.Parameter(gg.ones(3, device="cuda"))
-    p.grad = gg.ones(3, device="cuda")
-    optimizer = optim.SGD([p], lr=0.5)
-    lot = optimizers.lot(0, np.dtype("float32"))
-    monkeypatch.setattr(lot, "together", Forgetful())
-    optimizer.step()
-    assert p.tolist() == [0.5] * 3
+    def step(ps):
+        for p in ps:
+            p.grad = p.detach() + 1
+        clip_grad_norm_(ps, 1.0)
+        optim.SGD(ps, lr=0.5).step()
+
+    def interrupted(kernel, grid, block, args):
+        monkeypatch.setattr(_raw.Kernel, "launch", launch)
+        step(others)
+        monkeypatch.setattr(_raw.Kernel, "launch", interrupted)
+        launch(kernel, grid, block, args)
+
+    ps, others, qs = (parameters(random([(3,), (5,)], "float32", 0)) for _ in range(3))
+    monkeypatch.setattr(_raw.Kernel, "launch", interrupted)
+    step(ps)
+    monkeypatch.setattr(_raw.Kernel, "launch", launch)
+    step(qs)
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (ps, qs)))
+    for _ in range(3):  # the step before was interrupted by four
+        step(qs)
+    assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (others, qs)))
 
 
 def test_backward_through_what_a_step_has_overwritten_raises():

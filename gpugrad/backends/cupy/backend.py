@@ -13,7 +13,7 @@ from ..special import cupy_function
 from . import devices as cuda_devices
 from . import kernels
 from .batches import transfer_batches
-from .kernels.optimizers import lot
+from .kernels.optimizers import multi_tensor_updater
 from .namespace import last_positions, may_repeat, xp
 
 
@@ -202,8 +202,8 @@ class CuPy(Backend):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()
 
-    def lot(self, array):
-        return lot(array.device.id, array.dtype)
+    def multi_tensor_updater(self, array):
+        return multi_tensor_updater(array.device.id, array.dtype)
 
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, PooledMemory)

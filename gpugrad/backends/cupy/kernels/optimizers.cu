@@ -4,17 +4,17 @@
 #define CHUNK 2048
 #define WORDS 448  // so that Tensors and other arguments fit into the 4 KB of a launch
 
-// words: the addresses of every tensor's first array, of every tensor's second array, ..., every
-// tensor's size, and the number of every tensor's first block.
+// words: the number of each tensor's first block, the tensors' sizes, the addresses of all their
+// first arrays, of all their second ones, and so on.
 struct Tensors { long long count, words[WORDS]; };
 
-// The index of this block's tensor: the last one whose first block is not after this block.
-__device__ inline int find(const Tensors& tensors, int arrays)
+// This block's tensor: the last one whose first block is not after it.
+__device__ inline int find(const Tensors& tensors)
 {
     int low = 0, high = (int)tensors.count - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;
-        if (tensors.words[(arrays + 1) * tensors.count + middle] <= blockIdx.x) low = middle;
+        if (tensors.words[middle] <= blockIdx.x) low = middle;
         else high = middle - 1;
     }
     return low;
@@ -25,16 +25,16 @@ __device__ inline int find(const Tensors& tensors, int arrays)
 template <int ARRAYS, int READ_ONLY, class Rule>
 __device__ inline void each(const Tensors& tensors, Rule rule)
 {
-    int which = find(tensors, ARRAYS);
-    long long first = tensors.words[(ARRAYS + 1) * tensors.count + which];
+    int which = find(tensors);
+    long long first = tensors.words[which];
     long long start = (blockIdx.x - first) * CHUNK;
-    long long rest = tensors.words[ARRAYS * tensors.count + which] - start;
+    long long rest = tensors.words[tensors.count + which] - start;
     int n = (int)(rest < CHUNK ? rest : CHUNK);
     T* at[ARRAYS];
     bool aligned = true;
 #pragma unroll
     for (int k = 0; k < ARRAYS; k++) {
-        at[k] = (T*)tensors.words[k * tensors.count + which] + start;
+        at[k] = (T*)tensors.words[(k + 2) * tensors.count + which] + start;
         aligned = aligned && is_aligned(at[k]);
     }
     int packed = aligned ? n / PACK * PACK : 0;
@@ -63,27 +63,28 @@ __device__ inline void each(const Tensors& tensors, Rule rule)
     }
 }
 
-// Updates. The arrays are the gradient, the parameter and the parameter's state.
+// The updates. The arrays are the gradient, the parameter and its state; the numbers are those that
+// the optimizer's `fused_kernel` returns.
 
-extern "C" __global__ void sgd(const Tensors tensors, double lr_, double weight_decay_)
+struct SgdNumbers { A lr, weight_decay; };
+
+extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by)
 {
-    A lr = (A)lr_, weight_decay = (A)weight_decay_;
     each<2, 1>(tensors, [=](A* x) {
-        if (weight_decay != 0) x[0] += weight_decay * x[1];
-        x[1] -= lr * x[0];
+        if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
+        x[1] -= by.lr * x[0];
     });
 }
 
-// new_share: the factor of the gradient in the momentum buffer.
-extern "C" __global__ void sgd_momentum(const Tensors tensors, double lr_, double weight_decay_,
-                                        double momentum_, double new_share_, bool nesterov)
+// new_share: the gradient's in the momentum buffer.
+struct MomentumNumbers { A lr, weight_decay, momentum, new_share, nesterov; };
+
+extern "C" __global__ void sgd_momentum(const Tensors tensors, const MomentumNumbers by)
 {
-    A lr = (A)lr_, weight_decay = (A)weight_decay_;
-    A momentum = (A)momentum_, new_share = (A)new_share_;
     each<3, 1>(tensors, [=](A* x) {
-        if (weight_decay != 0) x[0] += weight_decay * x[1];
-        x[2] = momentum * x[2] + new_share * x[0];
-        x[1] -= lr * (nesterov ? x[0] + momentum * x[2] : x[2]);
+        if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
+        x[2] = by.momentum * x[2] + by.new_share * x[0];
+        x[1] -= by.lr * (by.nesterov != 0 ? x[0] + by.momentum * x[2] : x[2]);
     });
 }
 
