@@ -10,7 +10,7 @@ from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
 from .placement import take_rows
-from .registry import backend_for_device, is_on, library, transfer
+from .registry import backend_for_device, device_library, is_on, transfer
 from .special import LazyFunctions
 
 
@@ -73,7 +73,7 @@ class Backend:
 
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.
-        return library, (self.name,)
+        return device_library, (self.name,)
 
     def device(self, array):
         """The array's device as a string."""

@@ -45,7 +45,7 @@ def register(backend):
         backend_of[kind] = backend
 
 
-def library(name):
+def device_library(name):
     """The backend of NumPy or CuPy."""
     if name not in _registered:
         with _registering:
@@ -58,7 +58,7 @@ def library(name):
 
 @on_bfloat16.append
 def _register_bfloat16(scalar_type):
-    host = library("numpy")
+    host = device_library("numpy")
     host.scalar_types = (*host.scalar_types, scalar_type)
     backend_of[scalar_type] = host
     for changed in on_change:
@@ -104,7 +104,7 @@ def adopt(x):
             return backend_of[kind].asarray(x)
     library = type(x).__module__.split(".")[0]
     if library == "cupy":
-        library("cupy")
+        device_library("cupy")
     elif hasattr(x, "__array_namespace__") or library in _ARRAY_LIBRARIES:
         module = import_module(_ARRAY_LIBRARIES.get(library, _OTHER_LIBRARIES), __package__)
         with _registering:
@@ -115,7 +115,7 @@ def adopt(x):
     elif hasattr(x, "__cuda_array_interface__"):
         return backend_for_device("cuda").from_interface(x)
     elif hasattr(x, "__array__"):
-        return library("numpy").asarray(x)
+        return device_library("numpy").asarray(x)
     if type(x) in namespace_of:
         return x
     raise TypeError(f"cannot take a {type(x).__name__}; give a Tensor, an array or a number")
@@ -238,8 +238,8 @@ def backend_for_device(device):
     Raises RuntimeError if the device does not exist.
     """
     if device is None or parse_device(device)[0] == "cpu":
-        return library("numpy")
-    backend = library("cupy")
+        return device_library("numpy")
+    backend = device_library("cupy")
     backend.check_device(device)
     return backend
 
@@ -247,7 +247,7 @@ def backend_for_device(device):
 def cuda_problem():
     """None if a CUDA device can be used, else one sentence that says why not."""
     try:
-        library("cupy").check_works()
+        device_library("cupy").check_works()
     except RuntimeError as error:
         return str(error)
     return None
@@ -255,7 +255,7 @@ def cuda_problem():
 
 def cuda_device_count():
     """How many CUDA devices can be used."""
-    return 0 if cuda_problem() else library("cupy").device_count()
+    return 0 if cuda_problem() else device_library("cupy").device_count()
 
 
 def cuda_device(device):
@@ -264,7 +264,7 @@ def cuda_device(device):
     Raises RuntimeError that says why if this device, or CUDA as a whole, cannot be used, and
     ValueError if the name is not a CUDA device's.
     """
-    backend = library("cupy")
+    backend = device_library("cupy")
     backend.check_works()
     devices = backend.devices
     if device is None:

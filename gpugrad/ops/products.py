@@ -79,7 +79,7 @@ def matmul_vmap(call, batched, x1, x2):
     try:
         _check_matmul(shape1, shape2)
     except ValueError as error:
-        raise ValueError(f"matmul: {error}") from None
+        raise ValueError(f"matmul: {error}; given examples {shape1} and {shape2}") from None
     if not batched[1] and len(shape2) <= 2:  # (n, ..., k) @ (k, m)
         rows = reshape(x1, (math.prod(x1.shape[:-1]), x1.shape[-1]))
         return reshape(call(rows, x2), (*x1.shape[:-1], *shape2[1:]))
