@@ -270,7 +270,7 @@ def cross_entropy(xp, logits, target, /, *, reduction="mean"):
 
 def _label_error(logits_shape, target_shape):
     return (
-        f"logits must have shape (n, classes) and target (n,), but they have "
+        f"logits must have shape (n, classes) and target, the labels, shape (n,), but they have "
         f"{tuple(logits_shape)} and {tuple(target_shape)}"
     )
 
