@@ -16,6 +16,25 @@ from . import backends as _backends
 
 # isort: split
 from . import autograd
+from ._creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from ._dtypes import can_cast, isdtype, result_type
+from ._foreign_names import missing as _missing
+from ._tensor import Tensor
 from .autograd.call import install as _install
 from .autograd.implementation import twin_modules as _twin_modules
 from .autograd.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -36,27 +55,8 @@ from .backends.dtypes import uint8 as uint8
 from .backends.dtypes import uint16 as uint16
 from .backends.dtypes import uint32 as uint32
 from .backends.dtypes import uint64 as uint64
-from .creation import (
-    arange,
-    asarray,
-    empty,
-    empty_like,
-    eye,
-    from_dlpack,
-    full,
-    full_like,
-    linspace,
-    ones,
-    ones_like,
-    tensor,
-    zeros,
-    zeros_like,
-)
-from .dtypes import can_cast, isdtype, result_type
-from .foreign_names import missing as _missing
 from .ops import operators as _operators
 from .ops.manipulation import broadcast_shapes
-from .tensor import Tensor
 
 __version__ = "0.1.0"
 __array_api_version__ = "2025.12"
@@ -81,7 +81,13 @@ _FROM = dict.fromkeys(
     "transforms",
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
-_FROM |= {"finfo": "limits", "iinfo": "limits", "load": "io", "save": "io", "manual_seed": "random"}
+_FROM |= {
+    "finfo": "_limits",
+    "iinfo": "_limits",
+    "load": "io",
+    "save": "io",
+    "manual_seed": "random",
+}
 
 # Every op is exported by being defined.
 globals().update(_exports())

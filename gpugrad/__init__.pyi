@@ -15,36 +15,36 @@ from . import special as special
 from . import testing as testing
 from . import tools as tools
 from . import transforms as transforms
+from ._creation import arange as arange
+from ._creation import asarray as asarray
+from ._creation import empty as empty
+from ._creation import empty_like as empty_like
+from ._creation import eye as eye
+from ._creation import from_dlpack as from_dlpack
+from ._creation import full as full
+from ._creation import full_like as full_like
+from ._creation import linspace as linspace
+from ._creation import ones as ones
+from ._creation import ones_like as ones_like
+from ._creation import tensor as tensor
+from ._creation import zeros as zeros
+from ._creation import zeros_like as zeros_like
+from ._dtypes import can_cast as can_cast
+from ._dtypes import isdtype as isdtype
+from ._dtypes import result_type as result_type
+from ._limits import finfo as finfo
+from ._limits import iinfo as iinfo
 from ._ops import *
+from ._tensor import Tensor as Tensor
 from .autograd.mode import enable_grad as enable_grad
 from .autograd.mode import is_grad_enabled as is_grad_enabled
 from .autograd.mode import no_grad as no_grad
 from .autograd.mode import set_grad_enabled as set_grad_enabled
 from .autograd.operation import op as op
-from .creation import arange as arange
-from .creation import asarray as asarray
-from .creation import empty as empty
-from .creation import empty_like as empty_like
-from .creation import eye as eye
-from .creation import from_dlpack as from_dlpack
-from .creation import full as full
-from .creation import full_like as full_like
-from .creation import linspace as linspace
-from .creation import ones as ones
-from .creation import ones_like as ones_like
-from .creation import tensor as _tensor
-from .creation import zeros as zeros
-from .creation import zeros_like as zeros_like
-from .dtypes import can_cast as can_cast
-from .dtypes import isdtype as isdtype
-from .dtypes import result_type as result_type
 from .io import load as load
 from .io import save as save
-from .limits import finfo as finfo
-from .limits import iinfo as iinfo
 from .ops.manipulation import broadcast_shapes as broadcast_shapes
 from .random import manual_seed as manual_seed
-from .tensor import Tensor as Tensor
 from .tools.anomaly import detect_anomaly as detect_anomaly
 from .tools.drawing import draw as draw
 from .tools.memory import memory_report as memory_report
@@ -77,7 +77,6 @@ int8: Any
 nan: float
 newaxis: Any
 pi: float
-tensor = _tensor
 uint16: Any
 uint32: Any
 uint64: Any

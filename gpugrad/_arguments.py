@@ -2,8 +2,8 @@
 
 from operator import index
 
+from ._tensor import Tensor
 from .backends import backend_of
-from .tensor import Tensor
 
 
 def whole(name, value, least):

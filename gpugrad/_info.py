@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ._dtypes import isdtype
 from .backends import cuda_device_count, parse_device
 from .backends.dtypes import (
     bool_,
@@ -18,7 +19,6 @@ from .backends.dtypes import (
     uint32,
     uint64,
 )
-from .dtypes import isdtype
 
 _DTYPES = (
     *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ._tensor import Tensor as Tensor
 from ._typing import Array
 from .backends import Shape
-from .tensor import Tensor as Tensor
 
 def abs(x: Array, /) -> Tensor:
     """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""

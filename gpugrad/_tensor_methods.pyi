@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, SupportsIndex
 
+from ._tensor import Tensor as Tensor
 from ._typing import Array
-from .tensor import Tensor as Tensor
 
 class TensorMethods:
     def __add__(self, other: Array | complex, /) -> Tensor: ...

@@ -8,8 +8,8 @@ RuntimeError, with the message of `why_not`, if no CUDA device can be used.
 
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
+from ._foreign_names import answer
 from .backends import cuda_device, cuda_device_count, cuda_problem
-from .foreign_names import answer
 
 __all__ = [
     "Event",

@@ -6,9 +6,9 @@ among the subclasses of its backend class; this module defines the subclass for 
 
 from einops._backends import AbstractBackend
 
-from . import _arguments, creation
+from . import _arguments, _creation
+from ._tensor import Tensor
 from .autograd import call
-from .tensor import Tensor
 
 
 class Backend(AbstractBackend):
@@ -20,13 +20,13 @@ class Backend(AbstractBackend):
         return isinstance(tensor, Tensor)
 
     def from_numpy(self, x):
-        return creation.asarray(x)
+        return _creation.asarray(x)
 
     def to_numpy(self, x):
         return x.numpy()
 
     def arange(self, start, stop):
-        return creation.arange(start, stop)
+        return _creation.arange(start, stop)
 
     def reshape(self, x, shape):
         return call.namespace.reshape(x, tuple(shape))

@@ -4,12 +4,12 @@ from typing import Any as _Any
 from typing import SupportsIndex as _SupportsIndex
 
 from ._arguments import whole as _whole
+from ._creation import arange as _arange
+from ._foreign_names import answer as _answer
+from ._tensor import Tensor as _Tensor
 from .autograd.operation import exports as _exports
 from .backends.dtypes import float32 as _float32
-from .creation import arange as _arange
-from .foreign_names import answer as _answer
 from .ops import fft as _ops
-from .tensor import Tensor as _Tensor
 
 globals().update(_exports("fft"))
 __all__ = sorted([*_exports("fft"), "fftfreq", "rfftfreq"])

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from ._tensor import Tensor as Tensor
 from ._typing import Array
-from .tensor import Tensor as Tensor
 
 def fft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along an axis, complex."""

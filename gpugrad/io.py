@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ._creation import tensor
+from ._tensor import Tensor
 from .backends import backend_for_device, backend_of
 from .backends.dtypes import bfloat16
 from .backends.numpy import array_of_bytes
-from .creation import tensor
-from .tensor import Tensor
 
 __all__ = ["load", "load_metadata", "save"]
 __dir__ = __all__.copy

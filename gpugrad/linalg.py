@@ -1,7 +1,7 @@
 """Linear algebra on matrices and stacks of them, ``(..., m, n)``."""
 
+from ._foreign_names import answer as _answer
 from .autograd.operation import exports as _exports
-from .foreign_names import answer as _answer
 from .ops import linalg as _ops
 from .ops.products import matmul as matmul
 from .ops.products import matrix_transpose as matrix_transpose

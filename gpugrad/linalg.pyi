@@ -6,8 +6,8 @@ from ._ops import matmul as matmul
 from ._ops import matrix_transpose as matrix_transpose
 from ._ops import tensordot as tensordot
 from ._ops import vecdot as vecdot
+from ._tensor import Tensor as Tensor
 from ._typing import Array
-from .tensor import Tensor as Tensor
 
 def cholesky(x: Array, /, *, upper: bool = False) -> Tensor:
     """Lower triangular L such that ``x = L @ L^H``; if ``upper``, U such that ``x = U^H @ U``.

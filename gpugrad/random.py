@@ -8,14 +8,14 @@ drops, and the key is the same on all devices. Inside `vmap` each example has it
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ._batched import active_levels, behind
 from ._draws import note_draw
+from ._foreign_names import answer
+from ._tensor import Tensor
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
-from .batched import active_levels, behind
-from .foreign_names import answer
-from .tensor import Tensor
 
 __all__ = [
     "Generator",

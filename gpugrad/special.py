@@ -1,7 +1,7 @@
 """Special functions, under SciPy's names; see `gpugrad.ops.special`."""
 
+from ._foreign_names import answer as _answer
 from .autograd.operation import exports as _exports
-from .foreign_names import answer as _answer
 from .ops.special.gamma import digamma as digamma
 
 globals().update(_exports("special"))

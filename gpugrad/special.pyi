@@ -2,8 +2,8 @@
 
 from typing import Literal, overload
 
+from ._tensor import Tensor as Tensor
 from ._typing import Array
-from .tensor import Tensor as Tensor
 
 def bdtr(k: Array | complex, n: Array | complex, p: Array | complex) -> Tensor:
     """Binomial distribution function: at most ``floor(k)`` successes in ``n`` trials.

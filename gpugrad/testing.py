@@ -5,6 +5,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from ._creation import asarray
+from ._tensor import Tensor
 from .autograd import grad
 from .autograd.call import wrap
 from .autograd.forward_sweep import forward_sweep
@@ -16,8 +18,6 @@ from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
 from .backends.registry import sweep_context
-from .creation import asarray
-from .tensor import Tensor
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
 __dir__ = __all__.copy

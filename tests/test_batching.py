@@ -10,11 +10,11 @@ from samples import every
 from test_ops import DOUBLE, TOLERANCE, Call, each, quiet, samples
 
 import gpugrad
+from gpugrad._batched import batched, entered, lifted, physical
 from gpugrad.autograd import grad
 from gpugrad.autograd.forward_sweep import forward_sweep
 from gpugrad.autograd.implementation import all_ops
 from gpugrad.backends import backend_of
-from gpugrad.batched import batched, entered, lifted, physical
 from gpugrad.testing import assert_close
 from gpugrad.tools.observing import Tool
 

@@ -57,7 +57,7 @@ class TestLabels:
         assert all(gg.ones(2).label is None for _ in range(100))
 
     def test_leaves_nothing_behind(self):
-        from gpugrad.tensor import labels
+        from gpugrad._tensor import labels
 
         gc.collect()
         before = len(labels.entries)

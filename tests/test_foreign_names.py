@@ -7,7 +7,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import nn
-from gpugrad.foreign_names import INSTEAD
+from gpugrad._foreign_names import INSTEAD
 
 MODULES = [owner for owner in INSTEAD if owner.startswith("gpugrad")]
 

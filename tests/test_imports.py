@@ -15,13 +15,13 @@ MODULES = sorted(ROOT.rglob("*.py"))
 
 # A module imports from its own room and from lower floors.
 FLOORS = [
-    {"backends", "foreign_names", "_draws", "_ops", "_tensor_methods", "_typing"},
+    {"backends", "_foreign_names", "_draws", "_ops", "_tensor_methods", "_typing"},
     {"autograd", "_display"},
-    {"tensor"},
-    {"batched"},
-    {"_arguments", "dtypes"},
+    {"_tensor"},
+    {"_batched"},
+    {"_arguments", "_dtypes"},
     {"ops"},
-    {"creation", "_info", "limits", "random", "cuda", "linalg", "special"},
+    {"_creation", "_info", "_limits", "random", "cuda", "linalg", "special"},
     {"fft"},
     {"tools", "transforms", "kernels"},
     {"nn", "optim", "data", "io", "testing", "einops"},

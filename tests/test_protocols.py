@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import gpugrad as gg
-from gpugrad.foreign_names import INSTEAD, OF_NUMPY
+from gpugrad._foreign_names import INSTEAD, OF_NUMPY
 from gpugrad.ops import protocols
 from gpugrad.testing import gradcheck
 

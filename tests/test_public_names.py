@@ -8,7 +8,7 @@ from importlib import import_module
 import pytest
 
 import gpugrad
-from gpugrad.foreign_names import INSTEAD
+from gpugrad._foreign_names import INSTEAD
 
 SPACES = """
     gpugrad gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.fft gpugrad.io gpugrad.linalg

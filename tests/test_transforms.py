@@ -17,8 +17,8 @@ from numpy.testing import assert_array_equal
 from test_threads import THREADS, in_threads
 
 import gpugrad as gg
+from gpugrad._batched import BatchedTensor, Level, active_levels
 from gpugrad.autograd.graph import Leaf, Node
-from gpugrad.batched import BatchedTensor, Level, active_levels
 from gpugrad.testing import assert_close
 
 

@@ -106,7 +106,7 @@ from typing import Any, Literal, NamedTuple, Self, SupportsIndex, overload
 
 from ._typing import Array
 from .backends import Shape
-from .tensor import Tensor as Tensor
+from ._tensor import Tensor as Tensor
 """
 
 
@@ -147,9 +147,7 @@ def package():
             lines.append(f"from . import {name} as {name}")
         elif type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
             lines.append(f"{name}: {'float' if type(value) is float else 'Any'}")
-        elif name == "tensor":  # pyright would take the module of this name
-            lines += ["from .creation import tensor as _tensor", "tensor = _tensor"]
-        elif not is_of_ops(value):
+        elif value is not gpugrad.Tensor and not is_of_ops(value):
             place = value.__module__.removeprefix("gpugrad")
             lines.append(f"from {place} import {name} as {name}")
     lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
@@ -226,7 +224,7 @@ def annotated(function):
             return annotation
         named = isinstance(annotation, type)
         text = annotation.__name__ if named else inspect.formatannotation(annotation)
-        return Source(re.sub(r"typing\.|collections\.abc\.|gpugrad\.tensor\.", "", text))
+        return Source(re.sub(r"typing\.|collections\.abc\.|gpugrad\.", "", text))
 
     signature = inspect.signature(function)
     parameters = signature.parameters.values()

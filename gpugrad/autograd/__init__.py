@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ..foreign_names import answer
+from .._foreign_names import answer
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .operation import op
 from .sweep import grad

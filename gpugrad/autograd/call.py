@@ -8,9 +8,9 @@ plans, and the few lines that make a tensor and a node are written out in full.
 from collections.abc import Callable
 from typing import Any
 
+from .._foreign_names import RENAMED, HidesMissingNames
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.dtypes import complex64, float32
-from ..foreign_names import RENAMED, HidesMissingNames
 from .graph import Node, make_node, next_order
 from .implementation import implementation_of
 from .mode import mode, paused

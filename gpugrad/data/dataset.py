@@ -5,14 +5,14 @@ from operator import index
 from typing import Any
 
 from .._arguments import device_and_dtype, moved, whole
+from .._creation import asarray
+from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of, explain
 from ..backends.placement import take_rows, transfer_batches
-from ..creation import asarray
 from ..ops.manipulation import stack
 from ..random import Generator, integers
-from ..tensor import Tensor
 
 
 class TensorDataset:

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._creation import asarray
+from .._tensor import Tensor
 from ..backends.dtypes import float32, float64, int8, int16, int32, int64, uint8
 from ..backends.numpy import array_of_bytes
-from ..creation import asarray
-from ..tensor import Tensor
 from .dataset import TensorDataset
 
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
+from .._tensor import Tensor
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
-from ..tensor import Tensor
 from .layers import Linear, ReLU
 from .module import Module
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
+from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._draws import is_repeated
+from .._foreign_names import answer
+from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
-from ..batched import behind, levels_now, levels_of, lifted, physical
-from ..foreign_names import answer
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
@@ -19,7 +20,6 @@ from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
 from ..random import Generator, default_generator
-from ..tensor import Tensor
 
 if TYPE_CHECKING:
     from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh

@@ -8,11 +8,11 @@ pays nothing for them.
 import operator
 from functools import wraps
 
+from .._batched import equally
+from .._tensor import Tensor, is_recorded
 from ..autograd.graph import watched
 from ..autograd.hooks import Handle, attach
 from ..autograd.operation import op
-from ..batched import equally
-from ..tensor import Tensor, is_recorded
 
 
 class _Hooks:

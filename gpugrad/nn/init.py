@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .._arguments import is_floating
+from .._batched import behind, levels_of, physical
+from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
-from ..batched import behind, levels_of, physical
 from ..random import Generator, default_generator
-from ..tensor import Tensor
 from .module import overwrite
 
 __all__ = [

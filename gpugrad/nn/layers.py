@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 from .._arguments import whole
+from .._tensor import Tensor
 from ..ops.neural import linear, relu, sigmoid
 from ..ops.transcendental import tanh
 from ..random import Generator, default_generator
-from ..tensor import Tensor
 from . import functional
 from .module import Module, Parameter
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
 from .._arguments import device_and_dtype, moved
+from .._creation import asarray, tensor
+from .._foreign_names import INSTEAD, missing
+from .._tensor import Tensor
 from .._typing import P
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
-from ..creation import asarray, tensor
-from ..foreign_names import INSTEAD, missing
-from ..tensor import Tensor
 from . import hooks
 
 

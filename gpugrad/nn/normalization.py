@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._arguments import whole
+from .._creation import ones, zeros
 from .._draws import is_repeated
+from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
-from ..creation import ones, zeros
-from ..tensor import Tensor
 from . import functional
 from .module import Module, Parameter, overwrite
 

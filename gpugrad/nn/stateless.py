@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .._tensor import Tensor
 from ..backends import describe
-from ..tensor import Tensor
 from .module import Module
 
 

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from .._creation import zeros
+from .._dtypes import is_half
+from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.placement import placed_like
-from ..creation import zeros
-from ..dtypes import is_half
-from ..tensor import Tensor
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_"]
 __dir__ = __all__.copy

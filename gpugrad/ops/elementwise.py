@@ -7,8 +7,8 @@ real and complex numbers, except those that order or round them.
 
 import math
 
+from .._batched import aligned, equally
 from ..autograd.operation import elementwise, op
-from ..batched import aligned, equally
 
 
 def zero_vjp(xp, g):

@@ -14,8 +14,8 @@ transforms with half a spectrum, `rfft` and `hfft` are transposes of each other,
 `irfft` and `ihfft`, up to a factor for each frequency that also stands for its mirror image.
 """
 
+from .._batched import shifted
 from ..autograd.operation import op
-from ..batched import shifted
 from .manipulation import vmap_over_axis
 
 

@@ -7,9 +7,7 @@ are moved to the front, and indexed with the arrays together with an array that 
 examples; last, the axes that come from the arrays are moved to where they belong.
 """
 
-from ..autograd.operation import op
-from ..backends import SCALARS, adopt, namespace_of
-from ..batched import (
+from .._batched import (
     BatchedTensor,
     behind,
     equally,
@@ -19,8 +17,10 @@ from ..batched import (
     physical,
     shifted,
 )
-from ..dtypes import isdtype
-from ..tensor import Tensor
+from .._dtypes import isdtype
+from .._tensor import Tensor
+from ..autograd.operation import op
+from ..backends import SCALARS, adopt, namespace_of
 from .elementwise import where
 from .keys import WHOLE, SplitKey, basic_ndim, has_bool, is_basic, items
 from .manipulation import astype, expand_dims, moveaxis, reshape, target_dtype

@@ -3,10 +3,10 @@
 from functools import lru_cache
 from typing import Any
 
+from .._batched import BatchedTensor, levels_of, physical
+from .._dtypes import isdtype
 from ..backends import backend_of
 from ..backends.dtypes import int64
-from ..batched import BatchedTensor, levels_of, physical
-from ..dtypes import isdtype
 
 WHOLE = slice(None)
 

@@ -21,9 +21,9 @@ import math
 from collections import namedtuple
 from typing import Any
 
+from .._batched import BatchedTensor, aligned, shifted
+from .._tensor import is_recorded
 from ..autograd.operation import composite, op
-from ..batched import BatchedTensor, aligned, shifted
-from ..tensor import is_recorded
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
 from .reductions import kept_shape

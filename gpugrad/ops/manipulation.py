@@ -5,11 +5,11 @@ from functools import lru_cache
 from operator import index
 from typing import Any
 
+from .._batched import equally, shifted
+from .._tensor import Tensor
 from ..autograd import sweep
 from ..autograd.operation import composite, op
 from ..backends import as_shape, backend_of, is_on, transfer
-from ..batched import equally, shifted
-from ..tensor import Tensor
 
 
 def _normalize_axes(axis, ndim):

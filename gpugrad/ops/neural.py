@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from .._batched import aligned, equally, shapes_of_examples
 from ..autograd import call as calls
 from ..autograd.operation import elementwise, op
 from ..autograd.rules import kept_names
-from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add
 from .manipulation import reshape, vmap_over_axis, vmap_unchanged
 from .products import matmul, matmul_vmap, matrix_transpose

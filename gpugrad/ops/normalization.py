@@ -6,9 +6,9 @@ input once more, but keeping the normalized values would take as much memory as 
 
 import math
 
+from .._batched import aligned, equally, shapes_of_examples
 from ..autograd import call as calls
 from ..autograd.operation import op
-from ..batched import aligned, equally, shapes_of_examples
 from .elementwise import add, multiply
 from .manipulation import astype, moveaxis, reshape
 

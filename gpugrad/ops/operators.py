@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._arguments import device_and_dtype
+from .._batched import BatchedTensor, become
+from .._dtypes import isdtype
+from .._foreign_names import INSTEAD, MissingName
+from .._tensor import Tensor, check_writable
 from ..autograd import call
 from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from ..batched import BatchedTensor, become
-from ..dtypes import isdtype
-from ..foreign_names import INSTEAD, MissingName
-from ..tensor import Tensor, check_writable
 from . import manipulation, products
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 

@@ -4,9 +4,9 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from .._batched import aligned, shapes_of_examples, shifted
 from ..autograd.operation import composite, op
 from ..backends import diagonal_step, parse_einsum, unused_letters
-from ..batched import aligned, shapes_of_examples, shifted
 from .manipulation import moveaxis, permute_dims, reshape, vmap_matrices
 
 

@@ -8,12 +8,12 @@ an array, which has no graph, unasked.
 from functools import cache, lru_cache, wraps
 from inspect import signature
 
+from .._foreign_names import INSTEAD, OF_NUMPY, RENAMED
+from .._tensor import Tensor
 from ..autograd import call
 from ..autograd.operation import exports
 from ..backends import is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
-from ..foreign_names import INSTEAD, OF_NUMPY, RENAMED
-from ..tensor import Tensor
 
 REDUCE = {
     "add": "sum",

@@ -6,8 +6,8 @@ stay, with length 1.
 
 import math
 
+from .._batched import equally, shifted
 from ..autograd.operation import op
-from ..batched import equally, shifted
 from .manipulation import reshape, vmap_over_axis
 
 

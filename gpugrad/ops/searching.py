@@ -2,10 +2,10 @@
 
 import math
 
+from .._batched import equally, shifted
+from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
-from ..batched import equally, shifted
-from ..tensor import is_recorded
 from .manipulation import reshape, vmap_over_axis
 from .reductions import refuse_axis
 

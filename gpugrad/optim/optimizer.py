@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from .._arguments import is_floating
+from .._creation import asarray, tensor
+from .._dtypes import is_half
+from .._tensor import Tensor
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..backends.placement import placed_like
-from ..creation import asarray, tensor
-from ..dtypes import is_half
-from ..tensor import Tensor
 
 # How many elements of an array on the CPU are updated at a time. The temporaries then stay in
 # the cache: a step of a 784-4096-4096-10 network, with its 20 million parameters, takes half the

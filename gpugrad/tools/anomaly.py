@@ -5,10 +5,10 @@ import math
 import zlib
 from weakref import ref
 
+from .._batched import BatchedTensor
 from ..autograd.sweep import fit
 from ..autograd.variables import is_variable
 from ..backends import SCALARS, backend_of, describe
-from ..batched import BatchedTensor
 from .observing import Tool, arrays_in, described, in_line, user_line
 
 

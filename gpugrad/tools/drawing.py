@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
+from .._batched import physical
+from .._tensor import Tensor, labels
 from ..autograd.graph import Leaf
 from ..backends import backend_of, namespace_of
-from ..batched import physical
-from ..tensor import Tensor, labels
 
 DIRECTIONS = ("TB", "BT", "LR", "RL")
 

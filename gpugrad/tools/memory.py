@@ -6,9 +6,9 @@ from collections import Counter, deque
 from typing import Any, NamedTuple
 from weakref import ref
 
+from .._tensor import Tensor
 from ..autograd.graph import Leaf
 from ..backends import backend_of, describe
-from ..tensor import Tensor
 from .observing import Line, Tool, arrays_in
 from .tables import table
 

@@ -12,10 +12,10 @@ import threading
 from functools import cache
 from typing import Any, NamedTuple
 
+from .._batched import physical
+from .._tensor import Tensor
 from ..autograd import implementation
 from ..backends import backend_of, namespace_of
-from ..batched import physical
-from ..tensor import Tensor
 
 
 class Tool:

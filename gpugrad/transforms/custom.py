@@ -6,15 +6,15 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
+from .._batched import active_levels, behind, levels_among, lifted, reentered
 from .._draws import Draws
+from .._tensor import Tensor
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import next_order
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
-from ..batched import active_levels, behind, levels_among, lifted, reentered
-from ..tensor import Tensor
 from .pieces import (
     Arguments,
     Output,

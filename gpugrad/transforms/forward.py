@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
+from .._batched import BatchedTensor, active_levels, behind, levels_of
+from .._creation import zeros_like
 from .._typing import A, R
 from ..autograd import call
 from ..autograd.forward_sweep import forward_sweep
 from ..autograd.mode import is_grad_enabled
 from ..backends import backend_of
-from ..batched import BatchedTensor, active_levels, behind, levels_of
-from ..creation import zeros_like
 from .recording import (
     Inputs,
     callable_or_error,

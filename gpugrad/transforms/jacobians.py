@@ -4,11 +4,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from .._batched import active_levels, batched, entered, examples
+from .._creation import zeros_like
 from .._typing import P
 from ..autograd.call import wrap
 from ..backends import backend_of
-from ..batched import active_levels, batched, entered, examples
-from ..creation import zeros_like
 from ..ops.manipulation import moveaxis
 from .forward import push_in
 from .recording import (

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, NamedTuple
 
+from .._batched import BatchedTensor, batched, entered, examples
+from .._tensor import Tensor
 from .._typing import P, R
-from ..batched import BatchedTensor, batched, entered, examples
 from ..ops.manipulation import moveaxis
-from ..tensor import Tensor
 from .recording import callable_or_error, counted, misplaced, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 

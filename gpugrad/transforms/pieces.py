@@ -3,16 +3,16 @@
 import math
 from typing import NamedTuple
 
+from .._batched import behind, levels_of, physical
+from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
 from ..autograd.graph import make_node
 from ..autograd.implementation import implementation_of
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import backend_of
-from ..batched import behind, levels_of, physical
 from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
-from ..tensor import Tensor
 from .recording import fresh, reordered
 from .trees import flatten, grouped, names
 

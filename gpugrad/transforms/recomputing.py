@@ -4,7 +4,9 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any, NamedTuple
 
+from .._batched import active_levels, reentered
 from .._draws import Draws
+from .._tensor import Tensor
 from .._typing import P, R
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order, writes
@@ -12,8 +14,6 @@ from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
 from ..backends import backend_of
-from ..batched import active_levels, reentered
-from ..tensor import Tensor
 from .pieces import (
     Arguments,
     Output,

@@ -5,14 +5,14 @@ from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
+from .._batched import BatchedTensor, behind, levels_of, lifted, physical
+from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
 from ..backends import SCALARS, backend_of, describe
-from ..batched import BatchedTensor, behind, levels_of, lifted, physical
 from ..ops.manipulation import permute_dims
-from ..tensor import Tensor
 from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, overload
 
+from .._batched import BatchedTensor, active_levels
+from .._creation import ones_like, zeros_like
 from .._typing import A, P, R
 from ..autograd import call
 from ..autograd.mode import is_grad_enabled
 from ..autograd.sweep import conjugate, own, sweep
-from ..batched import BatchedTensor, active_levels
-from ..creation import ones_like, zeros_like
 from .recording import (
     Inputs,
     arguments,

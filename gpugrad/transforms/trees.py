@@ -8,10 +8,10 @@ import threading
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from .._batched import check_open, levels_of
+from .._creation import asarray
+from .._tensor import Tensor
 from ..backends import SCALARS, namespace_of
-from ..batched import check_open, levels_of
-from ..creation import asarray
-from ..tensor import Tensor
 
 _ROOM = "gpugrad"  # the namespace of our dataclasses, which optree's other users do not see
 _registering = threading.Lock()

@@ -11,14 +11,14 @@ from functools import wraps
 from types import SimpleNamespace
 
 import gpugrad
-from gpugrad import creation
+from gpugrad import _creation
 from gpugrad.backends import backend_of
 
 _library = importlib.import_module(os.environ["GPUGRAD_OVER"])
 _zero = gpugrad.asarray(_library.zeros(1))
 _backend = backend_of[type(_zero.array)]
 _info = gpugrad.__array_namespace_info__()
-creation.backend_for_device = lambda device: _backend
+_creation.backend_for_device = lambda device: _backend
 
 
 def _of_library(function):

@@ -2,8 +2,8 @@
 
 import math
 
+from ..._batched import aligned, shifted
 from ...autograd.operation import composite, elementwise, op
-from ...batched import aligned, shifted
 from .. import neural, reductions
 from ..elementwise import where
 from ..manipulation import expand_dims, squeeze

@@ -2,9 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from ._dtypes import dtype_of, isdtype, of_library
 from .backends.dtypes import number_dtype
 from .backends.numpy import xp
-from .dtypes import dtype_of, isdtype, of_library
 
 
 class FloatInfo(NamedTuple):

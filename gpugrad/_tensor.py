@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
 
+from ._foreign_names import INSTEAD, HidesMissingNames, MissingName
 from .autograd import call, sweep
 from .autograd.graph import Leaf, Node, watched
 from .autograd.hooks import Handle, attach
 from .autograd.mode import is_grad_enabled
 from .backends import adopt, backend_of
-from .foreign_names import INSTEAD, HidesMissingNames, MissingName
 
 if TYPE_CHECKING:
     from ._tensor_methods import TensorMethods
@@ -37,6 +37,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     array: the raw array, of NumPy, CuPy or another library; not a copy.
     """
 
+    __module__ = "gpugrad"  # where users find it
     __slots__ = ("__weakref__", "_grad", "array", "node")  # ops set the last two only
 
     array: Any

@@ -11,9 +11,9 @@ import threading
 from itertools import count
 from typing import Any
 
+from ._tensor import Tensor
 from .autograd import call
 from .backends import describe
-from .tensor import Tensor
 
 
 class Level:

@@ -8,6 +8,9 @@ device that is not known and RuntimeError for one that is not there.
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from ._batched import BatchedTensor
+from ._dtypes import DEFAULTS, isdtype, result_type
+from ._tensor import Tensor
 from .autograd.call import wrap
 from .backends import (
     SCALARS,
@@ -24,10 +27,7 @@ from .backends import (
 from .backends import from_dlpack as import_dlpack
 from .backends.dtypes import complex64, float32, number_dtype
 from .backends.numpy import backend as host
-from .batched import BatchedTensor
-from .dtypes import DEFAULTS, isdtype, result_type
 from .ops.manipulation import broadcast_to, stack, target_dtype
-from .tensor import Tensor
 
 
 def tensor(
