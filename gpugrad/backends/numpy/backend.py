@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..base import Backend
+from ..base import Backend, address_range
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
@@ -65,6 +65,14 @@ class NumPy(Backend):
     def buffer(self, array):
         # Not id(array): several arrays may wrap the same memory of another library.
         return _owner(array).__array_interface__["data"][0]
+
+    def address_range(self, array):
+        address = array.__array_interface__["data"][0]
+        return address_range(address, array.shape, array.strides, array.itemsize)
+
+    def memory_owner(self, array):
+        owner = _owner(array)
+        return owner if owner.flags.owndata else None
 
     def buffer_size(self, array):
         return _owner(array).nbytes
