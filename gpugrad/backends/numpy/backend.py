@@ -102,9 +102,9 @@ def ufunc_module(ufunc):
     return None
 
 
-def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
-    """Copy the elements in ``data`` from ``offset`` on into a new array."""
-    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
+def array_of_bytes(data, dtype, shape, *, byteorder="="):
+    """Copy the elements in ``data`` into a new array."""
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder))
     return array.reshape(shape).astype(dtype)
 
 
