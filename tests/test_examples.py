@@ -258,7 +258,7 @@ class TestBadInput:
             ("2.bias", None, "momentum.2.bias is missing"),
             ("2.bias", gpugrad.zeros(9), "momentum.2.bias is missing, or of another shape"),
             ("2.bias", gpugrad.zeros(10, dtype=gpugrad.int64), "or kind than 2.bias"),
-            ("4.bias", gpugrad.zeros(10), "momentum.4.bias is of no parameter"),
+            ("4.bias", gpugrad.zeros(10), "momentum.4.bias belongs to no parameter"),
         ],
     )
     def test_resume_with_momentum_that_does_not_fit(self, refuse, name, tensor, words, tmp_path):
@@ -313,7 +313,7 @@ def test_small_examples(program, words, tmp_path):
 def test_differentiate_scipy(seed, tmp_path):
     done = run("differentiate_scipy", "--device", "cpu", "--seed", seed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    shifts = re.findall(r" (\S+) m ± (\S+), in truth +(\S+)", done.stdout)
+    shifts = re.findall(r" (\S+) m ± (\S+), true value +(\S+)", done.stdout)
     assert len(shifts) == 3
     for found, spread, truth in (map(float, shift) for shift in shifts):
         assert abs(found - truth) < 4 * spread
