@@ -7,7 +7,7 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from samples import every
-from test_ops import DOUBLE, TOLERANCE, Call, each, quiet, samples
+from test_ops import DOUBLE, TOLERANCE, Call, each_case, quiet, samples
 
 import gpugrad
 from gpugrad._batched import batched, entered, lifted, physical
@@ -247,7 +247,7 @@ def tangents_of(call, tangents, **options):
     return results
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_forward_and_backward_agree(case, library):
     chosen = [
         (dtype, sample)

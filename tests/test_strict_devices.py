@@ -9,7 +9,7 @@ from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
 from samples import every
 from test_batching import MAPPED, Batch, choices, some
-from test_ops import DOUBLE, Call, each, quiet, samples
+from test_ops import DOUBLE, Call, each_case, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -72,7 +72,7 @@ def made_by(call):
         yield from [wrap(t, None) for t in tangents.values()]
 
 
-@each()
+@each_case()
 def test_all_stays_on_the_device(case):
     each_sample = (
         (device, dtype, sample)
@@ -104,7 +104,7 @@ def test_a_batch_stays_on_the_device(case):
             batch.by_levels()
 
 
-@each()
+@each_case()
 def test_nothing_is_moved_between_devices(case):
     """Of inputs on two devices an op makes an error that names them; or results on each."""
     for sample in samples(case, DEVICES["device1"]):

@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from samples import shown
+from samples import stable_repr
 
 import gpugrad as gg
 from gpugrad.autograd.graph import writes
@@ -123,7 +123,7 @@ class TestOperands:
         s *= leaf(1.0, 2.0)
         assert s.requires_grad
 
-    @pytest.mark.parametrize("other", [object(), [1.0, 2.0], None, {}], ids=shown)
+    @pytest.mark.parametrize("other", [object(), [1.0, 2.0], None, {}], ids=stable_repr)
     @pytest.mark.parametrize("op", ARITHMETIC, ids=name)
     def test_unknown_operands(self, op, other):
         for args in ((leaf(1.0, 2.0), other), (other, leaf(1.0, 2.0))):
