@@ -1,4 +1,4 @@
-"""Functions that make tensors: what they take, copy and share, and the dtypes they give."""
+"""Functions that create tensors: what they accept, copy and share, and the dtypes they give."""
 
 import array
 import decimal

@@ -8,7 +8,7 @@ import pytest
 from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
 from samples import every
-from test_batching import MAPPED, Batch, choices, some
+from test_batching import MAPPED, Batch, choices_of_inputs, sample_subset
 from test_ops import DOUBLE, Call, each_case, quiet, samples
 
 import gpugrad as gg
@@ -94,14 +94,14 @@ def test_a_batch_stays_on_the_device(case):
     library = DEVICES["no_float64"]
     batches = [
         (sample, over)
-        for sample in some(chosen(case, library, "float32"), library)
-        for over in choices(case, sample, 1)
+        for sample in sample_subset(chosen(case, library, "float32"), library)
+        for over in choices_of_inputs(case, sample, 1)
     ]
     for (sample, over), checked in every(batches):
         with checked, quiet():
             batch = Batch(case, sample, library, "float32", (3,), over)
             batch.by_loop()
-            batch.by_levels()
+            batch.by_vmap()
 
 
 @each_case()
