@@ -244,7 +244,7 @@ SCENARIOS = [
     one_loop,
     growing_batches,
     left_early,
-    two_loops_at_once,
+    two_loops,
     changing_streams,
     interrupted,
 ]

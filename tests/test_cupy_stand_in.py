@@ -102,9 +102,9 @@ def test_outcomes_come_from_the_second_process(request, tmp_path):
     file.write_text(OUTCOMES)
     process = Process(request.config, (str(file),))
     reports = {}
-    for there, marks in process.tests:
-        item = SimpleNamespace(there=there, nodeid=there, location=(there, None, there))
-        reports[there.rpartition("_")[2]] = *process.run(item, None), marks
+    for remote_id, marks in process.tests:
+        item = SimpleNamespace(remote_id=remote_id, nodeid=remote_id, location=(remote_id, None, remote_id))
+        reports[remote_id.rpartition("_")[2]] = *process.run(item, None), marks
     process.end()
     outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
     assert outcomes == {
