@@ -103,7 +103,9 @@ def test_outcomes_come_from_the_second_process(request, tmp_path):
     process = Process(request.config, (str(file),))
     reports = {}
     for remote_id, marks in process.tests:
-        item = SimpleNamespace(remote_id=remote_id, nodeid=remote_id, location=(remote_id, None, remote_id))
+        item = SimpleNamespace(
+            remote_id=remote_id, nodeid=remote_id, location=(remote_id, None, remote_id)
+        )
         reports[remote_id.rpartition("_")[2]] = *process.run(item, None), marks
     process.end()
     outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
