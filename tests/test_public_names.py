@@ -65,4 +65,4 @@ def test_a_users_subclass_shows_the_methods_it_defines():
             """Like PyTorch's method."""
 
     assert "view" in dir(Own)
-    assert "As PyTorch's." in pydoc.render_doc(Own)
+    assert "Like PyTorch's method." in pydoc.render_doc(Own)
