@@ -1,4 +1,4 @@
-"""What the example programs share: their command line, the choice of a device, pictures."""
+"""Code that the example programs share: command line, choice of device, pictures."""
 
 import argparse
 from pathlib import Path
@@ -14,10 +14,10 @@ except ImportError as error:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line with ``--device``, and errors of one line.
+    """A parser that adds ``--device`` and reports an error in one line.
 
-    seed: whether it has ``--seed``.
-    plot: where the picture goes unless ``--plot`` tells; None for no such option.
+    seed: whether to add ``--seed``.
+    plot: the default of ``--plot``, the path of the picture; None leaves the option out.
     """
 
     def __init__(self, description, *, seed=True, plot=None):
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
     def parse_args(self, *args):
-        """As always, then with ``auto`` replaced by the device it stands for, which is said."""
+        """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
         options = super().parse_args(*args)
         why = "asked for"
         if options.device == "auto":
@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text):
-    """An int of at least 0, from the command line."""
+    """Parse an int of at least 0 from the command line."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is less than 0")
@@ -57,7 +57,7 @@ def whole(text):
 
 
 def positive(text):
-    """An int of at least 1, from the command line."""
+    """Parse an int of at least 1 from the command line."""
     value = whole(text)
     if value == 0:
         raise argparse.ArgumentTypeError("0 is not enough")
@@ -65,19 +65,19 @@ def positive(text):
 
 
 def picture(text):
-    """The path of a picture to draw, from the command line."""
+    """Parse the path of a picture from the command line."""
     if Path(text).suffix not in (".pdf", ".png", ".svg"):
         raise argparse.ArgumentTypeError(f"{text} must end in .pdf, .png or .svg")
     return Path(text)
 
 
 def progress_bar(steps):
-    """A bar on standard error; its ``write`` prints a line above it."""
+    """Return a progress bar on standard error; its ``write`` prints a line above the bar."""
     return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
 
 
 def panels(count=2):
-    """A figure and its axes side by side, drawn without a screen."""
+    """Return a figure and its axes, side by side; no screen is needed."""
     figure = Figure(figsize=(5.2 * count, 3.8), dpi=120, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12)
     axes = figure.subplots(1, count)
@@ -88,7 +88,7 @@ def panels(count=2):
 
 
 def save_figure(figure, path):
-    """Write a figure in the format of the path's suffix; an older file stays until it is done."""
+    """Write a figure in the format given by the suffix, and replace an older file when done."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")

@@ -1,4 +1,4 @@
-"""What an array API namespace says of itself: dtypes, constants, devices; and shapes."""
+"""What an array API namespace says about itself: dtypes, constants, devices; and shapes."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Functions that make tensors: what they take, copy and share, and the dtypes they give."""
+"""Functions that create tensors: what they accept, copy and share, and the dtypes they give."""
 
 import array
 import decimal
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from samples import shown
+from samples import stable_repr
 
 import gpugrad as gg
 
@@ -93,7 +93,7 @@ class TestTensor:
             (array.array("d", [1.0, 2.0]), gg.float32),
             (memoryview(b"ab"), gg.int64),
         ],
-        ids=shown,
+        ids=stable_repr,
     )
     def test_dtypes_and_values(self, data, dtype):
         for function in (gg.tensor, gg.asarray):
@@ -145,7 +145,7 @@ class TestTensor:
             np.array([object()]),
             np.array(["2020-01-01"], dtype="datetime64[D]"),
         ],
-        ids=shown,
+        ids=stable_repr,
     )
     @pytest.mark.parametrize("dtype", [None, gg.float32], ids=repr)
     def test_not_numbers(self, function, data, dtype):

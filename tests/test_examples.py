@@ -336,7 +336,7 @@ def test_small_examples(program, words, tmp_path):
 def test_differentiate_scipy(seed, tmp_path):
     done = run("differentiate_scipy", "--device", "cpu", "--seed", seed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    shifts = re.findall(r" (\S+) m ± (\S+), in truth +(\S+)", done.stdout)
+    shifts = re.findall(r" (\S+) m ± (\S+), true value +(\S+)", done.stdout)
     assert len(shifts) == 3
     for found, spread, truth in (map(float, shift) for shift in shifts):
         assert abs(found - truth) < 4 * spread

@@ -1,4 +1,4 @@
-"""Hooks of gradients, of leaves, and of modules."""
+"""Hooks on gradients, on leaves and on modules."""
 
 import copy
 import gc
@@ -17,7 +17,7 @@ def leaf(*values, **keywords):
     return gg.tensor(list(values), requires_grad=True, **keywords)
 
 
-class TestOfGradients:
+class TestGradientHooks:
     def test_sees_the_whole_gradient_once(self):
         x = leaf(1.0, 2.0)
         y = x * x
@@ -32,11 +32,11 @@ class TestOfGradients:
         x = leaf(1.0, 2.0)
         y = x * 1.0
         x.register_hook(lambda g: g + 1)
-        x.register_hook(lambda g: g * 10)  # of what the first returned
+        x.register_hook(lambda g: g * 10)  # gets the result of the first
         y.register_hook(lambda g: g * 2)
         y.retain_grad()
         (y * y).sum().backward()
-        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, whenever it was asked for
+        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, in either order
         assert x.grad.tolist() == [50.0, 90.0]
 
     def test_of_accumulating_leaves(self):
@@ -45,7 +45,7 @@ class TestOfGradients:
         seen = []
         x.register_hook(lambda g: seen.append(g.tolist()))
         (x * 2).sum().backward()
-        assert seen == [[2.0]]  # what is added, not the sum
+        assert seen == [[2.0]]  # the gradient that is added, not the sum
         assert x.grad.tolist() == [102.0]
 
     def test_in_autograd_grad(self):
@@ -148,7 +148,7 @@ class TestOfGradients:
         assert [g.tolist() for g in kept] == [[2.0, 2.0]] * 3
         assert x.grad.tolist() == [6.0, 6.0]
 
-    def test_that_raises_leaves_every_grad(self):
+    def test_an_error_leaves_every_grad_unchanged(self):
         x, w = leaf(1.0), leaf(2.0)
         x.register_hook(lambda g: 1 / 0)
         for wanted in (None, [x, w]):
@@ -180,7 +180,7 @@ class TestOfGradients:
         assert x.grad.dtype == gg.float16
         assert x.grad.tolist() == [1.0]
 
-    def test_of_what_has_no_gradient(self):
+    def test_on_tensors_without_gradient(self):
         for x in (gg.ones(2), leaf(1.0).detach(), gg.arange(3)):
             with pytest.raises(ValueError, match=r"register_hook: .*does not require grad"):
                 x.register_hook(print)
@@ -224,7 +224,7 @@ class TestOfGradients:
             np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-class TestOfLeaves:
+class TestLeafHooks:
     def test_after_accumulation(self):
         x, w = leaf(1.0), leaf(2.0)
         seen = []
@@ -275,7 +275,7 @@ def model():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 
 
-class TestOfForward:
+class TestForwardHooks:
     def test_see_the_call(self):
         net = model()
         seen = []
@@ -283,7 +283,7 @@ class TestOfForward:
         net[0].register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
         net(gg.ones((5, 3)))
         assert seen == [(net[0], (5, 3)), (net[0], (5, 4))]
-        net[0].forward(gg.ones((5, 3)))  # calls none
+        net[0].forward(gg.ones((5, 3)))  # calls no hooks
         assert len(seen) == 2
 
     def test_replace_inputs_and_outputs(self):
@@ -317,7 +317,7 @@ class TestOfForward:
         with pytest.raises(TypeError, match=r"must return None or \(args, kwargs\)"):
             layer(gg.ones(1), by=5.0)
 
-    def test_a_module_with_hooks_is_what_it_was(self):
+    def test_a_module_with_hooks_looks_the_same(self):
         net, x = model(), gg.ones((2, 3))
         text, state, expected = repr(net), net.state_dict(), net(x).tolist()
         with net.register_forward_hook(lambda *_: None), net[0].register_forward_hook(print):
@@ -346,7 +346,7 @@ class TestOfForward:
         assert type(a) is type(b)
         other.remove()
         assert type(a) is nn.ReLU
-        third = type(b)().register_forward_hook(print)  # of an instance of the class with hooks
+        third = type(b)().register_forward_hook(print)  # made from the class with hooks
         third.remove()
         second.remove()
         assert type(b) is nn.ReLU
@@ -399,7 +399,7 @@ class TestOfForward:
         assert seen == [[2.0]]
 
 
-class TestOfBackward:
+class TestBackwardHooks:
     def test_sees_gradients_of_inputs_and_outputs(self):
         layer = nn.Linear(2, 1, bias=False)
         x = gg.ones((3, 2), requires_grad=True)
@@ -467,7 +467,7 @@ class TestOfBackward:
         x = leaf(3.0)
         (g,) = gg.autograd.grad((layer(x) ** 2).sum(), [x], create_graph=True)
         assert g.tolist() == [36.0]
-        (g,) = gg.autograd.grad(g, [x])  # of (2 x)^2, once more through the hook
+        (g,) = gg.autograd.grad(g, [x])  # the derivative of (2 x)^2, through the hook again
         assert g.tolist() == [24.0**2]
 
     def test_inside_transforms(self):
@@ -480,12 +480,12 @@ class TestOfBackward:
             return (layer(x) * x).sum()
 
         assert gg.jvp(f, (x,), (gg.ones((2, 2)),))[1].tolist() == 16.0
-        assert seen == [(2, 2)]  # forward mode has no gradients
+        assert seen == [(2, 2)]  # forward mode calls no hooks of gradients
         seen.clear()
         assert gg.vmap(gg.grad(f))(x).tolist() == [[2.0, 0.0], [6.0, 8.0]]
-        assert seen == [(2,), (2, 2)]  # of all examples at once
+        assert seen == [(2,), (2, 2)]  # the gradient of all examples at once
         assert gg.hessian(f)(x[1]).tolist() == [[2.0, 0.0], [0.0, 2.0]]
-        w = leaf(1.0, 2.0)  # not an example of each
+        w = leaf(1.0, 2.0)  # shared by all examples
         gg.vmap(lambda y: layer(w * y[0]) + y)(x).sum().backward()
         assert w.grad.tolist() == [4.0, 4.0]
 

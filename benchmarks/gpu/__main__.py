@@ -1,15 +1,15 @@
-"""All that is to be run where a GPU is: tests that need one, examples, benchmarks.
+"""Run everything that needs a GPU: tests, examples and benchmarks.
 
     python benchmarks/gpu [--out FOLDER] [--parts tests table examples benchmarks]
         [--device cpu] [--short | --full] [--list]
 
-The parts are the tests of what only a GPU can show, those of the table of ops and the rest on
-CUDA arrays, the examples, and the benchmarks.
+The parts are the tests of what only a GPU can show ("tests"), the tests of the table of ops and
+all others on CUDA arrays ("table"), the examples, and the benchmarks.
 
-Each command has a time limit, and goes on whatever became of the one before. What it printed is
-in FOLDER, by default runs/gpu, with what it wrote: pictures, and the benchmarks' gpu_*.json and
-gpu_*.png, which belong in benchmarks/results/ if they are to be kept. Ends with status 0 if all
-did.
+Each command has a time limit, and runs whether or not the one before succeeded. Its log and the
+files that it writes are in FOLDER, by default runs/gpu: pictures, and the benchmarks' gpu_*.json
+and gpu_*.png, which you can move to benchmarks/results/ to keep them. The exit status is 0 if all
+commands succeeded.
 """
 
 import argparse
@@ -31,12 +31,12 @@ EXAMPLES = (
     "differentiate_scipy"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp"
-# Seconds for each command; where CuPy has compiled none of its kernels yet, most are for that.
+# Seconds for each command; if CuPy has compiled none of its kernels yet, that takes most of them.
 LIMITS = {"tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 
 
 def commands(options, out):
-    """``(part, name, words after python)`` of each."""
+    """Yield ``(part, name, arguments of python)`` for each command."""
     form = ["--short"] if options.short else ["--full"] if options.full else []
     pytest, own = ["-m", "pytest", "-m", "gpu", "-q", "-rs"], str(ROOT / "tests/gpu")
     yield "tests", "gpu", [*pytest, own]
@@ -50,7 +50,7 @@ def commands(options, out):
 
 
 def run(words, log, folder, limit):
-    """The command's exit status, None if it ran out of time; what it prints goes to the log."""
+    """Run a command with its output in the log; return its exit status, or None after the limit."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with log.open("w") as file:
@@ -78,7 +78,7 @@ def main():
     add("--full", action="store_true", help="benchmarks in their full form, without a time limit")
     add("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default all")
     add("--out", type=Path, default=Path("runs/gpu"), metavar="FOLDER", help="default runs/gpu")
-    add("--list", action="store_true", help="print the commands, run none")
+    add("--list", action="store_true", help="print the commands without running them")
     options = parser.parse_args()
     out = options.out.resolve()
     todo = [c for c in commands(options, out) if c[0] in options.parts]
@@ -97,8 +97,8 @@ def main():
         start = time.perf_counter()
         status = run(words, log, out, limit)
         failed |= status != 0
-        became = "ran out of time" if status is None else f"status {status}" if status else "ok"
-        print(f"{part:<10}  {name:<20}{time.perf_counter() - start:7.1f} s  {became}", flush=True)
+        outcome = "ran out of time" if status is None else f"status {status}" if status else "ok"
+        print(f"{part:<10}  {name:<20}{time.perf_counter() - start:7.1f} s  {outcome}", flush=True)
         text = log.read_text(errors="replace").rstrip()
         if status != 0:
             print(text[-2000:])

@@ -7,7 +7,7 @@ import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
 import numpy as np
 import pytest
 from cuda_device import host_must_not_wait, on_gpu
-from matrices import MATRICES, STACKS, cupy, filled, matrix, stack, swapped
+from matrices import MATRICES, STACKS, cupy, matrix, small_integers, stack, transposed
 
 import gpugrad as gg
 from gpugrad import cuda
@@ -55,7 +55,7 @@ def test_sums_of_many(shapes, dtype):
     """Halves are summed in float32: the result is as near as it can be."""
     rng = np.random.default_rng(0)
     x1, x2 = (cupy.asarray(rng.standard_normal(s).astype(dtype)) for s in shapes)
-    for a, b in (x1, x2), (swapped(x2), swapped(x1)):
+    for a, b in (x1, x2), (transposed(x2), transposed(x1)):
         expected = on_host(a) @ on_host(b)
         near = 40 * EPS["float32"] if EPS[dtype] > EPS["float32"] else 40 * EPS[dtype]
         error = np.abs(on_host(product(a, b)) - expected)
@@ -70,7 +70,7 @@ def test_vectors_and_nothing():
         ((2, 0), (0, 3)),
         ((0, 2), (2, 3)),
     ):
-        x1, x2 = map(filled, shapes)
+        x1, x2 = map(small_integers, shapes)
         assert_close(on_host(product(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
 
 
@@ -89,8 +89,8 @@ def test_tf32():
 
 
 def test_nothing_waits():
-    x = gg.asarray(filled((6, 50, 40), "float32")).requires_grad_()
-    w = gg.asarray(filled((40, 30), "float32")).requires_grad_()
+    x = gg.asarray(small_integers((6, 50, 40), "float32")).requires_grad_()
+    w = gg.asarray(small_integers((40, 30), "float32")).requires_grad_()
     gg.softmax(x @ w).sum().backward()  # compiles
     with host_must_not_wait():
         gg.softmax(x @ w @ w.mT @ x.mT).sum().backward()
