@@ -276,7 +276,7 @@ def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
 @pytest.mark.parametrize(
     "header, error",
     [
-        (idx(np.zeros((3, 4), np.uint8)), "is too long"),
+        (idx_bytes(np.zeros((3, 4), np.uint8)), "is too long"),
         (b"\0\0\x08\x02" + (1 << 20).to_bytes(4, "big") * 2, "is truncated: 50331660 bytes"),
     ],
     ids=["more than promised", "less than promised"],
