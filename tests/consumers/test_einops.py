@@ -1,4 +1,4 @@
-"""einops on Tensors: values as on NumPy arrays, gradients by finite differences."""
+"""einops on Tensors: values equal those on NumPy arrays, gradients equal finite differences."""
 
 import einops
 import numpy as np

@@ -1,9 +1,9 @@
-"""Products of matrices by cuBLAS: the right numbers whatever lies in memory how, and no waiting.
+"""Matrix products by cuBLAS: right numbers for every memory layout, and no waiting.
 
-On the stand-in for CuPy, test_products_by_cublas.py tests what is asked of cuBLAS and copied.
+On the stand-in for CuPy, test_products_by_cublas.py tests the calls of cuBLAS and the copies.
 """
 
-import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
 from cuda_device import host_must_not_wait, on_gpu
@@ -52,7 +52,7 @@ def test_batches(way1, dtype):
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("shapes", [((300, 1000), (1000, 200)), ((6, 70, 500), (6, 500, 90))])
 def test_sums_of_many(shapes, dtype):
-    """Halves are summed in float32: the result is as near as it can be."""
+    """Sums of 16-bit floats are computed in float32, so the result is as accurate as possible."""
     rng = np.random.default_rng(0)
     x1, x2 = (cupy.asarray(rng.standard_normal(s).astype(dtype)) for s in shapes)
     for a, b in (x1, x2), (transposed(x2), transposed(x1)):
