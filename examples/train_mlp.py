@@ -9,13 +9,14 @@ interrupted run that is started again with --resume and otherwise the same optio
 would have without interruption.
 """
 
+from common import Parser, panels, positive, progress_bar, save_figure
+
 import argparse
+import itertools
 import math
 import tempfile
 import warnings
 from pathlib import Path
-
-from common import Parser, panels, positive, progress_bar, save_figure
 
 import gpugrad
 from gpugrad import data, nn, optim
@@ -35,14 +36,21 @@ def options_from_command_line(parser):
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
-    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors")
-    add("--resume", type=Path, help="continue from a file saved before")
-    add("--plot", type=Path, help="learning curves, default runs/DATASET.png")
+    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors, numbered")
+    add("--resume", type=Path, help="continue a saved run, and save it to the same file by default")
+    add("--plot", type=Path, help="learning curves, default beside the weights")
     options = parser.parse_args()
     options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
-    options.save = options.save or Path("runs", f"{options.dataset}.safetensors")
-    options.plot = options.plot or Path("runs", f"{options.dataset}.png")
+    options.save = options.save or options.resume or unused(options.dataset)
+    options.plot = options.plot or options.save.with_suffix(".png")
     return options
+
+
+def unused(name):
+    """The path runs/NAME.safetensors, with a number behind the name if there is such a file."""
+    numbers = itertools.chain([""], map("-{}".format, itertools.count(2)))
+    paths = (Path("runs", f"{name}{number}.safetensors") for number in numbers)
+    return next(path for path in paths if not path.exists())
 
 
 def number(text):
@@ -59,6 +67,11 @@ def check_outputs(options):
         raise ValueError(f"--plot {options.plot}: the name must end in .pdf, .png or .svg")
     if options.plot == options.save:
         raise ValueError(f"--plot and --save both name {options.save}")
+    if options.save.exists() and options.save != options.resume:
+        raise ValueError(
+            f"--save {options.save}: there is such a file; give another name, or continue that run "
+            f"with --resume {options.save}"
+        )
     for path in (options.save, options.plot):
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a file")

@@ -46,6 +46,35 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+INTERRUPTING = """
+import runpy, sys
+
+class Interrupt:
+    def find_spec(self, name, *rest):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = [{path!r}]
+sys.path.insert(0, {folder!r})
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "gpugrad", "matplotlib.figure", "gpugrad.data.digits"])
+@pytest.mark.parametrize("program", ["train_mlp", "fit_sine", "fixed_point"])
+def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
+    if module == "gpugrad.data.digits" and program == "fit_sine":
+        module = "gpugrad.optim"
+    path = ROOT / "examples" / f"{program}.py"
+    text = INTERRUPTING.format(module=module, path=str(path), folder=str(path.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr.strip() == f"{program}.py: interrupted"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder in which the program ran as the README runs it, and what it printed."""
@@ -121,6 +150,28 @@ class TestTrainMLP:
         train("--epochs", 2, *options, cwd=tmp_path)
         (group,) = gpugrad.load(tmp_path / saved)["optimizer"]["param_groups"]
         assert (group["momentum"], group["weight_decay"]) == (0, 0.25)
+
+    def test_a_log_file_grows_line_by_line(self, tmp_path):
+        with subprocess.Popen(
+            command("train_mlp", "--device", "cpu", "--epochs", 1000, "--hidden", 4),
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            lines = [process.stdout.readline() for _ in range(4)]
+            process.kill()
+        assert lines[3].startswith("epoch    2/1000")
+
+    def test_another_run_does_not_overwrite_the_weights(self, tmp_path):
+        for number in ("", "-2", "-3"):
+            printed = train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
+            assert f"weights: runs/digits{number}.safetensors" in printed
+            assert f"picture: runs/digits{number}.png" in printed
+        done = run("train_mlp", "--save", "runs/digits.safetensors", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there is such a file; give another name, or continue that run" in done.stderr
 
     def test_computes_in_float64(self, tmp_path):
         train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
