@@ -14,7 +14,9 @@ from common import Parser, panels, positive, progress_bar, save_figure
 import argparse
 import itertools
 import math
+import statistics
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -119,7 +121,36 @@ def build(options, pixels):
     return model, optimizer
 
 
-def train_epoch(model, optimizer, loader, options, progress):
+class Pace:
+    """Notices, once, that steps have become many times slower than at first."""
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
+        self.durations = []
+        self.usual = None  # the first median of 50 durations
+        self.last = clock()
+
+    def after_step(self):
+        """Return a warning if one is due, else None."""
+        now = self.clock()
+        self.durations.append(now - self.last)
+        self.last = now
+        if len(self.durations) < 50:
+            return None
+        median = statistics.median(self.durations)
+        self.durations.clear()
+        self.usual = self.usual or median
+        if median < 4 * self.usual:
+            return None
+        times = median / self.usual
+        self.usual = math.inf
+        return (
+            f"steps take {times:.0f} times as long as at first; if another program is using the "
+            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
+        )
+
+
+def train_epoch(model, optimizer, loader, options, progress, pace):
     """Train for one pass through the training set."""
     loss = nn.CrossEntropyLoss()
     start = loader.epoch
@@ -130,6 +161,9 @@ def train_epoch(model, optimizer, loader, options, progress):
         loss(model(images), labels).backward()
         optimizer.step()
         progress.update()
+        warning = pace.after_step()
+        if warning and options.device == "cpu":
+            progress.write(warning)
 
 
 @gpugrad.no_grad()
@@ -223,10 +257,11 @@ def fit(model, optimizer, train, test, history, options):
     # An overflow makes the loss infinite or nan, which raises below.
     warnings.simplefilter("ignore", RuntimeWarning)
     loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
+    pace = Pace()
     loader.epoch = len(history)  # with the seed, this decides the order of the images
     with progress_bar((options.epochs - len(history)) * len(loader)) as progress:
         while len(history) < options.epochs:
-            train_epoch(model, optimizer, loader, options, progress)
+            train_epoch(model, optimizer, loader, options, progress, pace)
             row = *evaluate(model, train), *evaluate(model, test)
             if not math.isfinite(row[0]):
                 raise FloatingPointError(

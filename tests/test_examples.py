@@ -46,6 +46,25 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_training_program_notices_once_that_steps_have_become_slower():
+    times = [0.0]
+    pace = train_mlp.Pace(clock=lambda: times[-1])
+
+    def warnings(count, duration):
+        found = []
+        for _ in range(count):
+            times.append(times[-1] + duration)
+            found.append(pace.after_step())
+        return [text for text in found if text]
+
+    assert warnings(75, 0.01) == []
+    assert warnings(20, 0.1) == []  # a short disturbance
+    assert warnings(100, 0.03) == []
+    (text,) = warnings(500, 0.06)
+    assert "steps take 6 times as long as at first" in text
+    assert "OPENBLAS_NUM_THREADS=1" in text
+
+
 INTERRUPTING = """
 import runpy, sys
 
