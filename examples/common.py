@@ -34,11 +34,11 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, *args):
         """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
         options = super().parse_args(*args)
-        why = "asked for"
+        why = "as requested"
         if options.device == "auto":
             problem = gpugrad.cuda.why_not()
             options.device = "cpu" if problem else "cuda"
-            why = problem or "a GPU is there"
+            why = problem or "a GPU is available"
         try:
             gpugrad.zeros(1, device=options.device)
         except (RuntimeError, ValueError) as error:

@@ -215,7 +215,7 @@ class TestArguments:
         with cupy.cuda.Device(1), pytest.raises(ValueError, match=r"the current device \(1\)"):
             self.run("scale", x, out, 1000, 2.0)
 
-    def test_no_such_launch(self):
+    def test_invalid_launches(self):
         scale = kernel("scale", self.SOURCE)
         for grid, block in [((1,), (257,)), ((1, 70_000), (32,))]:
             with pytest.raises(ValueError, match="not every GPU takes"):

@@ -256,7 +256,7 @@ def test_an_interrupted_step_counts_as_a_write(monkeypatch):
     assert optimizer.state_dict()["state"][0]["step"].item() == 1
 
 
-def test_a_step_of_a_model_goes_on_where_it_was():
+def test_loaded_state_continues_training_exactly():
     model = nn.MLP(6, [5, 3]).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=0.1)
 
