@@ -50,11 +50,11 @@ class Parser(argparse.ArgumentParser):
         """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
         sys.stdout.reconfigure(line_buffering=True)  # so that a log file grows line by line
         options = super().parse_args(*args)
-        why = "asked for"
+        why = "as requested"
         if options.device == "auto":
             problem = gpugrad.cuda.why_not()
             options.device = "cpu" if problem else "cuda"
-            why = problem or "a GPU is there"
+            why = problem or "a GPU is available"
         try:
             gpugrad.zeros(1, device=options.device)
         except (RuntimeError, ValueError) as error:

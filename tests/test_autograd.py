@@ -69,7 +69,7 @@ class TestBackward:
         y.backward()
         assert y.grad is None  # not retained
 
-    def test_of_a_leaf(self):
+    def test_backward_of_a_leaf(self):
         x = leaf(1.0)
         x.backward()
         assert x.grad.item() == 1
@@ -283,7 +283,7 @@ class TestBackward:
 
 
 class TestRetainGrad:
-    def test_of_a_result(self):
+    def test_grad_of_a_result_is_kept(self):
         x = leaf(2.0)
         y = x * x
         y.retain_grad()
@@ -292,14 +292,14 @@ class TestRetainGrad:
         assert y.grad.item() == 3
         assert x.grad.item() == 12
 
-    def test_of_one_of_several_outputs(self):
+    def test_on_one_of_several_outputs(self):
         x = leaf(1.0, 2.0)
         first, second = gg.unstack(x)
         second.retain_grad()
         (first * second).backward()
         assert second.grad.item() == 1
 
-    def test_of_a_tensor_without_graph(self):
+    def test_on_a_tensor_without_graph(self):
         with pytest.raises(ValueError, match="does not require grad"):
             gg.tensor(1.0).retain_grad()
 
@@ -322,7 +322,7 @@ class TestRetainGrad:
 
 
 class TestGrad:
-    def test_of_leaves_and_results(self):
+    def test_gradients_of_leaves_and_results(self):
         x = leaf(2.0)
         y = x * x
         z = y * 3

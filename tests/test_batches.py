@@ -335,7 +335,7 @@ class TestOnDevice:
             list(self.loader(shuffle=shuffle, device="cuda")), list(self.loader(shuffle=shuffle))
         )
 
-    def test_of_any_data_set(self):
+    def test_any_kind_of_data_set(self):
         samples = [(gg.ones(2) * i, i, np.float32(i / 2)) for i in range(30)]
         for device in ("cuda", f"cuda:{gg.cuda.device_count() - 1}"):
             loader = data.DataLoader(samples, 4, shuffle=True, seed=0, device=device)
@@ -368,7 +368,7 @@ class TestOnDevice:
         with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist"):
             next(iter(self.loader(device=f"cuda:{n}")))
 
-    def test_of_arrays_on_the_device(self):
+    def test_arrays_on_the_device(self):
         dataset = data.TensorDataset(*self.COLUMNS).to("cuda")
         for device in (None, "cuda"):
             batches = data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)

@@ -234,7 +234,7 @@ def inner_product(library, xs, ys):
 
 
 def tangents_of(call, tangents, **options):
-    """Return the tangents of the results as tensors, from those of the leaves; None means 0."""
+    """Return the results' tangents as tensors, given the leaves' tangents; None means 0."""
     given = {x.node: t for x, t in zip(call.leaves, tangents, strict=True) if t is not None}
     if not options.get("create_graph"):
         given = {node: t.array for node, t in given.items()}
@@ -476,7 +476,7 @@ def test_errors_describe_one_example(function, words):
 
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
 @pytest.mark.parametrize("m, k, n", [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
-def test_one_matrix_repeated_is_multiplied_with_like_others(lead, m, k, n):
+def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
     rng = np.random.default_rng(0)
     x1 = rng.standard_normal((*lead, m, k))
     for x2 in (rng.standard_normal((k, n)), rng.standard_normal((n, k)).T):

@@ -213,7 +213,7 @@ class TestArguments:
         f(expected * 1, gg.tensor(W)).sum().backward()
         close(x.grad, expected.grad.numpy())
 
-    def test_one_in_another(self):
+    def test_nested(self):
         calls = []
 
         def inner(x):
@@ -339,7 +339,7 @@ class TestRandomNumbers:
             f(x)
         assert gg.random.uniform().item() == after[0]
 
-    def test_one_in_another(self):
+    def test_nested(self):
         def f(x):
             x = x * gg.random.uniform(3)
             x = checkpoint(lambda x: x * gg.random.uniform(3), x)
@@ -435,7 +435,7 @@ class TestErrors:
             y.sum().backward()
         assert caught.value.__notes__[0] == "while checkpoint computed f again for backward"
 
-    def test_no_function(self):
+    def test_not_a_function(self):
         with pytest.raises(TypeError, match=r"checkpoint: f is called at once, .*f, x\), but no"):
             gg.checkpoint(gg.sin)
         with pytest.raises(TypeError, match="checkpoint: f must be a function"):

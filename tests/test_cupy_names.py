@@ -51,7 +51,7 @@ def uses_in_tree(tree, known, imported_elsewhere, where):
     """Yield the uses of CuPy in a syntax tree.
 
     known: CuPy's names, by what they are called in this scope.
-    others: names that are imported from other packages.
+    imported_elsewhere: names that are imported from other packages.
     """
     calls = {node.func: node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     known = known | dict(imported_from_cupy(tree))

@@ -372,7 +372,7 @@ class TestArguments:
         OURS(x, y).sum().backward()
         np.testing.assert_allclose(library.values(x.grad), np.cos(X) / Y, rtol=1e-4)
 
-    def test_it_keeps_its_name_and_doc(self):
+    def test_name_and_doc_are_kept(self):
         @custom_vjp
         def f(x):
             """Nothing."""
@@ -432,7 +432,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="make it an argument of f"):
             gg.grad(loss)(gg.asarray(X))
 
-    def test_no_vjp(self):
+    def test_missing_vjp(self):
         @custom_vjp
         def f(x):
             return x

@@ -263,7 +263,7 @@ GOOD = idx_bytes(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
         (gzip.compress(GOOD[:-1], mtime=0), "is truncated: 75 bytes"),
     ],
 )
-def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
+def test_read_idx_describes_damaged_files(tmp_path, content, message):
     path = tmp_path / "some-idx"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message) as error:

@@ -100,7 +100,7 @@ class TestWithoutGPU:
         assert "CuPy" in gg.cuda.why_not()
 
     @pytest.mark.parametrize("call", CUDA_CALLS)
-    def test_error_says_what_is_missing(self, call):
+    def test_errors_name_what_is_missing(self, call):
         if has_cupy:  # the message is CUDA's, about a missing driver or GPU
             message = r"CuPy is installed but (finds no CUDA device: cuda\w+: |does not load: )"
         else:

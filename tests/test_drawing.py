@@ -185,7 +185,7 @@ class TestBoxes:
         x = library.tensor(np.array([1.0, 2.0]), requires_grad=True)
         assert boxes(gg.draw(x * x))[0] == ["multiply", "(2,) float64", "[1, 4]"]
 
-    def test_what_cannot_be_drawn(self):
+    def test_objects_that_cannot_be_drawn(self):
         for bad, message in (
             (gg.ones(2), "output 0 has no graph"),
             ([leaf(1.0), 2.0], "output 1 is a float"),

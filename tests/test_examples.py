@@ -1,4 +1,4 @@
-"""The example programs, run as a user runs them: results, repeatability, bad input."""
+"""The example programs, run in the way users run them: results, repeatability, bad input."""
 
 import gzip
 import os
@@ -16,7 +16,7 @@ import gpugrad
 from gpugrad import nn, optim
 
 ROOT = Path(__file__).parents[1]
-# One thread: the machine's other cores may be busy with other tests.
+# NumPy's products use one thread, since other tests may keep the machine's other cores busy.
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -29,14 +29,14 @@ def command(program, *options):
 
 
 def run(program, *options, cwd):
-    """The finished program; its texts are in ``stdout`` and ``stderr``."""
+    """Run an example; return the finished process, with text in ``stdout`` and ``stderr``."""
     return subprocess.run(
         command(program, *options), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True
     )
 
 
 def train(*options, cwd):
-    """What the training program printed, if it succeeded."""
+    """Run the training program, which must succeed; return its output."""
     done = run("train_mlp", "--device", "cpu", *options, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -96,7 +96,7 @@ def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which the program ran as the README runs it, and what it printed."""
+    """A folder in which the program ran with the README's options, and its output."""
     folder = tmp_path_factory.mktemp("trained")
     return folder, train(cwd=folder)
 
@@ -122,15 +122,15 @@ class TestTrainMLP:
         a, b, c = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "abc")
         assert a == b != c
 
-    def test_says_which_device_it_took_and_why(self, tmp_path):
+    def test_prints_the_device_and_the_reason(self, tmp_path):
         done = run("train_mlp", "--epochs", 1, "--hidden", 4, cwd=tmp_path)
         problem = gpugrad.cuda.why_not()
-        taken = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is there)"
-        assert done.stdout.splitlines()[0] == taken
+        expected = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is available)"
+        assert done.stdout.splitlines()[0] == expected
         assert "step/s" in done.stderr  # the progress bar
 
-    def test_an_interrupted_run_resumes_as_if_it_had_not_been(self, tmp_path):
-        # Of many epochs, so that it is not through before the interruption comes.
+    def test_an_interrupted_run_resumes_to_the_same_result(self, tmp_path):
+        # Many epochs, so that the run is not finished before the interruption.
         options = ("--epochs", 100, "--hidden", 16)
         whole, broken = tmp_path / "whole", tmp_path / "broken"
         whole.mkdir()
@@ -143,7 +143,7 @@ class TestTrainMLP:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # What a shell runs in the background ignores it, and so would this.
+            # A shell's background processes ignore the signal, and this one might inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             for line in process.stdout:
@@ -214,7 +214,7 @@ class TestTrainMLP:
 
 
 def write_idx(folder):
-    """A data set in MNIST's format: 40 images to train with, 20 to test with, of 3x3 pixels."""
+    """Write a data set in MNIST's format: 40 training and 20 test images of 3x3 pixels."""
     rng = np.random.default_rng(0)
     for part, n in ("train", 40), ("t10k", 20):
         images = rng.integers(0, 256, (n, 3, 3), dtype=np.uint8)
@@ -240,10 +240,10 @@ def saved_state():
 
 
 class TestBadInput:
-    """A line that names what is wrong, exit code 2, and no file touched."""
+    """Bad input gives one line that names the mistake, exit code 2, and changes no file."""
 
     @pytest.fixture
-    def refuse(self, tmp_path, monkeypatch, capsys):
+    def error_of(self, tmp_path, monkeypatch, capsys):
         """A function that runs the program in ``tmp_path`` and returns its complaint."""
 
         def run_here(*options):
@@ -283,15 +283,15 @@ class TestBadInput:
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
-    def test_on_the_command_line(self, refuse, options, words):
-        assert words in refuse(*options)
+    def test_bad_options(self, error_of, options, words):
+        assert words in error_of(*options)
 
-    def test_a_device_that_is_not_there(self, refuse):
+    def test_a_device_that_is_not_there(self, error_of):
         problem = gpugrad.cuda.why_not() or "device cuda:1000 does not exist"
-        assert problem in refuse("--device", "cuda:1000")
+        assert problem in error_of("--device", "cuda:1000")
 
     @pytest.mark.parametrize("change", ["truncated", "gzip truncated", "another kind", "label"])
-    def test_in_the_data(self, refuse, change, tmp_path):
+    def test_bad_data(self, error_of, change, tmp_path):
         write_idx(tmp_path)
         path = tmp_path / "train-labels-idx1-ubyte"
         content = path.read_bytes()
@@ -304,7 +304,7 @@ class TestBadInput:
         else:
             path.write_bytes(content[:-1] + b"\x0a")
         words = {"another kind": "not an IDX file", "label": "label 10"}.get(change, "truncated")
-        line = refuse("--dataset", "mnist", "--data-dir", tmp_path)
+        line = error_of("--dataset", "mnist", "--data-dir", tmp_path)
         assert words in line
         assert str(path) in line
 
@@ -316,11 +316,11 @@ class TestBadInput:
         ],
         ids=["architecture", "epochs"],
     )
-    def test_resume_of_another_run(self, refuse, trained, options, words, tmp_path):
+    def test_resume_of_another_run(self, error_of, trained, options, words, tmp_path):
         saved = tmp_path / "runs/digits.safetensors"
         saved.parent.mkdir()
         saved.write_bytes((trained[0] / "runs/digits.safetensors").read_bytes())
-        assert words in refuse("--resume", saved, *options)
+        assert words in error_of("--resume", saved, *options)
 
     @pytest.mark.parametrize(
         "change, words",
@@ -340,18 +340,18 @@ class TestBadInput:
         ],
         ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
     )
-    def test_resume_of_a_state_of_another_kind(self, refuse, change, words, tmp_path):
+    def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save(saved_state() | change, saved)
-        line = refuse("--resume", saved, "--hidden", 8)
+        line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
 
     @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "history"])
-    def test_resume_of_a_state_without_a_part(self, refuse, name, tmp_path):
+    def test_resume_of_a_state_without_a_part(self, error_of, name, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)
-        assert f"--resume {saved}: has no '{name}'" in refuse("--resume", saved, "--hidden", 8)
+        assert f"--resume {saved}: has no '{name}'" in error_of("--resume", saved, "--hidden", 8)
 
     @pytest.mark.parametrize(
         "i, name, tensor, words",
@@ -361,27 +361,29 @@ class TestBadInput:
             (4, "momentum_buffer", gpugrad.zeros(10), "it has state of parameters [4]"),
         ],
     )
-    def test_resume_with_momentum_that_does_not_fit(self, refuse, i, name, tensor, words, tmp_path):
+    def test_resume_with_momentum_that_does_not_fit(
+        self, error_of, i, name, tensor, words, tmp_path
+    ):
         saved = tmp_path / "saved.safetensors"
         state = saved_state()
         state["optimizer"]["state"][i] = {name: tensor}
         gpugrad.save(state, saved)
-        line = refuse("--resume", saved, "--hidden", 8)
+        line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
 
-    def test_resume_of_another_data_set(self, refuse, trained, tmp_path):
+    def test_resume_of_another_data_set(self, error_of, trained, tmp_path):
         write_idx(tmp_path)
         saved = trained[0] / "runs/digits.safetensors"
-        line = refuse("--dataset", "mnist", "--data-dir", ".", "--resume", saved)
+        line = error_of("--dataset", "mnist", "--data-dir", ".", "--resume", saved)
         assert "trained on digits, not on mnist" in line
 
     @pytest.mark.parametrize("content", ["truncated", "another kind"])
-    def test_resume_of_a_damaged_file(self, refuse, trained, content, tmp_path):
+    def test_resume_of_a_damaged_file(self, error_of, trained, content, tmp_path):
         saved = tmp_path / "saved.safetensors"
         whole = (trained[0] / "runs/digits.safetensors").read_bytes()
         saved.write_bytes(whole[:-100] if content == "truncated" else b"weights")
-        line = refuse("--resume", saved, "--save", saved, "--epochs", 40)
+        line = error_of("--resume", saved, "--save", saved, "--epochs", 40)
         assert "truncated, or not a safetensors file" in line
 
 
@@ -416,7 +418,7 @@ def test_differentiate_scipy(seed, tmp_path):
 
 
 @pytest.mark.slow
-def test_readme_prints_what_it_says(tmp_path):
+def test_readme_prints_the_promised_lines(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     program = tmp_path / "tour.py"
     program.write_text("\n".join(blocks), "utf-8")
@@ -426,5 +428,5 @@ def test_readme_prints_what_it_says(tmp_path):
     assert done.returncode == 0, done.stderr
     promised = re.findall(r"print\(.*\)  # (.*)", "\n".join(blocks))
     lines = iter(done.stdout.splitlines())
-    for line in promised:  # in this order, others between them
+    for line in promised:  # in this order, possibly with other lines between them
         assert any(line == found for found in lines), line

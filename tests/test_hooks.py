@@ -39,7 +39,7 @@ class TestGradientHooks:
         assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, in either order
         assert x.grad.tolist() == [50.0, 90.0]
 
-    def test_of_accumulating_leaves(self):
+    def test_on_leaves_that_accumulate(self):
         x = leaf(1.0)
         x.grad = gg.tensor([100.0])
         seen = []
@@ -75,7 +75,7 @@ class TestGradientHooks:
         assert [y.requires_grad for y in seen] == [False, True]
         x.grad = None
 
-    def test_of_complex_numbers(self):
+    def test_complex_gradients(self):
         z = leaf(1 + 2j)
         seen = []
 
@@ -129,7 +129,7 @@ class TestGradientHooks:
         assert y.grad.tolist() == [5.0]
         assert x.grad.tolist() == [150.0]
 
-    def test_of_one_of_several_outputs(self):
+    def test_on_one_of_several_outputs(self):
         x = gg.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
         values, vectors = gg.linalg.eigh(x)
         seen = []
@@ -167,7 +167,7 @@ class TestGradientHooks:
             (lambda g: g * 1j, "must return a real gradient"),
         ],
     )
-    def test_that_returns_something_else(self, hook, message):
+    def test_invalid_results_of_hooks(self, hook, message):
         x = leaf(1.0, 2.0)
         x.register_hook(hook)
         with pytest.raises(ValueError, match=message):
@@ -187,7 +187,7 @@ class TestGradientHooks:
         with pytest.raises(TypeError, match="must be a function, not a int"):
             leaf(1.0).register_hook(3)
 
-    def test_is_freed_with_the_graph(self):
+    def test_hooks_are_freed_with_the_graph(self):
         class Hook:
             def __call__(self, g):
                 return None
@@ -254,7 +254,7 @@ class TestLeafHooks:
             np.testing.assert_allclose(np.array(new), np.array(old) - 0.5, rtol=1e-5)
         assert all(p.grad is None for p in model.parameters())
 
-    def test_of_results(self):
+    def test_on_results(self):
         where = "register_post_accumulate_grad_hook"
         with pytest.raises(ValueError, match=f"{where}: this tensor is a result of multiply"):
             (leaf(1.0) * 2).register_post_accumulate_grad_hook(print)
@@ -451,7 +451,7 @@ class TestBackwardHooks:
         assert (gx.dtype, gy.dtype) == (gg.float32, gg.float64)
         assert (gt.tolist(), gd) == ([1.0], None)
 
-    def test_other_outputs_are_refused(self):
+    def test_unsupported_outputs_are_rejected(self):
         class Named(nn.Module):
             def forward(self, x):
                 return {"x": x}

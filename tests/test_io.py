@@ -27,7 +27,7 @@ def values(x):
     return np.asarray(x.detach())
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_tensors_are_loaded(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "all.safetensors"
     tensors = {

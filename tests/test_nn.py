@@ -128,7 +128,7 @@ def test_requires_grad_freezes_and_zero_grad_clears():
     assert not model(gpugrad.ones((1, 3))).requires_grad
 
 
-def test_a_module_without_forward_says_so():
+def test_the_error_of_a_module_without_forward():
     class Empty(nn.Module):
         pass
 
@@ -381,7 +381,7 @@ def test_copies_are_independent_and_keep_what_is_shared(copied):
     assert all(p.grad is not None for p in twin.parameters())
 
 
-def test_state_goes_to_pytorch_and_back():
+def test_state_can_be_exchanged_with_pytorch():
     torch = pytest.importorskip("torch")
     theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     model = seeded(0)

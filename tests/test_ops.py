@@ -142,7 +142,7 @@ def test_the_table_has_every_op():
     assert len(BY_NAME) == len(CASES)
 
 
-def test_tolerances_are_relative_as_the_case_says():
+def test_relative_tolerances_of_cases():
     expected = np.array([[[1e3, 1e-3]], [[1.0, 1e-3]]])
     small = (0, 0, 1), (1, 0, 1)
     for relative_to, agree in ("element", ()), ("matrix", small[:1]), ("array", small):
@@ -454,7 +454,7 @@ def test_where_of_two_scalars_has_the_default_dtype(library):
     assert gpugrad.where(mask, 1.0, 0.0).tolist() == [1, 0]
 
 
-# Errors name the op and what was given. An error of the array library keeps its class.
+# Errors name the op and its operands. An error of the array library keeps its class.
 
 MISFIT = (ValueError, IndexError, RuntimeError)
 x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))

@@ -230,7 +230,7 @@ class TestAnomaly:
         assert text.endswith(f"given float32 (2, 3) on {x.device}")
 
     @pytest.mark.parametrize("requires_grad", [False, True])
-    def test_of_one_element(self, requires_grad):
+    def test_one_element(self, requires_grad):
         x = gg.tensor(0.0, requires_grad=requires_grad)
         with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"divide: .* has inf, "):
             1 / x
@@ -354,7 +354,7 @@ class TestAnomaly:
         with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
             gg.log(gg.zeros(2))
 
-    def test_of_many_inputs(self):
+    def test_op_with_many_inputs(self):
         @gg.op
         def total(xp, *arrays):
             return sum(arrays)

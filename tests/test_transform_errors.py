@@ -49,7 +49,7 @@ def raises(kind, message, call):
 
 
 @pytest.mark.parametrize("transform", [*DERIVATIVES, gg.hvp, gg.vmap], ids=lambda t: t.__name__)
-def test_no_function(transform):
+def test_not_a_function(transform):
     raises(
         TypeError,
         f"{transform.__name__}: f must be a function, not float32 () on cpu; pass f itself, "
@@ -61,7 +61,7 @@ def test_no_function(transform):
 
 
 @pytest.mark.parametrize("transform", [gg.jvp, gg.vjp, gg.linearize], ids=lambda t: t.__name__)
-def test_no_function_first(transform):
+def test_first_argument_not_a_function(transform):
     with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
         transform(X, (X,), (X,))
 
@@ -181,7 +181,7 @@ class TestArgnums:
         )
 
     @pytest.mark.parametrize("argnums", [None, 1.5, (), (0, None), True, {0}], ids=repr)
-    def test_of_other_types(self, argnums):
+    def test_invalid_types(self, argnums):
         raises(
             TypeError,
             f"grad: argnums must be an int or a parameter's name, or a tuple of these, "
@@ -216,7 +216,7 @@ def test_has_aux_without_a_pair():
 
 
 class TestCotangents:
-    def test_of_one_result(self):
+    def test_cotangent_of_one_result(self):
         _, pullback = gg.vjp(double, X)
         for g, kind, words in (
             (S, ValueError, "of the result must have its shape (3,), not ()"),
@@ -240,7 +240,7 @@ class TestCotangents:
             lambda: pullback((X, None, None)),
         )
 
-    def test_of_many(self):
+    def test_cotangents_of_many_results(self):
         _, pullback = gg.vjp(lambda x: {"a": x, "b": (x.sum(), x)}, X)
         must = "must have the structure {'a': *, 'b': (*, *)}, not"
         for g, words in (
@@ -250,7 +250,7 @@ class TestCotangents:
         ):
             raises(ValueError, f"vjp: the cotangent {words}", lambda g=g: pullback(g))
 
-    def test_of_another_library(self):
+    def test_cotangent_of_another_library(self):
         strict = pytest.importorskip("array_api_strict")
         _, pullback = gg.vjp(double, strict.asarray([1.0, 2.0]))
         with pytest.raises(ValueError, match="must be an array of array_api_strict on CPU_DEVICE"):

@@ -239,10 +239,10 @@ class TestJacobian:
             (lambda x: double(x), "reverse"),
             (lambda x: gg.concat([double(x), x]), "forward"),
         ):
-            for told in (None, "forward", "reverse"):
+            for requested in (None, "forward", "reverse"):
                 modes.clear()
-                gg.jacobian(f, mode=told)(x)
-                assert {*modes} == {told or mode}
+                gg.jacobian(f, mode=requested)(x)
+                assert {*modes} == {requested or mode}
 
     def test_has_aux(self):
         for mode in ("forward", "reverse"):
@@ -335,7 +335,7 @@ class TestConfusion:
         close(f(t(2.0)), 8 * 4.0)
         close(gg.grad(f)(t(2.0)), 16 * 2.0)
 
-    def test_one_example_does_not_see_another(self):
+    def test_examples_do_not_affect_each_other(self):
         def f(x):
             return gg.vmap(gg.grad(lambda y: (y * x.sum()) ** 2), in_axes=0)(x).sum()
 
@@ -424,7 +424,7 @@ class TestMixing:
         gg.vmap(gg.grad(lambda row: (row**3).sum()))(x).sum().backward()
         assert_array_equal(x.grad.numpy(), 6 * x.detach().numpy())
 
-    def test_no_leaf_is_touched(self):
+    def test_leaves_are_not_changed(self):
         x = t(1.0, 2.0, requires_grad=True)
         for transform in (
             gg.grad(lambda x: (x * x).sum()),
@@ -575,7 +575,7 @@ class TestPullbacks:
         close(gg.jacobian(lambda g: pullback(g)[0])(g), np.diag(3 * x.numpy() ** 2))
         close(gg.jvp(push, (g,), (g,))[1], 3 * x**2 * g)
 
-    def test_of_structures(self):
+    def test_structured_arguments_and_results(self):
         y, pullback = gg.vjp(
             lambda p: {"s": p["a"] * p["b"], "n": gg.argmax(p["a"])}, {"a": t(2.0), "b": t(3.0)}
         )
@@ -970,7 +970,7 @@ class TestVmap:
         found = gg.vmap(gg.grad(lambda w, x, y: (x @ w - y) ** 2), in_axes=(None, 0, 0))(w, x, y)
         close(found, 2 * (x.numpy() @ w.numpy() - y.numpy())[:, None] * x.numpy())
 
-    def test_of_module_parameters(self):
+    def test_module_parameters(self):
         model = gg.nn.Linear(3, 2)
         x = gg.tensor(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
         assert_close(gg.vmap(model)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)

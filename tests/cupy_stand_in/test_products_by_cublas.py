@@ -1,7 +1,7 @@
-"""Products of matrices on the stand-in for CuPy: what cuBLAS is asked for, and what is copied.
+"""Matrix products on the stand-in for CuPy: the calls of cuBLAS, and the copies of operands.
 
-Its cuBLAS multiplies what lies at the addresses, by columns, so that a wrong flag, leading
-dimension or distance gives wrong numbers.
+The stand-in's cuBLAS multiplies the numbers at the given addresses, column by column, so a wrong
+flag, leading dimension or distance gives wrong numbers.
 """
 
 import inspect
@@ -9,7 +9,7 @@ import itertools
 import math
 
 import cupy
-import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
 from cupy._reads import reads
@@ -26,7 +26,7 @@ xp = namespace_of[type(gg.zeros(1, device="cuda").array)]
 
 
 class Watch:
-    """The calls of cuBLAS and the copies of operands."""
+    """Records of the calls of cuBLAS and the copies of operands."""
 
     def __init__(self):
         self.copied = []
@@ -73,13 +73,13 @@ def test_matrices(watch, way1, way2, sizes):
         watch.clear()
         check(xp.matmul(x1, x2), x1, x2)
         assert len(watch.calls) == 1
-        # Matrices of a part of each array in memory are at one distance all the same.
+        # Matrices that are parts of arrays in memory are still at equal distances.
         assert len(watch.copied) == (not free1) + (not free2)
 
 
 @pytest.mark.parametrize("sizes", list(itertools.product((1, 3), repeat=3)), ids=str)
 def test_axes_of_length_1(watch, sizes):
-    """Where an axis has length 1 its stride says nothing: only what overlaps is copied."""
+    """The stride of an axis of length 1 means nothing, so only overlapping operands are copied."""
     m, k, n = sizes
     for way1, way2 in itertools.product(MATRICES, repeat=2):
         for batch in (), (1,), (2,), (1, 2):
@@ -89,7 +89,8 @@ def test_axes_of_length_1(watch, sizes):
             assert len(watch.copied) <= (not free1) + (not free2)
 
 
-# How many operands must be copied of the first with the second in order, and the other way round.
+# How many operands must be copied for each layout of the first, with the second in order, and
+# the other way around
 COPIES = {
     "in order": (0, 0),
     "swapped": (1, 1),
@@ -192,12 +193,12 @@ def test_halves_are_summed_in_float32_and_never_cast(watch, dtype, monkeypatch):
         expected = np.matmul(a._values.astype("float64"), b._values.astype("float64"))
         near = HALVES.get(dtype, 1e-7) * np.abs(expected) + 1e-12
         assert np.all(np.abs(out._values - expected) <= near)
-    assert xp.matmul(ones, transposed(ones))._values.item() == 4096  # where halves stop at 2048
+    assert xp.matmul(ones, transposed(ones))._values.item() == 4096  # sums in float16 stop at 2048
     assert watch.copied == []
     assert watch.calls.count("gemmStridedBatchedEx") == 2
 
 
-def test_dtypes_that_meet(watch):
+def test_mixed_dtypes(watch):
     x, y = small_integers((2, 3), "float32"), small_integers((3, 4), "float64")
     assert xp.matmul(x, y).dtype == "float64"
     check(xp.matmul(x, y), x, y)
@@ -213,19 +214,19 @@ def test_tf32(watch):
         cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32")),
         small_integers((2, 3, 3), "float32"),
     )
-    exact = xp.matmul(x, y)._values
+    in_float64 = xp.matmul(x, y)._values
     gg.cuda.allow_tf32()
     try:
-        for a, b, out in (x, y, exact), (x[0], y[0], exact[0]):
+        for a, b, out in (x, y, in_float64), (x[0], y[0], in_float64[0]):
             rounded = xp.matmul(a, b)._values
             assert_close(rounded, np.sum(b._values, axis=-2, keepdims=True) + 0 * out)
-        assert not np.array_equal(xp.matmul(x, y)._values, exact)
+        assert not np.array_equal(xp.matmul(x, y)._values, in_float64)
         assert xp.matmul(x.astype("float64"), y.astype("float64"))._values[
             0, 0, 0
-        ] == pytest.approx(exact[0, 0, 0], rel=1e-6)
+        ] == pytest.approx(in_float64[0, 0, 0], rel=1e-6)
     finally:
         gg.cuda.allow_tf32(False)
-    assert np.array_equal(xp.matmul(x, y)._values, exact)
+    assert np.array_equal(xp.matmul(x, y)._values, in_float64)
 
 
 def test_errors():
@@ -245,8 +246,8 @@ def test_errors():
         xp.matmul(small_integers((2, 3)), other)
 
 
-def test_cublas_refuses():
-    """What it would refuse or misread, or the tests above would show nothing."""
+def test_cublas_rejects_wrong_calls():
+    """The stand-in's cuBLAS detects wrong calls; otherwise the tests above would show nothing."""
     from cupy.cuda.device import get_cublas_handle
 
     handle = get_cublas_handle()
