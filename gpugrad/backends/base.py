@@ -40,6 +40,8 @@ class Backend:
         None if the library itself handles all its dtypes.
     sweep_context: a function that returns the context in which a sweep runs rules on its arrays;
         None if they need no context.
+    guard: wraps a function ``rule(xp, g, saved)`` to return 0 instead of nan where ``g`` is 0;
+        None if ``zero_discarded_nans`` of its result is as fast.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     """
@@ -50,6 +52,7 @@ class Backend:
     scalar_types: tuple = ()
     in_single: bool | None = None
     sweep_context: Callable | None = None
+    guard: Callable | None = None
     several_devices = False
 
     def __init__(self, xp):

@@ -365,4 +365,4 @@ def test_a_step_launches_few(launches):
 def test_names(name):
     """A table's names are the op's, and its rules keep no more than the definition's."""
     op = Op.registry[name]
-    assert set(twins[name]) <= {"forward", "joint", *op.inputs}
+    assert set(twins[name]) <= {"forward", "joint", "together", *op.inputs}

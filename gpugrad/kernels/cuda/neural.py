@@ -1,4 +1,4 @@
-"""Twins of the ops in gpugrad/ops/neural.py, and of the VJPs of activations.
+"""Twins of the ops in gpugrad/ops/neural.py.
 
 Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
 """
@@ -17,11 +17,9 @@ from ...ops.neural import (
     linear,
     log_softmax,
     mse,
-    relu,
     sigmoid,
     softmax,
 )
-from ...ops.transcendental import tanh
 
 # The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
@@ -50,15 +48,6 @@ def _sigmoid(xp, x):
     if not covers(x.dtype):
         return NotImplemented
     return _activate(contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
-
-
-def _activation_rule(activation):
-    def rule(xp, g, out):
-        if not covers(out.dtype) or g.dtype != out.dtype or g.shape != out.shape:
-            return NotImplemented
-        return _activation_vjp(g, out, activation)
-
-    return rule
 
 
 # Linear layers
@@ -295,9 +284,7 @@ def _mse_rule(sign):
     return rule
 
 
-relu.twin("cupy", x=_activation_rule("relu"))
-sigmoid.twin("cupy", _sigmoid, x=_activation_rule("sigmoid"))
-tanh.twin("cupy", x=_activation_rule("tanh"))
+sigmoid.twin("cupy", _sigmoid)
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))

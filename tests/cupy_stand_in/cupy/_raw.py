@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
+from ._traffic import is_recorded, launched
 
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
@@ -116,7 +117,13 @@ class Kernel:
                 raise TypeError(f"{self.name}: argument {i}: {error}") from None
         pointers = [value.__array_interface__["data"][0] for value in values]
         arrays = self.arrays(args)
-        bounds = [bound for array in arrays for bound in np.lib.array_utils.byte_bounds(array)]
+        # Of each array, where it starts and ends, and marks for what is read and written of it.
+        bounds, marks = [], []
+        for array in arrays:
+            start, stop = np.lib.array_utils.byte_bounds(array)
+            marks.append(np.zeros(stop - start if is_recorded() else 0, np.uint8))
+            at = marks[-1].__array_interface__["data"][0] if is_recorded() else None
+            bounds += [start, stop, at]
         error = self.run(
             (ctypes.c_uint * 3)(*grid),
             (ctypes.c_uint * 3)(*block),
@@ -126,6 +133,8 @@ class Kernel:
         )
         if error:
             raise RuntimeError(f"{self.name}: {error.decode()}")
+        read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
+        launched(self.name, read if arrays else None, written if arrays else None)
 
     def arrays(self, args):
         """The arrays that the kernel may access; none if it finds some by other means."""
