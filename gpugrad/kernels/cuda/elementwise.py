@@ -27,7 +27,6 @@ RULES = {
     arithmetic.square: ("g * (2 * x)",),
     arithmetic.sqrt: ("g / (2 * out)",),
     arithmetic.reciprocal: ("-g * (out * out)",),
-    arithmetic.hypot: ("g * (out != 0 ? x1 / out : 0)", "g * (out != 0 ? x2 / out : 0)"),
     arithmetic.abs: ("g * sign(x)",),
     arithmetic.maximum: (
         "x1 == x2 ? g / 2 : x1 < x2 ? 0 : g",
