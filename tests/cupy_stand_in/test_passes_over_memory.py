@@ -6,6 +6,7 @@ import cupy
 import numpy as np
 import pytest
 from cupy._traffic import traffic
+from cupy.cuda.memory import MemoryAsync, PooledMemory, pool
 
 import gpugrad as gg
 from gpugrad.autograd import grad
@@ -75,6 +76,16 @@ def test_binary(op):
 @pytest.mark.parametrize("op", UNARY, ids=lambda op: op.__name__)
 def test_unary(op):
     assert costs(op, [leaf()]) == UNARY[op]
+
+
+@pytest.mark.parametrize("kind", [PooledMemory, MemoryAsync])
+def test_a_gradient_is_not_copied(kind, monkeypatch):
+    monkeypatch.setattr(pool, "_kind", kind)
+    x = leaf()
+    y = gg.exp(x)
+    with traffic() as backward:
+        y.backward(gg.ones_like(y))
+    assert cost(backward)[0] == 2  # the ones, and the rule
 
 
 def test_with_a_number():

@@ -6,7 +6,7 @@ from functools import cache, cached_property, wraps
 from itertools import chain
 
 import cupy
-from cupy.cuda.memory import PooledMemory
+from cupy.cuda.memory import MemoryAsync, PooledMemory
 
 from ..base import Backend
 from ..registry import parse_device
@@ -228,7 +228,7 @@ class CuPy(Backend):
         return guarded
 
     def is_unshared(self, array):
-        return array.base is None and isinstance(array.data.mem, PooledMemory)
+        return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))
 
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))

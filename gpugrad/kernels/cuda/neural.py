@@ -8,9 +8,14 @@ from math import prod
 
 import cupy
 import numpy as np
-from cupy import ascontiguousarray as contiguous
 
-from ...backends.cupy.kernels.loader import accumulator, covers, kernel, launch_elementwise
+from ...backends.cupy.kernels.loader import (
+    accumulator,
+    contiguous,
+    covers,
+    kernel,
+    launch_elementwise,
+)
 from ...ops.neural import (
     cross_entropy,
     dense,

@@ -7,14 +7,14 @@ import numpy as np
 from ._reads import note
 from ._traffic import launched
 from .cuda.device import Device, current_device, owners
-from .cuda.memory import Block, PooledMemory, UnownedMemory, pool
+from .cuda.memory import Block, UnownedMemory, pool
 from .cuda.stream import get_current_stream
 
 
 class MemoryPointer:
     def __init__(self, array):
         root = array if array.base is None else array.base
-        kind = PooledMemory if type(root._held) is Block else UnownedMemory
+        kind = pool._kind if type(root._held) is Block else UnownedMemory
         self.ptr = array._values.__array_interface__["data"][0]
         self.device_id = array.device.id
         self.mem = kind(_owner(array._values))

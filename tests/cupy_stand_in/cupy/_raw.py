@@ -18,6 +18,7 @@ import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
 from ._traffic import is_recorded, launched
+from .cuda.function import CPointer
 
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
@@ -157,6 +158,9 @@ class Parameter:
 
     def value(self, given):
         """The bytes to pass, as an array; TypeError where the parameter is another type."""
+        if isinstance(given, CPointer):
+            memory = (ctypes.c_byte * self.size).from_address(given._address)
+            return np.frombuffer(memory, np.uint8)
         if self.is_pointer:
             return np.array(self.address(given), np.uint64)
         if isinstance(given, (bool, int, float, complex)):
