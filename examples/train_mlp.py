@@ -4,12 +4,12 @@
     python examples/train_mlp.py --dataset fashion-mnist --data-dir path/to/its/files
 
 Prints loss and accuracy per epoch, and writes the weights and a picture of the
-learning curves. The weights are saved after every epoch; with --resume, and the
-other options as they were, a run that was interrupted ends as it would have ended.
+learning curves. The weights and the optimizer's state are saved after every epoch; with
+--resume, and the other options as they were, a run that was interrupted ends as it would
+have ended.
 """
 
 import argparse
-import json
 import math
 import tempfile
 import warnings
@@ -19,7 +19,6 @@ from common import Parser, panels, positive, progress_bar, save_figure
 
 import gpugrad
 from gpugrad import data, nn, optim
-from gpugrad.io import load_metadata
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
 CLASSES = 10  # in each of them
@@ -36,8 +35,8 @@ def options_from_command_line(parser):
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
-    add("--save", type=Path, help="weights, default runs/DATASET.safetensors")
-    add("--resume", type=Path, help="go on from weights saved before")
+    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors")
+    add("--resume", type=Path, help="go on from a file saved before")
     add("--plot", type=Path, help="learning curves, default runs/DATASET.png")
     options = parser.parse_args()
     options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
@@ -132,69 +131,58 @@ def evaluate(model, dataset):
 
 
 def save(model, optimizer, history, options):
-    """Write the weights under the model's names for them, and until the last epoch the momentum."""
-    tensors = model.state_dict()
-    if len(history) < options.epochs:
-        names = list(tensors)
-        for i, state in optimizer.state_dict()["state"].items():
-            tensors[f"momentum.{names[i]}"] = state["momentum_buffer"]
-    about = json.dumps({"dataset": options.dataset, "history": history})
-    gpugrad.save(tensors, options.save, metadata={"train_mlp": about})
+    """Write what `resume` needs into one file."""
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "dataset": options.dataset,
+        "history": history,
+    }
+    gpugrad.save(state, options.save)
 
 
 def resume(model, optimizer, options):
-    """Take over a file of `save`, or another's weights; returns the history."""
-    tensors = gpugrad.load(options.resume)
+    """Take over a file of `save`; returns the history."""
+    state = gpugrad.load(options.resume)
     try:
-        dataset, history = read_notes(load_metadata(options.resume), options)
-        momentum = {k: tensors.pop(k) for k in list(tensors) if k.startswith("momentum.")}
-        # By the length of a name first: "10.weight" is after "8.weight".
-        names = sorted(tensors, key=lambda name: (len(name), name))
-        sizes = [tensors[name].shape[0] for name in names if tensors[name].ndim == 2]
-        if sizes != [*options.hidden, CLASSES]:
-            raise ValueError(f"layers of {sizes}, not {[*options.hidden, CLASSES]}")
-        if dataset != options.dataset:
-            raise ValueError(f"trained on {dataset}, not on {options.dataset}")
-        if len(history) >= options.epochs:
-            raise ValueError(f"has had {len(history)} epochs; give more than that as --epochs")
-        model.load_state_dict(tensors)
-        if momentum:
-            load_momentum(model, optimizer, momentum, options)
-    except ValueError as error:
+        check_saved(state, options)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    except KeyError as error:
+        raise ValueError(f"--resume {options.resume}: has no {error}") from None
+    except (TypeError, ValueError) as error:
         raise ValueError(f"--resume {options.resume}: {error}") from None
-    return history
+    # What the command line says counts; the learning rate is set at every step.
+    optimizer.param_groups[0] |= {
+        "momentum": options.momentum,
+        "weight_decay": options.weight_decay,
+    }
+    return state["history"]
 
 
-def read_notes(metadata, options):
-    """The data set and the history in a file's metadata; in another's file there are none."""
-    try:
-        notes = json.loads(metadata.get("train_mlp", "{}"))
-    except (ValueError, RecursionError):
-        raise ValueError("its notes on the training are not JSON") from None
-    if not isinstance(notes, dict):
-        raise ValueError("its notes on the training are not a JSON object")
-    history = notes.get("history", [])
+def check_saved(state, options):
+    """Raise ValueError unless the state is one of the run that the options describe."""
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(map(is_tensor, weights.values())):
+        raise ValueError("its model is not a dict of tensors")
+    sizes = [x.shape[0] for x in weights.values() if x.ndim == 2]
+    if sizes != [*options.hidden, CLASSES]:
+        raise ValueError(f"layers of {sizes}, not {[*options.hidden, CLASSES]}")
+    if state["dataset"] != options.dataset:
+        raise ValueError(f"trained on {state['dataset']}, not on {options.dataset}")
+    history = state["history"]
     if not isinstance(history, list) or not all(map(is_row, history)):
         raise ValueError("its history is not a list of four numbers for each epoch")
-    return notes.get("dataset", options.dataset), history
+    if len(history) >= options.epochs:
+        raise ValueError(f"has had {len(history)} epochs; give more than that as --epochs")
+
+
+def is_tensor(x):
+    return isinstance(x, gpugrad.Tensor)
 
 
 def is_row(row):
-    return isinstance(row, list) and [type(x) for x in row] == [float] * 4
-
-
-def load_momentum(model, optimizer, momentum, options):
-    """Give the optimizer the tensors saved of it: one for each parameter of the model."""
-    state = optimizer.state_dict()
-    for i, (name, parameter) in enumerate(model.named_parameters()):
-        buffer = momentum.pop(f"momentum.{name}", None)
-        if buffer is None or buffer.shape != parameter.shape or buffer.dtype.kind != "f":
-            raise ValueError(f"momentum.{name} is missing, or of another shape or kind than {name}")
-        state["state"][i] = {"momentum_buffer": buffer}
-    if momentum:
-        raise ValueError(f"{min(momentum)} is of no parameter")
-    if options.momentum:
-        optimizer.load_state_dict(state)
+    return isinstance(row, tuple) and [type(x) for x in row] == [float] * 4
 
 
 def draw(history, options):

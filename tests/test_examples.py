@@ -13,7 +13,7 @@ import pytest
 import train_mlp
 
 import gpugrad
-from gpugrad import nn
+from gpugrad import nn, optim
 
 ROOT = Path(__file__).parents[1]
 # One thread: the machine's other cores may be busy with other tests.
@@ -64,7 +64,7 @@ class TestTrainMLP:
     def test_writes_weights_and_picture(self, trained):
         folder, _ = trained
         model = nn.MLP(64, [256, 128, 10])
-        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors"))
+        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors")["model"])
         assert (folder / "runs/digits.png").read_bytes().startswith(b"\x89PNG")
 
     def test_repeats_to_the_last_bit(self, trained, tmp_path):
@@ -103,7 +103,7 @@ class TestTrainMLP:
                     process.send_signal(signal.SIGINT)
         assert process.returncode == 130
         saved = Path("runs/digits.safetensors")
-        assert "momentum.0.weight" in gpugrad.load(broken / saved)
+        assert len(gpugrad.load(broken / saved)["history"]) < 100
         train(*options, "--resume", saved, cwd=broken)
         for name in (saved, saved.with_suffix(".png")):
             assert (broken / name).read_bytes() == (whole / name).read_bytes()
@@ -114,10 +114,18 @@ class TestTrainMLP:
         saved = "runs/digits.safetensors"
         assert "epoch 2/2" in train("--epochs", 2, *options, "--resume", saved, cwd=tmp_path)
 
+    def test_resumes_with_another_momentum_from_the_command_line(self, tmp_path):
+        saved = "runs/digits.safetensors"
+        train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
+        options = ("--hidden", 4, "--momentum", 0, "--weight-decay", 0.25, "--resume", saved)
+        train("--epochs", 2, *options, cwd=tmp_path)
+        (group,) = gpugrad.load(tmp_path / saved)["optimizer"]["param_groups"]
+        assert (group["momentum"], group["weight_decay"]) == (0, 0.25)
+
     def test_computes_in_float64(self, tmp_path):
         train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
         weights = gpugrad.load(tmp_path / "runs/digits.safetensors")
-        assert {x.dtype for x in weights.values()} == {gpugrad.float64}
+        assert {x.dtype for x in weights["model"].values()} == {gpugrad.float64}
 
     def test_reads_idx_files(self, tmp_path):
         write_idx(tmp_path)
@@ -145,6 +153,20 @@ def write_idx(folder):
             header = bytes([0, 0, 8, array.ndim])
             header += b"".join(length.to_bytes(4, "big") for length in array.shape)
             (folder / f"{kind}-ubyte").write_bytes(header + array.tobytes())
+
+
+def saved_state():
+    """What the program saves of a network with 8 hidden units, after one step."""
+    model = nn.MLP(64, [8, 10])
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(gpugrad.ones((1, 64))).sum().backward()
+    optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "dataset": "digits",
+        "history": [(1.0, 0.5, 1.0, 0.5)],
+    }
 
 
 class TestBadInput:
@@ -231,51 +253,52 @@ class TestBadInput:
         assert words in refuse("--resume", saved, *options)
 
     @pytest.mark.parametrize(
-        "notes, words",
+        "change, words",
         [
-            ("{", "not JSON"),
-            ("[" * 100_000, "not JSON"),
-            ("[1]", "not a JSON object"),
-            ('{"history": 5}', "its history is not"),
-            ('{"history": {"0": []}}', "its history is not"),
-            ('{"history": [[1.0, 1.0, 1.0]]}', "its history is not"),
-            ('{"history": [[1.0, 1.0, 1.0, "1"]]}', "its history is not"),
-            ('{"dataset": []}', "trained on [], not on digits"),
+            ({"model": 5}, "its model is not a dict of tensors"),
+            ({"model": {"0.weight": 5}}, "its model is not a dict of tensors"),
+            ({"model": nn.MLP(10, [8, 10]).state_dict()}, "has shape (8, 10), not (8, 64)"),
+            ({"dataset": []}, "trained on [], not on digits"),
+            ({"history": 5}, "its history is not"),
+            ({"history": {0: ()}}, "its history is not"),
+            ({"history": [(1.0, 1.0, 1.0)]}, "its history is not"),
+            ({"history": [(1.0, 1.0, 1.0, "1")]}, "its history is not"),
+            ({"optimizer": 5}, "must be a dict with 'state' and 'param_groups'"),
+            ({"optimizer": {"state": {}, "param_groups": 5}}, "--resume"),
+            ({"optimizer": {"state": {}, "param_groups": [5]}}, "--resume"),
+            ({"optimizer": {"state": {}, "param_groups": [{}]}}, "has no 'params'"),
         ],
-        ids=lambda text: text[:40],
+        ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
     )
-    def test_resume_with_notes_of_another_kind(self, refuse, notes, words, tmp_path):
+    def test_resume_of_a_state_of_another_kind(self, refuse, change, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
-        state = nn.MLP(64, [8, 10]).state_dict()
-        gpugrad.save(state, saved, metadata={"train_mlp": notes})
+        gpugrad.save(saved_state() | change, saved)
         line = refuse("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
+
+    @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "history"])
+    def test_resume_of_a_state_without_a_part(self, refuse, name, tmp_path):
+        saved = tmp_path / "saved.safetensors"
+        gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)
+        assert f"--resume {saved}: has no '{name}'" in refuse("--resume", saved, "--hidden", 8)
 
     @pytest.mark.parametrize(
-        "name, tensor, words",
+        "i, name, tensor, words",
         [
-            ("2.bias", None, "momentum.2.bias is missing"),
-            ("2.bias", gpugrad.zeros(9), "momentum.2.bias is missing, or of another shape"),
-            ("2.bias", gpugrad.zeros(10, dtype=gpugrad.int64), "or kind than 2.bias"),
-            ("4.bias", gpugrad.zeros(10), "momentum.4.bias is of no parameter"),
+            (3, "other", gpugrad.zeros(10), "state ['other'], but here ['momentum_buffer']"),
+            (3, "momentum_buffer", gpugrad.zeros(9), "buffer of parameter 3 has shape (9,)"),
+            (4, "momentum_buffer", gpugrad.zeros(10), "it has state of parameters [4]"),
         ],
     )
-    def test_resume_with_momentum_that_does_not_fit(self, refuse, name, tensor, words, tmp_path):
+    def test_resume_with_momentum_that_does_not_fit(self, refuse, i, name, tensor, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
-        state = nn.MLP(64, [8, 10]).state_dict()
-        state |= {f"momentum.{key}": x for key, x in state.items()}
-        state[f"momentum.{name}"] = tensor
-        gpugrad.save({key: x for key, x in state.items() if x is not None}, saved)
+        state = saved_state()
+        state["optimizer"]["state"][i] = {name: tensor}
+        gpugrad.save(state, saved)
         line = refuse("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
-
-    def test_resume_with_inputs_of_another_size(self, refuse, tmp_path):
-        gpugrad.save(nn.MLP(10, [256, 128, 10]).state_dict(), tmp_path / "other.safetensors")
-        assert "0.weight: has shape (256, 10), not (256, 64)" in refuse(
-            "--resume", "other.safetensors"
-        )
 
     def test_resume_of_another_data_set(self, refuse, trained, tmp_path):
         write_idx(tmp_path)

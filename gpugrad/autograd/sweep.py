@@ -13,6 +13,7 @@ from heapq import heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
+from .._thread_state import restores_state
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
@@ -23,6 +24,7 @@ from .variables import is_open
 _accumulating = threading.Lock()
 
 
+@restores_state
 def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
     """Add the cotangents that reach leaves to their ``.grad``; see `Tensor.backward`."""
     roots = _roots("backward", outputs, gradients, create_graph)
@@ -55,6 +57,7 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     hook(tensor)
 
 
+@restores_state
 def grad(
     outputs: Any,
     inputs: Any,
@@ -218,8 +221,7 @@ def sweep(
     waiting, heap = pending.cotangents, pending.heap
     arrived = {}
     following = following_g = None
-    last_write = writes.last
-    instrumented = implementation.instrument is not None
+    instrumented = bool(implementation.instruments)
 
     for node, g in roots:
         if needed is None or node in needed:
@@ -265,7 +267,7 @@ def sweep(
                 plan = implementation.current(plan)
             saved = node.saved
             if saved:
-                if node.order > last_write:
+                if node.order > writes.last:
                     check_unchanged(node)
                 if not retain_graph:
                     node.saved = None
@@ -478,12 +480,10 @@ def zeros(shape, dtype, like):
 
 
 def check_unchanged(node, sweep="backward"):
-    """Raise if a buffer that ``node`` saved was overwritten in place since."""
-    overwritten = writes.after(node.order)
+    """Raise if memory that ``node`` saved was overwritten in place since."""
     for value in node.saved:
         for array in value if isinstance(value, tuple) else (value,):
-            backend = backend_of.get(type(array))
-            if backend is not None and backend.buffer(array) in overwritten:
+            if writes.overwritten(array, node.order):
                 raise RuntimeError(
                     f"{sweep} through {node.plan.op.name}: a value it saved ({describe(array)}) "
                     f"was overwritten in place since, by an optimizer step or load_state_dict; "

@@ -147,9 +147,19 @@ class Backend:
     def buffer(self, array):
         """Identifies the allocation that holds the array; the same for all its views.
 
+        None if the library does not expose it.
+        """
+        raise NotImplementedError
+
+    def address_range(self, array):
+        """The lowest address of the array's elements, and the one after the highest.
+
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def memory_owner(self, array):
+        """An object that lives as long as the array's memory; None if there is none to refer to."""
 
     def buffer_size(self, array):
         """Bytes of the allocation that `buffer` identifies."""
@@ -238,3 +248,15 @@ class Backend:
         places = self.zeros(x.shape, self.xp.int64, x)
         places[key] = numbers
         return places[key] == numbers
+
+
+def address_range(address, shape, strides, itemsize):
+    """The lowest address of the elements of an array, and the one after the highest.
+
+    address: of the element with indices 0. strides: in bytes, perhaps negative.
+    """
+    if 0 in shape:
+        return address, address
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    lowest = address + sum([step for step in steps if step < 0])
+    return lowest, address + sum([step for step in steps if step > 0]) + itemsize

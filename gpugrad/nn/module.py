@@ -359,12 +359,15 @@ def overwrite(tensor, values):
     """
     array = tensor.array
     backend = backend_of[type(array)]
-    if tensor.node is None:  # without a node, a graph that saved the array would not notice
+    if tensor.node is None:  # only parameters have to stay where they are
         tensor.array = array = backend.asarray(array, copy=True)
-    else:
-        writes.note([(tensor.node, backend.buffer(array))])
-    with backend.scope(array):
-        array[...] = values
+    places = [writes.place(array)]
+    writes.note(places)
+    try:
+        with backend.scope(array):
+            array[...] = values
+    finally:
+        writes.note(places)
 
 
 def _join(path, name):

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..base import Backend
+from ..base import Backend, address_range
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
@@ -66,6 +66,14 @@ class NumPy(Backend):
         # Not id(array): several arrays may wrap the same memory of another library.
         return _owner(array).__array_interface__["data"][0]
 
+    def address_range(self, array):
+        address = array.__array_interface__["data"][0]
+        return address_range(address, array.shape, array.strides, array.itemsize)
+
+    def memory_owner(self, array):
+        owner = _owner(array)
+        return owner if owner.flags.owndata else None
+
     def buffer_size(self, array):
         return _owner(array).nbytes
 
@@ -94,9 +102,9 @@ def ufunc_module(ufunc):
     return None
 
 
-def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
-    """Copy the elements in ``data`` from ``offset`` on into a new array."""
-    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
+def array_of_bytes(data, dtype, shape, *, byteorder="="):
+    """Copy the elements in ``data`` into a new array."""
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder))
     return array.reshape(shape).astype(dtype)
 
 
