@@ -146,7 +146,7 @@ class Implementation:
         may return NotImplemented.
         """
         twin = self._twins.get("together")
-        if twin is None or self.instrument is not None:
+        if twin is None or self.instruments:
             return None
         return self._wrapped(bind(twin, names, guarded=guarded))
 
