@@ -230,6 +230,10 @@ class CuPy(Backend):
 
         return guarded
 
+    def blend(self, x, y, a, b):
+        with x.device:
+            return kernels.blend(x, y, a, b)
+
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))
 

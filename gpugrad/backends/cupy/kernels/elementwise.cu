@@ -31,3 +31,10 @@ extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, l
         if (is_nan || out != c) store(out + i, x);
     }
 }
+
+// x = a * x + b * y, for the few elements of statistics.
+extern "C" __global__ void blend(T* x, const T* y, long long n, double a, double b)
+{
+    for (long long i = thread_number(); i < n; i += thread_count())
+        store(x + i, (A)a * load(x + i) + (A)b * load(y + i));
+}

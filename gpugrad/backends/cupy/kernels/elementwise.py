@@ -20,3 +20,16 @@ def zero_discarded_nans(c, g, in_place=False):
         run = kernel("elementwise", "zero_discarded_nans", dtype)
         run(*elementwise_grid(n, dtype), (c, g, out, n, single))
     return out
+
+
+def blend(x, y, a, b):
+    """`Backend.blend`, for contiguous arrays of the same shape and dtype on one device."""
+    n, dtype = x.size, x.dtype
+    if y.dtype != dtype or y.shape != x.shape or not covers(dtype) or y.device != x.device:
+        return False
+    if not (x.flags.c_contiguous and y.flags.c_contiguous):
+        return False
+    if n:
+        run = kernel("elementwise", "blend", dtype)
+        run(*elementwise_grid(n, dtype), (x, y, n, float(a), float(b)))
+    return True
