@@ -91,3 +91,54 @@ def test_the_sweep_sums_broadcast_cotangents_so():
 def test_a_sum_is_the_same_each_time():
     x = cupy.asarray(np.random.default_rng(0).standard_normal((5000, 40)))
     assert len({xp.sum(x, axis=0).get().tobytes() for _ in range(3)}) == 1
+
+
+class TestTake:
+    """Gradients of what was taken, perhaps repeatedly, along one axis."""
+
+    @pytest.mark.parametrize("axis", [0, 1, -1])
+    @pytest.mark.parametrize("index_dtype", ["int64", "int32", "uint8"])
+    def test_gradient(self, axis, index_dtype, dtype):
+        rng = np.random.default_rng(0)
+        x = gg.asarray(cupy.zeros((4, 5, 6), dtype)).requires_grad_()
+        indices = rng.integers(0, 4, 20).astype(index_dtype)
+        if index_dtype != "uint8":
+            indices[::3] -= 4
+        out = gg.take(x, gg.asarray(cupy.asarray(indices)), axis=axis)
+        g = rng.standard_normal(out.shape).astype(dtype)
+        gradient, names = launched(grad, out, [x], gg.asarray(cupy.asarray(g)))
+        assert "sum_segments" in names
+        assert "add.at" not in names
+        expected = np.zeros(x.shape)
+        key = (*[slice(None)] * (axis % 3), indices)
+        np.add.at(expected, key, g.astype("float64"))
+        near = 10 * NEAR[dtype.name]
+        got = gradient[0].array.get().astype("float64")
+        np.testing.assert_allclose(got, expected, rtol=near, atol=near)
+
+    def test_is_the_same_each_time(self):
+        rng = np.random.default_rng(0)
+        g, indices = cupy.asarray(rng.standard_normal(3000)), rng.integers(0, 3, 3000)
+        x = gg.zeros(3, dtype=gg.float64, device="cuda", requires_grad=True)
+        out = gg.take(x, gg.asarray(cupy.asarray(indices)))
+        found = set()
+        for _ in range(3):
+            (c,) = grad(out, [x], gg.asarray(g), retain_graph=True)
+            found.add(c.array.get().tobytes())
+        assert len(found) == 1
+
+    def test_other_dtypes_and_empty_arrays(self):
+        x = gg.zeros((3, 2), dtype=gg.complex64, device="cuda", requires_grad=True)
+        indices = gg.asarray(cupy.asarray([0, 2, 2]))
+        (c,), names = launched(grad, gg.take(x, indices, axis=0), [x], gg.ones_like(x))
+        assert c.tolist() == [[1, 1], [0, 0], [2, 2]]
+        assert names.count("arange") == 0
+        small = gg.asarray(cupy.asarray([1, 255], "uint8"))
+        x = gg.zeros(1000, device="cuda", requires_grad=True)
+        (c,) = grad(gg.take(x, small).sum(), [x])
+        assert c.sum().item() == c[255].item() + c[1].item() == 2
+        for shape, n in [((3, 0), 2), ((3, 2), 0)]:
+            x = gg.zeros(shape, device="cuda", requires_grad=True)
+            out = gg.take(x, indices[:n], axis=0)
+            (c,) = grad(out, [x], gg.ones_like(out))
+            assert c.tolist() == np.zeros(shape).tolist()

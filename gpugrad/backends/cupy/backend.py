@@ -15,6 +15,7 @@ from . import devices as cuda_devices
 from . import kernels
 from .batches import transfer_batches
 from .kernels.optimizers import multi_tensor_updater
+from .kernels.reductions import add_rows
 from .namespace import last_positions, may_repeat, xp
 
 
@@ -242,6 +243,22 @@ class CuPy(Backend):
 
     def dropout_mask(self, x, /, *, shape, p, key):
         return kernels.random.dropout_mask(shape, p, key)
+
+    def add_along_axis(self, values, indices, /, shape, axis):
+        axis %= len(shape)
+        n = indices.shape[axis]
+        if indices.size != n or values.shape != (*shape[:axis], n, *shape[axis + 1 :]):
+            return super().add_along_axis(values, indices, shape, axis)
+        # The same indices for all other axes, as in the gradient of `take`.
+        indices = indices.reshape(n)
+        if not kernels.covers(values.dtype):
+            key = (*[slice(None)] * axis, indices)
+            return self.xp.scatter_add(values, shape, key)
+        with values.device:
+            if not axis:
+                return add_rows(values, indices, shape[0])
+            added = add_rows(cupy.moveaxis(values, axis, 0), indices, shape[axis])
+            return cupy.moveaxis(added, 0, axis)
 
     def setitem(self, x, value, key):
         with x.device:

@@ -37,3 +37,19 @@ sum_parts(const A* parts, T* total, long long rows, long long columns, double di
     auto values = [=](long long i, long long column, A* v) { *v = parts[i]; };
     sum_columns<1>(values, total, nullptr, rows, columns, (A)divisor);
 }
+
+// out[row] = the sum of values[order[k]] for k from starts[row] until starts[row + 1]. All threads of
+// a row add up in this order, each a column.
+extern "C" __global__ void sum_segments(const T* values, const long long* order,
+                                        const long long* starts, T* out, long long rows,
+                                        long long columns)
+{
+    for (long long i = thread_number(); i < rows * columns; i += thread_count()) {
+        long long row = i / columns, column = i - row * columns, stop = starts[row + 1];
+        A sum = 0;
+#pragma unroll 4
+        for (long long k = starts[row]; k < stop; k++)
+            sum += load(values + order[k] * columns + column);
+        store(out + i, sum);
+    }
+}

@@ -1,14 +1,15 @@
 """Sums, means and variances over the leading axes of arrays.
 
 For these CuPy has no fast way: CUB, which it uses, takes contiguous rows only. Here sums are always
-added up in the same order, so results are reproducible.
+added up in the same order, so results are reproducible, also those of `add_rows`.
 """
 
 from math import prod
 
 import cupy
 
-from .loader import accumulator, covers, kernel
+from ...dtypes import int64
+from .loader import accumulator, contiguous, covers, kernel
 
 ROWS = 16  # rows of threads in a block that sums columns, as in common.cuh
 
@@ -65,6 +66,26 @@ def sum_parts(parts, total, divisor=1.0):
         args = parts, total, chunks, columns, float(divisor)
         kernel("reductions", "sum_parts", total.dtype)((-(-columns // 32),), (32, ROWS), args)
     return total
+
+
+def add_rows(values, indices, n):
+    """An array ``(n, ...)`` of zeros to which ``values[i]`` is added at ``indices[i]``.
+
+    The values for each place are added up in their order, so the result is reproducible, as that
+    of CuPy's ``add.at`` is not. Indices wrap around.
+    """
+    values = contiguous(values)
+    shape, dtype = (n, *values.shape[1:]), values.dtype
+    if not (values.size and n):
+        return cupy.zeros(shape, dtype)
+    indices = indices.astype(int64, copy=False) % n  # n may be too large for their dtype
+    order = cupy.argsort(indices)  # which is stable
+    starts = cupy.searchsorted(indices[order], cupy.arange(n + 1))
+    out = cupy.empty(shape, dtype)
+    blocks = min(-(-out.size // 256), 1 << 16)
+    args = values, order, starts, out, n, out.size // n
+    kernel("reductions", "sum_segments", dtype)((blocks,), (256,), args)
+    return out
 
 
 def _can_pack(columns, dtype, arrays):
