@@ -6,7 +6,9 @@ from functools import cache, cached_property, wraps
 from itertools import chain
 
 import cupy
+import numpy as np
 from cupy.cuda.memory import MemoryAsync, PooledMemory
+from cupy.cuda.pinned_memory import is_memory_pinned
 
 from ..base import Backend, address_range
 from ..registry import parse_device
@@ -133,7 +135,9 @@ class CuPy(Backend):
                 data = self.to_device(data, device)
             device = self.device(data)
         with self._scope(device):
-            return cupy.array(data, dtype=dtype, copy=copy)
+            # Pinned memory CuPy copies later, when the program may have written to it already.
+            waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)
+            return cupy.array(data, dtype=dtype, copy=copy, blocking=waits)
 
     def from_interface(self, x):
         """An array that shares the memory of an object with ``__cuda_array_interface__``.

@@ -5,10 +5,12 @@ import functools
 import numpy as np
 
 from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
+from ._reads import note
 from ._traffic import launched
 from ._wrapping import through
 from .cuda.device import Device, current_device
 from .cuda.memory import pool
+from .cuda.pinned_memory import is_memory_pinned
 from .cuda.stream import get_current_stream
 
 _kernel = through(np)
@@ -32,6 +34,8 @@ def _summing(function):
 
 # Creation
 
+late: list = []  # the pinned arrays that a GPU would have copied later: a record
+
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
     obj = from_interface(obj)
@@ -40,7 +44,12 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if obj.device != current_device():
             return obj.copy(order)._astype(dtype, order, copy=None)
         return obj._astype(dtype, order, copy)
-    return wrap(np.array(_unwrapped_data(obj), dtype=dtype, order=order, ndmin=ndmin), [])
+    values = _unwrapped_data(obj)
+    if blocking:
+        note("array")
+    elif isinstance(values, np.ndarray) and is_memory_pinned(values.ctypes.data):
+        late.append(values)
+    return wrap(np.array(values, dtype=dtype, order=order, ndmin=ndmin), [])
 
 
 def _unwrapped_data(data):

@@ -1,7 +1,8 @@
 // Elementwise functions of the namespace, each of which would take several of CuPy's kernels.
 
 // out = c, but 0 where c is nan and g is 0. out may be c, of which only what changes is written then.
-// g is read only near nan. single: g is one element for all others.
+// g is read only near nan. single: g is one element for all others. As CuPy compiles with -ftz=true,
+// a subnormal g counts as 0.
 extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, long long n,
                                                bool single)
 {
