@@ -192,15 +192,21 @@ def _of_twins(op, arrays, static):
         g = tuple([_from_list(_draw(draw, y), y, False).array for y in tensors])
         g = g if several else g[0]
         for target in twins.keys() - {"forward"}:
-            rule = op.joint if target == "joint" else op.rules[target]
-            names = kept_names(rule)
+            if target == "together":
+                rules = [op.rules[name] for name in op.inputs]
+                names = tuple(dict.fromkeys(name for rule in rules for name in kept_names(rule)))
+            else:
+                rules = [op.joint if target == "joint" else op.rules[target]]
+                names = kept_names(rules[0])
             saved = kept(op, names, arrays, out, static)
             found = bind(twins[target], names)(xp, g, saved)
             if found is NotImplemented:
                 continue
-            expected = bind(rule, names)(xp, g, saved)
+            expected = tuple([bind(rule, names)(xp, g, saved) for rule in rules])
+            if target != "together":
+                (expected,) = expected
             what = f"{op.name}'s gradient by {target}"
-            if target == "joint":
+            if target in ("joint", "together"):
                 yield what, _fitted(op, xp, found, arrays), _fitted(op, xp, expected, arrays)
             else:
                 x = arrays[op.inputs.index(target)]

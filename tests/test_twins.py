@@ -102,6 +102,52 @@ def test_joint_rule_and_several_outputs():
     assert (a.grad.item(), b.grad.item()) == (4.0, 3.0)
 
 
+def test_together_takes_the_place_of_the_rules_of_all_inputs():
+    ran = []
+
+    @gg.op(elementwise=True)
+    def product(xp, x1, x2):
+        return x1 * x2
+
+    def rule(name):
+        def run(xp, g, *, guarded=False):
+            ran.append((name, guarded))
+            return NotImplemented
+
+        return run
+
+    with pytest.raises(TypeError, match="together is for elementwise ops with a VJP for each"):
+        product.twin("numpy", together=lambda xp, g, *, guarded=False: None)
+    product.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+    with pytest.raises(TypeError, match="together needs a parameter guarded=False"):
+        product.twin("numpy", together=lambda xp, g, x1, x2: None)
+    with pytest.raises(TypeError, match=r"the rule for together asks for \['out'\]"):
+        product.twin("numpy", together=lambda xp, g, out, *, guarded=False: None)
+
+    def together(xp, g, x1, x2, *, guarded=False):
+        ran.append(("together", guarded))
+        return NotImplemented if g.ndim > 1 else (g * x2, g * x1)
+
+    product.twin("numpy", x1=rule("x1"), x2=rule("x2"), together=together)
+    a, b = (gg.tensor([[2.0, 3.0]], requires_grad=True) for _ in range(2))
+    for x, y, cotangent, runs in [
+        (a[0], b[0], None, [("together", False)]),
+        (a[0], b[0].detach(), gg.ones(2), [("x1", True)]),
+        (a, b, None, [("together", False), ("x1", False)]),  # the cotangent of b is not asked for
+        (a, b, gg.ones((1, 2)), [("together", True), ("x1", True)]),
+    ]:
+        ran.clear()
+        out = product(x, y)
+        root = out.sum() if cotangent is None else out
+        grads = gg.autograd.grad(root, [a], cotangent)
+        assert grads[0].tolist() == [[2, 3]]
+        assert ran == runs
+    with gg.profile():
+        ran.clear()
+        gg.autograd.grad(product(a, b).sum(), [a, b])
+        assert ran == [("x1", False), ("x2", False)]  # a tool sees each input's rule
+
+
 def test_transforms_and_tools_use_it():
     counted = CountedOp()
     x = gg.tensor([[1.0], [2.0]])

@@ -21,6 +21,7 @@ from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
 from ..random import Generator, default_generator
+from .module import is_unshared
 
 if TYPE_CHECKING:
     from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh
@@ -203,9 +204,23 @@ def _follow(running, statistic, factor, momentum):
             "one running_mean and running_var; give each example its own by functional_call, "
             "keep none (track_running_stats=False), or use those there are (eval())"
         )
-    with no_grad():
-        running *= 1 - momentum
-        running += statistic * (momentum * factor)
+    kept, share = 1 - momentum, momentum * factor
+    if not _blended(running, statistic, kept, share):
+        with no_grad():
+            running *= kept
+            running += statistic * share
+
+
+def _blended(running, statistic, kept, share):
+    """Overwrite ``running`` at once if nothing else can see its memory; whether that was done."""
+    if not (type(running) is type(statistic) is Tensor and isinstance(share, (int, float))):
+        return False
+    blend = backend_of[type(running.array)].blend
+    return (
+        blend is not None
+        and is_unshared(running)
+        and blend(running.array, statistic.array, kept, share)
+    )
 
 
 def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:

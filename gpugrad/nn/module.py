@@ -1,5 +1,6 @@
 """`Module` and `Parameter`, the building blocks of models."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
@@ -8,6 +9,7 @@ from .._creation import asarray, tensor
 from .._foreign_names import INSTEAD, missing
 from .._tensor import Tensor
 from .._typing import P
+from ..autograd.call import wrap
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
 from ..backends import backend_of
@@ -371,6 +373,19 @@ def overwrite(tensor, values):
             array[...] = values
     finally:
         writes.note(places)
+
+
+def is_unshared(tensor):
+    """Whether nothing but ``tensor`` can see its memory, not even a graph."""
+    backend = backend_of[type(tensor.array)]
+    return _references(tensor) == _ALONE and backend.is_unshared(tensor.array)
+
+
+def _references(tensor):
+    return sys.getrefcount(tensor.array)
+
+
+_ALONE = _references(wrap(object(), None))  # the count where only the tensor has the array
 
 
 def _join(path, name):

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 MODULES = (
-    "cupy cupy.linalg cupy.fft cupy.cuda cupy.cuda.device cupy.cuda.memory "
-    "cupy.cuda.runtime "
+    "cupy cupy.linalg cupy.fft cupy.cuda cupy.cuda.device cupy.cuda.function cupy.cuda.memory "
+    "cupy.cuda.pinned_memory cupy.cuda.runtime "
     "cupy._core cupy._core._routines_linalg cupyx"
 )
 CLASSES = (

@@ -4,6 +4,7 @@ import cupy
 import numpy as np
 import pytest
 from cupy._reads import reads
+from cupy._traffic import traffic
 
 import gpugrad as gg
 from gpugrad import nn
@@ -195,3 +196,49 @@ def test_training_reads_nothing(momentum):
 
     for a, b in zip(train("cuda"), train("cpu"), strict=True):
         assert np.allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+class TestRunningStatistics:
+    def trained(self, device, momentum=0.1):
+        """A layer after three batches, and what it launched in the last."""
+        layer = nn.BatchNorm1d(4, momentum=momentum, device=device)
+        for seed in range(3):
+            x = gg.tensor(numbers(9, 4, dtype="float32", seed=seed), device=device)
+            with traffic() as launches:
+                layer(x)
+        return layer, [launch.name for launch in launches]
+
+    def test_are_overwritten_by_one_kernel(self):
+        layer, launches = self.trained("cuda")
+        expected, _ = self.trained("cpu")
+        assert launches == ["batch_norm", "blend", "blend", "add"]  # the last counts batches
+        for a, b in zip(layer.buffers(), expected.buffers(), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-6)
+        places = [layer.running_mean.array.data.ptr, layer.running_var.array.data.ptr]
+        layer(gg.ones((9, 4), device="cuda"))
+        assert places == [layer.running_mean.array.data.ptr, layer.running_var.array.data.ptr]
+
+    def test_that_others_have_stay_as_they_are(self):
+        """A graph, a state and a view keep the values that they were given."""
+        layer, _ = self.trained("cuda")
+        x = gg.tensor(numbers(9, 4, dtype="float32"), device="cuda", requires_grad=True)
+        for keep in (lambda mean: mean.detach(), lambda mean: mean[:], lambda mean: x * mean):
+            mean = layer.running_mean.tolist()
+            kept = keep(layer.running_mean)
+            layer(x)
+            assert layer.running_mean.tolist() != mean
+            if kept.node is None:
+                assert kept.tolist() == mean
+            else:
+                kept.backward(gg.ones_like(x))
+                np.testing.assert_allclose(x.grad.cpu().numpy(), [mean] * 9, rtol=1e-6)
+
+    def test_of_another_dtype_or_by_the_count(self):
+        layer, _ = self.trained("cuda", momentum=None)
+        expected, _ = self.trained("cpu", momentum=None)
+        for a, b in zip(layer.buffers(), expected.buffers(), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-6)
+        layer = nn.BatchNorm1d(4, device="cuda")
+        layer(gg.ones((9, 4), dtype=gg.float64, device="cuda"))
+        assert layer.running_mean.dtype == gg.float32
+        np.testing.assert_allclose(layer.running_mean.tolist(), [0.1] * 4, rtol=1e-6)

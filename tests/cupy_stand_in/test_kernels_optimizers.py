@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from cupy import _raw
 from cupy._reads import reads
+from cupy.cuda.function import CPointer
 from test_optim import ALL
 
 import gpugrad as gg
@@ -82,6 +83,30 @@ def test_steps_equal_the_definitions_bit_by_bit(kind, options, dtype, launches):
     # Parameters with the same number of updates share a launch: two or three launches per step.
     assert 3 <= len(launches) <= 9
     assert len({*launches}) == 1
+
+
+def test_tables_are_given_by_their_address(monkeypatch):
+    """CuPy would ask a NumPy array for its description at every launch."""
+    given = []
+    launch = _raw.Kernel.launch
+
+    def noted(kernel, grid, block, args):
+        given.extend(args)
+        launch(kernel, grid, block, args)
+
+    monkeypatch.setattr(_raw.Kernel, "launch", noted)
+    ps = parameters(random(SHAPES, "float32", 0))
+    optimizer = optim.Adam(ps)
+    tables = []
+    for _ in range(3):
+        for p in ps:
+            p.grad = gg.ones_like(p)
+        given.clear()
+        clip_grad_norm_(ps, 1.0)
+        optimizer.step()
+        assert not any(isinstance(x, np.ndarray) for x in given)
+        tables.append([x for x in given if isinstance(x, CPointer)][-2:])
+    assert tables[1] == tables[2]  # the same objects
 
 
 def test_more_parameters_than_one_launch_takes(launches):

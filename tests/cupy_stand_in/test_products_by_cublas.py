@@ -7,6 +7,7 @@ flag, leading dimension or distance gives wrong numbers.
 import inspect
 import itertools
 import math
+import threading
 
 import cupy
 import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
@@ -196,6 +197,23 @@ def test_halves_are_summed_in_float32_and_never_cast(watch, dtype, monkeypatch):
     assert xp.matmul(ones, transposed(ones))._values.item() == 4096  # sums in float16 stop at 2048
     assert watch.copied == []
     assert watch.calls.count("gemmStridedBatchedEx") == 2
+
+
+@pytest.mark.parametrize("dtype, big", [("float16", 2048), ("bfloat16", 256)])
+def test_partial_sums_of_halves_are_not_rounded(dtype, big):
+    """cuBLAS may round them unless it is told, in each thread, not to."""
+    row, ones = small_integers((1, 4), dtype), small_integers((4, 1), dtype) * 0 + 1
+    row[0] = cupy.asarray([big, 1, -big, 1]).astype(row.dtype)
+    found = []
+
+    def multiply():
+        found.append(xp.matmul(row, ones)._values.item())
+
+    multiply()
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    assert found == [2, 2]
 
 
 def test_mixed_dtypes(watch):

@@ -165,7 +165,7 @@ class TestOnSecondDevice:
         gg.save({"x": [x], "random": generator.get_state()}, tmp_path / "file")
         expected = generator.normal((2,)).tolist()
         loaded = gg.load(tmp_path / "file", device="cuda:1")
-        on_second(*loaded["x"])
+        assert_on_second(*loaded["x"])
         assert gg.load(tmp_path / "file")["x"][0].device == "cpu"
         generator.set_state(loaded["random"])
         assert generator.normal((2,)).tolist() == expected
@@ -463,7 +463,8 @@ class TestMemory:
         limit(3 * 4096 + 1024)
         with pytest.raises(MemoryError) as error:
             loss.backward()
-        first, second = error.value.__notes__
+        twin, first, second = error.value.__notes__
+        assert twin == "in a twin of exp"
         assert first.startswith("in backward through ")
         assert "Of the 8.00 GiB on cuda:1, arrays use" in second
         assert x.grad is None

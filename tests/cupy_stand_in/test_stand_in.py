@@ -1,10 +1,12 @@
 """Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what it rejects."""
 
 import cupy
+import cupyx
 import numpy as np
 import pytest
 from cases import CASES
 from cases.base import Array
+from cupy._functions import late
 from cupy._reads import reads
 from libraries import Library
 from numpy.testing import assert_equal
@@ -106,6 +108,21 @@ def test_functions_that_differ_in_cupy():
     ):
         assert_close(make("cuda").cpu(), make("cpu"))
         assert make("cuda").dtype == make("cpu").dtype
+
+
+def test_pinned_memory_is_copied_before_the_program_goes_on():
+    pinned = cupyx.empty_pinned((2, 3), "float32")
+    pinned[:] = 1
+    late.clear()
+    for given, waits in [(pinned, 1), (pinned[1:], 1), (np.ones(3), 0), ([1.0], 0), (2.0, 0)]:
+        reads.clear()
+        gg.asarray(given, device="cuda")
+        assert len(reads) == waits
+    reads.clear()
+    gg.tensor(np.ones(3)).to("cuda")
+    assert (reads, late) == ([], [])
+    cupy.asarray(pinned)
+    assert len(late) == 1
 
 
 class TestErrorsOfCuPy:

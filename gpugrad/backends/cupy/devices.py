@@ -11,6 +11,8 @@ from cupy._core import _routines_linalg as precision
 from cupy.cuda import runtime
 from cupy.cuda.memory import OutOfMemoryError
 
+from ..dtypes import float32  # an object, since CuPy would parse the name in every product
+
 GiB = 2**30
 
 
@@ -165,10 +167,10 @@ def _wait(number, other):
 
 def tf32() -> bool:
     """Whether products of float32 matrices may be computed in TF32."""
-    return _core.get_compute_type("float32") == precision.COMPUTE_TYPE_TF32
+    return _core.get_compute_type(float32) == precision.COMPUTE_TYPE_TF32
 
 
 def allow_tf32(allowed: bool) -> None:
     """Allow or forbid TF32 in this process; CuPy warns if the current device has no TF32."""
     kind = precision.COMPUTE_TYPE_TF32 if allowed else precision.COMPUTE_TYPE_DEFAULT
-    _core.set_compute_type("float32", kind)
+    _core.set_compute_type(float32, kind)

@@ -1,4 +1,4 @@
-"""Twins of the ops in gpugrad/ops/neural.py, and of the VJPs of activations.
+"""Twins of the ops in gpugrad/ops/neural.py.
 
 Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
 """
@@ -8,26 +8,29 @@ from math import prod
 
 import cupy
 import numpy as np
-from cupy import ascontiguousarray as contiguous
 
-from ...backends.cupy.kernels.loader import accumulator, covers, kernel, launch_elementwise
+from ...backends.cupy.kernels.loader import (
+    accumulator,
+    contiguous,
+    covers,
+    kernel,
+    launch_elementwise,
+)
+from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
 from ...ops.neural import (
     cross_entropy,
     dense,
     linear,
     log_softmax,
     mse,
-    relu,
     sigmoid,
     softmax,
 )
-from ...ops.transcendental import tanh
 
 # The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
 _THREADS = 256
 _BLOCKS = 2048  # more would not be faster; then each thread processes several elements
-_ROWS = 16  # rows of threads in a block that sums columns, as in neural.cu
 
 
 # Activations
@@ -50,15 +53,6 @@ def _sigmoid(xp, x):
     if not covers(x.dtype):
         return NotImplemented
     return _activate(contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
-
-
-def _activation_rule(activation):
-    def rule(xp, g, out):
-        if not covers(out.dtype) or g.dtype != out.dtype or g.shape != out.shape:
-            return NotImplemented
-        return _activation_vjp(g, out, activation)
-
-    return rule
 
 
 # Linear layers
@@ -100,7 +94,7 @@ def _linear(xp, x, weight, bias=None):
 def _linear_bias(xp, g):
     if g.ndim < 2 or not g.size or not covers(g.dtype):
         return NotImplemented
-    return _sum_rows(contiguous(g), None, None, "none")
+    return sum_rows(contiguous(g), g.shape[-1:])
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
@@ -112,7 +106,7 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     bias = None
     if len(wanted) > 2 and wanted[2]:
         given, g = contiguous(g), cupy.empty(out.shape, dtype)
-        bias = _sum_rows(given, contiguous(out), g, activation)
+        bias = _activation_vjp_and_sums(given, contiguous(out), g, activation)
     else:
         g = _activation_vjp(g, out, activation)
     columns = out.shape[-1]
@@ -124,29 +118,16 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     )
 
 
-def _sum_rows(g, y, out, activation):
+def _activation_vjp_and_sums(g, y, out, activation):
     """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
-    return its sums over rows; without ``y`` and ``out``, return the sums of ``g``."""
+    return its sums over rows."""
     dtype, columns = g.dtype, g.shape[-1]
     rows = g.size // columns
-    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, (g, y, out))
-    strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
-    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
+    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
     total = cupy.empty(columns, dtype)
-    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
     args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
-    kernel("neural", "activate_backward_and_sum", dtype)((strips, chunks), (32, _ROWS), args)
-    if parts is not None:
-        args = parts, total, chunks, columns
-        kernel("neural", "sum_parts", dtype)((-(-columns // 32),), (32, _ROWS), args)
-    return total
-
-
-def _can_pack(columns, dtype, arrays):
-    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
-    if columns * dtype.itemsize % 16:
-        return False
-    return not any(x is not None and x.data.ptr % 16 for x in arrays)
+    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
+    return sum_parts(parts, total)
 
 
 # Rows
@@ -295,9 +276,7 @@ def _mse_rule(sign):
     return rule
 
 
-relu.twin("cupy", x=_activation_rule("relu"))
-sigmoid.twin("cupy", _sigmoid, x=_activation_rule("sigmoid"))
-tanh.twin("cupy", x=_activation_rule("tanh"))
+sigmoid.twin("cupy", _sigmoid)
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))

@@ -5,15 +5,16 @@ import ctypes
 import numpy as np
 
 from ._reads import note
+from ._traffic import launched
 from .cuda.device import Device, current_device, owners
-from .cuda.memory import Block, PooledMemory, UnownedMemory, pool
+from .cuda.memory import Block, UnownedMemory, pool
 from .cuda.stream import get_current_stream
 
 
 class MemoryPointer:
     def __init__(self, array):
         root = array if array.base is None else array.base
-        kind = PooledMemory if type(root._held) is Block else UnownedMemory
+        kind = pool._kind if type(root._held) is Block else UnownedMemory
         self.ptr = array._values.__array_interface__["data"][0]
         self.device_id = array.device.id
         self.mem = kind(_owner(array._values))
@@ -164,7 +165,10 @@ class ndarray:
     # Elements
 
     def __getitem__(self, key):
-        return wrap(self._values[self._key(key, reading=True)], [self])
+        out = wrap(self._values[self._key(key, reading=True)], [self])
+        if out.base is None and out is not self:
+            launched("getitem", [out._values, *[x._values for x in arrays_in(key)]], [out._values])
+        return out
 
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray):
@@ -172,6 +176,8 @@ class ndarray:
         on_current([self, value])
         key, given = self._key(key, reading=isinstance(value, ndarray) and value.ndim), key
         values = value._values if isinstance(value, ndarray) else value
+        written = self._values[key]
+        launched("setitem", [x._values for x in arrays_in((value, *_parts(given)))], [written])
         if not has_integers(given):
             self._values[key] = values
             return
@@ -240,6 +246,7 @@ class ndarray:
     def _set_part(self, name, value):
         on_current([self, value])
         setattr(self._values, name, unwrapped(value))
+        launched("setitem", [x._values for x in arrays_in([value])], [getattr(self._values, name)])
 
     def copy(self, order="C"):
         """Copy to the current device; no other method reads another device's memory."""
@@ -249,7 +256,9 @@ class ndarray:
             raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
         if self.device != current_device():
             crossings.append((self.device.id, get_current_stream().ptr))
-        return wrap(self._values.copy(order), [])
+        out = wrap(self._values.copy(order), [])
+        launched("copy", [self._values], [out._values])
+        return out
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         return self._astype(dtype, order, copy or None)
@@ -260,10 +269,18 @@ class ndarray:
             return self
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return wrap(self._values.astype(dtype, order=order), [])
+        out = wrap(self._values.astype(dtype, order=order), [])
+        launched("astype", [self._values], [out._values])
+        return out
 
     def reshape(self, *shape, order="C", copy=None):
-        return wrap(self._values.reshape(*shape, order=order), [self])
+        return self._view_or_copy("reshape", self._values.reshape(*shape, order=order))
+
+    def _view_or_copy(self, name, values):
+        out = wrap(values, [self])
+        if out.base is None and out is not self:
+            launched(name, [self._values], [out._values])
+        return out
 
     def transpose(self, *axes):
         return wrap(self._values.transpose(*axes), [self])
@@ -275,7 +292,7 @@ class ndarray:
         return wrap(self._values.squeeze(axis), [self])
 
     def ravel(self, order="C"):
-        return wrap(self._values.ravel(order), [self])
+        return self._view_or_copy("ravel", self._values.ravel(order))
 
     def view(self, dtype=None, type=None):
         return wrap(self._values.view(dtype or self.dtype), [self])
@@ -387,9 +404,12 @@ def is_mask(part):
     )
 
 
+def _parts(key):
+    return key if isinstance(key, tuple) else (key,)
+
+
 def has_integers(key):
-    parts = key if isinstance(key, tuple) else (key,)
-    return any(isinstance(p, (ndarray, np.ndarray)) and p.dtype.kind in "iu" for p in parts)
+    return any(isinstance(p, (ndarray, np.ndarray)) and p.dtype.kind in "iu" for p in _parts(key))
 
 
 def on_current(operands):

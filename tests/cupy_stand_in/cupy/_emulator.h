@@ -73,7 +73,10 @@ template <class... Values> void fail(const char* text, Values... values)
 
 // Memory
 
-struct Array { char *start, *stop; };
+struct Array {
+    char *start, *stop;
+    unsigned char* touched;  // if not null: for each byte 1 if it was read, 2 if it was written
+};
 
 char* stacks;
 const Array* arrays;  // the arguments, null if not all are known
@@ -81,13 +84,17 @@ int array_count;
 
 #define UNCHECKED __attribute__((no_sanitize_address))
 
-UNCHECKED void check(void* at, size_t size)
+UNCHECKED void check(void* at, size_t size, int how)
 {
     char* p = (char*)at;
 #define WITHIN(start, stop) (p >= (start) && p + size <= (stop))
     if (!arrays || WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
-    for (int i = 0; i < array_count; i++)
-        if (WITHIN(arrays[i].start, arrays[i].stop)) return;
+    for (int i = 0; i < array_count; i++) {
+        if (!WITHIN(arrays[i].start, arrays[i].stop)) continue;
+        if (arrays[i].touched)
+            for (size_t k = 0; k < size; k++) arrays[i].touched[p - arrays[i].start + k] |= how;
+        return;
+    }
     const Array* nearest = nullptr;
     size_t distance = -1;
     for (int i = 0; i < array_count; i++) {
@@ -378,11 +385,11 @@ struct Line {
 
 extern "C" {
 #define CHECK(n) \
-    void __asan_load##n##_noabort(void* p) { emulator::check(p, n); } \
-    void __asan_store##n##_noabort(void* p) { emulator::check(p, n); }
+    void __asan_load##n##_noabort(void* p) { emulator::check(p, n, 1); } \
+    void __asan_store##n##_noabort(void* p) { emulator::check(p, n, 2); }
 CHECK(1) CHECK(2) CHECK(4) CHECK(8) CHECK(16)
-void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n); }
-void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n); }
+void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n, 1); }
+void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n, 2); }
 void __asan_handle_no_return() {}
 void __ubsan_handle_out_of_bounds(void* at, void*)
 {

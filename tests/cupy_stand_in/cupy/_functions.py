@@ -5,9 +5,12 @@ import functools
 import numpy as np
 
 from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
+from ._reads import note
+from ._traffic import launched
 from ._wrapping import through
 from .cuda.device import Device, current_device
 from .cuda.memory import pool
+from .cuda.pinned_memory import is_memory_pinned
 from .cuda.stream import get_current_stream
 
 _kernel = through(np)
@@ -31,6 +34,8 @@ def _summing(function):
 
 # Creation
 
+late: list = []  # the pinned arrays that a GPU would have copied later: a record
+
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
     obj = from_interface(obj)
@@ -39,7 +44,12 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if obj.device != current_device():
             return obj.copy(order)._astype(dtype, order, copy=None)
         return obj._astype(dtype, order, copy)
-    return wrap(np.array(_unwrapped_data(obj), dtype=dtype, order=order, ndmin=ndmin), [])
+    values = _unwrapped_data(obj)
+    if blocking:
+        note("array")
+    elif isinstance(values, np.ndarray) and is_memory_pinned(values.ctypes.data):
+        late.append(values)
+    return wrap(np.array(values, dtype=dtype, order=order, ndmin=ndmin), [])
 
 
 def _unwrapped_data(data):
@@ -73,12 +83,17 @@ def from_dlpack(array, *, device=None, copy=None):
 
 def ascontiguousarray(a, dtype=None):
     on_current([a])
-    return wrap(np.ascontiguousarray(a._values, dtype), [a])
+    out = wrap(np.ascontiguousarray(a._values, dtype), [a])
+    if out.base is None and out is not a:
+        launched("ascontiguousarray", [a._values], [out._values])
+    return out
 
 
 def arange(start, stop=None, step=1, dtype=None):
     np.dtype(dtype or float).type(step)  # rejects a negative step of unsigned integers
-    return wrap(np.arange(start, stop, step, dtype), [])
+    out = np.arange(start, stop, step, dtype)
+    launched("arange", [], [out])
+    return wrap(out, [])
 
 
 def empty(shape, dtype=float, order="C"):
@@ -161,12 +176,16 @@ def all(a, axis=None, out=None, keepdims=False): ...
 def any(a, axis=None, out=None, keepdims=False): ...
 def argmax(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    return wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+    out = wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+    launched("argmax", [a._values], [out._values])
+    return out
 
 
 def argmin(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    return wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+    out = wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+    launched("argmin", [a._values], [out._values])
+    return out
 
 
 @_kernel
@@ -212,13 +231,17 @@ def isin(element, test_elements, assume_unique=False, invert=False): ...
 def searchsorted(a, v, side="left", sorter=None): ...
 def take(a, indices, axis=None, out=None):
     on_current([a, indices])
-    return wrap(np.take(a._values, unwrapped(indices), axis, mode="wrap"), [])
+    out = np.take(a._values, unwrapped(indices), axis, mode="wrap")
+    launched("take", [out, *[x._values for x in arrays_in(indices)]], [out])
+    return wrap(out, [])
 
 
 def take_along_axis(a, indices, axis):
     on_current([a, indices])
     n = a.shape[axis] or 1
-    return wrap(np.take_along_axis(a._values, indices._values % n, axis), [])
+    out = np.take_along_axis(a._values, indices._values % n, axis)
+    launched("take_along_axis", [out, indices._values], [out])
+    return wrap(out, [])
 
 
 @_kernel

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
+from ._traffic import is_recorded, launched
+from .cuda.function import CPointer
 
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
@@ -116,7 +118,13 @@ class Kernel:
                 raise TypeError(f"{self.name}: argument {i}: {error}") from None
         pointers = [value.__array_interface__["data"][0] for value in values]
         arrays = self.arrays(args)
-        bounds = [bound for array in arrays for bound in np.lib.array_utils.byte_bounds(array)]
+        # Of each array, where it starts and ends, and marks for what is read and written of it.
+        bounds, marks = [], []
+        for array in arrays:
+            start, stop = np.lib.array_utils.byte_bounds(array)
+            marks.append(np.zeros(stop - start if is_recorded() else 0, np.uint8))
+            at = marks[-1].__array_interface__["data"][0] if is_recorded() else None
+            bounds += [start, stop, at]
         error = self.run(
             (ctypes.c_uint * 3)(*grid),
             (ctypes.c_uint * 3)(*block),
@@ -126,6 +134,8 @@ class Kernel:
         )
         if error:
             raise RuntimeError(f"{self.name}: {error.decode()}")
+        read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
+        launched(self.name, read if arrays else None, written if arrays else None)
 
     def arrays(self, args):
         """Return the arrays that the kernel may access; none if arguments may hold addresses."""
@@ -148,6 +158,9 @@ class Parameter:
 
     def value(self, given):
         """Return the bytes to pass, as an array; raise TypeError if the types differ."""
+        if isinstance(given, CPointer):
+            memory = (ctypes.c_byte * self.size).from_address(given._address)
+            return np.frombuffer(memory, np.uint8)
         if self.is_pointer:
             return np.array(self.address(given), np.uint64)
         if isinstance(given, (bool, int, float, complex)):

@@ -5,12 +5,13 @@ numbers, and arguments that cuBLAS rejects are errors.
 """
 
 import ctypes
+import threading
 
 import numpy as np
 
 from .device import get_cublas_handle
 
-__all__ = ["gemmEx", "gemmStridedBatchedEx"]
+__all__ = ["gemmEx", "gemmStridedBatchedEx", "setMathMode"]
 
 _calls: list[str] = []  # the stand-in's own record
 
@@ -20,8 +21,16 @@ _TF32 = 77
 _COMPUTE = {0: (68, _TF32), 1: (70,), 2: (68,), 14: (68,)}
 
 
+_SUMS_IN_COMPUTE_TYPE = 16  # cublasMath_t, "disallow reduced precision reduction"
+_modes = threading.local()  # of this thread's handles
+
+
 class CUBLASError(RuntimeError):
     pass
+
+
+def setMathMode(handle, mode):
+    vars(_modes)[str(handle)] = mode
 
 
 def gemmEx(
@@ -73,6 +82,10 @@ def _multiply(
     a = a.swapaxes(1, 2) if transa else a
     b = b.swapaxes(1, 2) if transb else b
     out = one * np.matmul(a, b)
+    if Atype in (2, 14) and not vars(_modes).get(str(handle), 0) & _SUMS_IN_COMPUTE_TYPE:
+        half = k // 2  # of two sums each is rounded
+        parts = np.matmul(a[..., :half], b[:, :half]), np.matmul(a[..., half:], b[:, half:])
+        out = one * sum(part.astype(c.dtype).astype(computed) for part in parts)
     if zero:  # else the memory, which may hold nan, is not read
         out += zero * c
     c[...] = out.astype(c.dtype)

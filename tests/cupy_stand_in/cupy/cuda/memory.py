@@ -5,7 +5,7 @@ from collections import Counter
 
 from .device import current_device
 
-__all__ = ["MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
+__all__ = ["MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
 
 _UNIT = 512  # the pool counts in units of this many bytes
 
@@ -24,6 +24,12 @@ class PooledMemory:
         self.size = values.nbytes
 
 
+class MemoryAsync:
+    """An allocation of CUDA's own pool, which `MemoryAsyncPool` asks."""
+
+    __init__ = PooledMemory.__init__
+
+
 class UnownedMemory:
     """An allocation of another library."""
 
@@ -31,6 +37,8 @@ class UnownedMemory:
 
 
 class MemoryPool:
+    _kind = PooledMemory  # that of its allocations
+
     def __init__(self, allocator=None):
         self._used, self._total, self._limit = Counter(), Counter(), {}
 
