@@ -44,7 +44,9 @@ def options_from_command_line(parser):
     options = parser.parse_args()
     options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
     options.save = options.save or options.resume or unused(options.dataset)
-    options.plot = options.plot or options.save.with_suffix(".png")
+    options.plot = (
+        options.plot or options.save.parent / f"{options.save.stem or options.dataset}.png"
+    )
     return options
 
 
