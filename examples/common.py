@@ -1,9 +1,24 @@
-"""Code that the example programs share: command line, choice of device, pictures."""
+"""Code that the example programs share: command line, choice of device, pictures, Ctrl-C.
+
+The programs import it before anything that takes a while to load.
+"""
 
 import argparse
+import sys
 from pathlib import Path
 
-import gpugrad
+
+def report_error(kind, error, trace):
+    """Report Ctrl-C in one line, with the status that shells use for it; else as usual."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write(f"\n{Path(sys.argv[0]).name}: interrupted\n")
+        sys.exit(130)
+    sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = report_error
+
+import gpugrad  # noqa: E402  Ctrl-C may come while it is loaded
 
 try:
     import safetensors  # noqa: F401  gpugrad needs it to save and load
@@ -33,6 +48,7 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, *args):
         """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
+        sys.stdout.reconfigure(line_buffering=True)  # so that a log file grows line by line
         options = super().parse_args(*args)
         why = "as requested"
         if options.device == "auto":

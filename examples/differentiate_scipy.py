@@ -7,12 +7,13 @@ has a gradient and a Hessian. Newton's method finds its maximum in about twenty 
 Hessian there says how sharp the maximum is, and so how far off the pose may be.
 """
 
+from common import Parser, panels, save_figure
+
 import os
 
 os.environ["SCIPY_ARRAY_API"] = "1"  # makes SciPy accept Tensors; must be set before its import
 
 import numpy as np
-from common import Parser, panels, save_figure
 from scipy.spatial.transform import RigidTransform, Rotation
 
 import gpugrad

@@ -1,8 +1,8 @@
 """A network with 97 parameters learns the sine; its own derivative should be the cosine."""
 
-import math
-
 from common import Parser, panels, positive, save_figure
+
+import math
 
 import gpugrad
 from gpugrad import nn, optim

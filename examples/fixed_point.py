@@ -24,12 +24,13 @@ Implicit differentiation: M. Blondel et al., "Efficient and Modular Implicit Dif
 H. F. Walker and P. Ni, "Anderson Acceleration for Fixed-Point Iterations" (2011).
 """
 
+from common import Parser, panels, positive, progress_bar, save_figure
+
 import time
 import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
-from common import Parser, panels, positive, progress_bar, save_figure
 from scipy import optimize
 
 import gpugrad as gg

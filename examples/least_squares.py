@@ -23,11 +23,12 @@ The damping follows H. B. Nielsen, "Damping parameter in Marquardt's method" (19
 conjugate gradients Å. Björck, "Numerical Methods for Least Squares Problems" (1996).
 """
 
+from common import Parser, panels, save_figure
+
 import math
 import time
 
 import numpy as np
-from common import Parser, panels, save_figure
 from scipy import optimize
 
 import gpugrad as gg

@@ -25,11 +25,12 @@ Dynamics: the Lotka-Volterra model in Stan" (2018). Solver: E. Hairer, S. Nørse
 al., "Neural Ordinary Differential Equations" (2018).
 """
 
+from common import Parser, panels, progress_bar, save_figure
+
 import time
 import tracemalloc
 
 import numpy as np
-from common import Parser, panels, progress_bar, save_figure
 from scipy import integrate, optimize
 
 import gpugrad as gg

@@ -21,11 +21,12 @@ Physics-informed networks: M. Raissi, P. Perdikaris and G. E. Karniadakis, J. Co
 descent for physics-informed computational fluid dynamics" (2024).
 """
 
+from common import Parser, panels, positive, progress_bar, save_figure
+
 import math
 import time
 
 import numpy as np
-from common import Parser, panels, positive, progress_bar, save_figure
 from scipy import optimize
 from scipy.stats import qmc
 

@@ -16,12 +16,13 @@ program prints both times.
 Mish: D. Misra, "Mish: A Self Regularized Non-Monotonic Activation Function" (2020).
 """
 
+from common import Parser, panels, positive, save_figure
+
 import math
 import time
 from functools import cache
 
 import numpy as np
-from common import Parser, panels, positive, save_figure
 
 import gpugrad
 from gpugrad.testing import gradcheck, gradgradcheck, twincheck

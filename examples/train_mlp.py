@@ -4,22 +4,24 @@
     python examples/train_mlp.py --dataset fashion-mnist --data-dir path/to/its/files
 
 The program prints loss and accuracy after each epoch, and writes the weights and a picture of
-the learning curves. It saves the weights after every epoch. An interrupted run that is started
-again with --resume and otherwise the same options ends as it would have without interruption.
+the learning curves. It saves the weights and the optimizer's state after every epoch. An
+interrupted run that is started again with --resume and otherwise the same options ends as it
+would have without interruption.
 """
-
-import argparse
-import json
-import math
-import tempfile
-import warnings
-from pathlib import Path
 
 from common import Parser, panels, positive, progress_bar, save_figure
 
+import argparse
+import itertools
+import math
+import statistics
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
 import gpugrad
 from gpugrad import data, nn, optim
-from gpugrad.io import load_metadata
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
 CLASSES = 10  # in each data set
@@ -36,14 +38,21 @@ def options_from_command_line(parser):
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
-    add("--save", type=Path, help="weights, default runs/DATASET.safetensors")
-    add("--resume", type=Path, help="continue from weights saved before")
-    add("--plot", type=Path, help="learning curves, default runs/DATASET.png")
+    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors, numbered")
+    add("--resume", type=Path, help="continue a saved run, and save it to the same file by default")
+    add("--plot", type=Path, help="learning curves, default beside the weights")
     options = parser.parse_args()
     options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
-    options.save = options.save or Path("runs", f"{options.dataset}.safetensors")
-    options.plot = options.plot or Path("runs", f"{options.dataset}.png")
+    options.save = options.save or options.resume or unused(options.dataset)
+    options.plot = options.plot or options.save.with_suffix(".png")
     return options
+
+
+def unused(name):
+    """The path runs/NAME.safetensors, with a number behind the name if there is such a file."""
+    numbers = itertools.chain([""], map("-{}".format, itertools.count(2)))
+    paths = (Path("runs", f"{name}{number}.safetensors") for number in numbers)
+    return next(path for path in paths if not path.exists())
 
 
 def number(text):
@@ -60,6 +69,11 @@ def check_outputs(options):
         raise ValueError(f"--plot {options.plot}: the name must end in .pdf, .png or .svg")
     if options.plot == options.save:
         raise ValueError(f"--plot and --save both name {options.save}")
+    if options.save.exists() and options.save != options.resume:
+        raise ValueError(
+            f"--save {options.save}: there is such a file; give another name, or continue that run "
+            f"with --resume {options.save}"
+        )
     for path in (options.save, options.plot):
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a file")
@@ -107,7 +121,36 @@ def build(options, pixels):
     return model, optimizer
 
 
-def train_epoch(model, optimizer, loader, options, progress):
+class Pace:
+    """Notices, once, that steps have become many times slower than at first."""
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
+        self.durations = []
+        self.usual = None  # the first median of 50 durations
+        self.last = clock()
+
+    def after_step(self):
+        """Return a warning if one is due, else None."""
+        now = self.clock()
+        self.durations.append(now - self.last)
+        self.last = now
+        if len(self.durations) < 50:
+            return None
+        median = statistics.median(self.durations)
+        self.durations.clear()
+        self.usual = self.usual or median
+        if median < 4 * self.usual:
+            return None
+        times = median / self.usual
+        self.usual = math.inf
+        return (
+            f"steps take {times:.0f} times as long as at first; if another program is using the "
+            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
+        )
+
+
+def train_epoch(model, optimizer, loader, options, progress, pace):
     """Train for one pass through the training set."""
     loss = nn.CrossEntropyLoss()
     start = loader.epoch
@@ -118,6 +161,9 @@ def train_epoch(model, optimizer, loader, options, progress):
         loss(model(images), labels).backward()
         optimizer.step()
         progress.update()
+        warning = pace.after_step()
+        if warning and options.device == "cpu":
+            progress.write(warning)
 
 
 @gpugrad.no_grad()
@@ -132,69 +178,58 @@ def evaluate(model, dataset):
 
 
 def save(model, optimizer, history, options):
-    """Write the weights under the model's names, and before the last epoch also the momentum."""
-    tensors = model.state_dict()
-    if len(history) < options.epochs:
-        names = list(tensors)
-        for i, state in optimizer.state_dict()["state"].items():
-            tensors[f"momentum.{names[i]}"] = state["momentum_buffer"]
-    about = json.dumps({"dataset": options.dataset, "history": history})
-    gpugrad.save(tensors, options.save, metadata={"train_mlp": about})
+    """Write what `resume` needs into one file."""
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "dataset": options.dataset,
+        "history": history,
+    }
+    gpugrad.save(state, options.save)
 
 
 def resume(model, optimizer, options):
-    """Load weights that `save` or another program wrote; return the history."""
-    tensors = gpugrad.load(options.resume)
+    """Take over a file of `save`; returns the history."""
+    state = gpugrad.load(options.resume)
     try:
-        dataset, history = read_notes(load_metadata(options.resume), options)
-        momentum = {k: tensors.pop(k) for k in list(tensors) if k.startswith("momentum.")}
-        # Sort by length first, so that "10.weight" comes after "8.weight".
-        names = sorted(tensors, key=lambda name: (len(name), name))
-        sizes = [tensors[name].shape[0] for name in names if tensors[name].ndim == 2]
-        if sizes != [*options.hidden, CLASSES]:
-            raise ValueError(f"layers of {sizes}, not {[*options.hidden, CLASSES]}")
-        if dataset != options.dataset:
-            raise ValueError(f"trained on {dataset}, not on {options.dataset}")
-        if len(history) >= options.epochs:
-            raise ValueError(f"has had {len(history)} epochs; give a larger --epochs")
-        model.load_state_dict(tensors)
-        if momentum:
-            load_momentum(model, optimizer, momentum, options)
-    except ValueError as error:
+        check_saved(state, options)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+    except KeyError as error:
+        raise ValueError(f"--resume {options.resume}: has no {error}") from None
+    except (TypeError, ValueError) as error:
         raise ValueError(f"--resume {options.resume}: {error}") from None
-    return history
+    # What the command line says counts; the learning rate is set at every step.
+    optimizer.param_groups[0] |= {
+        "momentum": options.momentum,
+        "weight_decay": options.weight_decay,
+    }
+    return state["history"]
 
 
-def read_notes(metadata, options):
-    """Read data set and history from a file's metadata; other programs' files have neither."""
-    try:
-        notes = json.loads(metadata.get("train_mlp", "{}"))
-    except (ValueError, RecursionError):
-        raise ValueError("its notes on the training are not JSON") from None
-    if not isinstance(notes, dict):
-        raise ValueError("its notes on the training are not a JSON object")
-    history = notes.get("history", [])
+def check_saved(state, options):
+    """Raise ValueError unless the state is one of the run that the options describe."""
+    weights = state["model"]
+    if not isinstance(weights, dict) or not all(map(is_tensor, weights.values())):
+        raise ValueError("its model is not a dict of tensors")
+    sizes = [x.shape[0] for x in weights.values() if x.ndim == 2]
+    if sizes != [*options.hidden, CLASSES]:
+        raise ValueError(f"layers of {sizes}, not {[*options.hidden, CLASSES]}")
+    if state["dataset"] != options.dataset:
+        raise ValueError(f"trained on {state['dataset']}, not on {options.dataset}")
+    history = state["history"]
     if not isinstance(history, list) or not all(map(is_row, history)):
         raise ValueError("its history is not a list of four numbers for each epoch")
-    return notes.get("dataset", options.dataset), history
+    if len(history) >= options.epochs:
+        raise ValueError(f"has had {len(history)} epochs; give more than that as --epochs")
+
+
+def is_tensor(x):
+    return isinstance(x, gpugrad.Tensor)
 
 
 def is_row(row):
-    return isinstance(row, list) and [type(x) for x in row] == [float] * 4
-
-
-def load_momentum(model, optimizer, momentum, options):
-    """Give the optimizer its saved tensors, one for each parameter of the model."""
-    state = optimizer.state_dict()
-    for i, (name, parameter) in enumerate(model.named_parameters()):
-        buffer = momentum.pop(f"momentum.{name}", None)
-        if buffer is None or buffer.shape != parameter.shape or buffer.dtype.kind != "f":
-            raise ValueError(f"momentum.{name} is missing, or of another shape or kind than {name}")
-        state["state"][i] = {"momentum_buffer": buffer}
-    if momentum:
-        raise ValueError(f"{min(momentum)} belongs to no parameter")
-    if options.momentum:
-        optimizer.load_state_dict(state)
+    return isinstance(row, tuple) and [type(x) for x in row] == [float] * 4
 
 
 def draw(history, options):
@@ -222,10 +257,11 @@ def fit(model, optimizer, train, test, history, options):
     # An overflow makes the loss infinite or nan, which raises below.
     warnings.simplefilter("ignore", RuntimeWarning)
     loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
+    pace = Pace()
     loader.epoch = len(history)  # with the seed, this decides the order of the images
     with progress_bar((options.epochs - len(history)) * len(loader)) as progress:
         while len(history) < options.epochs:
-            train_epoch(model, optimizer, loader, options, progress)
+            train_epoch(model, optimizer, loader, options, progress, pace)
             row = *evaluate(model, train), *evaluate(model, test)
             if not math.isfinite(row[0]):
                 raise FloatingPointError(

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from ._tensor import Tensor
+from ._thread_state import thread
 from .autograd import call
 from .backends import describe
 
@@ -33,12 +34,6 @@ class Level:
         self.open = 1
 
 
-class _Active(threading.local):
-    def __init__(self):
-        self.levels = []
-
-
-_active = _Active()
 _numbers = count()
 _opening = threading.Lock()
 
@@ -50,14 +45,15 @@ class entered:
         self.size = size
 
     def __enter__(self):
-        level = Level(next(_numbers), self.size)
-        _active.levels.append(level)
-        return level
+        self.level = Level(next(_numbers), self.size)
+        self.before = thread.levels
+        thread.levels = (*self.before, self.level)
+        return self.level
 
     def __exit__(self, *exc_info):
-        level = _active.levels.pop()
+        thread.levels = self.before
         with _opening:
-            level.open -= 1
+            self.level.open -= 1
 
 
 class reentered:
@@ -75,17 +71,18 @@ class reentered:
         self.beside = beside
 
     def __enter__(self):
-        self.before = _active.levels
+        self.before = thread.levels
         with _opening:
             for level in self.levels:
                 if not level.open:
                     level.number = next(_numbers)
                 level.open += 1
         stay = [level for level in self.before if level in self.beside]
-        _active.levels = sorted({*stay, *self.levels}, key=lambda level: level.number)
+        levels = sorted({*stay, *self.levels}, key=lambda level: level.number)
+        thread.levels = tuple(levels)
 
     def __exit__(self, *exc_info):
-        _active.levels = self.before
+        thread.levels = self.before
         with _opening:
             for level in self.levels:
                 level.open -= 1
@@ -93,7 +90,7 @@ class reentered:
 
 def active_levels():
     """The levels that this thread is inside, the innermost last."""
-    return tuple(_active.levels)
+    return thread.levels
 
 
 # The payload and the level use the slots that hold an ordinary Tensor's array and node. So a
@@ -276,9 +273,9 @@ def levels_among(name, values):
 
 def levels_now(name, x):
     """The active levels, including those of ``x``, the outermost first; ``name`` is for errors."""
-    if not _active.levels and type(x) is not BatchedTensor:
+    if not thread.levels and type(x) is not BatchedTensor:
         return []
-    found = {*_active.levels, *levels_among(name, [x])}
+    found = {*thread.levels, *levels_among(name, [x])}
     return sorted(found, key=lambda level: level.number)
 
 

@@ -1,22 +1,15 @@
 """Random numbers that come again, where a piece of a program is run once more."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
-class _Noting(threading.local):
-    draws: tuple["Draws", ...] = ()  # those that note what this thread draws
-    repeats = False  # whether this thread runs code for a second time
-
-
-_noting = _Noting()
+from ._thread_state import thread
 
 
 def note_draw(generator):
     """Have `Draws` keep the state of ``generator``, which is about to be drawn from."""
-    for draws in _noting.draws:
+    for draws in thread.draws:
         if generator not in draws.states:
             draws.states[generator] = generator.get_state()
 
@@ -35,29 +28,35 @@ class Draws:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        outer = _noting.draws
-        _noting.draws = (*outer, self)
+        outer = thread.draws
+        thread.draws = (*outer, self)
         try:
             yield
         finally:
-            _noting.draws = outer
+            thread.draws = outer
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
         present = [(generator, generator.get_state()) for generator in self.states]
-        outer, _noting.draws = _noting.draws, ()
-        repeats, _noting.repeats = _noting.repeats, True
-        try:
-            for generator, state in self.states.items():
-                generator.set_state(state)
-            yield
-        finally:
-            _noting.draws = outer
-            _noting.repeats = repeats
+        outer = thread.draws, thread.repeats
+
+        def restore():
+            thread.draws, thread.repeats = outer
             for generator, state in present:
                 generator.set_state(state)
+
+        try:
+            try:
+                thread.draws, thread.repeats = (), True
+                for generator, state in self.states.items():
+                    generator.set_state(state)
+                yield
+            finally:
+                restore()
+        finally:
+            restore()  # again, in case Ctrl-C came during the first time
 
 
 def is_repeated() -> bool:
     """Whether a piece of a program is being run again, to recompute values that were dropped."""
-    return _noting.repeats
+    return thread.repeats

@@ -111,14 +111,34 @@ class Generator:
         note_draw(self)
         return self._keys.fresh()
 
-    def get_state(self) -> Any:
-        """The generator's position in its stream, for `set_state`."""
+    def get_state(self) -> tuple[Any, tuple[int, int]]:
+        """The generator's position in its streams, for `set_state`; `gpugrad.save` can store it.
+
+        A tuple ``(source, key)``. ``key`` is what `key` will return next, two ints from 0 to
+        2**64 - 1. ``source`` is the position of all other draws. On a CUDA device it is two such
+        ints. On the CPU and with other array libraries it is the state of NumPy's PCG64, a dict
+        of a str and ints: ``{"bit_generator": "PCG64", "state": {"state": ..., "inc": ...},
+        "has_uint32": ..., "uinteger": ...}``.
+        """
         return self.source.get_state(), self._keys.state
 
-    def set_state(self, state: Any) -> None:
-        """Continue from a position that `get_state` returned for a generator like this one."""
-        source, self._keys.state = state
-        self.source.set_state(source)
+    def set_state(self, state: tuple[Any, tuple[int, int]]) -> None:
+        """Continue from a position that `get_state` returned for a generator like this one.
+
+        The generator then draws the same numbers as after `get_state`. Raises ValueError, and
+        changes nothing, if ``state`` is not the state of a generator on this kind of device.
+        """
+        before = self._keys.state
+        try:
+            source, key = state
+            self._keys.restore(key)
+            self.source.set_state(source)
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            self._keys.state = before
+            raise ValueError(
+                f"set_state: the state is not one of a generator on {self.device} "
+                f"({type(error).__name__}: {error}); nothing has changed"
+            ) from None
 
     def _draw(self, name, shape, dtype, *bounds):
         note_draw(self)

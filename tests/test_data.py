@@ -2,6 +2,7 @@
 
 import gzip
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -247,8 +248,12 @@ GOOD = idx_bytes(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
         (GOOD[:3], "is not an IDX file: it begins with 00 00 08"),
         (GOOD[:10], "is truncated: 10 bytes"),
         (GOOD[:-1], r"is truncated: 75 bytes, where an array \(5, 3, 4\) of uint8 takes 76"),
-        (GOOD + b"x", "is too long: 77 bytes"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "is truncated: 16 bytes"),
+        (GOOD + b"x", r"is too long: more bytes, where an array \(5, 3, 4\) of uint8 takes 76"),
+        (gzip.compress(GOOD + b"x", mtime=0), "is too long: more bytes"),
+        (b"\0\0\x08\x01" + b"\xff" * 4, "is truncated: 8 bytes, where .* takes 4294967303"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "the 3 lengths of its axes exceed"),
+        (b"\0\0\x08\x04" + b"\0" * 4 + b"\xff" * 12, "the 4 lengths of its axes exceed"),
+        (b"\0\0\x08\x20" + b"\xff" * 128, "the 32 lengths of its axes exceed"),
         (b"\0\0\x08\xff", "would have 255 axes, and 32 are possible"),
         (b"\0\0\x08\x20" + b"\xff" * 99, "is truncated: 103 bytes, .* header alone takes 132"),
         (b"\0\0\x08\xff" + b"\0" * 2000, "would have 255 axes, and 32 are possible"),
@@ -265,6 +270,34 @@ def test_read_idx_describes_damaged_files(tmp_path, content, message):
         data.read_idx(path)
     assert str(path) in str(error.value)
     assert len(str(error.value)) < len(str(path)) + 200
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress], ids=["raw", "gzip"])
+@pytest.mark.parametrize(
+    "header, error",
+    [
+        (idx_bytes(np.zeros((3, 4), np.uint8)), "is too long"),
+        (b"\0\0\x08\x02" + (1 << 20).to_bytes(4, "big") * 2, "is truncated: 50331660 bytes"),
+    ],
+    ids=["more than promised", "less than promised"],
+)
+def test_read_idx_allocates_no_more_than_was_promised_and_is_there(
+    tmp_path, compress, header, error
+):
+    """The file has 48 MB of zeros, and its header promises 12 bytes or a terabyte."""
+    path = tmp_path / "file"
+    path.write_bytes(compress(header + bytes(48 << 20)))
+    if error == "is too long":
+        most = 8 << 20
+    else:
+        most = 2 * (48 << 20)  # the data themselves, and what a growing buffer needs besides
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=error):
+            data.read_idx(path)
+        assert tracemalloc.get_traced_memory()[1] < most
+    finally:
+        tracemalloc.stop()
 
 
 def test_read_idx_names_a_missing_file(tmp_path):

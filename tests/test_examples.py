@@ -13,7 +13,7 @@ import pytest
 import train_mlp
 
 import gpugrad
-from gpugrad import nn
+from gpugrad import nn, optim
 
 ROOT = Path(__file__).parents[1]
 # NumPy's products use one thread, since other tests may keep the machine's other cores busy.
@@ -46,6 +46,54 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_training_program_notices_once_that_steps_have_become_slower():
+    times = [0.0]
+    pace = train_mlp.Pace(clock=lambda: times[-1])
+
+    def warnings(count, duration):
+        found = []
+        for _ in range(count):
+            times.append(times[-1] + duration)
+            found.append(pace.after_step())
+        return [text for text in found if text]
+
+    assert warnings(75, 0.01) == []
+    assert warnings(20, 0.1) == []  # a short disturbance
+    assert warnings(100, 0.03) == []
+    (text,) = warnings(500, 0.06)
+    assert "steps take 6 times as long as at first" in text
+    assert "OPENBLAS_NUM_THREADS=1" in text
+
+
+INTERRUPTING = """
+import runpy, sys
+
+class Interrupt:
+    def find_spec(self, name, *rest):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = [{path!r}]
+sys.path.insert(0, {folder!r})
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "gpugrad", "matplotlib.figure", "gpugrad.data.digits"])
+@pytest.mark.parametrize("program", ["train_mlp", "fit_sine", "fixed_point"])
+def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
+    if module == "gpugrad.data.digits" and program == "fit_sine":
+        module = "gpugrad.optim"
+    path = ROOT / "examples" / f"{program}.py"
+    text = INTERRUPTING.format(module=module, path=str(path), folder=str(path.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr.strip() == f"{program}.py: interrupted"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder in which the program ran with the README's options, and its output."""
@@ -64,7 +112,7 @@ class TestTrainMLP:
     def test_writes_weights_and_picture(self, trained):
         folder, _ = trained
         model = nn.MLP(64, [256, 128, 10])
-        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors"))
+        model.load_state_dict(gpugrad.load(folder / "runs/digits.safetensors")["model"])
         assert (folder / "runs/digits.png").read_bytes().startswith(b"\x89PNG")
 
     def test_repeats_to_the_last_bit(self, trained, tmp_path):
@@ -103,7 +151,7 @@ class TestTrainMLP:
                     process.send_signal(signal.SIGINT)
         assert process.returncode == 130
         saved = Path("runs/digits.safetensors")
-        assert "momentum.0.weight" in gpugrad.load(broken / saved)
+        assert len(gpugrad.load(broken / saved)["history"]) < 100
         train(*options, "--resume", saved, cwd=broken)
         for name in (saved, saved.with_suffix(".png")):
             assert (broken / name).read_bytes() == (whole / name).read_bytes()
@@ -114,10 +162,40 @@ class TestTrainMLP:
         saved = "runs/digits.safetensors"
         assert "epoch 2/2" in train("--epochs", 2, *options, "--resume", saved, cwd=tmp_path)
 
+    def test_resumes_with_another_momentum_from_the_command_line(self, tmp_path):
+        saved = "runs/digits.safetensors"
+        train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
+        options = ("--hidden", 4, "--momentum", 0, "--weight-decay", 0.25, "--resume", saved)
+        train("--epochs", 2, *options, cwd=tmp_path)
+        (group,) = gpugrad.load(tmp_path / saved)["optimizer"]["param_groups"]
+        assert (group["momentum"], group["weight_decay"]) == (0, 0.25)
+
+    def test_a_log_file_grows_line_by_line(self, tmp_path):
+        with subprocess.Popen(
+            command("train_mlp", "--device", "cpu", "--epochs", 1000, "--hidden", 4),
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            lines = [process.stdout.readline() for _ in range(4)]
+            process.kill()
+        assert lines[3].startswith("epoch    2/1000")
+
+    def test_another_run_does_not_overwrite_the_weights(self, tmp_path):
+        for number in ("", "-2", "-3"):
+            printed = train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
+            assert f"weights: runs/digits{number}.safetensors" in printed
+            assert f"picture: runs/digits{number}.png" in printed
+        done = run("train_mlp", "--save", "runs/digits.safetensors", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there is such a file; give another name, or continue that run" in done.stderr
+
     def test_computes_in_float64(self, tmp_path):
         train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
         weights = gpugrad.load(tmp_path / "runs/digits.safetensors")
-        assert {x.dtype for x in weights.values()} == {gpugrad.float64}
+        assert {x.dtype for x in weights["model"].values()} == {gpugrad.float64}
 
     def test_reads_idx_files(self, tmp_path):
         write_idx(tmp_path)
@@ -147,12 +225,26 @@ def write_idx(folder):
             (folder / f"{kind}-ubyte").write_bytes(header + array.tobytes())
 
 
+def saved_state():
+    """Return what the program saves for a network with 8 hidden units after one step."""
+    model = nn.MLP(64, [8, 10])
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(gpugrad.ones((1, 64))).sum().backward()
+    optimizer.step()
+    return {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "dataset": "digits",
+        "history": [(1.0, 0.5, 1.0, 0.5)],
+    }
+
+
 class TestBadInput:
     """Bad input gives one line that names the mistake, exit code 2, and changes no file."""
 
     @pytest.fixture
     def error_of(self, tmp_path, monkeypatch, capsys):
-        """A function that runs the program in ``tmp_path`` and returns its complaint."""
+        """A function that runs the program in ``tmp_path`` and returns its error message."""
 
         def run_here(*options):
             before = files(tmp_path)
@@ -231,51 +323,54 @@ class TestBadInput:
         assert words in error_of("--resume", saved, *options)
 
     @pytest.mark.parametrize(
-        "notes, words",
+        "change, words",
         [
-            ("{", "not JSON"),
-            ("[" * 100_000, "not JSON"),
-            ("[1]", "not a JSON object"),
-            ('{"history": 5}', "its history is not"),
-            ('{"history": {"0": []}}', "its history is not"),
-            ('{"history": [[1.0, 1.0, 1.0]]}', "its history is not"),
-            ('{"history": [[1.0, 1.0, 1.0, "1"]]}', "its history is not"),
-            ('{"dataset": []}', "trained on [], not on digits"),
+            ({"model": 5}, "its model is not a dict of tensors"),
+            ({"model": {"0.weight": 5}}, "its model is not a dict of tensors"),
+            ({"model": nn.MLP(10, [8, 10]).state_dict()}, "has shape (8, 10), not (8, 64)"),
+            ({"dataset": []}, "trained on [], not on digits"),
+            ({"history": 5}, "its history is not"),
+            ({"history": {0: ()}}, "its history is not"),
+            ({"history": [(1.0, 1.0, 1.0)]}, "its history is not"),
+            ({"history": [(1.0, 1.0, 1.0, "1")]}, "its history is not"),
+            ({"optimizer": 5}, "must be a dict with 'state' and 'param_groups'"),
+            ({"optimizer": {"state": {}, "param_groups": 5}}, "--resume"),
+            ({"optimizer": {"state": {}, "param_groups": [5]}}, "--resume"),
+            ({"optimizer": {"state": {}, "param_groups": [{}]}}, "has no 'params'"),
         ],
-        ids=lambda text: text[:40],
+        ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
     )
-    def test_resume_with_invalid_notes(self, error_of, notes, words, tmp_path):
+    def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
-        state = nn.MLP(64, [8, 10]).state_dict()
-        gpugrad.save(state, saved, metadata={"train_mlp": notes})
+        gpugrad.save(saved_state() | change, saved)
         line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
+
+    @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "history"])
+    def test_resume_of_a_state_without_a_part(self, error_of, name, tmp_path):
+        saved = tmp_path / "saved.safetensors"
+        gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)
+        assert f"--resume {saved}: has no '{name}'" in error_of("--resume", saved, "--hidden", 8)
 
     @pytest.mark.parametrize(
-        "name, tensor, words",
+        "i, name, tensor, words",
         [
-            ("2.bias", None, "momentum.2.bias is missing"),
-            ("2.bias", gpugrad.zeros(9), "momentum.2.bias is missing, or of another shape"),
-            ("2.bias", gpugrad.zeros(10, dtype=gpugrad.int64), "or kind than 2.bias"),
-            ("4.bias", gpugrad.zeros(10), "momentum.4.bias belongs to no parameter"),
+            (3, "other", gpugrad.zeros(10), "state ['other'], but here ['momentum_buffer']"),
+            (3, "momentum_buffer", gpugrad.zeros(9), "buffer of parameter 3 has shape (9,)"),
+            (4, "momentum_buffer", gpugrad.zeros(10), "it has state of parameters [4]"),
         ],
     )
-    def test_resume_with_momentum_that_does_not_fit(self, error_of, name, tensor, words, tmp_path):
+    def test_resume_with_momentum_that_does_not_fit(
+        self, error_of, i, name, tensor, words, tmp_path
+    ):
         saved = tmp_path / "saved.safetensors"
-        state = nn.MLP(64, [8, 10]).state_dict()
-        state |= {f"momentum.{key}": x for key, x in state.items()}
-        state[f"momentum.{name}"] = tensor
-        gpugrad.save({key: x for key, x in state.items() if x is not None}, saved)
+        state = saved_state()
+        state["optimizer"]["state"][i] = {name: tensor}
+        gpugrad.save(state, saved)
         line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
-
-    def test_resume_with_inputs_of_another_size(self, error_of, tmp_path):
-        gpugrad.save(nn.MLP(10, [256, 128, 10]).state_dict(), tmp_path / "other.safetensors")
-        assert "0.weight: has shape (256, 10), not (256, 64)" in error_of(
-            "--resume", "other.safetensors"
-        )
 
     def test_resume_of_another_data_set(self, error_of, trained, tmp_path):
         write_idx(tmp_path)

@@ -1,17 +1,26 @@
-"""Tensors in safetensors files."""
+"""Tensors and other values in safetensors files."""
 
 import errno
+import json
+import math
 import os
+import signal
 import stat
+import struct
+import subprocess
 import sys
+import threading
+from collections import OrderedDict, namedtuple
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gpugrad
-from gpugrad import nn
+from gpugrad import nn, optim
 
 pytest.importorskip("safetensors")
+import safetensors.numpy
 
 
 def values(x):
@@ -112,7 +121,277 @@ def test_a_dtype_that_arrays_do_not_have(tmp_path):
         gpugrad.load(tmp_path / "w")
 
 
-# Damaged and missing files
+# Dicts of other values besides tensors
+
+
+def assert_same(a, b):
+    """The same types, keys in the same order, and bits, at every level."""
+    assert type(a) is type(b)
+    if isinstance(a, gpugrad.Tensor):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        assert values(a).tobytes() == values(b).tobytes()
+    elif isinstance(a, dict):
+        assert [(type(key), key) for key in a] == [(type(key), key) for key in b]
+        for key in a:
+            assert_same(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    elif isinstance(a, float):
+        assert struct.pack("d", a) == struct.pack("d", b)
+    else:
+        assert a == b
+
+
+NEGATIVE_NAN = struct.unpack(">d", bytes.fromhex("fff800000000beef"))[0]
+LEAVES = {
+    "none": None,
+    "bools": [True, False],
+    "ints": (0, -1, 1 << 200, -(1 << 9_999)),
+    "floats": [0.1, -0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, NEGATIVE_NAN],
+    "texts": ["", "käse 🧀", "\ud800", '\0\n"\\', "NaN"],
+    "empty": {"dict": {}, "list": [], "tuple": ()},
+    "mixed keys": {0: "int", "0": "text", -5: {1: (2, [3, (4,)])}},
+    "markers": {"tensor": "x", "tuple": [1], "dict": [["a", 1]], "float": "7ff0000000000000"},
+    "": {"": {"": 1.0}},
+    3: "at the top",
+}
+
+
+@pytest.mark.parametrize("key", LEAVES)
+def test_what_is_no_tensor_is_loaded_to_the_bit(tmp_path, key):
+    gpugrad.save({key: LEAVES[key], "x": gpugrad.ones(1)}, tmp_path / "file")
+    assert_same(gpugrad.load(tmp_path / "file"), {key: LEAVES[key], "x": gpugrad.ones(1)})
+
+
+def test_tensors_anywhere_are_loaded_to_the_bit(tmp_path, bfloat16):
+    bits = np.array([0x7F800001, 0xFFC12345, 0x80000000, 1], np.uint32).view(np.float32)
+    tied = gpugrad.arange(3.0)
+    state = {
+        "top": gpugrad.asarray(bits),
+        "optimizer": {"state": {0: {"step": gpugrad.tensor(7.0)}, "0": {"step": gpugrad.ones(0)}}},
+        "list": [gpugrad.zeros((0, 3)), (gpugrad.tensor([1.5, -0.0], dtype=bfloat16), 1)],
+        "tied": {"a": tied, "b": tied, "view": tied[1:], "reversed": tied[::-1]},
+    }
+    gpugrad.save(state, tmp_path / "file")
+    loaded = gpugrad.load(tmp_path / "file")
+    assert_same(loaded, state)
+    loaded["tied"]["a"].array[...] = 5
+    assert loaded["tied"]["b"].tolist() == [0, 1, 2]
+
+
+def test_parameters_and_mappings_of_any_type_become_tensors_and_dicts(tmp_path):
+    parameter = nn.Parameter(gpugrad.ones(2))
+    gpugrad.save(OrderedDict(a=OrderedDict(b=parameter), c=1), tmp_path / "file")
+    loaded = gpugrad.load(tmp_path / "file")
+    assert_same(loaded, {"a": {"b": gpugrad.ones(2)}, "c": 1})
+    assert not loaded["a"]["b"].requires_grad
+
+
+def test_a_dict_of_tensors_is_a_plain_file_for_other_programs(tmp_path):
+    arrays = {"0.weight": np.ones((2, 3), np.float32), "a.b": np.arange(3), "": np.ones(())}
+    gpugrad.save({name: gpugrad.asarray(x) for name, x in arrays.items()}, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == safetensors.numpy.save(arrays)
+    gpugrad.save({}, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == safetensors.numpy.save({})
+    assert gpugrad.load(tmp_path / "file") == {}
+
+
+def test_other_programs_find_the_tensors_of_a_tree_by_their_paths(tmp_path):
+    model = nn.MLP(2, [3, 1])
+    state = {"model": model.state_dict(), "best": [gpugrad.ones(1), gpugrad.zeros(1)], "epoch": 3}
+    gpugrad.save(state, tmp_path / "file", metadata={"note": "x"})
+    arrays = safetensors.numpy.load_file(tmp_path / "file")
+    weights = {f"model.{name}" for name in model.state_dict()}
+    assert arrays.keys() == {*weights, "best.0", "best.1"}
+    assert gpugrad.io.load_metadata(tmp_path / "file") == {"note": "x"}
+
+
+def test_paths_that_would_have_the_same_name_do_not_collide(tmp_path):
+    state = {
+        "a.b": {"c": gpugrad.tensor(1)},
+        "a": {"b.c": gpugrad.tensor(2), "b": {"c": gpugrad.tensor(3), "c_": gpugrad.tensor(4)}},
+        "a.b.c_": gpugrad.tensor(5),
+        "": {"a.b.c": gpugrad.tensor(6), 0: gpugrad.tensor(7), "0": gpugrad.tensor(8)},
+        "list": [gpugrad.tensor(9)],
+        "list.0": gpugrad.tensor(10),
+        "__metadata__": gpugrad.tensor(11),
+        0: gpugrad.tensor(12),
+    }
+    gpugrad.save(state, tmp_path / "file")
+    assert_same(gpugrad.load(tmp_path / "file"), state)
+
+
+@pytest.mark.parametrize("kind", [optim.SGD, optim.Adam, optim.AdamW])
+def test_a_run_that_is_resumed_from_a_file_ends_as_if_it_had_not_stopped(tmp_path, kind):
+    """The weights, the optimizer's and the generator's state, and counters, in one file."""
+    options = {"momentum": 0.9} if kind is optim.SGD else {"betas": (0.8, 0.99)}
+
+    def begin(seed):
+        gpugrad.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
+        return model, kind(model.parameters(), lr=0.1, **options)
+
+    def train(model, optimizer, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            noise = gpugrad.random.normal((5, 3))
+            model(noise).square().mean().backward()
+            optimizer.step()
+
+    def state(model, optimizer, epoch):
+        return {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "random": gpugrad.random.default_generator().get_state(),
+            "epoch": epoch,
+        }
+
+    model, optimizer = begin(0)
+    train(model, optimizer, 3)
+    gpugrad.save(state(model, optimizer, 1), tmp_path / "file")
+    train(model, optimizer, 3)
+    expected = state(model, optimizer, 2)
+
+    model, optimizer = begin(1)
+    loaded = gpugrad.load(tmp_path / "file")
+    model.load_state_dict(loaded["model"])
+    optimizer.load_state_dict(loaded["optimizer"])
+    gpugrad.random.default_generator().set_state(loaded["random"])
+    train(model, optimizer, 3)
+    assert_same(state(model, optimizer, loaded["epoch"] + 1), expected)
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize(
+    "state, error, message",
+    [
+        ({"optimizer": {"x": {1}}}, TypeError, r"save: state\['optimizer'\]\['x'\] is a set; a di"),
+        ({"a": [(1, {2: b""})]}, TypeError, r"save: state\['a'\]\[0\]\[1\]\[2\] is a bytes"),
+        ({"a": 1j}, TypeError, r"save: state\['a'\] is a complex"),
+        ({"a": Pair(1, 2)}, TypeError, r"save: state\['a'\] is a Pair"),
+        (
+            {"a": np.float64(1)},
+            TypeError,
+            r"state\['a'\] is a float64; .*, or value\.item\(\) if",
+        ),
+        ({"a": np.ones(2)}, TypeError, r"state\['a'\] is a ndarray; save gpugrad\.asarray\(value"),
+        ({"a": nn.ReLU()}, TypeError, r"state\['a'\] is a ReLU; save the result of its state_dict"),
+        (
+            {"a": gpugrad.random.Generator(0)},
+            TypeError,
+            r"state\['a'\] is a Generator; save the result of its get_state\(\)",
+        ),
+        ({"a": {None: 1}}, TypeError, r"state\['a'\] has the key None; keys must be str or int"),
+        ({"a": {True: 1}}, TypeError, r"state\['a'\] has the key True; keys must be str or int"),
+        ({(1, 2): gpugrad.ones(1)}, TypeError, r"save: state has the key \(1, 2\); keys must be"),
+        ({"a": 1 << 10_001}, ValueError, r"save: state\['a'\] is an int of more than 10,000 bits"),
+        (
+            {"a": 1, "b": {"c": gpugrad.ones(1, dtype=gpugrad.complex128)}},
+            TypeError,
+            r"save: state\['b'\]\['c'\] is complex128, which the format has not",
+        ),
+        ({"a": {"\ud800": gpugrad.ones(1)}}, ValueError, r"save: 'a\.\\ud800' cannot be a name"),
+        (nn.ReLU(), TypeError, "save: state must be a dict, not a ReLU; save the result of its st"),
+        (gpugrad.ones(1), TypeError, "save: state must be a dict, not a Tensor"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_saved_is_named_with_its_path(tmp_path, state, error, message):
+    with pytest.raises(error, match=message):
+        gpugrad.save(state, tmp_path / "file")
+    assert os.listdir(tmp_path) == []
+
+
+def test_states_that_contain_themselves_or_are_too_deep_are_refused(tmp_path):
+    circle = {}
+    circle["a"] = [circle]
+    deep = 0.5
+    for _ in range(99):
+        deep = [deep]
+    gpugrad.save({"a": deep}, tmp_path / "deep")
+    assert_same(gpugrad.load(tmp_path / "deep"), {"a": deep})
+    for state in circle, {"a": [[deep]]}:
+        with pytest.raises(
+            ValueError, match=r"save: state\['a'\]\[0\].*nested more than 100 levels"
+        ):
+            gpugrad.save(state, tmp_path / "file")
+    assert os.listdir(tmp_path) == ["deep"]
+
+
+def test_more_text_than_the_format_takes_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"save: .*100 MB, so make long lists of numbers tensors"):
+        gpugrad.save({"a": "x" * 101_000_000}, tmp_path / "file")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("{", "malformed"),
+        ("[" * 100_000, "malformed"),
+        ("9" * 5000, "malformed"),
+        ("[]", "malformed"),
+        ("{}", "malformed"),
+        ('{"version": 2, "state": {"dict": []}}', "has version 2 .* reads version 1; update it"),
+        ('{"version": 1, "state": [1]}', "it is no dict"),
+        *[
+            (json.dumps({"version": 1, "state": {"dict": [["a", a], ["t", {"tensor": "t"}]]}}), m)
+            for a, m in [
+                ({"tensor": "other"}, "KeyError: 'other'"),
+                ({"tensor": "t"}, "KeyError: 't'"),
+                ({"tensor": ["t"]}, "malformed"),
+                ({"pickle": "gASVKAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOU"}, "'pickle' is unknown"),
+                ({}, "malformed"),
+                ({"tuple": [], "dict": []}, "malformed"),
+                ({"tuple": "abc"}, "without a list"),
+                ({"dict": {"ab": 1}}, "without a list"),
+                ({"dict": [["a"]]}, "malformed"),
+                ({"dict": [[["a"], 1]]}, r"the key \['a'\] is no str or int"),
+                ({"dict": [[True, 1]]}, "the key True is no str or int"),
+                ({"dict": [["a", 1], ["a", 2]]}, "the key 'a' .* occurs twice"),
+                ({"float": "7ff"}, "malformed"),
+                ({"float": 1.0}, "malformed"),
+            ]
+        ],
+        ('{"version": 1, "state": {"dict": []}}', "load: t in .* is not part of its state"),
+    ],
+    ids=lambda text: text[:60],
+)
+def test_malformed_descriptions_of_a_state_are_errors(tmp_path, text, message):
+    path = tmp_path / "file"
+    data = safetensors.numpy.save({"t": np.ones(1)}, metadata={"gpugrad.state": text})
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=message) as error:
+        gpugrad.load(path)
+    assert str(path) in str(error.value)
+
+
+def test_metadata_cannot_describe_the_state(tmp_path):
+    with pytest.raises(ValueError, match=r"save: metadata must not have 'gpugrad\.state'"):
+        gpugrad.save({"a": 1}, tmp_path / "file", metadata={"gpugrad.state": "{}"})
+    with pytest.raises(ValueError, match=r"save: '\\udcff' cannot be a name or metadata"):
+        gpugrad.save({"a": 1}, tmp_path / "file", metadata={"a": "\udcff"})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+def test_files_of_torch_save_are_recognized(tmp_path, zipped):
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    torch.save({"w": torch.ones(2)}, path, _use_new_zipfile_serialization=zipped)
+    for read in gpugrad.load, gpugrad.io.load_metadata:
+        with pytest.raises(ValueError, match=r"is a file of torch\.save, .* convert .*save_file\("):
+            read(path)
+    np.savez(tmp_path / "other.npz", w=np.ones(2))
+    with pytest.raises(ValueError, match="is truncated, or not a safetensors file"):
+        gpugrad.load(tmp_path / "other.npz")
+
+
+# Files that are not as they should be
 
 
 def test_damaged_files_are_short_errors(tmp_path):
@@ -153,11 +432,14 @@ def test_tensors_that_the_format_cannot_hold_are_rejected_and_the_old_file_stays
     before = path.read_bytes()
     one = gpugrad.ones(1)
     for tensors, metadata, message in (
-        ({"a": one.astype(gpugrad.complex128)}, None, "save: a is complex128, which the format"),
-        ([one], None, "save: tensors must be a dict of tensors by name, not a list"),
-        ({"a": one}, ["x"], "save: metadata must be a dict of text by name, not a list"),
-        ({"a": [1.0]}, None, "save: a must be a Tensor, not list"),
-        ({1: one}, None, "save: 1 cannot be the name of a tensor"),
+        (
+            {"a": one.astype(gpugrad.complex128)},
+            None,
+            r"save: state\['a'\] is complex128, which the format",
+        ),
+        ([one], None, "save: state must be a dict, not a list"),
+        ({"a": one}, ["x"], "save: metadata must be a dict, not a list"),
+        ({"a": one}, [], "save: metadata must be a dict, not a list"),
         ({"__metadata__": one}, None, "save: '__metadata__' cannot be the name"),
         ({"a": one}, {"epoch": 3}, "save: metadata is text by name, not 'epoch': 3"),
     ):
@@ -167,9 +449,20 @@ def test_tensors_that_the_format_cannot_hold_are_rejected_and_the_old_file_stays
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.fixture(params=["nameless", "named", "no links"])
+def way(request, monkeypatch):
+    """How `save` makes a new file: on Linux without a name, or else with one."""
+    if request.param == "named":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    elif request.param == "no links":
+        monkeypatch.setattr(os, "link", lambda *args, **keywords: os.stat("/nowhere"))
+
+
 @pytest.mark.parametrize("where", ["fsync", "replace"])
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
-def test_an_interrupted_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch, where, error):
+def test_an_interrupted_save_leaves_the_old_file_and_no_other(
+    tmp_path, way, monkeypatch, where, error
+):
     path = tmp_path / "file"
     gpugrad.save({"a": gpugrad.ones(2)}, path)
 
@@ -199,6 +492,67 @@ def test_an_error_of_the_disk_names_the_file_and_not_the_temporary_one(tmp_path,
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("name", ["a" * 243, "a" * 255, "ä" * 127])
+def test_names_may_be_as_long_as_the_file_system_allows(tmp_path, way, name):
+    for value in 1.0, 2.0:
+        gpugrad.save({"a": gpugrad.tensor(value)}, tmp_path / name)
+        assert gpugrad.load(tmp_path / name)["a"].item() == value
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_name_that_is_too_long_is_an_error(tmp_path, way):
+    with pytest.raises(OSError, match=r"too long.*aaa'$") as error:
+        gpugrad.save({"a": gpugrad.ones(1)}, tmp_path / ("a" * 256))
+    assert error.value.errno == errno.ENAMETOOLONG
+    assert os.listdir(tmp_path) == []
+
+
+def killed_save(path, function):
+    """Run a program that calls `save` and is killed at its call of ``os.<function>``."""
+    program = (
+        "import os, signal, sys, gpugrad\n"
+        f"os.{function} = lambda *args, **keywords: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "gpugrad.save({'a': gpugrad.zeros(1000)}, sys.argv[1])"
+    )
+    root = str(Path(gpugrad.__file__).parents[1])
+    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=root)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("function", ["fsync", "link"])
+def test_a_save_that_is_killed_leaves_nothing(tmp_path, function):
+    try:
+        os.close(os.open(tmp_path, os.O_TMPFILE | os.O_WRONLY))
+    except (AttributeError, OSError):
+        pytest.skip("this file system has no files without a name")
+    path = tmp_path / "file"
+    gpugrad.save({"a": gpugrad.ones(2)}, path)
+    killed_save(path, function)
+    assert os.listdir(tmp_path) == ["file"]
+    assert gpugrad.load(path)["a"].tolist() == [1.0, 1.0]
+
+
+def test_saves_at_the_same_time_leave_one_whole_file(tmp_path, way):
+    path = tmp_path / "file"
+    gpugrad.save({"a": gpugrad.zeros(2000)}, path)
+
+    def save(value):
+        for _ in range(10):
+            gpugrad.save({"a": gpugrad.full(2000, value)}, path)
+
+    threads = [threading.Thread(target=save, args=[float(i)]) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    seen = []
+    while any(thread.is_alive() for thread in threads):
+        seen.append(gpugrad.load(path)["a"])
+    for thread in threads:
+        thread.join()
+    assert seen
+    assert all(len({*x.tolist()}) == 1 for x in seen)
+    assert os.listdir(tmp_path) == ["file"]
+
+
 def test_a_folder_is_not_replaced(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"save: .* is a folder; give the name of a file"):
         gpugrad.save({"a": gpugrad.ones(2)}, tmp_path)
@@ -206,7 +560,7 @@ def test_a_folder_is_not_replaced(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="these are POSIX permissions")
-def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, way):
     def saved(path):
         gpugrad.save({"a": gpugrad.ones(2)}, path)
         return stat.S_IMODE(path.stat().st_mode)
@@ -222,13 +576,32 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path):
         os.umask(old)
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_a_link_stays_a_link(tmp_path, way):
     (tmp_path / "there").mkdir()
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "there" / "file")
-    gpugrad.save({"a": gpugrad.ones(1)}, link)
+    for value in 1.0, 2.0:
+        gpugrad.save({"a": gpugrad.tensor(value)}, link)
+        assert link.is_symlink()
+        assert gpugrad.load(tmp_path / "there" / "file")["a"].item() == value
+    assert os.listdir(tmp_path / "there") == ["file"]
+
+
+def test_a_link_to_itself_is_an_error_and_stays(tmp_path):
+    link, other = tmp_path / "link", tmp_path / "other"
+    link.symlink_to(other)
+    other.symlink_to(link)
+    for path in link, link / "file":
+        with pytest.raises(OSError, match="symbolic links") as error:
+            gpugrad.save({"a": gpugrad.ones(1)}, path)
+        assert error.value.errno == errno.ELOOP
     assert link.is_symlink()
-    assert (tmp_path / "there" / "file").is_file()
+    assert sorted(os.listdir(tmp_path)) == ["link", "other"]
+
+
+def test_a_path_may_be_bytes(tmp_path):
+    gpugrad.save({"a": gpugrad.ones(1)}, os.fsencode(tmp_path / "file"))
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatch):

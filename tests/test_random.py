@@ -51,6 +51,38 @@ class TestSeeds:
         assert draw(generator).tolist() == draw(Generator(5)).tolist()
 
 
+def test_state_has_the_documented_structure():
+    source, key = Generator(5).get_state()
+    assert [type(word) for word in key] == [int, int]
+    assert source["bit_generator"] == "PCG64"
+    assert {type(word) for word in source["state"].values()} == {int}
+    assert {*source} == {"bit_generator", "state", "has_uint32", "uinteger"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda source, key: None,
+        lambda source, key: (source,),
+        lambda source, key: (source, None),
+        lambda source, key: (source, (1, 2, 3)),
+        lambda source, key: (source, (1.0, 2)),
+        lambda source, key: (source, (1 << 64, 2)),
+        lambda source, key: (key, key),
+        lambda source, key: ({}, (1, 2)),
+        lambda source, key: ({**source, "bit_generator": "MT19937"}, (1, 2)),
+        lambda source, key: ({**source, "state": {"state": 1}}, (1, 2)),
+        lambda source, key: ({**source, "state": {"state": 1 << 200, "inc": 1}}, (1, 2)),
+    ],
+)
+def test_another_state_is_refused_and_changes_nothing(change):
+    generator = Generator(5)
+    before = generator.get_state()
+    with pytest.raises(ValueError, match="set_state: the state is not one of a generator on c"):
+        generator.set_state(change(*before))
+    assert generator.get_state() == before
+
+
 @pytest.mark.parametrize("name", ["uniform", "normal"])
 class TestFloating:
     @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64, "float16"], ids=str)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .._foreign_names import RENAMED, HidesMissingNames
+from .._thread_state import paused, thread
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.dtypes import complex64, float32
 from .graph import Node, make_node, next_order
 from .implementation import implementation_of
-from .mode import mode, paused
 from .plan import OutputPlan
 
 Tensor: Any = None  # the Tensor class, once `install`ed
@@ -46,23 +46,27 @@ def unary(op):
             implementation = implementations[kind]
         except KeyError:
             implementation = _implementation(op, kind, (array,))
+        if parent is None or (paused and not thread.recording) or not differentiable:
+            order = None
+        else:
+            order = next_order()
         try:
             forward = implementation.forward  # an attribute is called faster from a local name
             out = forward(implementation.xp, array)
         except Exception as error:
             raise _failure(op, error, (array,)) from error
         if type(out) is not kind:
-            return _finish(op, out, (array,), (parent,), parent is not None, kind, {})
+            return _finish(op, out, (array,), (parent,), 1, order, kind, {})
         result = Tensor()
         result.array = out
-        if parent is None or (paused.threads and not mode.enabled) or not differentiable:
+        if order is None:
             if out.dtype is not array.dtype:
                 result.array = _of_integers(op, out, (array,), {})
             result.node = None
             return result
         plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
-        node.order = next_order()
+        node.order = order
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
@@ -117,6 +121,10 @@ def binary(op, reflected=None):
             implementation = implementations[kind]
         except KeyError:
             implementation = _implementation(op, kind, (a1, a2))
+        if (n1 is None and n2 is None) or (paused and not thread.recording) or not differentiable:
+            order = None
+        else:
+            order = next_order()
         try:
             forward = implementation.forward
             out = forward(implementation.xp, a1, a2)
@@ -125,20 +133,17 @@ def binary(op, reflected=None):
         if type(out) is not kind:
             parents = [n for n in (n1, n2) if n is not None]
             wanted = (n1 is not None) + 2 * (n2 is not None)
-            return _finish(op, out, (a1, a2), parents, wanted, kind, {})
+            return _finish(op, out, (a1, a2), parents, wanted, order, kind, {})
         result = Tensor()
         result.array = out
-        if n2 is None:
-            if n1 is None or (paused.threads and not mode.enabled) or not differentiable:
-                if out.dtype is not float32 and out.dtype is not getattr(a1, "dtype", None):
-                    result.array = _of_integers(op, out, (a1, a2), {})
-                result.node = None
-                return result
-            plan = implementation.plans[1] or implementation.plan(1)
-            parents = (n1,)
-        elif (paused.threads and not mode.enabled) or not differentiable:
+        if order is None:
+            if out.dtype is not float32 and out.dtype is not getattr(a1, "dtype", None):
+                result.array = _of_integers(op, out, (a1, a2), {})
             result.node = None
             return result
+        if n2 is None:
+            plan = implementation.plans[1] or implementation.plan(1)
+            parents = (n1,)
         elif n1 is None:
             plan = implementation.plans[2] or implementation.plan(2)
             parents = (n2,)
@@ -146,7 +151,7 @@ def binary(op, reflected=None):
             plan = implementation.plans[3] or implementation.plan(3)
             parents = (n1, n2)
         result.node = node = Node()
-        node.order = next_order()
+        node.order = order
         node.plan = plan
         node.parents = parents
         pick = plan.pick
@@ -185,28 +190,31 @@ def unary_static(op):
             implementation = implementations[kind]
         except KeyError:
             implementation = _implementation(op, kind, (array,))
+        if parent is None or (paused and not thread.recording) or not differentiable:
+            order = None
+        else:
+            order = next_order()
         try:
             forward = implementation.forward
             out = forward(implementation.xp, array, **static)
         except Exception as error:
             raise _failure(op, error, (array,), static) from error
-        wanted = parent is not None and differentiable and mode.enabled
         if type(out) is not kind:
             if isinstance(out, tuple):
-                return _finish_several(op, out, (array,), (parent,), wanted, kind, static)
+                return _finish_several(op, out, (array,), (parent,), 1, order, kind, static)
             if type(out) not in namespace_of:
                 out = _as_array(op, out, kind)
             kind = type(out)  # differs if the op moves its input to another library's device
         result = Tensor()
         result.array = out
-        if not (wanted and backend_of[kind].is_floating(out.dtype)):
+        if order is None or not backend_of[kind].is_floating(out.dtype):
             if out.dtype is not array.dtype:
                 result.array = _of_integers(op, out, (array,), static)
             result.node = None
             return result
         plan = implementation.plans[1] or implementation.plan(1)
         result.node = node = Node()
-        node.order = next_order()
+        node.order = order
         node.plan = plan
         node.parents = (parent,)
         pick = plan.pick
@@ -220,7 +228,7 @@ def unary_static(op):
 
 
 def general(op):
-    implementations, inputs = op.implementations, op.inputs
+    implementations, differentiable, inputs = op.implementations, op.differentiable, op.inputs
     required, variadic = op.required, op.variadic
     n_inputs, defaults, positional = len(inputs), op.static_defaults, op.static_positional
     most, n_static = n_inputs + len(positional), len(op.static_names)
@@ -279,12 +287,16 @@ def general(op):
             implementation = implementations[kind]
         except KeyError:
             implementation = _implementation(op, kind, arrays)
+        if not wanted or (paused and not thread.recording) or not differentiable:
+            order = None
+        else:
+            order = next_order()
         try:
             forward = implementation.forward
             out = forward(implementation.xp, *arrays, **static)
         except Exception as error:
             raise _failure(op, error, arrays) from error
-        return _finish(op, out, arrays, parents, wanted, kind, static)
+        return _finish(op, out, arrays, parents, wanted, order, kind, static)
 
     return call
 
@@ -304,32 +316,32 @@ def _name(op, args, static):
         static[name] = value
 
 
-def _finish(op, out, arrays, parents, wanted, kind, static):
-    """Wrap and record a result of any kind, also several outputs or a scalar."""
+def _finish(op, out, arrays, parents, wanted, order, kind, static):
+    """Wrap a result of any kind, also several outputs or a scalar; record it if it has an order."""
     if type(out) is not kind:
         if isinstance(out, tuple):
-            return _finish_several(op, out, arrays, parents, wanted, kind, static)
+            return _finish_several(op, out, arrays, parents, wanted, order, kind, static)
         if type(out) not in namespace_of:
             out = _as_array(op, out, kind)
         kind = type(out)  # differs if the op moves its input to another library's device
     result = Tensor()
     result.array = out
-    if wanted and op.differentiable and mode.enabled and backend_of[kind].is_floating(out.dtype):
-        result.node = _node(op, out, arrays, parents, wanted, kind, static)
+    if order is not None and backend_of[kind].is_floating(out.dtype):
+        result.node = _node(op, out, arrays, parents, wanted, order, kind, static)
     else:
         result.array = _of_integers(op, out, arrays, static)
         result.node = None
     return result
 
 
-def _finish_several(op, out, arrays, parents, wanted, kind, static):
+def _finish_several(op, out, arrays, parents, wanted, order, kind, static):
     named = getattr(type(out), "_make", tuple)  # a named tuple stays one
     out = tuple([a if type(a) is kind else _as_array(op, a, kind) for a in out])
-    if not (wanted and op.differentiable and mode.enabled):
+    if order is None:
         if any(_is_of_integers(a, arrays, static) for a in out):
             out = _in_default(op, kind, arrays, static)
         return named(wrap_outputs(out, None))
-    node = _node(op, out, arrays, parents, wanted, kind, static)
+    node = _node(op, out, arrays, parents, wanted, order, kind, static)
     return named(wrap_outputs(out, node))
 
 
@@ -340,7 +352,7 @@ def _as_array(op, out, kind):
     return backend_of[kind].asarray(out)
 
 
-def _node(op, out, arrays, parents, wanted, kind, static):
+def _node(op, out, arrays, parents, wanted, order, kind, static):
     implementation = op.implementations.get(kind) or implementation_of(op, kind)
     if op.variadic:
         key = wanted, len(arrays)
@@ -349,7 +361,7 @@ def _node(op, out, arrays, parents, wanted, kind, static):
         plan = implementation.plans[wanted] or implementation.plan(wanted)
     pick = plan.pick
     saved = () if pick is None else pick((*arrays, out, static))
-    return make_node(plan, tuple(parents), saved, out)
+    return make_node(plan, tuple(parents), saved, out, order)
 
 
 def wrap(array, node):

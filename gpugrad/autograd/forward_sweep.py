@@ -33,14 +33,13 @@ def forward_sweep(
     tangents = dict(tangents)
     if needed is None:
         needed, _ = leading_to(outputs, tangents)
-    last_write = writes.last
     uses = Counter(outputs)
     uses.update([p for node in needed if node not in tangents for p in node.parents])
     with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue
-            if node.saved and node.order > last_write:
+            if node.saved and node.order > writes.last:
                 check_unchanged(node, "forward mode")
             given = []
             for parent in node.parents:
@@ -64,7 +63,7 @@ def forward_sweep(
 def _pushed(node, given, create_graph, tensors, joined):
     """The tangent of a node's result, or None for 0; a list if there are several outputs."""
     plan = node.plan
-    if implementation.instrument is not None:
+    if implementation.instruments:
         plan = implementation.current(plan)
     if plan.output is not None:
         return given[0][plan.output] if given[0] is not None else None

@@ -4,9 +4,13 @@ Nodes point to their inputs' nodes only, never to tensors or to their
 consumers, so that no cycle exists and reference counting alone frees a graph.
 """
 
+import math
 import threading
+from functools import partial
 from itertools import count
-from weakref import WeakSet, ref
+from weakref import ref
+
+from ..backends import backend_of
 
 # Orders fall: the newest node has the smallest, so that a min-heap yields
 # nodes newest first, and creation order is a topological order.
@@ -17,7 +21,7 @@ next_order = _orders.__next__
 class Node:
     """One recorded op call.
 
-    order: position in creation order (newer is smaller).
+    order: position in creation order (newer is smaller), taken before the call read its inputs.
     plan: the op's rules for the inputs that want a cotangent.
     parents: those inputs' nodes or leaves, in the plan's order.
     saved: what the rules need, in the plan's order; None once freed.
@@ -39,10 +43,13 @@ class Node:
         return f"<{self.name} node, shape {self.shape}>"
 
 
-def make_node(plan, parents, saved, out):
-    """A new `Node` for the raw result ``out``, an array or a tuple of arrays."""
+def make_node(plan, parents, saved, out, order=None):
+    """A new `Node` for the raw result ``out``, an array or a tuple of arrays.
+
+    order: taken before the inputs were read; by default the newest.
+    """
     node = Node()
-    node.order = next_order()
+    node.order = next_order() if order is None else order
     node.plan = plan
     node.parents = parents
     node.saved = saved
@@ -64,12 +71,9 @@ class Leaf:
         recorded under create_graph leads back to this leaf, and a strong reference would
         close a cycle.
     watch: a `Watch`, or None if nobody asked for one.
-    written: for each buffer of the tensor that was overwritten in place, by the buffer's
-        identity, the order of the last time. An older node may have saved a buffer that the
-        tensor no longer has.
     """
 
-    __slots__ = ("order", "shape", "dtype", "owner", "written", "watch", "__weakref__")
+    __slots__ = ("order", "shape", "dtype", "owner", "watch", "__weakref__")
     name = "leaf"
     next_functions = parents = ()
 
@@ -78,7 +82,6 @@ class Leaf:
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.owner = ref(tensor)
-        self.written = {}
         self.watch = None
 
     def __repr__(self):
@@ -112,35 +115,60 @@ def watched(node):
 
 
 class _Writes:
-    """The leaves whose buffers were overwritten in place, and when that last happened.
+    """Which memory was overwritten in place, and when.
 
     A sweep compares each node's order with `last` (one integer comparison), and checks the
     saved values only of nodes that are older than the last write.
+
+    last: the order number of the last write.
     """
 
     def __init__(self):
         self.last = 0
-        self.lock = threading.Lock()
-        self.leaves = WeakSet()
+        self._lock = threading.Lock()
+        self._orders = {}  # of the last write to each range of addresses
+        self._owners = {}  # weak references to the arrays whose memory these ranges are
 
-    def note(self, leaves_and_buffers):
-        """Record that these buffers, each in a pair with its leaf, are overwritten now."""
-        with self.lock:
-            self.last = order = next_order()
-            for leaf, buffer in leaves_and_buffers:
-                if not leaf.written:
-                    self.leaves.add(leaf)
-                leaf.written[buffer] = order
+    def place(self, array):
+        """The range of addresses of an array, for `note`; None if the library hides it.
 
-    def after(self, order):
-        """Identities of the buffers overwritten since ``order``, of those that have one."""
-        with self.lock:
-            return {
-                buffer
-                for leaf in self.leaves
-                for buffer, last in leaf.written.items()
-                if last < order and buffer is not None
-            }
+        What is noted of a range is forgotten when its memory is freed, if the library says so.
+        """
+        backend = backend_of[type(array)]
+        place = backend.address_range(array)
+        owner = None if place is None else backend.memory_owner(array)
+        if owner is not None:
+            self._owners[place] = ref(owner, partial(self._forget, place))
+        return place
+
+    def _forget(self, place, owner):
+        if self._owners.get(place) is owner:
+            del self._owners[place]
+            self._orders.pop(place, None)
+
+    def note(self, places):
+        """Record a write to these ranges of addresses.
+
+        This is called before the write, so that no interrupt can come between the two, and again
+        after it, because another thread may have read the memory meanwhile.
+        """
+        with self._lock:
+            order = next_order()
+            self._orders.update(dict.fromkeys(places, order))
+            self._orders.pop(None, None)
+            self.last = order
+
+    def overwritten(self, array, since, until=-math.inf):
+        """Whether memory of ``array`` was last overwritten between two order numbers."""
+        backend = backend_of.get(type(array))
+        place = None if backend is None else backend.address_range(array)
+        if place is None:
+            return False
+        start, stop = place
+        return any(
+            low < stop and start < high and until < order < since
+            for (low, high), order in self._orders.copy().items()
+        )
 
 
 writes = _Writes()

@@ -29,9 +29,9 @@ ops: WeakSet = WeakSet()  # all that are alive, including users' own
 # from the old state is never stored after the tables have been cleared.
 _building = threading.RLock()
 
-# Wraps the functions of all ops while a tool is on: an object with methods
-# ``forward(op, forward)`` and ``plan(plan)``, see `gpugrad.tools.observing`. Else None.
-instrument: Any = None
+# Wrap the functions of all ops, while a tool is on for example: objects with methods
+# ``forward(op, forward)`` and ``plan(plan)``, see `gpugrad.tools.observing`.
+instruments: tuple[Any, ...] = ()
 
 
 def implementation_of(op, kind):
@@ -58,7 +58,7 @@ class Implementation:
     forward: a function ``(xp, *arrays, **static)``.
     plans: the plans made so far, a list; for an op that takes a sequence, a dict. See `plan`.
     has_twin: whether the forward is a twin, which may still decline single calls.
-    instrument: the one that was in place when this was built.
+    instruments: those that were in place when this was built.
     """
 
     __slots__ = (
@@ -68,7 +68,7 @@ class Implementation:
         "forward",
         "plans",
         "has_twin",
-        "instrument",
+        "instruments",
         "_twins",
         "_rounding",
         "_enter",
@@ -93,8 +93,8 @@ class Implementation:
                 forward = backend.on_device(forward, op.public)
                 self._enter = backend.on_devices
         self.has_twin = "forward" in self._twins
-        self.instrument = instrument
-        if instrument is not None:
+        self.instruments = instruments
+        for instrument in instruments:
             forward = instrument.forward(op, forward)
         self.forward = forward
 
@@ -107,8 +107,8 @@ class Implementation:
         plan = self.plans.get(key) if self.op.variadic else self.plans[key]
         if plan is None:
             plan = Plan(self, key)
-            if self.instrument is not None:
-                self.instrument.plan(plan)
+            for instrument in self.instruments:
+                instrument.plan(plan)
             self.plans[key] = plan
         return plan
 
@@ -154,7 +154,7 @@ def has_twin(op, array):
 
 
 def current(plan):
-    """The plan that a call would use now, in the place of one from before a tool was entered."""
+    """The plan that a call would use now, in the place of one from before a change."""
     if plan.output is not None:
         return plan
     found = implementation_of(plan.op, plan.implementation.kind).plan(plan.key)
@@ -181,12 +181,21 @@ def clear(*some):
             op.implementations.clear()
 
 
-def set_instrument(new):
-    """Have all ops run inside this instrument from now on, or inside none if it is None."""
-    global instrument
+def add_instrument(new):
+    """Have all ops run inside this instrument from now on."""
+    global instruments
     with _building:
-        instrument = new
+        instruments = (*instruments, new)
         clear()
+
+
+def remove_instrument(old):
+    """Undo `add_instrument`."""
+    global instruments
+    with _building:
+        if old in instruments:
+            instruments = tuple([instrument for instrument in instruments if instrument is not old])
+            clear()
 
 
 on_change.append(clear)

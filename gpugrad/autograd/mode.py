@@ -1,46 +1,17 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
-import threading
 from collections.abc import Generator
 from functools import wraps
 from inspect import isgeneratorfunction
 from typing import Any, overload
 
+from .._thread_state import restores_state, set_recording, thread
 from .._typing import F
-
-
-class _Mode(threading.local):
-    enabled = True
-
-
-class _Paused:
-    """How many threads have recording switched off now.
-
-    Reading a plain attribute costs a sixth of reading a thread-local one, so an
-    op asks this first.
-    """
-
-    __slots__ = ("threads", "lock")
-
-    def __init__(self):
-        self.threads = 0
-        self.lock = threading.Lock()
-
-
-mode = _Mode()
-paused = _Paused()
-
-
-def _switch(enabled):
-    if mode.enabled != enabled:
-        with paused.lock:
-            paused.threads += -1 if enabled else 1
-        mode.enabled = enabled
 
 
 def is_grad_enabled() -> bool:
     """Whether ops called in this thread record the graph."""
-    return mode.enabled
+    return thread.recording
 
 
 class _Switch:
@@ -51,11 +22,15 @@ class _Switch:
         self.previous: list[bool] = []
 
     def __enter__(self) -> None:
-        self.previous.append(mode.enabled)
-        _switch(self.enabled)
+        self.previous.append(thread.recording)
+        try:
+            set_recording(self.enabled)
+        except BaseException:
+            set_recording(self.previous.pop())
+            raise
 
     def __exit__(self, *exc_info: object) -> None:
-        _switch(self.previous.pop())
+        set_recording(self.previous.pop())
 
     def __call__(self, function: F) -> F:
         return _decorate(function, self.enabled)
@@ -70,18 +45,18 @@ class set_grad_enabled:
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = bool(enabled)
-        self.previous = mode.enabled
-        _switch(self.enabled)
+        self.previous = thread.recording
+        set_recording(self.enabled)
 
     def __enter__(self) -> "set_grad_enabled":
-        _switch(self.enabled)
+        set_recording(self.enabled)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        _switch(self.previous)
+        set_recording(self.previous)
 
     def __call__(self, function: F) -> F:
-        _switch(self.previous)
+        set_recording(self.previous)
         return _decorate(function, self.enabled)
 
 
@@ -110,10 +85,12 @@ class _Steps(Generator):
         self.steps = steps
         self.enabled = enabled
 
+    @restores_state
     def send(self, value):
         with _Switch(self.enabled):
             return self.steps.send(value)
 
+    @restores_state
     def throw(self, *error):
         with _Switch(self.enabled):
             return self.steps.throw(*error)
@@ -121,6 +98,7 @@ class _Steps(Generator):
 
 def _decorate(function, enabled):
     @wraps(function)
+    @restores_state
     def wrapped(*args, **kwargs):
         with _Switch(enabled):
             result = function(*args, **kwargs)

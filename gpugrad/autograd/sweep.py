@@ -13,6 +13,7 @@ from heapq import heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
+from .._thread_state import restores_state
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
@@ -38,16 +39,29 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    explicit = gradients is not None
-    arrived = sweep(roots, targets, retain_graph, create_graph, guard=explicit)
-    del roots
+    run = _run_recorded if create_graph else _run
+    run(roots, targets, retain_graph, create_graph, guard=gradients is not None)
+
+
+def _run(roots, targets, retain_graph, create_graph, guard):
+    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard)
+    roots.clear()
     awaited = [leaf for leaf in arrived if leaf.watch is not None and leaf.watch.accumulated]
     while arrived:
         leaf, g = arrived.popitem()
         holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
-    for leaf in awaited:
+    if awaited:
+        _call_accumulated(awaited, create_graph)
+
+
+_run_recorded = restores_state(_run)  # otherwise only hooks and rules change the thread's state
+
+
+@restores_state
+def _call_accumulated(leaves, create_graph):
+    for leaf in leaves:
         tensor = leaf.owner()
         if tensor is not None:
             with set_grad_enabled(create_graph):
@@ -55,6 +69,7 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     hook(tensor)
 
 
+@restores_state
 def grad(
     outputs: Any,
     inputs: Any,
@@ -218,8 +233,7 @@ def sweep(
     waiting, heap = pending.cotangents, pending.heap
     arrived = {}
     following = following_g = None
-    last_write = writes.last
-    instrumented = implementation.instrument is not None
+    instrumented = bool(implementation.instruments)
 
     for node, g in roots:
         if needed is None or node in needed:
@@ -265,7 +279,7 @@ def sweep(
                 plan = implementation.current(plan)
             saved = node.saved
             if saved:
-                if node.order > last_write:
+                if node.order > writes.last:
                     check_unchanged(node)
                 if not retain_graph:
                     node.saved = None
@@ -392,6 +406,7 @@ def _age(node):
     return -node.order
 
 
+@restores_state
 def _hooked(node, g):
     """The cotangent that a node's hooks return for ``g``; the hooks see gradients.
 
@@ -478,12 +493,10 @@ def zeros(shape, dtype, like):
 
 
 def check_unchanged(node, sweep="backward"):
-    """Raise if a buffer that ``node`` saved was overwritten in place since."""
-    overwritten = writes.after(node.order)
+    """Raise if memory that ``node`` saved was overwritten in place since."""
     for value in node.saved:
         for array in value if isinstance(value, tuple) else (value,):
-            backend = backend_of.get(type(array))
-            if backend is not None and backend.buffer(array) in overwritten:
+            if writes.overwritten(array, node.order):
                 raise RuntimeError(
                     f"{sweep} through {node.plan.op.name}: a value it saved ({describe(array)}) "
                     f"was overwritten in place since, by an optimizer step or load_state_dict; "
@@ -506,8 +519,7 @@ def _accumulate(leaf, holder, create_graph):
             tensor._grad = call.wrap(own(holder), None)
         else:
             g = backend_of[type(holder[0])].asarray(holder[0])
-            with no_grad():
-                tensor._grad = old + call.wrap(g, None)
+            tensor._grad = old.detach() + call.wrap(g, None)
 
 
 def own(holder):

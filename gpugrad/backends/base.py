@@ -144,9 +144,19 @@ class Backend:
     def buffer(self, array):
         """Identifies the allocation that holds the array; the same for all its views.
 
+        None if the library does not expose it.
+        """
+        raise NotImplementedError
+
+    def address_range(self, array):
+        """The lowest address of the array's elements, and the one after the highest.
+
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def memory_owner(self, array):
+        """An object that lives as long as the array's memory; None if there is none to refer to."""
 
     def buffer_size(self, array):
         """Bytes of the allocation that `buffer` identifies."""
@@ -159,6 +169,10 @@ class Backend:
     def scope(self, array):
         """A context in which the array's device is the current one."""
         return nullcontext()
+
+    def report(self):
+        """Pairs of texts about the library, for ``python -m gpugrad``."""
+        return []
 
     def explain(self, error, devices):
         """Explain an error of this library's; None if its own text is clear.
@@ -235,3 +249,15 @@ class Backend:
         places = self.zeros(x.shape, self.xp.int64, x)
         places[key] = numbers
         return places[key] == numbers
+
+
+def address_range(address, shape, strides, itemsize):
+    """The lowest address of the elements of an array, and the one after the highest.
+
+    address: of the element with indices 0. strides: in bytes, perhaps negative.
+    """
+    if 0 in shape:
+        return address, address
+    steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
+    lowest = address + sum([step for step in steps if step < 0])
+    return lowest, address + sum([step for step in steps if step > 0]) + itemsize

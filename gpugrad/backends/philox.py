@@ -89,6 +89,13 @@ class Keys:
         words = np.random.SeedSequence(seed, spawn_key=(use,)).generate_state(1, np.uint64)
         self.state = int(words[0]), 0
 
+    def restore(self, state):
+        """Continue from a ``state``; raises TypeError or ValueError if it cannot be one."""
+        first, number = state
+        if not all(type(word) is int and 0 <= word < 1 << 64 for word in (first, number)):
+            raise ValueError("a key must be two ints from 0 to 2**64 - 1")
+        self.state = first, number
+
     def fresh(self):
         with _counting:
             key = first, number = self.state

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat
 
+from .base import address_range
 from .generic import GenericBackend
 
 # PyTorch's gammainc, gammaincc, j0, j1, y0 and y1 are left out because only 7 to 9 of their digits
@@ -43,6 +44,11 @@ class Torch(GenericBackend):
 
     def buffer(self, array):
         return array.untyped_storage().data_ptr()
+
+    def address_range(self, array):
+        size = array.element_size()
+        strides = [n * size for n in array.stride()]
+        return address_range(array.data_ptr(), array.shape, strides, size)
 
     def buffer_size(self, array):
         return array.untyped_storage().nbytes()

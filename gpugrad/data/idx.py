@@ -14,55 +14,79 @@ from .dataset import TensorDataset
 _DTYPES = {0x08: uint8, 0x09: int8, 0x0B: int16, 0x0C: int32, 0x0D: float32, 0x0E: float64}
 _GZIP = b"\x1f\x8b"
 _MOST_AXES = 32  # every array library supports as many
+_CHUNK_SIZE = 1 << 20
 
 
 def read_idx(path: str | os.PathLike) -> Tensor:
     """The array in an IDX file, gzipped or not, as a tensor on the CPU with the file's dtype.
 
-    Raises FileNotFoundError if there is no such file; ValueError if it is truncated, too long,
-    or not an IDX file, or if its array has more than 32 axes.
+    Of a file that holds more than its header says, no more than one further byte is read or
+    decompressed. Raises FileNotFoundError if there is no such file; ValueError if it is truncated,
+    too long, or not an IDX file, or if its array has more than 32 axes or could not be addressed.
     """
-    data = _read(Path(path))
-    if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _DTYPES:
-        raise ValueError(
-            f"read_idx: {path} is not an IDX file: it begins with {data[:4].hex(' ') or 'nothing'}"
-        )
-    dtype, ndim = _DTYPES[data[2]], data[3]
-    start = 4 + 4 * ndim
-    if ndim > _MOST_AXES:
-        raise ValueError(
-            f"read_idx: {path} is no IDX file that can be read: its array would have {ndim} axes, "
-            f"and {_MOST_AXES} are possible"
-        )
-    if len(data) < start:
-        raise ValueError(
-            f"read_idx: {path} is truncated: {len(data)} bytes, where the header alone takes "
-            f"{start}; download it again"
-        )
-    shape = tuple([int.from_bytes(data[i : i + 4], "big") for i in range(4, start, 4)])
-    expected = start + math.prod(shape) * dtype.itemsize
-    if len(data) != expected:
-        what = "truncated" if len(data) < expected else "too long"
-        raise ValueError(
-            f"read_idx: {path} is {what}: {len(data)} bytes, where an array {shape} of {dtype} "
-            f"takes {expected}; download it again"
-        )
-    return asarray(array_of_bytes(data, dtype, shape, offset=start, byteorder=">"))
-
-
-def _read(path):
     import gzip
     import zlib
 
+    path = Path(path)
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
+        with path.open("rb") as file:
+            is_gzip = file.read(2) == _GZIP
+        with gzip.open(path) if is_gzip else path.open("rb") as file:
+            return _read_array(file, path)
     except (FileNotFoundError, IsADirectoryError):
         raise FileNotFoundError(f"read_idx: there is no file {path}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
             f"read_idx: {path} is a truncated or damaged gzip file ({error}); download it again"
         ) from None
+
+
+def _read_array(file, path):
+    head = _read(file, 4)
+    if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _DTYPES:
+        raise ValueError(
+            f"read_idx: {path} is not an IDX file: it begins with {head.hex(' ') or 'nothing'}"
+        )
+    dtype, ndim = _DTYPES[head[2]], head[3]
+    start = 4 + 4 * ndim
+    if ndim > _MOST_AXES:
+        raise ValueError(
+            f"read_idx: {path} is no IDX file that can be read: its array would have {ndim} axes, "
+            f"and {_MOST_AXES} are possible"
+        )
+    lengths = _read(file, 4 * ndim)
+    if len(lengths) < 4 * ndim:
+        raise ValueError(
+            f"read_idx: {path} is truncated: {4 + len(lengths)} bytes, where the header alone "
+            f"takes {start}; download it again"
+        )
+    shape = tuple([int.from_bytes(lengths[i : i + 4], "big") for i in range(0, 4 * ndim, 4)])
+    # The strides of an empty array must be possible too.
+    if math.prod([n or 1 for n in shape]) * dtype.itemsize >= 1 << 63:
+        raise ValueError(
+            f"read_idx: {path} is no IDX file that can be read: the {ndim} lengths of its axes "
+            f"exceed what can be addressed"
+        )
+    size = math.prod(shape) * dtype.itemsize
+    data = _read(file, size + 1)
+    if len(data) != size:
+        what = f"truncated: {start + len(data)}" if len(data) < size else "too long: more"
+        raise ValueError(
+            f"read_idx: {path} is {what} bytes, where an array {shape} of {dtype} takes "
+            f"{start + size}; download it again"
+        )
+    return asarray(array_of_bytes(data, dtype, shape, byteorder=">"))
+
+
+def _read(file, size):
+    """The next bytes of a file: ``size`` of them, or all if there are fewer.
+
+    ``file.read(size)`` would allocate ``size`` bytes before it has seen whether there are as many.
+    """
+    data = bytearray()
+    while part := file.read(min(size - len(data), _CHUNK_SIZE)):
+        data += part
+    return data
 
 
 def idx_dataset(directory: str | os.PathLike, classes: int = 10) -> tuple[Any, Any]:

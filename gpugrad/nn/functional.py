@@ -9,6 +9,7 @@ from .._batched import behind, levels_now, levels_of, lifted, physical
 from .._draws import is_repeated
 from .._foreign_names import answer
 from .._tensor import Tensor
+from .._thread_state import restores_state
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..ops.dropout import dropout as _dropout
@@ -191,6 +192,7 @@ def _by_running(input, mean, var, weight, bias, eps):
     return input * scale + shift
 
 
+@restores_state
 def _follow(running, statistic, factor, momentum):
     """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
     if running is None:

@@ -246,6 +246,9 @@ class Module:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Overwrite parameters and persistent buffers with the values in ``state``.
 
+        Tensors that share a parameter's memory, such as ``p[:]`` and ``p.detach()``, change with
+        it. Backward through a graph that saved a parameter's old value raises afterwards.
+
         state: tensors or arrays by name. Each is moved to the device of its parameter, and cast
             to the parameter's dtype if that is of the same kind.
         strict: whether the names must agree; if False, names that do not are skipped, and
@@ -359,12 +362,15 @@ def overwrite(tensor, values):
     """
     array = tensor.array
     backend = backend_of[type(array)]
-    if tensor.node is None:  # without a node, a graph that saved the array would not notice
+    if tensor.node is None:  # only parameters have to stay where they are
         tensor.array = array = backend.asarray(array, copy=True)
-    else:
-        writes.note([(tensor.node, backend.buffer(array))])
-    with backend.scope(array):
-        array[...] = values
+    places = [writes.place(array)]
+    writes.note(places)
+    try:
+        with backend.scope(array):
+            array[...] = values
+    finally:
+        writes.note(places)
 
 
 def _join(path, name):

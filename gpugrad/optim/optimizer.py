@@ -153,39 +153,48 @@ class Optimizer:
     def step(self) -> None:
         """Update each parameter that requires grad and has a gradient, in place.
 
-        Backward through a graph that saved a parameter's old value raises afterwards.
+        Tensors that share a parameter's memory, such as ``p[:]`` and ``p.detach()``, change with
+        it. Backward through a graph that saved a parameter's old value raises afterwards.
         """
         for i, group in enumerate(self.param_groups):
             if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:
                 self._change_hyper(i, group)
         states = self._states
-        apply_single = self.apply_single
-        written = []
+        due, places = [], []
+        for group in self.param_groups:
+            members = []
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None or p.node is None:
+                    continue
+                state = states.get(p)
+                if state is None or state.array is not p.array:
+                    state = self._new_state(p, state, group)
+                members.append((state, grad.array))
+                places.append(state.place)
+            due.append(members)
+        writes.note(places)
         try:
-            for group, hyper in zip(self.param_groups, self._hyper, strict=True):
-                grouped: dict[Any, list] = {}
-                for p in group["params"]:
-                    grad = p.grad
-                    leaf = p.node
-                    if grad is None or leaf is None:
-                        continue
-                    state = states.get(p)
-                    if state is None or state.array is not p.array:
-                        state = self._new_state(p, state, group)
-                    written.append((leaf, state.buffer))
-                    if state.is_plain:  # the usual case, which is spared a further call
-                        step = state.step + 1
-                        apply_single(state.array, grad.array, state.values, step, *hyper)
-                        state.step = step
-                    elif state.entry is None:
-                        state.update(apply_single, grad.array, hyper)
-                    else:
-                        key = state.updater, state.step
-                        grouped.setdefault(key, []).append((state, grad.array))
-                for (updater, step), members in grouped.items():
-                    self._update_together(updater, members, step + 1, hyper)
+            for members, hyper in zip(due, self._hyper, strict=True):
+                self._update(members, hyper)
         finally:
-            writes.note(written)
+            writes.note(places)
+
+    def _update(self, members, hyper):
+        """Update the parameters of a group, given as pairs of a state and a gradient."""
+        apply_single = self.apply_single
+        grouped: dict[Any, list] = {}
+        for state, grad in members:
+            if state.is_plain:  # the usual case, which is spared a further call
+                step = state.step + 1
+                apply_single(state.array, grad, state.values, step, *hyper)
+                state.step = step
+            elif state.entry is None:
+                state.update(apply_single, grad, hyper)
+            else:
+                grouped.setdefault((state.updater, state.step), []).append((state, grad))
+        for (updater, step), together in grouped.items():
+            self._update_together(updater, together, step + 1, hyper)
 
     def _update_together(self, updater, members, step, hyper):
         """Update parameters that have the same updater, given with their gradients."""
@@ -336,13 +345,13 @@ class ParameterState:
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
     step: the number of updates so far.
-    buffer: the identity of the parameter's allocation.
+    place: the addresses of the parameter's memory; see `autograd.graph.writes`.
     is_plain: whether an update is just one call of ``apply_single``.
     updater: what updates the parameter together with others: see `Backend.multi_tensor_updater`.
     entry: what the updater has to know of the parameter; None if it is updated alone.
     """
 
-    __slots__ = ("array", "arrays", "values", "step", "buffer", "is_plain", "updater", "entry")
+    __slots__ = ("array", "arrays", "values", "step", "place", "is_plain", "updater", "entry")
 
     def __init__(self, array, arrays, step):
         backend = backend_of[type(array)]
@@ -350,7 +359,7 @@ class ParameterState:
         self.arrays = arrays
         self.values = tuple(arrays.values())
         self.step = step
-        self.buffer = backend.buffer(array)
+        self.place = writes.place(array)
         is_small = math.prod(array.shape) <= _PIECE_SIZE
         is_on_cpu = backend.device(array) == "cpu"
         self.is_plain = is_on_cpu and is_small and not is_half(array.dtype)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from .._batched import physical
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd import implementation
 from ..backends import backend_of, namespace_of
 
@@ -89,7 +90,7 @@ class Event:
         self.out = None
 
     def run(self, function, *args, **static):
-        self.parent, _running.event = _running.event, self
+        self.parent, thread.event = thread.event, self
         tools = _active.tools
         try:
             for tool in tools:
@@ -100,7 +101,7 @@ class Event:
                 for tool in reversed(tools):
                     tool.after(self)
         finally:
-            _running.event = self.parent
+            thread.event = self.parent
         return self.out
 
 
@@ -164,18 +165,15 @@ class _Active:
         self.tools = ()
 
 
-class _Running(threading.local):
-    event: Event | None = None
-
-
 _active = _Active()
-_running = _Running()
 
 
 def _switch(tools):
     was_on, _active.tools = _active.tools, tuple(sorted(tools, key=lambda tool: tool.rank))
-    if bool(was_on) != bool(tools):
-        implementation.set_instrument(_Wrapping() if tools else None)
+    if tools and not was_on:
+        implementation.add_instrument(_wrapping)
+    elif was_on and not tools:
+        implementation.remove_instrument(_wrapping)
 
 
 class _Wrapping:
@@ -221,6 +219,9 @@ class _Wrapping:
         plan.pick = _saved_getter(plan, plan.pick)
 
 
+_wrapping = _Wrapping()
+
+
 def _rule(plan, phase, target, rule):
     def observed(xp, g, saved):
         if not _active.tools:
@@ -236,7 +237,7 @@ def _saved_getter(plan, pick):
 
     def observed(call):
         saved = Saved(() if pick is None else pick(call))
-        event = _running.event
+        event = thread.event
         saved.record = record = Record(
             plan.op, user_line(), tuple(map(like, call[:n])), event and event.record
         )

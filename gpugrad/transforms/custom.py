@@ -6,18 +6,20 @@ from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, Generic, NamedTuple
 
-from .._batched import active_levels, behind, levels_among, lifted, reentered
+from .._batched import active_levels, behind, levels_among, lifted, physical, reentered
 from .._draws import Draws
 from .._tensor import Tensor
+from .._thread_state import restores_state
 from .._typing import P, R
 from ..autograd.call import wrap
-from ..autograd.graph import next_order
+from ..autograd.graph import next_order, writes
 from ..autograd.mode import is_grad_enabled, no_grad
 from ..autograd.sweep import conjugate
 from ..backends import backend_of
 from .pieces import (
     Arguments,
     Output,
+    Rerun,
     is_recordable,
     op_of_calls,
     output,
@@ -147,6 +149,7 @@ class custom_vjp(Generic[P, R]):
             )
         return result
 
+    @restores_state
     def _record(self, fixed, arguments):
         draws, start = Draws(), next_order()
         # With detached arguments, whatever still gets recorded depends on tensors from outside.
@@ -181,12 +184,13 @@ class custom_vjp(Generic[P, R]):
             fixed,
             arguments,
             draws,
+            start,
             active_levels(),
             residuals,
             structure,
             [output(i, y) for i, y in zip(places, outputs, strict=True)],
         )
-        results = recorded_outputs(self._op, arrays, parents, outputs, call)
+        results = recorded_outputs(self._op, arrays, parents, outputs, call, start)
         for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)
@@ -202,11 +206,13 @@ class _Call(NamedTuple):
     fixed: tuple[Any, ...]
     arguments: Arguments
     draws: Draws
+    start: int
     levels: tuple[Any, ...]
     residuals: Any
     structure: Any
     outputs: list[Output]
 
+    @restores_state
     def pull(self, g, inputs):
         """The cotangents of the inputs, given those of the outputs."""
         cotangents = several(g)
@@ -222,10 +228,14 @@ class _Call(NamedTuple):
                 c = conjugate(c)
                 leaves[first.leaf] = to_function_axes(c, first.levels)
             residuals = self.residuals
+            if writes.last < self.start and self._is_stale((self.fixed, residuals)):
+                raise RuntimeError(_overwritten(self.function))
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
-                with reentered(self.levels), self.draws.repeated():
+                with reentered(self.levels), self.draws.repeated(), Rerun(self.start) as rerun:
                     _, residuals = self.function._forward(self.fixed, values)
+                if rerun.stale:
+                    raise RuntimeError(_overwritten(self.function))
             returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
             found = self._checked(returned, inputs)
             summed = self.outputs[0].levels
@@ -234,6 +244,11 @@ class _Call(NamedTuple):
                 for c, levels in zip(found, self.arguments.levels, strict=True)
             ]
         return results if tensors else [c if c is None else c.array for c in results]
+
+    def _is_stale(self, tree):
+        """Whether a value that was kept for ``bwd`` was overwritten in place since."""
+        arrays = [physical(x).array if isinstance(x, Tensor) else x for x in flatten(tree)[0]]
+        return any(writes.overwritten(array, self.start) for array in arrays)
 
     def _checked(self, returned, inputs):
         """The cotangents of the inputs that ``bwd`` returned, as Tensors or None."""
@@ -277,6 +292,14 @@ class _Call(NamedTuple):
         label = self.function._parameters[0]
         n = len(self.arguments.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
+
+
+def _overwritten(function):
+    return (
+        f"{function._name}: a value that its VJP uses was overwritten in place since it was "
+        f"called, by an optimizer step or load_state_dict; call backward before it, or compute "
+        f"the forward pass again"
+    )
 
 
 def _is_from(node, start):

@@ -1,13 +1,14 @@
 """A piece of a program recorded as one node of the graph, with a VJP given as a function."""
 
 import math
+from threading import get_ident
 from typing import NamedTuple
 
 from .._batched import behind, levels_of, physical
 from .._tensor import Tensor
 from ..autograd.call import wrap, wrap_outputs
-from ..autograd.graph import make_node
-from ..autograd.implementation import implementation_of
+from ..autograd.graph import make_node, next_order, writes
+from ..autograd.implementation import add_instrument, implementation_of, remove_instrument
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
 from ..backends import backend_of
@@ -77,6 +78,46 @@ class Arguments:
         return [name for structure, root in pairs for name in names(structure, root)]
 
 
+class Rerun:
+    """A context manager around a piece of a program that is run once more.
+
+    stale: whether an op has read memory there that had been overwritten in place since the piece
+        ran for the first time.
+
+    If nothing was overwritten, this does nothing. Otherwise, ops run inside an instrument that
+    looks at what they read.
+
+    start: an order number from before the first run.
+    """
+
+    def __init__(self, start):
+        self.start = start
+        self.stale = False
+
+    def __enter__(self):
+        self.again = next_order()
+        self.thread = get_ident()
+        if writes.last < self.start:
+            add_instrument(self)
+        return self
+
+    def __exit__(self, *exc_info):
+        remove_instrument(self)
+
+    def forward(self, op, forward):
+        def looking(xp, *arrays, **static):
+            if get_ident() == self.thread and not self.stale:
+                for array in arrays:
+                    if writes.overwritten(array, self.start, self.again):
+                        self.stale = True
+            return forward(xp, *arrays, **static)
+
+        return looking
+
+    def plan(self, plan):
+        """Rules read what the piece's ops kept, which is looked at when they run."""
+
+
 class Output(NamedTuple):
     """One of a node's outputs: its position among the result's leaves, shape, dtype, levels."""
 
@@ -100,7 +141,7 @@ def op_of_calls(name, **options):
     return op(forward, **options).vjp(joint=lambda xp, g, inputs, record: record.pull(g, inputs)).op
 
 
-def recorded_outputs(op, arrays, parents, outputs, record):
+def recorded_outputs(op, arrays, parents, outputs, record, order):
     """Tensors with the values of ``outputs``, as results of one new node of ``op``.
 
     arrays: the array of each of the node's inputs, or None; passed to the op's VJP, as Tensors
@@ -108,12 +149,13 @@ def recorded_outputs(op, arrays, parents, outputs, record):
     parents: the node of each input.
     outputs: Tensors, batched or not.
     record: the object whose ``pull`` is the VJP; see `op_of_calls`.
+    order: the node's, taken before the outputs were computed.
     """
     n = len(parents)
     raw = tuple([physical(y).array for y in outputs])
     plan = implementation_of(op, type(raw[0])).plan(((1 << n) - 1, n))
     saved = plan.pick((*arrays, None, {"record": record}))
-    node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0])
+    node = make_node(plan, tuple(parents), saved, raw if len(raw) > 1 else raw[0], order)
     tensors = wrap_outputs(raw, node) if len(raw) > 1 else [wrap(raw[0], node)]
     return [behind(x, levels_of(y)) for x, y in zip(tensors, outputs, strict=True)]
 

@@ -7,16 +7,17 @@ from typing import Any, NamedTuple
 from .._batched import active_levels, reentered
 from .._draws import Draws
 from .._tensor import Tensor
+from .._thread_state import restores_state
 from .._typing import P, R
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, next_order, writes
+from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
 from ..autograd.variables import close, variable
-from ..backends import backend_of
 from .pieces import (
     Arguments,
     Output,
+    Rerun,
     is_recordable,
     op_of_calls,
     output,
@@ -27,6 +28,7 @@ from .recording import callable_or_error, same
 from .trees import flatten, names, shown, unflatten
 
 
+@restores_state
 def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """``f(*args, **kwargs)``, for which the graph keeps only the arguments.
 
@@ -80,7 +82,7 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
     )
     op = _discarding if piece.discards else _checkpoint
-    results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed)
+    results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed, start)
     for i, y in zip(places, results, strict=True):
         leaves[i] = y
     return unflatten(structure, leaves)
@@ -121,28 +123,6 @@ class _Piece:
                 stack.extend(node.parents)
                 self.discards = self.discards or node.plan.discards
 
-    def check_unchanged(self, start):
-        """Raise if a value the piece was computed from was overwritten in place after ``start``."""
-        overwritten = writes.after(start)
-        found, stack = set(), list(self.nodes)
-        while stack:  # goes on outside: a tensor from there may be a view of an overwritten leaf
-            node = stack.pop()
-            if node in found:
-                continue
-            found.add(node)
-            stack.extend(node.parents)
-            if type(node) is Leaf:
-                changed = any(last < start for last in list(node.written.values()))
-            else:
-                changed = self.nodes.get(node) is False and any(
-                    backend.buffer(array) in overwritten
-                    for value in node.saved or ()
-                    for array in (value if isinstance(value, tuple) else (value,))
-                    if (backend := backend_of.get(type(array))) is not None
-                )
-            if changed:
-                raise RuntimeError(_OVERWRITTEN)
-
 
 _OVERWRITTEN = (
     "checkpoint: a value that it uses was overwritten in place since it was first computed, by an "
@@ -168,6 +148,7 @@ class _Recomputed(NamedTuple):
     structure: Any
     outputs: list[Output]
 
+    @restores_state
     def pull(self, g, inputs):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)
@@ -190,8 +171,6 @@ class _Recomputed(NamedTuple):
         for node, value in zip(self.outside, values, strict=True):
             if _array(node) is not getattr(value, "array", value):
                 raise RuntimeError(_OVERWRITTEN)
-        if writes.last < self.start:
-            piece.check_unchanged(self.start)
         roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
         targets.update(self.outside)
         arrived = sweep(
@@ -213,11 +192,18 @@ class _Recomputed(NamedTuple):
         """The nodes of the outputs after running ``f`` again."""
         args, kwargs = self.arguments.of(variables)
         try:
-            with reentered(self.levels), enable_grad(), self.draws.repeated():
+            with (
+                reentered(self.levels),
+                enable_grad(),
+                self.draws.repeated(),
+                Rerun(self.start) as rerun,
+            ):
                 result = self.f(*args, **kwargs)
         except Exception as error:
             error.add_note(f"while checkpoint computed {_name(self.f)} again for backward")
             raise
+        if rerun.stale:
+            raise RuntimeError(_OVERWRITTEN)
         leaves, structure = flatten(result, none_is_leaf=True)
         if not same(structure, self.structure):
             raise self._differs(shown(structure), shown(self.structure))

@@ -158,6 +158,22 @@ class TestOnSecondDevice:
         assert_on_second(loaded)
         assert loaded.tolist() == [1, 2]
 
+    def test_a_state_saved_from_one_device_is_loaded_on_another(self, tmp_path):
+        x = gg.tensor([1.0, 2], device="cuda:1")
+        generator = gg.random.Generator(3, device="cuda:1")
+        generator.normal((2,))
+        gg.save({"x": [x], "random": generator.get_state()}, tmp_path / "file")
+        expected = generator.normal((2,)).tolist()
+        loaded = gg.load(tmp_path / "file", device="cuda:1")
+        assert_on_second(*loaded["x"])
+        assert gg.load(tmp_path / "file")["x"][0].device == "cpu"
+        generator.set_state(loaded["random"])
+        assert generator.normal((2,)).tolist() == expected
+        before = generator.get_state()
+        with pytest.raises(ValueError, match="state is not one of a generator on cuda:1"):
+            generator.set_state(gg.random.Generator(3).get_state())
+        assert generator.get_state() == before
+
     def test_written(self):
         x = gg.tensor([1.0, 2, 3, 4], device="cuda:1", requires_grad=True)
         indices = gg.tensor([3, 0, 3], device="cuda:1")

@@ -7,7 +7,7 @@ from itertools import chain
 import cupy
 from cupy.cuda.memory import PooledMemory
 
-from ..base import Backend
+from ..base import Backend, address_range
 from ..registry import parse_device
 from ..special import cupy_function
 from . import devices as cuda_devices
@@ -195,8 +195,14 @@ class CuPy(Backend):
         memory = array.data.mem
         return memory.ptr or memory  # the address of every empty array is 0
 
+    def address_range(self, array):
+        return address_range(array.data.ptr, array.shape, array.strides, array.itemsize)
+
     def buffer_size(self, array):
         return array.data.mem.size
+
+    def report(self):
+        return cuda_devices.report()
 
     def synchronize(self, array):
         with array.device:

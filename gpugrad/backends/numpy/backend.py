@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..base import Backend
+from ..base import Backend, address_range
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
@@ -66,11 +66,32 @@ class NumPy(Backend):
         # Not id(array): several arrays may wrap the same memory of another library.
         return _owner(array).__array_interface__["data"][0]
 
+    def address_range(self, array):
+        address = array.__array_interface__["data"][0]
+        return address_range(address, array.shape, array.strides, array.itemsize)
+
+    def memory_owner(self, array):
+        owner = _owner(array)
+        return owner if owner.flags.owndata else None
+
     def buffer_size(self, array):
         return _owner(array).nbytes
 
     def is_unshared(self, array):
         return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
+
+    def report(self):
+        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        blas = f"{built.get('name')} {built.get('version')}"
+        try:
+            from threadpoolctl import threadpool_info
+        except ImportError:
+            blas += "; to see its threads, pip install threadpoolctl"
+        else:
+            found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+            pools = [f"{p.get('architecture')}, {p['num_threads']} threads" for p in found]
+            blas = ", ".join([blas, *pools])
+        return [("numpy", np.__version__), ("BLAS of numpy", blas)]
 
     def generator(self, seed, device):
         return Random(seed)
@@ -94,9 +115,9 @@ def ufunc_module(ufunc):
     return None
 
 
-def array_of_bytes(data, dtype, shape, *, offset=0, byteorder="="):
-    """Copy the elements in ``data`` from ``offset`` on into a new array."""
-    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder), offset=offset)
+def array_of_bytes(data, dtype, shape, *, byteorder="="):
+    """Copy the elements in ``data`` into a new array."""
+    array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder))
     return array.reshape(shape).astype(dtype)
 
 

@@ -77,7 +77,7 @@ class Random:
         return self.keys.state
 
     def set_state(self, state):
-        self.keys.state = state
+        self.keys.restore(state)
 
     def _floats(self, name, shape, dtype):
         with self.scope:

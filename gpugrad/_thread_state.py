@@ -1,0 +1,63 @@
+"""What each thread is in the middle of: its grad mode, `vmap` levels, and so on."""
+
+import threading
+from functools import wraps
+from typing import Any
+
+from ._typing import F
+
+
+class _ThreadState(threading.local):
+    """
+    recording: whether ops record the graph; see `autograd.mode`.
+    levels: the `vmap` levels that the thread is inside, the innermost last.
+    draws: the `Draws` that note what the thread draws.
+    repeats: whether the thread is running a piece of a program for a second time.
+    event: the run of an op that tools are being shown; None outside of ops.
+    """
+
+    def __init__(self) -> None:
+        self.recording = True
+        self.levels: tuple[Any, ...] = ()
+        self.draws: tuple[Any, ...] = ()
+        self.repeats = False
+        self.event: Any = None
+
+
+thread = _ThreadState()
+
+# Identities of the threads in which recording is switched off, perhaps with some in which it is
+# not. Asking whether a set is empty takes a sixth of the time of reading a thread's attribute, so
+# an op asks this first.
+paused: set[int] = set()
+
+
+def set_recording(enabled: bool) -> None:
+    """Switch recording on or off. Interrupted anywhere, this leaves a consistent state."""
+    if enabled:
+        thread.recording = True
+        paused.discard(threading.get_ident())
+    else:
+        paused.add(threading.get_ident())
+        thread.recording = False
+
+
+def restores_state(function: F) -> F:
+    """Make a function leave this thread's state as it found it, whatever happens inside.
+
+    A ``with`` block inside does so too, unless Ctrl-C comes as the block is being left, before the
+    first line of ``__exit__``. It cannot also come here.
+    """
+
+    @wraps(function)
+    def wrapped(*args, **kwargs):
+        state = vars(thread)
+        before = state.copy()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            if state != before:
+                set_recording(before["recording"])
+                state.update(before)
+
+    return wrapped  # type: ignore[return-value]

@@ -1,0 +1,226 @@
+"""Ctrl-C at any moment leaves no wrong gradient behind, and a thread that works as before.
+
+Each program is run again and again, with a KeyboardInterrupt at another bytecode of gpugrad each
+time, of those at which Python looks for signals: the start of a function, the end of a call, and
+the end of a pass through a loop.
+"""
+
+import dis
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad._thread_state import thread
+
+ROOT = str(Path(gg.__file__).parent)
+
+
+@cache
+def places(code):
+    """The offsets of the instructions before which an interrupt may come."""
+    ranges = dis._parse_exception_table(code)
+
+    def handler(offset):
+        return [entry.target for entry in ranges if entry.start <= offset < entry.end]
+
+    found, before, after_call = set(), None, False
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name == "RESUME" or name.startswith("JUMP_BACKWARD"):
+            found.add(instruction.offset)
+        elif after_call and handler(before) == handler(instruction.offset):
+            found.add(instruction.offset)  # the interrupt goes where one of the call itself would
+        before, after_call = instruction.offset, name.startswith("CALL")
+    return found
+
+
+def interrupted(function, number):
+    """Call ``function()`` with a KeyboardInterrupt at the place with this number, if it has one.
+
+    Returns whether it has.
+    """
+    count = 0
+
+    def trace(frame, event, arg):
+        nonlocal count
+        if not frame.f_code.co_filename.startswith(ROOT):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and frame.f_lasti in places(frame.f_code):
+            count += 1
+            if count == number:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def everywhere(prepare, check):
+    """Call ``check(state)`` after each interrupt of a function.
+
+    prepare: returns the function to interrupt, and the state for ``check``.
+    """
+    function, state = prepare()
+    function()
+    check(state)  # the first call imports modules and builds implementations
+    number = 1
+    while True:
+        function, state = prepare()
+        reached = interrupted(function, number)
+        try:
+            assert gg.is_grad_enabled()
+            assert (thread.levels, thread.draws, thread.repeats) == ((), (), False)
+            assert thread.event is None
+            check(state)
+        except AssertionError as error:
+            error.add_note(f"after an interrupt at place {number}")
+            raise
+        if not reached:
+            return
+        number += 1
+
+
+def leaf(*values):
+    return gg.tensor([*values], dtype="float64", requires_grad=True)
+
+
+def backward_works(_=None):
+    x = leaf(1, 2)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def accumulating():
+    x, w = leaf(1, 2), leaf(3, 4)
+    x.grad, w.grad = leaf(5, 6).detach(), leaf(7, 8).detach()
+    y = gg.exp(x * w).sum()
+    return y.backward, None
+
+
+def hooked():
+    x = leaf(1, 2)
+    y = x * x
+    y.register_hook(lambda g: g * 2)
+    x.register_hook(lambda g: g + 1)
+    x.register_post_accumulate_grad_hook(lambda x: x.grad * 2)
+    return (y * 3).sum().backward, None
+
+
+def twice():
+    x = leaf(1, 2)
+    y = (x**3).sum()
+
+    def function():
+        (g,) = gg.autograd.grad(y, x, create_graph=True)
+        g.sum().backward()
+
+    return function, None
+
+
+def in_a_checkpoint():
+    x = leaf(1, 2)
+    y = gg.checkpoint(lambda x: gg.sin(x) * gg.random.uniform(2, dtype="float64"), x)
+    return y.sum().backward, None
+
+
+@gg.custom_vjp
+def own(x):
+    return x**2
+
+
+own.defvjp(lambda x: (x**2, x), lambda x, g: (2 * x * g,))
+
+
+def transforms():
+    x = gg.tensor([1.0, 2.0], dtype="float64")
+
+    def function():
+        gg.vmap(gg.grad(lambda x: own(x) * 2))(x)
+        gg.jvp(own, (x,), (x,))
+        gg.hessian(lambda x: (x**3).sum())(x)
+        gg.jacobian(gg.sin, mode="forward")(x)
+
+    return function, None
+
+
+def decorated():
+    return gg.no_grad(lambda: leaf(1, 2) * 2), None
+
+
+def recording():
+    x = leaf(1, 2)
+
+    def function():
+        gg.checkpoint(lambda x: x * gg.random.uniform(2, dtype="float64"), x)
+        own(x)
+        nn.functional.batch_norm(gg.ones((3, 2)), gg.zeros(2), gg.ones(2), training=True)
+
+    return function, None
+
+
+PROGRAMS = [accumulating, hooked, twice, in_a_checkpoint, transforms, decorated, recording]
+
+
+# An interrupt inside ``__del__`` is shown as a warning.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_thread_goes_on(program):
+    everywhere(program, backward_works)
+
+
+def stepping(make):
+    def prepare():
+        x, p, q = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+        optimizer = make([p, q])
+        p.grad = q.grad = gg.ones(2, dtype="float64")
+        old = (x * p * q).sum()
+        return optimizer.step, (x, p, q, old)
+
+    return prepare
+
+
+def loading():
+    x = leaf(1, 2)
+    model = nn.Module()
+    model.p, model.q = nn.Parameter(leaf(3, 4)), nn.Parameter(leaf(5, 6))
+    old = (x * model.p * model.q).sum()
+    new = {"p": np.zeros(2), "q": np.zeros(2)}
+    return lambda: model.load_state_dict(new), (x, model.p, model.q, old)
+
+
+def the_old_graph_is_right(state):
+    """Either nothing has changed, or backward raises."""
+    x, _, _, old = state
+    try:
+        old.backward()
+    except RuntimeError as error:
+        if "overwritten in place" not in str(error):
+            raise
+    else:
+        assert x.grad.tolist() == [15, 24]
+    backward_works()
+
+
+WRITERS = {
+    "SGD": stepping(lambda params: optim.SGD(params, lr=1.0, momentum=0.5)),
+    "Adam": stepping(lambda params: optim.Adam(params, lr=1.0)),
+    "load_state_dict": loading,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_writes(name):
+    everywhere(WRITERS[name], the_old_graph_is_right)

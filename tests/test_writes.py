@@ -1,0 +1,350 @@
+"""Optimizers and `load_state_dict` overwrite values that a graph may have kept.
+
+Backward through such a graph gives the derivative at the old values or raises an error; it never
+uses the new ones silently.
+"""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad.autograd.graph import writes
+
+OVERWRITTEN = "overwritten in place"
+
+
+def leaf(*values):
+    return gg.tensor([*values], dtype="float64", requires_grad=True)
+
+
+def step(p):
+    optimizer = optim.SGD([p], lr=1.0)
+    p.grad = gg.ones_like(p.detach())
+    optimizer.step()
+
+
+class Holder(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = nn.Parameter(p)
+
+
+class TestDuringBackward:
+    """A hook, or a rule of the program's own, writes while the sweep is under way."""
+
+    def test_a_hook_that_steps(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        y = x * p
+        y.register_hook(lambda g: step(p))
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            (y * 2).sum().backward()
+        assert x.grad is None
+
+    def test_a_hook_that_loads(self):
+        x, model = leaf(1, 2), Holder(leaf(3, 4))
+        y = x * model.p
+        y.register_hook(lambda g: model.load_state_dict({"p": np.zeros(2)}) and None)
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            (y * 2).sum().backward()
+        assert x.grad is None
+
+    def test_a_vjp_that_steps(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+
+        @gg.custom_vjp
+        def stepping(x):
+            return x + 0
+
+        def backward(residuals, g):
+            step(p)
+            return (g,)
+
+        stepping.defvjp(lambda x: (x + 0, None), backward)
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            stepping(x * p).sum().backward()
+
+    def test_forward_mode(self):
+        p = leaf(3, 4)
+
+        @gg.custom_vjp
+        def stepping(x):
+            return x + 0
+
+        def backward(residuals, g):
+            step(p)
+            return (g,)
+
+        stepping.defvjp(lambda x: (x + 0, None), backward)
+        x = gg.tensor([1.0, 2.0], dtype="float64")
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            gg.jvp(lambda x: stepping(x) * p.detach(), (x,), (x,))
+
+    def test_a_hook_that_writes_elsewhere(self):
+        x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+        y = x * p
+        y.register_hook(lambda g: step(other))
+        (y * 2).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [6, 8])
+
+
+class TestTheRecordOfAWrite:
+    """It lasts as long as the memory, whatever happens to the parameter."""
+
+    def make(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        return x, p, (x * p.detach()).sum()
+
+    def check(self, x, y):
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
+        assert x.grad is None
+
+    def test_of_a_parameter_that_is_gone(self):
+        x, p, y = self.make()
+        step(p)
+        del p
+        gc.collect()
+        self.check(x, y)
+
+    @pytest.mark.parametrize("thaw", [False, True])
+    def test_of_a_frozen_parameter(self, thaw):
+        x, p, y = self.make()
+        step(p)
+        p.requires_grad_(False)
+        if thaw:
+            p.requires_grad_()
+        self.check(x, y)
+
+    def test_loaded_while_frozen(self):
+        model = Holder(leaf(3, 4))
+        x = leaf(1, 2)
+        y = (x * model.p.detach()).sum()
+        model.p.requires_grad_(False)
+        model.load_state_dict({"p": np.zeros(2)})
+        y.backward()  # a frozen parameter gets new memory
+        np.testing.assert_array_equal(x.grad.numpy(), [3, 4])
+
+    @pytest.mark.parametrize(
+        "read", [lambda p: p, lambda p: p * 2, lambda p: p[:] + 0], ids=["kept", "computed", "view"]
+    )
+    @pytest.mark.parametrize("gone", [False, True])
+    def test_in_a_checkpoint(self, read, gone):
+        x, p = leaf(1, 2), leaf(3, 4)
+        constant = p.detach()
+        y = gg.checkpoint(lambda x: gg.exp(x + read(constant)), x).sum()
+        step(p)
+        if gone:
+            del p
+        self.check(x, y)
+
+    def test_in_a_checkpoint_that_does_not_read_it(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        y = gg.checkpoint(lambda x: gg.sin(x * p), x).sum()
+        for _ in range(3):
+            step(leaf(0, 0))
+        y.backward()
+        np.testing.assert_allclose(x.grad.numpy(), np.cos([3, 8]) * [3, 4])
+
+    def test_in_a_checkpoint_that_optimizes(self):
+        def f(x):
+            inner = leaf(0, 0)
+            step(inner)
+            return x * inner.detach()
+
+        x = leaf(1, 2)
+        gg.checkpoint(f, x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
+
+    def test_is_forgotten_with_the_memory(self):
+        gc.collect()
+        before = len(writes._orders), len(writes._owners)
+        parameters = [leaf(i) for i in range(10)]
+        for p in parameters:
+            step(p)
+        views = [p[:] for p in parameters]
+        del parameters, p
+        assert len(writes._orders) == before[0] + 10
+        del views
+        assert (len(writes._orders), len(writes._owners)) == before
+
+
+class TestCustomVJP:
+    """What ``fwd`` returns for ``bwd`` is checked like what ops keep."""
+
+    def scaled(self, residuals):
+        @gg.custom_vjp
+        def f(x):
+            return x * 3
+
+        f.defvjp(lambda x: (x * 3, residuals), lambda r, g: (g * r["scale"][0],))
+        return f
+
+    @pytest.mark.parametrize("raw", [False, True])
+    def test_residuals(self, raw):
+        x, p = leaf(1, 2), leaf(3, 4)
+        f = self.scaled({"scale": [p.array if raw else p.detach()]})
+        y = f(x).sum()
+        step(p)
+        with pytest.raises(RuntimeError, match=f"^f: .*{OVERWRITTEN}"):
+            y.backward()
+
+    def test_fixed_arguments(self):
+        f = gg.custom_vjp(lambda x, scale: x * scale, nondiff_argnums=1)
+        f.defvjp(lambda x, scale: (x * scale, None), lambda scale, r, g: (g * scale,))
+        x, p = leaf(1, 2), leaf(3, 4)
+        y = f(x, p.detach()).sum()
+        step(p)
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
+
+    def test_a_second_run(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        constant = p.detach()
+
+        @gg.custom_vjp
+        def f(x):
+            return x**2 * constant
+
+        f.defvjp(lambda x: (x**2 * constant, 2 * x * (constant + 0)), lambda r, g: (g * r,))
+        y = f(x).sum()
+        step(p)
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            gg.autograd.grad(y, x, create_graph=True)
+
+    def test_residuals_that_stay(self):
+        x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+        y = self.scaled({"scale": [p.detach()]})(x).sum()
+        step(other)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [3, 4])
+
+
+class TestSharedMemory:
+    """Arrays over the same memory count as one, wherever in it they start."""
+
+    def test_at_an_offset(self):
+        memory = bytearray(np.array([1.0, 2.0, 3.0]).tobytes())
+        whole = gg.asarray(np.frombuffer(memory))
+        p = gg.asarray(np.frombuffer(memory, offset=8)).requires_grad_()
+        x = leaf(1, 1, 1)
+        y = (x * whole).sum()
+        step(p)
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
+
+    def test_of_pytorch(self):
+        torch = pytest.importorskip("torch")
+        t = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+        for kept, written in [(t.numpy(), t[1:].numpy()), (t, t[1:].numpy()), (t.numpy(), t[1:])]:
+            x = leaf(1, 1, 1) if isinstance(kept, np.ndarray) else gg.asarray(torch.ones_like(t))
+            y = (x.requires_grad_() * gg.asarray(kept)).sum()
+            step(gg.asarray(written).requires_grad_())
+            with pytest.raises(RuntimeError, match=OVERWRITTEN):
+                y.backward()
+
+    def test_the_other_half(self):
+        memory = np.array([1.0, 2.0, 3.0, 4.0])
+        kept, p = gg.asarray(memory[:2]), gg.asarray(memory[2:]).requires_grad_()
+        x = leaf(1, 1)
+        y = (x * kept).sum()
+        step(p)
+        y.backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [1, 2])
+
+    def test_backwards_and_in_steps(self):
+        memory = np.arange(6.0)
+        for kept in (memory[::-1], memory[::2], memory.reshape(2, 3).T, memory[4:1:-2]):
+            x = gg.tensor(np.ones(kept.shape), requires_grad=True)
+            y = (x * gg.asarray(kept)).sum()
+            step(gg.asarray(memory[3:5]).requires_grad_())
+            with pytest.raises(RuntimeError, match=OVERWRITTEN):
+                y.backward()
+
+
+class TestViews:
+    """A view shows what is written to the parameter's memory, and a copy does not."""
+
+    @pytest.mark.parametrize(
+        "view",
+        [
+            lambda p: p[:],
+            lambda p: p.reshape(2, 1),
+            lambda p: p[...],
+            lambda p: p.detach(),
+            gg.asarray,
+            gg.real,
+            lambda p: gg.astype(p, p.dtype, copy=False),
+        ],
+    )
+    def test_what_readers_are_told(self, view):
+        p = leaf(3, 4)
+        with gg.no_grad():
+            seen, kept = view(p), gg.asarray(view(p), copy=True)
+        step(p)
+        assert seen.reshape(2).tolist() == [2, 3]
+        assert kept.reshape(2).tolist() == [3, 4]
+
+    def test_a_state_dict_is_a_snapshot(self):
+        model = Holder(leaf(3, 4))
+        best = model.state_dict()
+        step(model.p)
+        assert best["p"].tolist() == [3, 4]
+
+
+class TestAnotherThread:
+    """The record is made before the values change, and a node's order before they are read."""
+
+    def during(self, act):
+        """Parameters whose memory a step is writing, having called ``act()`` half way."""
+
+        class Halting(optim.SGD):
+            def apply_single(self, array, grad, state, step, *hyper):
+                thread = threading.Thread(target=act)
+                thread.start()
+                thread.join()
+                super().apply_single(array, grad, state, step, *hyper)
+
+        return Halting
+
+    def test_backward_beside_a_step(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        y, errors = (x * p).sum(), []
+
+        def backward():
+            try:
+                y.backward(retain_graph=True)
+            except RuntimeError as error:
+                errors.append(error)
+
+        p.grad = gg.ones(2, dtype="float64")
+        self.during(backward)([p], lr=1.0).step()
+        assert OVERWRITTEN in str(errors[0])
+
+    def test_forward_beside_a_step(self):
+        x, p = leaf(1, 2), leaf(3, 4)
+        made = []
+        p.grad = gg.ones(2, dtype="float64")
+        self.during(lambda: made.append((x * p).sum()))([p], lr=1.0).step()
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            made[0].backward()
+
+    def test_a_step_beside_a_forward(self):
+        p = leaf(3, 4)
+
+        @gg.autograd.op
+        def slow(xp, x, w):
+            out = x * w
+            thread = threading.Thread(target=step, args=(p,))
+            thread.start()
+            thread.join()
+            return out
+
+        slow.vjp(x=lambda xp, g, w: g * w, w=lambda xp, g, x: g * x)
+        x = leaf(1, 2)
+        y = slow(x, p.detach()).sum()
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
