@@ -226,7 +226,7 @@ def write_idx(folder):
 
 
 def saved_state():
-    """What the program saves of a network with 8 hidden units, after one step."""
+    """Return what the program saves for a network with 8 hidden units after one step."""
     model = nn.MLP(64, [8, 10])
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(gpugrad.ones((1, 64))).sum().backward()
@@ -247,7 +247,7 @@ class TestBadInput:
 
     @pytest.fixture
     def error_of(self, tmp_path, monkeypatch, capsys):
-        """A function that runs the program in ``tmp_path`` and returns its complaint."""
+        """A function that runs the program in ``tmp_path`` and returns its error message."""
 
         def run_here(*options):
             before = files(tmp_path)
