@@ -71,7 +71,7 @@ def check_outputs(options):
         raise ValueError(f"--plot {options.plot}: the name must end in .pdf, .png or .svg")
     if options.plot == options.save:
         raise ValueError(f"--plot and --save both name {options.save}")
-    if options.save.exists() and options.save != options.resume:
+    if options.save.is_file() and options.save != options.resume:
         raise ValueError(
             f"--save {options.save}: there is such a file; give another name, or continue that run "
             f"with --resume {options.save}"
