@@ -2,5 +2,3 @@
 
 from .backend import array_of_bytes, backend, position, ufunc_module
 from .namespace import xp
-
-__all__ = ["array_of_bytes", "backend", "position", "ufunc_module", "xp"]
