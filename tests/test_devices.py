@@ -26,6 +26,8 @@ def namespace_functions_of_ops():
             for decorator in getattr(node, "decorator_list", ()):
                 if ast.unparse(decorator).startswith("special_function("):
                     yield f"special.{node.name}"
+                if ast.unparse(decorator).startswith("standard_function("):
+                    yield node.name
             words = []
             while isinstance(node, ast.Attribute):
                 words.insert(0, node.attr)

@@ -121,6 +121,11 @@ def array_of_bytes(data, dtype, shape, *, byteorder="="):
     return array.reshape(shape).astype(dtype)
 
 
+def position(flat, shape):
+    """The index in an array of ``shape`` of the element that is at ``flat`` when flattened."""
+    return tuple(map(int, np.unravel_index(flat, shape)))
+
+
 def keep_freed_memory():
     """Tell glibc to keep freed blocks up to 32 MB instead of returning them to the kernel.
 
