@@ -39,7 +39,7 @@ def _broadcast_back(xp, g, shape, axis):
     return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
-def _vmap_over_axes(call, batched, x, *, axis, **static):
+def vmap_over_axes(call, batched, x, *, axis, **static):
     """Batching rule for reductions over one axis, several, or all (None)."""
     if len(x.shape) == 1:  # each example is a number, which counts as an array of one element
         shifted(call.op, () if axis is None else axis, 0)
@@ -59,7 +59,7 @@ def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
 sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
-sum.vmap(_vmap_over_axes)
+sum.vmap(vmap_over_axes)
 
 
 @op
@@ -82,7 +82,7 @@ def _mean_jvp(xp, t, x_shape, axis):
 
 mean.vjp(x=_mean_vjp)
 mean.jvp(x=_mean_jvp)
-mean.vmap(_vmap_over_axes)
+mean.vmap(vmap_over_axes)
 
 
 @op
@@ -131,7 +131,7 @@ def _prod_jvp(xp, t, x, axis):
 
 prod.vjp(x=_prod_vjp)
 prod.jvp(x=_prod_jvp)
-prod.vmap(_vmap_over_axes)
+prod.vmap(vmap_over_axes)
 
 
 @op
@@ -162,7 +162,7 @@ def _var_jvp(xp, t, x, axis, correction):
 
 var.vjp(x=_var_vjp)
 var.jvp(x=_var_jvp)
-var.vmap(_vmap_over_axes)
+var.vmap(vmap_over_axes)
 
 
 @op
@@ -189,7 +189,7 @@ def _std_jvp(xp, t, x, out, axis, correction):
 
 std.vjp(x=_std_vjp)
 std.jvp(x=_std_jvp)
-std.vmap(_vmap_over_axes)
+std.vmap(vmap_over_axes)
 
 
 @op(discards=True)
@@ -225,8 +225,8 @@ max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
 max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
-max.vmap(_vmap_over_axes)
-min.vmap(_vmap_over_axes)
+max.vmap(vmap_over_axes)
+min.vmap(vmap_over_axes)
 
 
 @op
@@ -261,7 +261,7 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 logsumexp.vjp(x=_logsumexp_vjp)
 logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_softmax(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(_vmap_over_axes)
+logsumexp.vmap(vmap_over_axes)
 
 
 @op(differentiable=False)
@@ -288,9 +288,9 @@ def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
     return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
 
 
-all.vmap(_vmap_over_axes)
-any.vmap(_vmap_over_axes)
-count_nonzero.vmap(_vmap_over_axes)
+all.vmap(vmap_over_axes)
+any.vmap(vmap_over_axes)
+count_nonzero.vmap(vmap_over_axes)
 
 
 def _given_or_only_axis(axis, shape):
