@@ -20,6 +20,13 @@ def test_names_of_other_libraries_are_answered(space):
         assert str(error.value) == f"{space} has no attribute {name!r}; write {remedy}"
 
 
+@pytest.mark.parametrize("path", ["cuda.manual_seed_all", "linalg.norm", "random.randn"])
+def test_names_that_gpugrad_answers_are_answered_in_its_modules(path):
+    space, name = path.split(".")
+    with pytest.raises(AttributeError, match=re.escape(f"; write {INSTEAD['gpugrad'][name]}")):
+        getattr(importlib.import_module(f"gpugrad.{space}"), name)
+
+
 def test_names_that_tensors_lack_are_answered():
     x = gg.ones(2)
     for name, remedy in INSTEAD["Tensor"].items():

@@ -216,9 +216,7 @@ dense.jvp(
     weight=lambda xp, t, x, weight, bias, out, activation: _through_activation(
         xp, xp.matmul(x, t.T), x, weight, bias, out, activation
     ),
-    bias=lambda xp, t, x, weight, bias, out, activation: _through_activation(
-        xp, t, x, weight, bias, out, activation
-    ),
+    bias=_through_activation,
 )
 dense.vmap(
     lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
