@@ -45,18 +45,19 @@ def set_recording(enabled: bool) -> None:
 def restores_state(function: F) -> F:
     """Make a function leave this thread's state as it found it, whatever happens inside.
 
-    A ``with`` block does not quite do that: Ctrl-C may come as the block is being left, before the
+    A ``with`` block inside does so too, unless Ctrl-C comes as the block is being left, before the
     first line of ``__exit__``. It cannot also come here.
     """
 
     @wraps(function)
     def wrapped(*args, **kwargs):
-        before = vars(thread).copy()
+        state = vars(thread)
+        before = state.copy()
         try:
             return function(*args, **kwargs)
         finally:
-            if vars(thread) != before:
+            if state != before:
                 set_recording(before["recording"])
-                vars(thread).update(before)
+                state.update(before)
 
     return wrapped  # type: ignore[return-value]

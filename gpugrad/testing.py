@@ -17,6 +17,7 @@ from .autograd.sweep import fit
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
+from .backends.numpy import position
 from .backends.registry import sweep_context
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
@@ -258,7 +259,7 @@ def assert_close(
     if wrong:
         raise AssertionError(
             f"{wrong} of {len(actual)} elements differ; the worst, at "
-            f"{_position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
+            f"{position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
             f"(atol {atol:g}, rtol {rtol:g})"
         )
 
@@ -368,7 +369,7 @@ class _Wrong:
         error = abs(derivative - difference)
         if not error <= self.atol + self.rtol * abs(difference):
             error = math.inf if math.isnan(error) else error
-            entry = error, what, shape, _position(at, shape), there, derivative, difference
+            entry = error, what, shape, position(at, shape), there, derivative, difference
             self.entries.append(entry)
 
     def report(self, check, mode, most=3):
@@ -452,12 +453,3 @@ def _tolerance(x):
     if "bfloat16" in name:
         return 1e-2
     return 1e-3 if "float16" in name else 1e-5 if "32" in name or "complex64" in name else 1e-9
-
-
-def _position(flat, shape):
-    """The index, in an array of ``shape``, of the element at ``flat`` when flattened."""
-    index = ()
-    for n in reversed(shape):
-        index = (flat % n, *index)
-        flat //= n
-    return index

@@ -1,16 +1,16 @@
-"""Every layer and optimizer that is public, made small; and every kind of transform."""
+"""Every public layer in a small size, every public optimizer, and every kind of transform."""
 
 import inspect
 
 import gpugrad as gg
 from gpugrad import nn, optim
 
-# What is given to classes that need more than sizes.
+# Arguments for classes that need more than sizes.
 _GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
 
 
 def layer(kind):
-    """A module of this class for ``(n, 3)``; sizes that it needs are 3."""
+    """Return a module of this class for inputs ``(n, 3)``; the sizes it requires are 3."""
     parameters = inspect.signature(kind).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return kind(*_GIVEN.get(kind.__name__, [3] * len(needed)))
@@ -25,7 +25,7 @@ LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith(
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
 OPTIMIZERS = _public(optim, optim.Optimizer)
 
-# Of a function of a vector to a number, at a vector.
+# Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {
     "grad": lambda f, x: gg.grad(f)(x),
     "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],

@@ -1,4 +1,4 @@
-"""Errors for what PyTorch's and NumPy's users write by habit: each says what to write here."""
+"""Errors for names of PyTorch and NumPy: each says what to write instead."""
 
 import importlib
 import re
@@ -28,7 +28,7 @@ def test_names_that_tensors_lack_are_answered():
         with pytest.raises(AttributeError) as error:
             getattr(x, name)
         assert str(error.value) == f"Tensor has no attribute {name!r}; write {remedy}"
-    assert INSTEAD["Tensor"]["log1p"] == "gpugrad.log1p(x)"  # as every function that is no method
+    assert INSTEAD["Tensor"]["log1p"] == "gpugrad.log1p(x)"  # it is not a method
 
 
 def test_names_that_modules_lack_are_answered():
@@ -60,7 +60,7 @@ def test_misspelt_names_are_left_to_pythons_own_suggestions():
         assert (error.value.name, error.value.obj) == (name, module)
 
 
-def test_the_transpose_of_a_vector():
+def test_transposing_a_vector():
     with pytest.raises(ValueError, match=r"needs 2 axes, not 1; use x\[:, None\] for a column"):
         _ = gg.ones(3).T
 
@@ -81,7 +81,7 @@ def test_wrong_arguments_are_answered(call, message):
         call(gg.ones(2))
 
 
-def test_a_missing_array_has_no_cause():
+def test_the_error_about_a_missing_array_has_no_cause():
     with pytest.raises(TypeError, match="given 2") as error:
         gg.exp(2.0)
     assert error.value.__cause__ is None

@@ -24,7 +24,6 @@ from .variables import is_open
 _accumulating = threading.Lock()
 
 
-@restores_state
 def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
     """Add the cotangents that reach leaves to their ``.grad``; see `Tensor.backward`."""
     roots = _roots("backward", outputs, gradients, create_graph)
@@ -40,16 +39,29 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
                     f"{x.grad_fn.name}; use gpugrad.autograd.grad"
                 )
     retain_graph = create_graph if retain_graph is None else retain_graph
-    explicit = gradients is not None
-    arrived = sweep(roots, targets, retain_graph, create_graph, guard=explicit)
-    del roots
+    run = _run_recorded if create_graph else _run
+    run(roots, targets, retain_graph, create_graph, guard=gradients is not None)
+
+
+def _run(roots, targets, retain_graph, create_graph, guard):
+    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard)
+    roots.clear()
     awaited = [leaf for leaf in arrived if leaf.watch is not None and leaf.watch.accumulated]
     while arrived:
         leaf, g = arrived.popitem()
         holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
-    for leaf in awaited:
+    if awaited:
+        _call_accumulated(awaited, create_graph)
+
+
+_run_recorded = restores_state(_run)  # otherwise only hooks and rules change the thread's state
+
+
+@restores_state
+def _call_accumulated(leaves, create_graph):
+    for leaf in leaves:
         tensor = leaf.owner()
         if tensor is not None:
             with set_grad_enabled(create_graph):
@@ -394,6 +406,7 @@ def _age(node):
     return -node.order
 
 
+@restores_state
 def _hooked(node, g):
     """The cotangent that a node's hooks return for ``g``; the hooks see gradients.
 
@@ -506,8 +519,7 @@ def _accumulate(leaf, holder, create_graph):
             tensor._grad = call.wrap(own(holder), None)
         else:
             g = backend_of[type(holder[0])].asarray(holder[0])
-            with no_grad():
-                tensor._grad = old + call.wrap(g, None)
+            tensor._grad = old.detach() + call.wrap(g, None)
 
 
 def own(holder):

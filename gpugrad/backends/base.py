@@ -176,6 +176,10 @@ class Backend:
         """A context in which the array's device is the current one."""
         return nullcontext()
 
+    def report(self):
+        """Pairs of texts about the library, for ``python -m gpugrad``."""
+        return []
+
     def explain(self, error, devices):
         """Explain an error of this library's; None if its own text is clear.
 

@@ -248,6 +248,9 @@ class Module:
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Overwrite parameters and persistent buffers with the values in ``state``.
 
+        Tensors that share a parameter's memory, such as ``p[:]`` and ``p.detach()``, change with
+        it. Backward through a graph that saved a parameter's old value raises afterwards.
+
         state: tensors or arrays by name. Each is moved to the device of its parameter, and cast
             to the parameter's dtype if that is of the same kind.
         strict: whether the names must agree; if False, names that do not are skipped, and

@@ -153,7 +153,8 @@ class Optimizer:
     def step(self) -> None:
         """Update each parameter that requires grad and has a gradient, in place.
 
-        Backward through a graph that saved a parameter's old value raises afterwards.
+        Tensors that share a parameter's memory, such as ``p[:]`` and ``p.detach()``, change with
+        it. Backward through a graph that saved a parameter's old value raises afterwards.
         """
         for i, group in enumerate(self.param_groups):
             if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:

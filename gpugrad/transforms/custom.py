@@ -212,6 +212,7 @@ class _Call(NamedTuple):
     structure: Any
     outputs: list[Output]
 
+    @restores_state
     def pull(self, g, inputs):
         """The cotangents of the inputs, given those of the outputs."""
         cotangents = several(g)

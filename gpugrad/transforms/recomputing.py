@@ -148,6 +148,7 @@ class _Recomputed(NamedTuple):
     structure: Any
     outputs: list[Output]
 
+    @restores_state
     def pull(self, g, inputs):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)

@@ -11,10 +11,10 @@ from .base import (
     along,
     beyond,
     inf,
+    integer_inputs,
     integers,
     kink,
     nonzero,
-    of_integers,
     unary,
     values,
 )
@@ -44,12 +44,12 @@ def _softmax(x, *, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 
 
-def _of_complex():
-    """Complex numbers, for ops that put them in an order, as NumPy alone does."""
+def _complex_samples():
+    """Samples of complex numbers for ops that order them, which only NumPy supports."""
     return beyond("array_api_strict torch", S(A(2, 3, dtype="complex128"), axis=0))
 
 
-def _reduced(losses, reduction):
+def _reduce(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
 
@@ -57,7 +57,7 @@ def _cross_entropy(logits, target, *, reduction="mean"):
     log_p = np.log(_softmax(logits.astype("float64")))
     rows = zip(log_p.reshape(-1, logits.shape[-1]), target.ravel(), strict=True)
     losses = np.array([-row[label] for row, label in rows]).reshape(target.shape)
-    return _reduced(losses, reduction)
+    return _reduce(losses, reduction)
 
 
 def _torch_cross_entropy(torch, logits, target, **static):
@@ -87,8 +87,8 @@ CASES = [
         [
             *along(),
             S(A(3, 0)),
-            *of_integers(),
-            *_of_complex(),
+            *integer_inputs(),
+            *_complex_samples(),
             kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
         ],
         _softmax,
@@ -96,7 +96,7 @@ CASES = [
     ),
     Case(
         "log_softmax",
-        [*along(), *of_integers(), *_of_complex()],
+        [*along(), *integer_inputs(), *_complex_samples()],
         lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
         lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
     ),
@@ -116,7 +116,7 @@ CASES = [
             S(A(4, 3, layout="transposed"), A(2, 3, layout="reversed"), A(2, layout="strided")),
             S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
             *beyond(
-                "torch",  # whose matmul wants one dtype
+                "torch",  # its matmul requires one dtype
                 S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
                 S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
             ),
@@ -178,7 +178,7 @@ CASES = [
             ),
             S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
-            *of_integers(A(2, draw=integers(0, 3))),
+            *integer_inputs(A(2, draw=integers(0, 3))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),
             replace(
@@ -206,7 +206,7 @@ CASES = [
             S(A(3, dtype="float32"), A(3, dtype="float64")),
             kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
         ],
-        lambda x, target, *, reduction="mean": _reduced((x - target) ** 2, reduction),
+        lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
         lambda torch, x, target, **static: torch.nn.functional.mse_loss(x, target, **static),
     ),
     Case(

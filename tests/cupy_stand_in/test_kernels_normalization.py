@@ -1,4 +1,4 @@
-"""The kernels of normalization on the stand-in for CuPy: equal to the ops' definitions."""
+"""The kernels of normalization on the stand-in for CuPy equal the ops' definitions."""
 
 import cupy
 import numpy as np
@@ -37,7 +37,7 @@ def numbers(*shape, dtype, seed=0):
     return (3 + 2 * rng.standard_normal(shape)).astype(dtype)
 
 
-def exact(x):
+def in_float64(x):
     return None if x is None else np.asarray(x, "float64")
 
 
@@ -54,19 +54,19 @@ def twin(name, part, *inputs, **static):
 
 
 def agree(got, expected, dtype):
-    """Up to rounding, beside the largest value."""
+    """Check that values agree up to rounding, relative to the largest value."""
     if expected is None:
         assert got is None
         return
     assert got.dtype == dtype
     assert got.shape == expected.shape
     scale = np.max(np.abs(expected), initial=0)
-    errors = np.abs(exact(got.get()) - expected)
+    errors = np.abs(in_float64(got.get()) - expected)
     assert errors.max(initial=0) <= NEAR[dtype.name] * max(scale, 1)
 
 
 def check(name, shape, parameter, dtype, affine=(True, True), **static):
-    """Values and, for each choice of what is wanted, cotangents."""
+    """Check values and, for each choice of wanted inputs, cotangents."""
     x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1) / dtype.type(4)
     weight, bias = (
         numbers(*parameter, dtype=dtype, seed=2 + i) if given else None
@@ -74,7 +74,7 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
     )
     op = Op.registry[name]
     got = twin(name, "forward", *map(on_device, (x, weight, bias)), **static)
-    expected = op.forward(numpy.xp, *map(exact, (x, weight, bias)), **static)
+    expected = op.forward(numpy.xp, *map(in_float64, (x, weight, bias)), **static)
     if name == "layer_norm":
         got, expected = (got,), (expected,)
     for a, b in zip(got, expected, strict=True):
@@ -91,7 +91,7 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
         if not any(wanted):
             continue
         got = twin(name, "joint", *cotangents(on_device), wanted, **static)
-        expected = op.joint(numpy.xp, *cotangents(exact), wanted, **static)
+        expected = op.joint(numpy.xp, *cotangents(in_float64), wanted, **static)
         assert [c is not None for c in got] == [*wanted]
         for c, e, w in zip(got, expected, wanted, strict=True):
             agree(c, e if w else None, dtype)
@@ -120,7 +120,7 @@ class TestLayerNorm:
     def test_rows_that_are_not_aligned(self):
         x = cupy.asarray(numbers(1 + 6 * 64, dtype="float32"))[1:].reshape(6, 64)
         out = twin("layer_norm", "forward", x, ndim=1, eps=1e-5)
-        expected = gg.layer_norm(gg.tensor(exact(x.get()))).numpy()
+        expected = gg.layer_norm(gg.tensor(in_float64(x.get()))).numpy()
         agree(out, expected, np.dtype("float32"))
 
     def test_infinities_stay_in_their_rows(self):
@@ -130,7 +130,7 @@ class TestLayerNorm:
         assert np.isnan(out[1:3]).all()
         assert np.isfinite(out[[0, 3]]).all()
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         forward, rule = (gg.layer_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
         x = cupy.ones((3, 4), "float32")
         for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 4097)), cupy.ones(())):
@@ -155,7 +155,7 @@ class TestBatchNorm:
         check("batch_norm", shape, shape[1:], dtype, affine, eps=0.5)
 
     def test_a_mean_far_from_0(self):
-        """Where the mean of squares, less the square of the mean, has no digit left."""
+        """The mean of the squares minus the square of the mean would lose all digits."""
         x = numbers(2000, 3, dtype="float64")
         expected = gg.batch_norm(gg.tensor(x))
         far = cupy.asarray((x + 4096).astype("float32"))
@@ -163,7 +163,7 @@ class TestBatchNorm:
         for a, b, moved in zip(got, expected, (0, 4096, 0), strict=True):
             assert np.allclose(a.get(), b.numpy() + moved, rtol=1e-4, atol=1e-3)
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         forward, rule = (gg.batch_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
         x = cupy.ones((3, 4), "float32")
         for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 3, 4)), cupy.ones(3)):
@@ -177,7 +177,7 @@ class TestBatchNorm:
 
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_training_reads_nothing(momentum):
-    """Layers give the gradients and statistics that they give on the CPU, and no step waits."""
+    """Layers give the same gradients and statistics as on the CPU, and no step waits."""
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=(20, 6)).astype("float32") for _ in range(3)]
 

@@ -214,6 +214,9 @@ class CuPy(Backend):
     def buffer_size(self, array):
         return array.data.mem.size
 
+    def report(self):
+        return cuda_devices.report()
+
     def synchronize(self, array):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()

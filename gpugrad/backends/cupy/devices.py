@@ -1,5 +1,6 @@
 """CUDA devices through CuPy: their names, memory and streams, and the precision of products."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,6 +51,16 @@ def number_of_pointer(pointer: int) -> int:
 def name(number: int) -> str:
     """The device's model."""
     return runtime.getDeviceProperties(number)["name"].decode()
+
+
+def report() -> list[tuple[str, str]]:
+    """Pairs of texts about CuPy and CUDA, for ``python -m gpugrad``."""
+    driver, own = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    folder = os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache")
+    return [
+        ("CUDA versions", f"driver for {_version(driver)}, CuPy for {_version(own)}"),
+        ("kernel cache", os.path.expanduser(folder)),
+    ]
 
 
 def memory(number: int) -> tuple[int, int, int, int]:

@@ -460,6 +460,15 @@ def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
+# The functions of `xp` that are defined above, each under its name with an underscore in front.
+_DEFINED = """
+    sum maximum minimum max min mean var std prod cumulative_sum cumulative_prod sort argsort
+    unique_values reshape permute_dims matrix_transpose expand_dims squeeze unstack stack roll
+    tril triu take take_along_axis astype broadcast_to matmul where logaddexp scatter_add
+    one_hot zero_discarded_nans conj
+""".split()
+
+
 def _imported(name):
     value = getattr(np, name)
     setattr(xp, name, value)
@@ -474,42 +483,8 @@ vars(xp).update(
     finfo=finfo(np.finfo),
     isdtype=isdtype(np.isdtype),
     result_type=result_type(np.result_type),
-    sum=_sum,
-    maximum=_maximum,
-    minimum=_minimum,
-    max=_max,
-    min=_min,
-    mean=_mean,
-    var=_var,
-    std=_std,
-    prod=_prod,
-    cumulative_sum=_cumulative_sum,
-    cumulative_prod=_cumulative_prod,
-    sort=_sort,
-    argsort=_argsort,
-    unique_values=_unique_values,
-    reshape=_reshape,
-    permute_dims=_permute_dims,
-    matrix_transpose=_matrix_transpose,
-    expand_dims=_expand_dims,
-    squeeze=_squeeze,
-    unstack=_unstack,
-    stack=_stack,
-    roll=_roll,
-    tril=_tril,
-    triu=_triu,
-    take=_take,
-    take_along_axis=_take_along_axis,
-    astype=_astype,
-    broadcast_to=_broadcast_to,
-    matmul=_matmul,
-    where=_where,
-    logaddexp=_logaddexp,
-    scatter_add=_scatter_add,
-    one_hot=_one_hot,
-    zero_discarded_nans=_zero_discarded_nans,
-    conj=_conj,
 )
+vars(xp).update({name: globals()[f"_{name}"] for name in _DEFINED})
 if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
     for _name in ("ceil", "floor", "trunc"):
         setattr(xp, _name, _keep_integers(getattr(np, _name)))

@@ -1,4 +1,4 @@
-"""CuPy's array, kept by NumPy: its devices, its refusals and its memory."""
+"""CuPy's array class on top of NumPy: its devices, errors and memory."""
 
 import ctypes
 
@@ -21,7 +21,7 @@ class MemoryPointer:
 
 
 class Capsule:
-    """What DLPack hands over, here with the streams of the consumer and the producer."""
+    """A DLPack capsule, with the streams of the consumer and the producer."""
 
     def __init__(self, array, stream, producer):
         self.array = array
@@ -29,7 +29,7 @@ class Capsule:
         self.producer = producer
 
 
-crossings: list = []  # of each copy between devices the source and the stream: a record
+crossings: list = []  # a record of copies between devices: the source and the stream
 
 
 class Flags:
@@ -40,7 +40,7 @@ class Flags:
 
 
 class ndarray:
-    """An array of a device, of which NumPy and Python learn only what they ask for."""
+    """An array on a device, whose values reach NumPy and Python only by explicit calls."""
 
     __slots__ = ("__weakref__", "_held", "_values", "base", "device")
     __hash__ = None
@@ -54,9 +54,9 @@ class ndarray:
         self.base = base
         if base is None and owner is None:
             owner = pool._take(values.nbytes, device.id)
-        self._held = owner  # of another library's memory the object, of its own the block
+        self._held = owner  # keeps alive another library's object, or the memory block
 
-    # What it is
+    # Properties
 
     shape = property(lambda self: self._values.shape)
     dtype = property(lambda self: self._values.dtype)
@@ -83,9 +83,9 @@ class ndarray:
             raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
         if self.shape != arr.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
-        (stream or get_current_stream())._ask(lambda: np.copyto(self._values, arr))
+        (stream or get_current_stream())._enqueue(lambda: np.copyto(self._values, arr))
 
-    # What leaves the device
+    # Conversions that leave the device
 
     def get(self, stream=None, order="C", out=None, blocking=True):
         note("get")
@@ -181,13 +181,13 @@ class ndarray:
         if not has_integers(given):
             self._values[key] = values
             return
-        # Which of several values for one place stays is undefined: here the first.
+        # It is undefined which of several values for one element stays; here it is the first.
         places = np.arange(self.size).reshape(self.shape)[key]
         values = np.broadcast_to(np.asarray(values, self.dtype), places.shape)
         self._values.flat[places.ravel()[::-1]] = values.ravel()[::-1]
 
     def _key(self, key, reading):
-        """The key for NumPy; indices out of bounds wrap, as on a GPU."""
+        """Return the key for NumPy; indices out of bounds wrap around, as on a GPU."""
         parts = key if isinstance(key, tuple) else (key,)
         on_current([part for part in parts if isinstance(part, ndarray)])
         parts = [part._values if isinstance(part, ndarray) else part for part in parts]
@@ -249,7 +249,7 @@ class ndarray:
         launched("setitem", [x._values for x in arrays_in([value])], [getattr(self._values, name)])
 
     def copy(self, order="C"):
-        """On the current device: the one thing that reaches another device's memory."""
+        """Copy to the current device; no other method reads another device's memory."""
         flags = self._values.flags
         is_dense = flags.c_contiguous or flags.f_contiguous
         if order == "K" and self.device != current_device() and self.size and not is_dense:
@@ -318,7 +318,7 @@ def _operator(name, ufunc):
 
 def _comparison(name, ufunc):
     def compare(self, other):
-        if other is None and name in ("eq", "ne"):  # elementwise, as NumPy's
+        if other is None and name in ("eq", "ne"):  # elementwise, like NumPy
             return wrap(np.full(self.shape, name == "ne"), [])
         return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
 
@@ -335,7 +335,7 @@ def has_interface(x):
 
 
 def from_interface(x):
-    """The memory of another library's array, or the array itself."""
+    """Return an array over the memory of another library's array, or the array itself."""
     if isinstance(x, ndarray) or not has_interface(x):
         return x
     interface = x.__cuda_array_interface__
@@ -352,7 +352,7 @@ def from_interface(x):
 
 
 def borrowed(values, device, owner):
-    """An array of memory that is another object's."""
+    """Return an array over memory that another object owns."""
     out = ndarray.__new__(ndarray)
     out._set(values, device, None, owner)
     return out
@@ -413,7 +413,7 @@ def has_integers(key):
 
 
 def on_current(operands):
-    """ValueError in CuPy's words if an array is on another device than the current one."""
+    """Raise CuPy's ValueError if an array is on another device than the current one."""
     current = current_device()
     for x in operands:
         if isinstance(x, ndarray) and x.device != current:
@@ -424,7 +424,7 @@ def on_current(operands):
 
 
 def unwrapped(x):
-    """What NumPy is to be given for an operand; TypeError for an array of its own."""
+    """Return the NumPy array behind an operand; raise TypeError if it is a NumPy array itself."""
     if isinstance(x, ndarray):
         return x._values
     if isinstance(x, (list, tuple)):
@@ -435,7 +435,7 @@ def unwrapped(x):
 
 
 def wrap(values, operands):
-    """NumPy's result as arrays; what shares an operand's memory is a view of that."""
+    """Return NumPy's result as arrays; one that shares an operand's memory becomes its view."""
     if isinstance(values, tuple):
         parts = [wrap(part, operands) for part in values]
         return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)

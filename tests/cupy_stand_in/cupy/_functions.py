@@ -1,4 +1,4 @@
-"""CuPy's functions: each is declared as CuPy has it, and carried out by NumPy."""
+"""CuPy's functions, with CuPy's signatures, carried out by NumPy."""
 
 import functools
 
@@ -20,7 +20,7 @@ _waiting_for_counts = through(np, reads=lambda given: isinstance(given["repeats"
 
 
 def _summing(function):
-    """A reduction that sums bfloat16 in float32, as CuPy does and NumPy does not."""
+    """Return a reduction that sums bfloat16 in float32, like CuPy and unlike NumPy."""
     reduce = _kernel(function)
 
     @functools.wraps(function)
@@ -90,7 +90,7 @@ def ascontiguousarray(a, dtype=None):
 
 
 def arange(start, stop=None, step=1, dtype=None):
-    np.dtype(dtype or float).type(step)  # which refuses what an unsigned integer cannot be
+    np.dtype(dtype or float).type(step)  # rejects a negative step of unsigned integers
     out = np.arange(start, stop, step, dtype)
     launched("arange", [], [out])
     return wrap(out, [])
@@ -98,7 +98,7 @@ def arange(start, stop=None, step=1, dtype=None):
 
 def empty(shape, dtype=float, order="C"):
     out = np.empty(shape, dtype, order)
-    out.fill(np.nan if out.dtype.kind in "fc" else 85)  # to be noticed
+    out.fill(np.nan if out.dtype.kind in "fc" else 85)  # so that reading it is noticed
     return wrap(out, [])
 
 
@@ -277,7 +277,7 @@ def matmul(
     return wrap(np.matmul(*map(unwrapped, args), dtype=dtype), [])
 
 
-# Parts
+# Real and imaginary parts
 
 
 def real(val):

@@ -1,4 +1,4 @@
-"""Functions with CuPy's signatures, carried out by NumPy's of the same name."""
+"""Functions with CuPy's signatures that run NumPy's functions of the same name."""
 
 import functools
 import inspect
@@ -11,9 +11,9 @@ from ._traffic import launched
 
 
 def through(numpy, reads=lambda arguments: False, view=False):
-    """A decorator: the function's body is NumPy's of that name in the module ``numpy``.
+    """Return a decorator that runs the function of the same name in the module ``numpy``.
 
-    reads: tells from the arguments by name whether the device is waited for.
+    reads: a function of the arguments by name that says whether the call waits for the device.
     view: whether no kernel runs, so that the current device does not matter.
     """
 
@@ -60,11 +60,11 @@ def _remainder(x1, x2, **options):
     return np.subtract(x1, np.floor(x1 / x2) * x2, **options)
 
 
-_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # of floats as CuPy does
+_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # for floats, like CuPy
 
 
 class ufunc:
-    """An elementwise function, as far as CuPy's go."""
+    """An elementwise function with the features of CuPy's."""
 
     def __init__(self, name):
         self._ufunc = getattr(np, name)

@@ -1,4 +1,4 @@
-"""Beside CuPy."""
+"""The part of ``cupyx`` that gpugrad uses."""
 
 import contextlib
 

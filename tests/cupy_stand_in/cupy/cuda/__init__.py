@@ -1,4 +1,4 @@
-"""Pretended devices, and streams of which only copies can be behind."""
+"""Simulated devices and streams; only copies can be pending on a stream."""
 
 from . import device, function, memory, pinned_memory, runtime  # noqa: F401
 from .device import Device  # noqa: F401

@@ -1,4 +1,4 @@
-"""The pool that arrays' memory comes from and goes back to: for each device what it holds."""
+"""The pool that arrays get their memory from and return it to, with counts for each device."""
 
 import gc
 from collections import Counter
@@ -7,7 +7,7 @@ from .device import current_device
 
 __all__ = ["MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
 
-_UNIT = 512  # bytes, in which the pool counts
+_UNIT = 512  # the pool counts in units of this many bytes
 
 
 class OutOfMemoryError(MemoryError):
@@ -56,7 +56,7 @@ class MemoryPool:
         self._limit[current_device().id] = size
 
     def _take(self, size, device):
-        """What holds the memory of an array of this size until it is gone, or an error."""
+        """Return a block that holds memory of this size until it is deleted, or raise."""
         size = -(-size // _UNIT) * _UNIT
         limit = self._limit.get(device)
         if limit and self._total[device] + size > limit:
