@@ -179,6 +179,13 @@ class TestRows:
         out = by_definition(name, "forward", x).astype(dtype)
         both(name, "x", numbers(*x.shape, dtype=dtype, seed=1), out, axis=-1)
 
+    def test_blocks_of_float64_have_enough_registers(self):
+        """With 512 threads a kernel has 128 for each, of which the sources need up to 116."""
+        for name in ("softmax", "softmax_backward", "cross_entropy_backward"):
+            for dtype, most in [("float32", 1024), ("float64", 512)]:
+                kernel = loader.kernel("neural", name, np.dtype(dtype)).kernel
+                assert kernel.most == most
+
     def test_more_axes(self, dtype):
         x = numbers(4, 3, MANY_ROWS, 10, dtype=dtype)
         both("softmax", "forward", x, axis=3)

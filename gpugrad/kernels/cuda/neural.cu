@@ -105,6 +105,7 @@ activate_backward_and_sum(const T* g, const T* y, T* out, T* total, A* parts, lo
 // Each thread keeps its share of the first ITEMS * width elements of a row in registers.
 
 #define ITEMS 8
+#define MOST_THREADS (sizeof(A) == 8 ? 512 : 1024)  // in a block; each needs many registers
 
 __device__ inline A group_sum(A x, int width)
 {
@@ -153,7 +154,7 @@ __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int 
     for (long long first_ = (long long)blockIdx.x * groups, row; \
          row = first_ + threadIdx.x / width, first_ < rows; first_ += (long long)gridDim.x * groups)
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 softmax(const T* x, T* out, long long rows, long long columns, int width,
                                    bool is_log)
 {
@@ -171,7 +172,7 @@ softmax(const T* x, T* out, long long rows, long long columns, int width,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 softmax_backward(const T* g, const T* out, T* dx, long long rows,
                                             long long columns, int width, bool is_log)
 {
@@ -245,7 +246,7 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
 }
 
 // g has one element per row or, unless per_row, a single one.
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
                        long long columns, double factor, int width, bool is_long, bool per_row)
 {

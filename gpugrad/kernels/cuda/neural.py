@@ -17,6 +17,7 @@ from ...backends.cupy.kernels.loader import (
     launch_elementwise,
 )
 from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
+from ...backends.dtypes import float64
 from ...ops.neural import (
     cross_entropy,
     dense,
@@ -133,8 +134,13 @@ def _activation_vjp_and_sums(g, y, out, activation):
 # Rows
 
 
+def _most_threads(dtype):
+    """In a block of a kernel that processes rows; with more, each would have too few registers."""
+    return 512 if dtype == float64 else 1024
+
+
 @cache
-def _groups(columns):
+def _groups(columns, dtype):
     """The number of threads per row, as a kernel's parameter, threads per block, and rows per
     block."""
     if columns <= 256:
@@ -142,7 +148,7 @@ def _groups(columns):
         while width < 32 and 4 * width < columns:
             width *= 2
         return np.int32(width), 128, 128 // width
-    threads = min(-(-columns // 128) * 32, 1024)
+    threads = min(-(-columns // 128) * 32, _most_threads(dtype))
     return np.int32(threads), threads, 1
 
 
@@ -155,7 +161,7 @@ def _each_row(name, arrays, *options):
     out = arrays[-1]
     columns = out.shape[-1]
     rows = out.size // columns
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, out.dtype)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = *arrays, rows, columns, width, *options
     kernel("neural", name, out.dtype)((blocks,), (threads,), args)
@@ -195,7 +201,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
         return NotImplemented
     dtype, columns = logits.dtype, logits.shape[-1]
     rows = prod(target.shape)
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, dtype)
     losses = out = parts = None
     if reduction == "none":
         out = losses = cupy.empty(target.shape, dtype)
@@ -203,7 +209,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
     else:
         out = cupy.empty((), dtype)
         if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
-            blocks, threads = 1, 1024
+            blocks, threads = 1, _most_threads(dtype)
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
             parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
@@ -228,7 +234,7 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
     factor = 1 / prod(target.shape) if reduction == "mean" else 1.0
     out = cupy.empty(logits.shape, logits.dtype)
     columns = logits.shape[-1]
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, out.dtype)
     rows = logits.size // columns
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = contiguous(logits), contiguous(target), contiguous(g), out
