@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from cupy import _raw
 from cupy._reads import reads
-from test_optim import ALL
+from optimizers import FUSED, OTHERS, params
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -74,7 +74,7 @@ def assert_equal(results, expected):
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("kind, options", ALL)
+@pytest.mark.parametrize("kind, options", params(FUSED))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_steps_are_the_definitions_bit_by_bit(kind, options, dtype, launches):
     starts = random(SHAPES, dtype, 100)
@@ -82,6 +82,17 @@ def test_steps_are_the_definitions_bit_by_bit(kind, options, dtype, launches):
     # Parameters with the same number of updates go together: two or three launches for a step.
     assert 3 <= len(launches) <= 9
     assert len({*launches}) == 1
+
+
+@pytest.mark.parametrize("kind, options", params(OTHERS))
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_steps_without_a_kernel_are_those_on_the_host(kind, options, dtype, launches):
+    starts = random(SHAPES[:3], dtype, 100)
+    results = (train(kind, options, starts, device) for device in ("cuda", "cpu"))
+    for a, b in zip(*results, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-6 if dtype == "float32" else 1e-3)
+    assert launches == []
 
 
 def test_more_parameters_than_one_launch_takes(launches):
