@@ -10,7 +10,8 @@ import pytest
 
 from gpugrad import optim
 
-# Each function is the formula of a docstring: update ``t`` of ``p`` with ``g``. ``s`` is what is kept.
+# Each function is the formula of a docstring: update ``t`` of ``p`` with ``g``. What is kept is in
+# ``s``.
 
 
 def sgd(t, p, g, s, lr, momentum=0, dampening=0, weight_decay=0, nesterov=False):

@@ -11,6 +11,7 @@ from .._tensor import Tensor
 from ..autograd import enable_grad, no_grad
 from ..backends import backend_of
 from ..backends.dtypes import float32
+from ..backends.placement import placed_like
 from ..nn.module import overwrite
 from ..ops.elementwise import imag, real
 from ..ops.manipulation import concat, reshape, stack
@@ -36,8 +37,8 @@ class LBFGS(Optimizer):
     is ``lr``, in the very first iteration ``lr * min(1, 1 / sum(abs(g)))``, or what the line search
     finds from there.
 
-    `step` needs a closure and makes up to ``max_iter`` iterations, for each of which it calls the
-    closure at least once. Several times in each it waits for the device, to decide whether to go on.
+    `step` needs a closure and makes up to ``max_iter`` iterations. In each of them it calls the
+    closure at least once, and waits for the device several times to decide whether to go on.
 
     Parameters that are frozen or without a gradient count as having a gradient of 0. Complex
     parameters are treated as pairs of real numbers.
@@ -49,7 +50,7 @@ class LBFGS(Optimizer):
     tolerance_change: the step ends after an iteration which changes the loss, or each parameter,
         by no more.
     history_size: how many changes are remembered. Each takes twice the memory of the parameters.
-    line_search_fn: ``"strong_wolfe"`` for a search, with cubic interpolation, for a step length that
+    line_search_fn: ``"strong_wolfe"`` to search, with cubic interpolation, for a step length that
         fulfills the strong Wolfe conditions (algorithms 3.5 and 3.6 of the book); or None.
 
     Raises TypeError or ValueError for parameters that cannot be optimized, for more than one group
@@ -137,7 +138,7 @@ class LBFGS(Optimizer):
         history.calls = calls_before + problem.calls
         if _largest(gradient) <= tolerance_grad:
             return first_loss
-        loss = float(first_loss)
+        loss = _number(first_loss)
         history.to(gradient)
         for iteration in range(1, max_iter + 1):
             history.update(gradient, history_size)
@@ -161,7 +162,7 @@ class LBFGS(Optimizer):
             history.length = length
             if not line_search_fn and iteration < max_iter:
                 new_loss, gradient = problem.evaluate()
-                loss = float(new_loss)
+                loss = _number(new_loss)
             history.calls = calls_before + problem.calls
             if (
                 problem.calls >= max_eval
@@ -188,7 +189,8 @@ class LBFGS(Optimizer):
         history = _History()
         if state := saved.pop(0, None):
             try:
-                history.load_state_dict(state, _Problem(self.param_groups[0]["params"]).size)
+                params = self.param_groups[0]["params"]
+                history.load_state_dict(state, _Problem(params).vector(params))
             except (TypeError, ValueError) as error:
                 raise self._misfit(str(error)) from None
         if saved:
@@ -232,13 +234,16 @@ class _Problem:
         self.calls += 1
         with enable_grad():
             loss = self.closure()
-        parts = []
-        for p in self.params:
-            part = zeros_like(p) if p.grad is None or p.node is None else p.grad
-            part = stack([real(part), imag(part)], axis=-1) if self.is_complex else part
-            parts.append(reshape(part, (-1,)))
-        gradient = concat(parts).detach()
-        return loss, gradient.to(float32) if self.is_half else gradient
+        return loss, self.vector([
+            zeros_like(p) if p.grad is None or p.node is None else p.grad for p in self.params
+        ])  # fmt: skip
+
+    def vector(self, tensors):
+        """Tensors of the parameters' shapes as one vector."""
+        if self.is_complex:
+            tensors = [stack([real(x), imag(x)], axis=-1) for x in tensors]
+        vector = concat([reshape(x, (-1,)) for x in tensors]).detach()
+        return vector.to(float32) if self.is_half else vector
 
     def point(self):
         """Copies of the parameters."""
@@ -273,7 +278,7 @@ class _Line:
             loss, gradient = self.problem.evaluate()
         finally:
             self.problem.move(self.start)
-        return _Point(length, float(loss), gradient, float(vecdot(gradient, self.direction)))
+        return _Point(length, _number(loss), gradient, float(vecdot(gradient, self.direction)))
 
     def search(self, first, length, tolerance, most):
         """A point that fulfills the strong Wolfe conditions, or the best that was found.
@@ -383,7 +388,7 @@ class _History:
             y = gradient - self.gradient
             product = float(vecdot(y, s))
             if product > 1e-10:
-                del self.changes[: len(self.changes) - most + 1]
+                del self.changes[: max(0, len(self.changes) + 1 - most)]
                 self.changes.append((s, y, 1 / product))
                 self.scale = product / float(vecdot(y, y))
         direction = -gradient
@@ -412,8 +417,8 @@ class _History:
             }
         return state
 
-    def load_state_dict(self, state, size):
-        """Take over a state of vectors of ``size`` numbers, or raise TypeError or ValueError."""
+    def load_state_dict(self, state, like):
+        """Take over a state of vectors like this one, or raise TypeError or ValueError."""
         expected = _NAMES if "d" in state else _NAMES[:2]
         if {*state} - {"al"} != {*expected}:
             raise ValueError(f"it has state {sorted(state)}, but here {sorted(expected)}")
@@ -423,12 +428,13 @@ class _History:
             direction, length, ys, ss, rates, scale, gradient, loss = rest
             if not len(ys) == len(ss) == len(rates):
                 raise ValueError("old_dirs, old_stps and ro have different lengths")
+            vectors = [tensor(asarray(x)) for x in (direction, gradient, *ss, *ys)]
+            for x in vectors:
+                if x.shape != like.shape:
+                    raise ValueError(f"it has a vector of shape {x.shape}, not {like.shape}")
             self.direction, self.gradient, *vectors = (
-                tensor(asarray(x)) for x in (direction, gradient, *ss, *ys)
+                asarray(placed_like(x.array, like.array)) for x in vectors
             )
-            for x in (self.direction, self.gradient, *vectors):
-                if x.shape != (size,):
-                    raise ValueError(f"it has a vector of shape {x.shape}, not {(size,)}")
             n = len(rates)
             self.changes = [*zip(vectors[:n], vectors[n:], map(float, rates), strict=True)]
             self.length, self.scale, self.loss = float(length), float(scale), float(loss)
@@ -438,6 +444,10 @@ _NAMES = (
     "func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad",
     "prev_loss",
 )  # fmt: skip
+
+
+def _number(loss):
+    return float(loss.item() if isinstance(loss, Tensor) else loss)
 
 
 def _largest(vector):

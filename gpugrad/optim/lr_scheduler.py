@@ -1,8 +1,8 @@
 """Schedules of learning rates, named as PyTorch's.
 
-A scheduler changes ``lr`` in the groups of its optimizer, at once when it is made, and then each time
-that `LRScheduler.step` is called, after the optimizer's ``step``: once per epoch or per batch, as the
-program likes. What is called an epoch here is such a step. ``epoch`` is counted from 0.
+A scheduler changes ``lr`` in the groups of its optimizer: when it is made, and then each time that
+`LRScheduler.step` is called, which is after the optimizer's ``step``. A program may do so after
+each epoch or after each batch; here every such step is called an epoch, counted from 0.
 
 As in PyTorch, most schedulers multiply the rate that a group has, so that other schedulers, and the
 program, can change it too. The formulas hold where nothing else does.
@@ -18,6 +18,7 @@ from copy import deepcopy
 from typing import Any, Literal
 
 from .._arguments import whole
+from .._tensor import Tensor
 from .optimizer import Optimizer
 
 __all__ = [
@@ -47,14 +48,14 @@ _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
 class LRScheduler:
     """Base class of schedulers. A subclass defines ``get_lr()``.
 
-    ``get_lr`` returns the rates of all groups at ``last_epoch``; `_is_initial` is true in the first
-    call. A subclass sets its attributes before it calls ``super().__init__``. All attributes whose
-    values can be in a file are part of the state.
+    ``get_lr`` returns the rates of all groups at ``last_epoch``. A subclass sets its attributes
+    before it calls ``super().__init__``, which makes the first step. They are part of the state.
 
     optimizer: the optimizer whose groups are changed. ``"initial_lr"`` in a group is the rate from
         which a schedule starts; it is set to ``lr`` unless an earlier scheduler has set it.
-    last_epoch: -1 to start; or the epoch of an earlier run, to go on after it with an optimizer whose
-        groups have ``"initial_lr"``. It is simpler to load the states of optimizer and scheduler.
+    last_epoch: -1 to start; or the last epoch of an earlier run, to go on after it with an
+        optimizer whose groups have ``"initial_lr"``. It is simpler to load the states of the
+        optimizer and the scheduler.
     base_lrs: the groups' initial rates.
 
     Raises TypeError if ``optimizer`` is not an optimizer and ValueError for options that cannot be.
@@ -174,8 +175,8 @@ class LRScheduler:
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all state, the options included, under PyTorch's names.
 
-        The values are numbers, strings, None, and lists and dicts of these, which `gpugrad.save` can
-        store. The optimizer has a state of its own.
+        The values are numbers, strings, None, and lists and dicts of these, which `gpugrad.save`
+        can store. The optimizer has a state of its own.
         """
         return deepcopy(self._attributes())
 
@@ -184,8 +185,8 @@ class LRScheduler:
 
         The rates of the optimizer's groups stay: they are part of the optimizer's state.
 
-        Raises ValueError for the state of another kind of scheduler, or for another number of groups;
-        nothing has changed then.
+        Raises ValueError for the state of another kind of scheduler, or for another number of
+        groups; nothing has changed then.
         """
         self._take(self._read(state_dict))
 
@@ -245,7 +246,9 @@ class _OfFunctions(LRScheduler):
         last_epoch: int = -1,
     ) -> None:
         groups = self._check_optimizer(optimizer).param_groups
-        given = [*lr_lambda] if isinstance(lr_lambda, list | tuple) else [lr_lambda] * len(groups)
+        given: list[Any] = (
+            [*lr_lambda] if isinstance(lr_lambda, list | tuple) else [lr_lambda] * len(groups)
+        )
         if len(given) != len(groups):
             raise ValueError(
                 f"{self._name}: there are {len(given)} functions, but the optimizer has "
@@ -254,11 +257,11 @@ class _OfFunctions(LRScheduler):
         for function in given:
             if not callable(function):
                 raise TypeError(f"{self._name}: lr_lambda must be a function, not {function!r}")
-        self.lr_lambdas = given
+        self.lr_lambdas: list[Callable[[int], float]] = given
         super().__init__(optimizer, last_epoch)
 
     def _attributes(self):
-        """Of a function there is nothing, and of another object that can be called its attributes."""
+        """Functions have no state; that of other objects that can be called is their attributes."""
         return {**super()._attributes(), "lr_lambdas": [*map(_state_of, self.lr_lambdas)]}
 
     def _read(self, state):
@@ -283,8 +286,8 @@ def _state_of(function):
 class LambdaLR(_OfFunctions):
     """``lr = initial_lr * lr_lambda(epoch)``.
 
-    lr_lambda: a function of the epoch, or a list of functions, one for each group. Functions are not
-        part of the state. Of any other object that can be called its attributes are.
+    lr_lambda: a function of the epoch, or a list of functions, one for each group. Functions are
+        not part of the state. The attributes of other objects that can be called are.
     """
 
     def get_lr(self) -> list[float]:
@@ -557,9 +560,9 @@ class CyclicLR(_WithMomentum):
 
         lr = base_lr + (max_lr - base_lr) * x * scale
 
-    ``scale`` is 1 in the mode ``"triangular"``, ``2**(1 - cycle)`` in ``"triangular2"``, with the
-    cycles counted from 1, ``gamma**epoch`` in ``"exp_range"``, and otherwise what ``scale_fn`` returns,
-    called with the cycle, or with the epoch if ``scale_mode`` is ``"iterations"``.
+    ``scale`` is 1 in the mode ``"triangular"``, ``2**(1 - cycle)`` in ``"triangular2"``, with
+    cycles counted from 1, and ``gamma**epoch`` in ``"exp_range"``. If ``scale_fn`` is given, it is
+    what that returns for the cycle, or for the epoch if ``scale_mode`` is ``"iterations"``.
 
     base_lr, max_lr: a number, or one for each group.
     step_size_down: by default ``step_size_up``.
@@ -653,11 +656,11 @@ class CyclicLR(_WithMomentum):
 class OneCycleLR(_WithMomentum):
     """One cycle: up to ``max_lr``, and down to almost 0.
 
-    Smith & Topin 2019, "Super-convergence: Very fast training of neural networks using large learning
-    rates". The rate goes from ``max_lr / div_factor`` to ``max_lr`` in the first ``pct_start`` of all
-    steps and then to ``max_lr / div_factor / final_div_factor``. With ``three_phase`` it first goes
-    back to ``max_lr / div_factor`` in as many steps as it took to go up. Meant to be stepped after each
-    batch. More than ``total_steps`` steps are a ValueError.
+    Smith & Topin 2019, "Super-convergence: Very fast training of neural networks using large
+    learning rates". The rate goes from ``max_lr / div_factor`` to ``max_lr`` in the share
+    ``pct_start`` of all steps, and then to ``max_lr / div_factor / final_div_factor``. With
+    ``three_phase`` it first goes back to ``max_lr / div_factor`` in as many steps as it took to go
+    up. It is meant to be stepped after each batch. A step after the last one is a ValueError.
 
     max_lr: a number, or one for each group.
     total_steps: how many steps there are; by default ``epochs * steps_per_epoch``.
@@ -811,7 +814,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]
         """Look at a metric, a number or a 0-d tensor, and reduce the rates if it is time."""
-        metric = float(metrics)
+        metric = float(metrics.item() if isinstance(metrics, Tensor) else metrics)
         self.last_epoch += 1
         if self._is_better(metric):
             self.best = metric
@@ -888,6 +891,9 @@ class _OfSchedulers(LRScheduler):
 
 class SequentialLR(_OfSchedulers):
     """One scheduler after the other: each next one begins, with its epoch 0, at its milestone.
+
+    That also holds for a `SequentialLR` or `ChainedScheduler` among them. PyTorch begins such a one
+    with epoch 1 if it is the first, and fails to begin it if it is not.
 
     schedulers: of this optimizer.
     milestones: the epochs at which the second one begins, the third one, and so on.

@@ -63,8 +63,8 @@ class AveragedModel(Module):
 
     model: stays as it is.
     device: where the copy is, by default where the model is.
-    avg_fn: ``avg_fn(averaged, current, n)`` returns the new average of a parameter, with ``n`` models
-        averaged before; by default `get_swa_avg_fn`.
+    avg_fn: ``avg_fn(averaged, current, n)`` returns the new average of a parameter, where ``n``
+        models were averaged before; by default `get_swa_avg_fn`.
     use_buffers: whether buffers are averaged too. Otherwise they are those of the last model; for
         those of `BatchNorm1d` see `update_bn`.
 
@@ -132,7 +132,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 
     Afterwards each module is in the mode, training or not, that it was in.
     """
-    layers = [
+    layers: list[Any] = [
         m for m in model.modules()
         if hasattr(m, "reset_running_stats") and getattr(m, "running_mean", None) is not None
     ]  # fmt: skip
