@@ -23,7 +23,7 @@ def _public(module, base):
 
 LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
-OPTIMIZERS = _public(optim, optim.Optimizer)
+OPTIMIZERS = [k for k in _public(optim, optim.Optimizer) if k is not optim.LBFGS]  # of one kind
 
 # Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {

@@ -25,6 +25,7 @@ class Adam(Optimizer):
         differ for them: see `Optimizer.add_param_group`.
     betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
     amsgrad: divide by the greatest ``v`` so far (Reddi, Kale & Kumar 2018).
+    maximize: go up: use ``-g`` in place of ``g``.
     decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
         `AdamW` does.
 
@@ -44,6 +45,7 @@ class Adam(Optimizer):
         weight_decay: float = 0.0,
         amsgrad: bool = False,
         *,
+        maximize: bool = False,
         decoupled_weight_decay: bool = False,
     ) -> None:
         defaults = {
@@ -52,17 +54,14 @@ class Adam(Optimizer):
             "eps": eps,
             "weight_decay": weight_decay,
             "amsgrad": bool(amsgrad),
+            "maximize": bool(maximize),
             "decoupled_weight_decay": bool(decoupled_weight_decay),
         }
         super().__init__(params, defaults)
 
     def check(self, group: Mapping[str, Any]) -> None:
-        name = type(self).__name__
-        for key in ("lr", "eps", "weight_decay"):
-            if not 0 <= group[key] < math.inf:
-                raise ValueError(f"{name}: {key} must be finite and at least 0, not {group[key]}")
-        if not all(0 <= beta < 1 for beta in group["betas"]):
-            raise ValueError(f"{name}: betas must be from 0 to below 1, not {group['betas']}")
+        self.check_at_least_0(group, "lr", "eps", "weight_decay")
+        self.check_betas(group)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
@@ -78,11 +77,6 @@ class Adam(Optimizer):
                 array *= 1 - lr * weight_decay
             else:
                 grad = grad + weight_decay * array
-        if backend.is_complex(array.dtype):
-            hyper = lr, betas, eps, 0.0, amsgrad, decoupled
-            for part in (backend.xp.real, backend.xp.imag):  # views
-                self.apply_single(part(array), part(grad), tuple(map(part, state)), step, *hyper)
-            return
         average, square, *greatest = state
         beta1, beta2 = betas
         average *= beta1 / (1 - beta1)  # in this order no line allocates a temporary array
@@ -134,5 +128,10 @@ class AdamW(Adam):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, decoupled_weight_decay=True)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad,
+            maximize=maximize, decoupled_weight_decay=True,
+        )  # fmt: skip

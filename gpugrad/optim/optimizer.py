@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from .._arguments import is_floating
 from .._creation import asarray, tensor
 from .._dtypes import is_half
 from .._tensor import Tensor
+from ..autograd import enable_grad
 from ..autograd.graph import writes
 from ..backends import backend_of
+from ..backends.dtypes import float64
 from ..backends.placement import placed_like
 
 # How many elements of an array on the CPU are updated at a time. The temporaries then stay in
@@ -19,6 +22,17 @@ _PIECE_SIZE = 1 << 18
 
 # Options of PyTorch's optimizers that choose how to compute and change no result.
 _PYTORCH_ONLY = {"foreach", "fused", "capturable", "differentiable"}
+
+# What schedulers and PyTorch keep in a group besides the hyper-parameters.
+_NOTES = {
+    "initial_lr",
+    "max_lr",
+    "min_lr",
+    "swa_lr",
+    "base_momentum",
+    "max_momentum",
+    "param_names",
+}
 
 
 class Optimizer:
@@ -32,12 +46,19 @@ class Optimizer:
     - ``apply_single(array, grad, state, step, *hyper)``: makes one update in place. ``array``,
       ``grad`` and the members of the tuple ``state`` are raw arrays, or matching pieces of
       larger ones; if the parameter has 16 bits, they are float32. ``step`` is 1 at the first
-      update; ``hyper`` are the group's values.
+      update; ``hyper`` are the group's values, without ``maximize``.
+
+    If the hyper-parameters include ``maximize``, the base class passes the negative gradient to
+    ``apply_single`` in groups where it is true.
 
     param_groups: dicts with ``"params"`` and the hyper-parameters, which may be changed
         between steps.
     pairs: the hyper-parameters that are two numbers; the others are a number or a bool.
     keeps_step: whether the number of updates is part of a parameter's state.
+    splits_complex: whether ``apply_single`` is called for the real and for the imaginary parts of
+        complex parameters, rather than once.
+    numbers: the names and first values of floats that are kept for a parameter; see
+        `next_numbers`.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
         ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
@@ -45,6 +66,8 @@ class Optimizer:
 
     pairs: tuple[str, ...] = ()
     keeps_step = False
+    splits_complex = True
+    numbers: ClassVar[Mapping[str, float]] = {}
     fused_kernel: ClassVar[Callable[..., tuple] | None] = None
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
@@ -52,6 +75,8 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[list] = []  # each group's values when last checked
+        self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
+        self._has_stepped = False  # for schedulers
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -78,11 +103,32 @@ class Optimizer:
         """Update ``array`` and ``state`` in place."""
         raise NotImplementedError
 
+    def next_numbers(self, step: int, values: tuple, *hyper: Any) -> tuple:
+        """The values of `numbers` at update ``step``, from those at the update before.
+
+        ``apply_single`` takes them between ``step`` and ``*hyper``.
+        """
+        raise NotImplementedError
+
+    def check_at_least_0(self, group: Mapping[str, Any], *names: str) -> None:
+        """Raise ValueError if one of these hyper-parameters is not finite and at least 0."""
+        for name in names:
+            if not 0 <= group[name] < math.inf:
+                raise ValueError(
+                    f"{self._name}: {name} must be finite and at least 0, not {group[name]}"
+                )
+
+    def check_betas(self, group: Mapping[str, Any]) -> None:
+        """Raise ValueError if one of ``betas`` is not from 0 to below 1."""
+        if not all(0 <= beta < 1 for beta in group["betas"]):
+            raise ValueError(f"{self._name}: betas must be from 0 to below 1, not {group['betas']}")
+
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize more parameters, with their own hyper-parameters.
 
         group: ``"params"``, leaves that require grad, and each hyper-parameter that
-            differs from the optimizer's.
+            differs from the optimizer's. It can also have what a scheduler keeps in a group,
+            such as ``"initial_lr"``.
 
         Raises TypeError or ValueError for parameters that cannot be optimized or that the
         optimizer already has, for unknown names and for invalid values; nothing has
@@ -100,14 +146,15 @@ class Optimizer:
             if id(p) in seen:
                 raise ValueError(f"{self._name}: parameter {i}, of shape {p.shape}, is given twice")
             seen.add(id(p))
-        if unknown := sorted(group.keys() - self.defaults.keys() - {"params"}):
+        if unknown := sorted(group.keys() - self.defaults.keys() - {"params"} - _NOTES):
             raise TypeError(
                 f"{self._name}: a parameter group has no {', '.join(unknown)}; "
                 f"it can have {', '.join(self.defaults)}"
             )
         hyper = self._checked({**self.defaults, **group})
-        self.param_groups.append({"params": params, **hyper})
-        self._hyper.append([*hyper.values()])
+        notes = {name: value for name, value in group.items() if name in _NOTES}
+        self.param_groups.append({"params": params, **hyper, **notes})
+        self._set_hyper(len(self._hyper), hyper)
 
     def _as_list(self, params):
         if hasattr(params, "parameters"):
@@ -150,12 +197,20 @@ class Optimizer:
             for p in group["params"]:
                 p.grad = None
 
-    def step(self) -> None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that requires grad and has a gradient, in place.
 
         Tensors that share a parameter's memory, such as ``p[:]`` and ``p.detach()``, change with
         it. Backward through a graph that saved a parameter's old value raises afterwards.
+
+        closure: called first, with recording on. It sets the gradients to zero, computes the
+            loss, calls ``backward`` and returns the loss, which ``step`` then returns.
         """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._has_stepped = True
         for i, group in enumerate(self.param_groups):
             if [*map(group.__getitem__, self.defaults)] != self._hyper[i]:
                 self._change_hyper(i, group)
@@ -175,14 +230,15 @@ class Optimizer:
             due.append(members)
         writes.note(places)
         try:
-            for members, hyper in zip(due, self._hyper, strict=True):
-                self._update(members, hyper)
+            for members, (maximize, hyper) in zip(due, self._arguments, strict=True):
+                self._update(members, maximize, hyper)
         finally:
             writes.note(places)
+        return loss
 
-    def _update(self, members, hyper):
+    def _update(self, members, maximize, hyper):
         """Update the parameters of a group, given as pairs of a state and a gradient."""
-        apply_single = self.apply_single
+        apply_single = self._apply_negative if maximize else self.apply_single
         grouped: dict[Any, list] = {}
         for state, grad in members:
             if state.is_plain:  # the usual case, which is spared a further call
@@ -190,61 +246,81 @@ class Optimizer:
                 apply_single(state.array, grad, state.values, step, *hyper)
                 state.step = step
             elif state.entry is None:
-                state.update(apply_single, grad, hyper)
+                state.update(self, apply_single, grad, hyper)
             else:
                 grouped.setdefault((state.updater, state.step), []).append((state, grad))
         for (updater, step), together in grouped.items():
-            self._update_together(updater, together, step + 1, hyper)
+            self._update_together(updater, together, step + 1, maximize, hyper)
 
-    def _update_together(self, updater, members, step, hyper):
+    def _apply_negative(self, array, grad, *rest):
+        self.apply_single(array, -grad, *rest)
+
+    def _update_together(self, updater, members, step, maximize, hyper):
         """Update parameters that have the same updater, given with their gradients."""
         # A subclass that overrides apply_single alone must not run its base class's kernel.
         owner = next(kind for kind in type(self).__mro__ if "apply_single" in vars(kind))
         fused_kernel = vars(owner).get("fused_kernel")
         states, grads = zip(*members, strict=True)
+        if maximize:
+            with backend_of[type(grads[0])].scope(grads[0]):
+                grads = [-grad for grad in grads]
         entries = [state.entry for state in states]
         if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper)):
             for state in states:
                 state.step = step
         else:
-            for state, grad in members:
-                state.update(self.apply_single, grad, hyper)
+            for state, grad in zip(states, grads, strict=True):
+                state.update(self, self.apply_single, grad, hyper)
 
     def _change_hyper(self, i, group):
         """Take over the values that the program wrote into group ``i``."""
         old = self._hyper[i]
         group |= (hyper := self._checked(group))
-        self._hyper[i] = new = [*hyper.values()]
-        if any(bool(a) != bool(b) for a, b in zip(old, new, strict=True)):
+        self._set_hyper(i, hyper)
+        if any(bool(a) != bool(b) for a, b in zip(old, self._hyper[i], strict=True)):
             for p in group["params"]:  # they may need other state now
                 if p in self._states:
                     self._new_state(p, self._states[p], group)
+
+    def _set_hyper(self, i, hyper):
+        """Use these values, which have been checked, for group ``i`` from now on."""
+        self._hyper[i : i + 1] = [[*hyper.values()]]
+        others = [value for name, value in hyper.items() if name != "maximize"]
+        self._arguments[i : i + 1] = [(hyper.get("maximize", False), others)]
 
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
 
         old: the state so far, of which as much as possible is kept; or None.
         """
+        self._check_writeable(p)
+        arrays = self.init_single(p.array, group)
+        step, numbers = 0, tuple(self.numbers.values())
+        if old is not None and (old.arrays or not arrays):
+            kept = [name for name in arrays if name in old.arrays]
+            arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
+            step, numbers = old.step, old.numbers
+        self._states[p] = state = self._state(p, arrays, step, numbers)
+        return state
+
+    def _check_writeable(self, p):
         if not getattr(getattr(p.array, "flags", None), "writeable", True):
             raise ValueError(
                 f"{self._name}: a parameter of shape {p.shape} lies in read-only memory, which a "
                 f"step cannot update; make it of a copy, gpugrad.tensor(data)"
             )
-        arrays = self.init_single(p.array, group)
-        step = 0
-        if old is not None and (old.arrays or not arrays):
-            kept = [name for name in arrays if name in old.arrays]
-            arrays |= {name: placed_like(old.arrays[name], p.array) for name in kept}
-            step = old.step
-        self._states[p] = state = ParameterState(p.array, arrays, step)
-        return state
+
+    def _state(self, p, arrays, step, numbers):
+        is_complex = backend_of[type(p.array)].is_complex(p.array.dtype)
+        return ParameterState(p.array, arrays, step, numbers, is_complex and self.splits_complex)
 
     def state_dict(self) -> dict[str, Any]:
         """Return copies of all state, laid out as PyTorch's.
 
         ``"state"`` maps the position of each parameter that has state, counted over all groups,
         to the arrays kept for it, as tensors by name, and the number of its updates where that
-        matters. ``"param_groups"`` are the groups, with positions in place of parameters.
+        matters. ``"param_groups"`` are the groups, with positions in place of parameters, and
+        with whatever else a scheduler or the program has put into them.
         """
         saved: dict[int, dict[str, Tensor]] = {}
         groups = []
@@ -252,11 +328,14 @@ class Optimizer:
         for group in self.param_groups:
             positions = list(range(position, position + len(group["params"])))
             position += len(positions)
-            groups.append({**group, "params": positions})
+            others = {name: value for name, value in group.items() if name != "params"}
+            groups.append({**deepcopy(others), "params": positions})
             for i, p in zip(positions, group["params"], strict=True):
                 state = self._states.get(p)
                 if state is not None and state.arrays and state.step:
                     saved[i] = {name: tensor(array) for name, array in state.arrays.items()}
+                    for name, number in zip(self.numbers, state.numbers, strict=True):
+                        saved[i][name] = tensor(number, dtype=float64)
                     if self.keeps_step:
                         saved[i]["step"] = tensor(float(state.step))
         return {"state": saved, "param_groups": groups}
@@ -264,9 +343,27 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over copies of what `state_dict` of such an optimizer, or PyTorch's, returned.
 
+        Groups also take over what schedulers keep in them, such as ``initial_lr``.
+
         Raises ValueError where groups, parameters, names or shapes do not agree; nothing
         has changed then.
         """
+        groups = self._read_groups(state_dict)
+        states = {}
+        saved = dict(state_dict["state"])
+        for group, (hyper, _), new in zip(
+            self.param_groups, groups, state_dict["param_groups"], strict=True
+        ):
+            for i, p in zip(new["params"], group["params"], strict=True):
+                if arrays := saved.pop(i, None):
+                    states[p] = self._state(p, *self._copied(i, arrays, p, hyper))
+        if saved:
+            raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
+        self._states = states
+        self._take_groups(groups)
+
+    def _read_groups(self, state_dict):
+        """The hyper-parameters, and what else there is, of each group in a state dict."""
         if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= {*state_dict}:
             raise self._misfit("it must be a dict with 'state' and 'param_groups'")
         given = state_dict["param_groups"]
@@ -275,33 +372,30 @@ class Optimizer:
                 f"it has groups of {[len(g['params']) for g in given]} parameters, this optimizer "
                 f"of {[len(g['params']) for g in self.param_groups]}"
             )
-        hypers, states = [], {}
-        saved = dict(state_dict["state"])
+        groups = []
         for group, new in zip(self.param_groups, given, strict=True):
-            names = {k for k, v in new.items() if v not in (None, False) or k in group}
-            names -= _PYTORCH_ONLY
-            if names != group.keys():
-                raise self._misfit(
-                    f"a group has {sorted(names - {'params'})}, but here {sorted(self.defaults)}"
-                )
-            hypers.append(self._checked(new))
-            for i, p in zip(new["params"], group["params"], strict=True):
-                if arrays := saved.pop(i, None):
-                    states[p] = ParameterState(p.array, *self._copied(i, arrays, p, hypers[-1]))
-        if saved:
-            raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
-        self._states = states
-        for i, (group, hyper) in enumerate(zip(self.param_groups, hypers, strict=True)):
-            group |= hyper
-            self._hyper[i] = [*hyper.values()]
+            notes = {k: v for k, v in new.items() if k in _NOTES or k in group}
+            notes = {k: v for k, v in notes.items() if k != "params" and k not in self.defaults}
+            used = {k for k, v in new.items() if v not in (None, False) or k in group}
+            used -= _PYTORCH_ONLY | notes.keys() | {"params"}
+            if used != self.defaults.keys():
+                raise self._misfit(f"a group has {sorted(used)}, but here {sorted(self.defaults)}")
+            groups.append((self._checked(new), deepcopy(notes)))
+        return groups
+
+    def _take_groups(self, groups):
+        for i, (group, (hyper, notes)) in enumerate(zip(self.param_groups, groups, strict=True)):
+            group |= hyper | notes
+            self._set_hyper(i, hyper)
 
     def _copied(self, i, arrays, p, hyper):
         """Copy the ``arrays`` that a state dict has for parameter ``i``, which is ``p``.
 
-        Returns the copies by name, and the number of updates: 1 where the dict does not say.
+        Returns the copies by name, the number of updates, which is 1 where the dict does not say,
+        and the values of `numbers`.
         """
         names = [*self.init_single(p.array, hyper)]
-        expected = [*names, "step"] if self.keeps_step else names
+        expected = [*names, *self.numbers, "step"] if self.keeps_step else [*names, *self.numbers]
         if {*arrays} != {*expected}:
             raise self._misfit(
                 f"parameter {i} has state {sorted(arrays)}, but here {sorted(expected)}"
@@ -309,6 +403,9 @@ class Optimizer:
         step = float(arrays.get("step", 1))
         if not 0 <= step < math.inf:
             raise self._misfit(f"step of parameter {i} is {step}")
+        numbers = tuple([float(arrays[name]) for name in self.numbers])
+        if not all(map(math.isfinite, numbers)):
+            raise self._misfit(f"{', '.join(self.numbers)} of parameter {i} is {numbers}")
         copies = {}
         for name in names:
             value = tensor(asarray(arrays[name]))
@@ -317,7 +414,7 @@ class Optimizer:
                     f"{name} of parameter {i} has shape {value.shape}, but the parameter {p.shape}"
                 )
             copies[name] = placed_like(value.array, p.array)
-        return copies, int(step)
+        return copies, int(step), numbers
 
     def _misfit(self, what):
         return ValueError(
@@ -345,41 +442,51 @@ class ParameterState:
     arrays: the arrays from ``init_single``, by name.
     values: the same arrays as the tuple that ``apply_single`` takes.
     step: the number of updates so far.
+    numbers: the values of `Optimizer.numbers` at the last update.
+    is_split: whether the real and the imaginary part are updated one after the other.
     place: the addresses of the parameter's memory; see `autograd.graph.writes`.
     is_plain: whether an update is just one call of ``apply_single``.
     updater: what updates the parameter together with others: see `Backend.multi_tensor_updater`.
     entry: what the updater has to know of the parameter; None if it is updated alone.
     """
 
-    __slots__ = ("array", "arrays", "values", "step", "place", "is_plain", "updater", "entry")
+    __slots__ = (
+        "array", "arrays", "values", "step", "numbers", "is_split",
+        "place", "is_plain", "updater", "entry",
+    )  # fmt: skip
 
-    def __init__(self, array, arrays, step):
+    def __init__(self, array, arrays, step, numbers, is_split):
         backend = backend_of[type(array)]
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())
         self.step = step
+        self.numbers = numbers
+        self.is_split = is_split
         self.place = writes.place(array)
         is_small = math.prod(array.shape) <= _PIECE_SIZE
         is_on_cpu = backend.device(array) == "cpu"
-        self.is_plain = is_on_cpu and is_small and not is_half(array.dtype)
+        is_one_call = is_small and not is_half(array.dtype) and not is_split and not numbers
+        self.is_plain = is_on_cpu and is_one_call
         self.updater = backend.multi_tensor_updater(array)
         self.entry = None if self.updater is None else self.updater.entry((array, *self.values))
 
     def __reduce__(self):  # a copy has its own arrays, which lie elsewhere
-        return ParameterState, (self.array, self.arrays, self.step)
+        return ParameterState, (self.array, self.arrays, self.step, self.numbers, self.is_split)
 
-    def update(self, apply_single, grad, hyper):
+    def update(self, optimizer, apply_single, grad, hyper):
         """Update this parameter alone: piece by piece, and if it has 16 bits, in float32."""
         step = self.step + 1
+        numbers = self.numbers and optimizer.next_numbers(step, self.numbers, *hyper)
         half = is_half(self.array.dtype)
         with backend_of[type(self.array)].scope(self.array):
-            for array, piece, *values in _pieces(self.array, grad, *self.values):
+            pieces = _pieces(self.array, grad, *self.values)
+            for array, piece, *values in _parts(pieces) if self.is_split else pieces:
                 if half:
-                    _apply_in_float32(apply_single, array, piece, values, step, *hyper)
+                    _apply_in_float32(apply_single, array, piece, values, step, *numbers, *hyper)
                 else:
-                    apply_single(array, piece, tuple(values), step, *hyper)
-        self.step = step
+                    apply_single(array, piece, tuple(values), step, *numbers, *hyper)
+        self.step, self.numbers = step, numbers
 
 
 def _pieces(*arrays):
@@ -392,6 +499,14 @@ def _pieces(*arrays):
     rows = max(1, _PIECE_SIZE * shape[0] // size)
     for i in range(0, shape[0], rows):
         yield [array[i : i + rows] for array in arrays]
+
+
+def _parts(pieces):
+    """Yield the real and the imaginary parts of arrays, as views, one after the other."""
+    for arrays in pieces:
+        xp = backend_of[type(arrays[0])].xp
+        yield [*map(xp.real, arrays)]
+        yield [*map(xp.imag, arrays)]
 
 
 def _apply_in_float32(apply_single, array, grad, state, step, *hyper):

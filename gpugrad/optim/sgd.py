@@ -20,11 +20,14 @@ class SGD(Optimizer):
 
     params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
         differ for them: see `Optimizer.add_param_group`.
+    maximize: go up: use ``-g`` in place of ``g``.
 
     Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
     hyper-parameters: all must be finite, and all but ``dampening`` at least 0; ``nesterov``
     needs momentum and no dampening.
     """
+
+    splits_complex = False  # it is linear
 
     def __init__(
         self,
@@ -34,6 +37,8 @@ class SGD(Optimizer):
         dampening: float = 0.0,
         weight_decay: float = 0.0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -41,13 +46,12 @@ class SGD(Optimizer):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": bool(nesterov),
+            "maximize": bool(maximize),
         }
         super().__init__(params, defaults)
 
     def check(self, group: Mapping[str, Any]) -> None:
-        for name in ("lr", "momentum", "weight_decay"):
-            if not 0 <= group[name] < math.inf:
-                raise ValueError(f"SGD: {name} must be finite and at least 0, not {group[name]}")
+        self.check_at_least_0(group, "lr", "momentum", "weight_decay")
         if not math.isfinite(group["dampening"]):
             raise ValueError(f"SGD: dampening must be finite, not {group['dampening']}")
         if group["nesterov"] and (not group["momentum"] or group["dampening"]):

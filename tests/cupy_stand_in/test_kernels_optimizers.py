@@ -6,7 +6,7 @@ import pytest
 from cupy import _raw
 from cupy._reads import reads
 from cupy.cuda.function import CPointer
-from test_optim import ALL
+from optimizers import FUSED, OTHERS, params
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -75,7 +75,7 @@ def assert_equal(results, expected):
         assert a.tobytes() == b.tobytes()
 
 
-@pytest.mark.parametrize("kind, options", ALL)
+@pytest.mark.parametrize("kind, options", params(FUSED))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_steps_equal_the_definitions_bit_by_bit(kind, options, dtype, launches):
     starts = random(SHAPES, dtype, 100)
@@ -107,6 +107,17 @@ def test_tables_are_given_by_their_address(monkeypatch):
         assert not any(isinstance(x, np.ndarray) for x in given)
         tables.append([x for x in given if isinstance(x, CPointer)][-2:])
     assert tables[1] == tables[2]  # the same objects
+
+
+@pytest.mark.parametrize("kind, options", params(OTHERS))
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_steps_without_a_kernel_are_those_on_the_host(kind, options, dtype, launches):
+    starts = random(SHAPES[:3], dtype, 100)
+    results = (train(kind, options, starts, device) for device in ("cuda", "cpu"))
+    for a, b in zip(*results, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-6 if dtype == "float32" else 1e-3)
+    assert launches == []
 
 
 def test_more_parameters_than_one_launch_takes(launches):

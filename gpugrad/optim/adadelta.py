@@ -1,0 +1,77 @@
+"""Adadelta."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class Adadelta(Optimizer):
+    """Adadelta (Zeiler 2012, "ADADELTA: An adaptive learning rate method"), as PyTorch has it.
+
+    An update of a parameter ``p`` with gradient ``g``, where the average ``v`` of the squares of
+    gradients and ``u`` of the squares of changes start at 0::
+
+        g = g + weight_decay * p
+        v = rho * v + (1 - rho) * g**2
+        d = sqrt(u + eps) / sqrt(v + eps) * g
+        u = rho * u + (1 - rho) * d**2
+        p = p - lr * d
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    rho: the decay of the averages, from 0 to 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+
+    keeps_step = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "rho": rho,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "eps", "weight_decay")
+        if not 0 <= group["rho"] <= 1:
+            raise ValueError(f"Adadelta: rho must be from 0 to 1, not {group['rho']}")
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        zeros = backend_of[type(array)].zeros
+        names = "square_avg", "acc_delta"
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
+        xp = backend_of[type(array)].xp
+        if weight_decay:
+            grad = grad + weight_decay * array
+        square, changes = state
+        square *= rho
+        square += (1 - rho) * (grad * grad)
+        change = xp.sqrt(changes + eps)
+        change /= xp.sqrt(square + eps)
+        change *= grad
+        changes *= rho
+        changes += (1 - rho) * (change * change)
+        change *= lr
+        array -= change

@@ -1,0 +1,76 @@
+"""Adagrad."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan & Singer 2011, "Adaptive subgradient methods"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and with the sum ``s``
+    of squares, which starts at ``initial_accumulator_value``::
+
+        g = g + weight_decay * p
+        s = s + g**2
+        p = p - lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters, which must be finite and at least 0.
+    """
+
+    keeps_step = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, *(name for name in group if name != "maximize"))
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        backend = backend_of[type(array)]
+        total = backend.zeros(array.shape, array.dtype, array)
+        if start := group["initial_accumulator_value"]:
+            with backend.scope(array):
+                total += complex(start, start) if backend.is_complex(array.dtype) else start
+        return {"sum": total}
+
+    def apply_single(
+        self, array, grad, state, step,
+        lr, lr_decay, weight_decay, initial_accumulator_value, eps,
+    ):  # fmt: skip
+        if weight_decay:
+            grad = grad + weight_decay * array
+        (total,) = state
+        total += grad * grad
+        divisor = backend_of[type(array)].xp.sqrt(total)
+        divisor += eps
+        change = grad / divisor
+        change *= lr / (1 + (step - 1) * lr_decay)
+        array -= change

@@ -1,0 +1,77 @@
+"""Adamax."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class Adamax(Optimizer):
+    """Adamax (Kingma & Ba 2015, "Adam: A method for stochastic optimization"), as PyTorch has it.
+
+    Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g``, its average ``m`` and
+    its decaying greatest magnitude ``u``, which start at 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        u = max(beta2 * u, abs(g) + eps)
+        p = p - lr * m / (1 - beta1**t) / u
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of ``m`` and of ``u``, from 0 to below 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+
+    pairs = ("betas",)
+    keeps_step = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "eps", "weight_decay")
+        self.check_betas(group)
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        zeros = backend_of[type(array)].zeros
+        names = "exp_avg", "exp_inf"
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
+        xp = backend_of[type(array)].xp
+        if weight_decay:
+            grad = grad + weight_decay * array
+        average, greatest = state
+        beta1, beta2 = betas
+        average *= beta1
+        average += (1 - beta1) * grad
+        greatest *= beta2
+        magnitude = xp.abs(grad)
+        magnitude += eps
+        greatest[...] = xp.maximum(greatest, magnitude)
+        change = average / greatest
+        change *= lr / (1 - beta1**step)
+        array -= change

@@ -1,0 +1,454 @@
+"""L-BFGS."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from .._arguments import whole
+from .._creation import asarray, tensor, zeros_like
+from .._dtypes import is_half
+from .._tensor import Tensor
+from ..autograd import enable_grad, no_grad
+from ..backends import backend_of
+from ..backends.dtypes import float32
+from ..backends.placement import placed_like
+from ..nn.module import overwrite
+from ..ops.elementwise import imag, real
+from ..ops.manipulation import concat, reshape, stack
+from ..ops.products import vecdot
+from .optimizer import Optimizer
+
+_SUFFICIENT_DECREASE = 1e-4  # c1 and c2 of the Wolfe conditions
+_CURVATURE = 0.9
+
+
+class LBFGS(Optimizer):
+    """L-BFGS (Nocedal & Wright 2006, "Numerical optimization", algorithm 7.5), as PyTorch has it.
+
+    For functions without noise, such as losses of all data. An iteration goes from the point
+    ``x``, all parameters as one vector with gradient ``g``, to::
+
+        x = x - t * H @ g
+
+    ``H`` approximates the inverse Hessian. It is that matrix which the formula of Broyden,
+    Fletcher, Goldfarb and Shanno gives for the last changes ``s`` of ``x`` and ``y`` of ``g``,
+    beginning from the identity times ``s @ y / (y @ y)``, and ``H @ g`` is computed from these
+    vectors without the matrix. Changes with ``s @ y <= 1e-10`` are left out. The step length ``t``
+    is ``lr``, in the very first iteration ``lr * min(1, 1 / sum(abs(g)))``, or what the line search
+    finds from there.
+
+    `step` needs a closure and makes up to ``max_iter`` iterations. In each of them it calls the
+    closure at least once, and waits for the device several times to decide whether to go on.
+
+    Parameters that are frozen or without a gradient count as having a gradient of 0. Complex
+    parameters are treated as pairs of real numbers.
+
+    params: leaves that require grad, in one group, all of one dtype and on one device.
+    max_iter: the most iterations in a step.
+    max_eval: the step ends after this many calls of the closure; by default ``max_iter * 5 / 4``.
+    tolerance_grad: the step ends where no element of the gradient is larger.
+    tolerance_change: the step ends after an iteration which changes the loss, or each parameter,
+        by no more.
+    history_size: how many changes are remembered. Each takes twice the memory of the parameters.
+    line_search_fn: ``"strong_wolfe"`` to search, with cubic interpolation, for a step length that
+        fulfills the strong Wolfe conditions (algorithms 3.5 and 3.6 of the book); or None.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized, for more than one group
+    and for invalid hyper-parameters.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        self._history = _History()
+        defaults = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad,
+            "tolerance_change": tolerance_change,
+            "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }
+        super().__init__(params, defaults)
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        if self.param_groups:
+            raise ValueError("LBFGS: all parameters must be in one group")
+        super().add_param_group(group)
+
+    def _checked(self, group):
+        hyper = {}
+        for name in self.defaults:
+            value = group[name]
+            if name in ("max_iter", "max_eval", "history_size"):
+                value = whole(f"LBFGS: {name}", value, 1)
+            elif name != "line_search_fn":
+                try:
+                    value = float(value)
+                except (TypeError, ValueError):
+                    raise TypeError(f"LBFGS: {name} must be a number, not {value!r}") from None
+            hyper[name] = value
+        self.check(hyper)
+        return hyper
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "tolerance_grad", "tolerance_change")
+        if group["line_search_fn"] not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"LBFGS: line_search_fn must be 'strong_wolfe' or None, "
+                f"not {group['line_search_fn']!r}"
+            )
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Make up to ``max_iter`` iterations; returns the loss at the beginning.
+
+        closure: called at every point that is tried, with recording on. It sets the gradients to
+            zero, computes the loss, calls ``backward`` and returns the loss.
+
+        If the closure raises, the parameters are where the last iteration led to.
+        """
+        if closure is None:
+            raise TypeError("LBFGS.step: a closure is needed, which computes loss and gradients")
+        (group,) = self.param_groups
+        if [*map(group.__getitem__, self.defaults)] != self._hyper[0]:
+            self._change_hyper(0, group)
+        for p in group["params"]:
+            self._check_writeable(p)
+        self._has_stepped = True
+        with no_grad():
+            problem = _Problem(group["params"], closure)
+            return self._minimize(problem, **dict(zip(self.defaults, self._hyper[0], strict=True)))
+
+    def _minimize(
+        self, problem, lr, max_iter, max_eval, tolerance_grad, tolerance_change,
+        history_size, line_search_fn,
+    ):  # fmt: skip
+        history = self._history
+        calls_before = history.calls - problem.calls
+        first_loss, gradient = problem.evaluate()
+        history.calls = calls_before + problem.calls
+        if _largest(gradient) <= tolerance_grad:
+            return first_loss
+        loss = _number(first_loss)
+        history.to(gradient)
+        for iteration in range(1, max_iter + 1):
+            history.update(gradient, history_size)
+            history.loss = loss
+            length = lr
+            if history.iterations == 1:
+                length = lr * min(1.0, 1.0 / float(abs(gradient).sum()))
+            history.length = length
+            slope = float(vecdot(gradient, history.direction))
+            if slope > -tolerance_change:
+                break
+            start = problem.point()
+            history.length = 0.0  # in case the closure raises
+            if line_search_fn:
+                first = _Point(0.0, loss, gradient, slope)
+                line = _Line(problem, start, history.direction)
+                most = max_eval - problem.calls
+                _, loss, gradient, _ = found = line.search(first, length, tolerance_change, most)
+                length = found.length
+            problem.move(start, length, history.direction)
+            history.length = length
+            if not line_search_fn and iteration < max_iter:
+                new_loss, gradient = problem.evaluate()
+                loss = _number(new_loss)
+            history.calls = calls_before + problem.calls
+            if (
+                problem.calls >= max_eval
+                or _largest(gradient) <= tolerance_grad
+                or abs(length) * _largest(history.direction) <= tolerance_change
+                or abs(loss - history.loss) < tolerance_change
+            ):
+                break
+        return first_loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return copies of all state, laid out as PyTorch's.
+
+        ``"state"`` has under 0 the remembered changes, as lists of 1-d tensors, and numbers.
+        """
+        state = super().state_dict()
+        if self._history.calls:
+            state["state"][0] = self._history.state_dict(self.param_groups[0]["history_size"])
+        return state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        groups = self._read_groups(state_dict)
+        saved = dict(state_dict["state"])
+        history = _History()
+        if state := saved.pop(0, None):
+            try:
+                params = self.param_groups[0]["params"]
+                history.load_state_dict(state, _Problem(params).vector(params))
+            except (TypeError, ValueError) as error:
+                raise self._misfit(str(error)) from None
+        if saved:
+            raise self._misfit(f"it has state of parameters {sorted(saved)}; all state is under 0")
+        self._history = history
+        self._take_groups(groups)
+
+
+class _Point(NamedTuple):
+    """A point on a line: how far along it, with the loss, the gradient and its slope there."""
+
+    length: float
+    loss: float
+    gradient: Tensor
+    slope: float
+
+
+class _Problem:
+    """The parameters as one vector of real numbers, at least 32 bits wide, and the loss.
+
+    calls: how often the closure was called.
+    """
+
+    def __init__(self, params, closure=None):
+        kinds = {(str(p.dtype), p.device) for p in params}
+        if len(kinds) > 1:
+            kinds = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
+            raise ValueError(
+                f"LBFGS: all parameters must have one dtype and be on one device, not {kinds}"
+            )
+        self.params = params
+        self.closure = closure
+        self.calls = 0
+        self.is_complex = backend_of[type(params[0].array)].is_complex(params[0].dtype)
+        self.is_half = is_half(params[0].dtype)
+        self.sizes = [p.size * (1 + self.is_complex) for p in params]
+        self.size = sum(self.sizes)
+
+    def evaluate(self):
+        """The loss and the gradient where the parameters are."""
+        self.calls += 1
+        with enable_grad():
+            loss = self.closure()
+        return loss, self.vector([
+            zeros_like(p) if p.grad is None or p.node is None else p.grad for p in self.params
+        ])  # fmt: skip
+
+    def vector(self, tensors):
+        """Tensors of the parameters' shapes as one vector."""
+        if self.is_complex:
+            tensors = [stack([real(x), imag(x)], axis=-1) for x in tensors]
+        vector = concat([reshape(x, (-1,)) for x in tensors]).detach()
+        return vector.to(float32) if self.is_half else vector
+
+    def point(self):
+        """Copies of the parameters."""
+        return [tensor(p) for p in self.params]
+
+    def move(self, start, length=0.0, direction=None):
+        """Write ``start + length * direction`` to the parameters that are not frozen."""
+        offset = 0
+        for p, x, size in zip(self.params, start, self.sizes, strict=True):
+            if length and p.node is not None:
+                step = length * direction[offset : offset + size]
+                if self.is_complex:
+                    step = reshape(step, (*p.shape, 2))
+                    step = step[..., 0] + step[..., 1] * 1j
+                x = (reshape(step, p.shape) + x).to(p.dtype)
+            if p.node is not None:
+                overwrite(p, x.array)
+            offset += size
+
+
+class _Line:
+    """The points ``start + length * direction``."""
+
+    def __init__(self, problem, start, direction):
+        self.problem = problem
+        self.start = start
+        self.direction = direction
+
+    def at(self, length):
+        try:
+            self.problem.move(self.start, length, self.direction)
+            loss, gradient = self.problem.evaluate()
+        finally:
+            self.problem.move(self.start)
+        return _Point(length, _number(loss), gradient, float(vecdot(gradient, self.direction)))
+
+    def search(self, first, length, tolerance, most):
+        """A point that fulfills the strong Wolfe conditions, or the best that was found.
+
+        first: the point at 0.
+        length: the length to try first.
+        tolerance: by how much parameters have to change at least between two points.
+        most: how many points may be tried after the first one.
+        """
+
+        def is_too_high(point):
+            return point.loss > first.loss + _SUFFICIENT_DECREASE * point.length * first.slope
+
+        def is_flat(point):
+            return abs(point.slope) <= -_CURVATURE * first.slope
+
+        # Go on until a minimum lies between two points.
+        previous, point = first, self.at(length)
+        tries = 0
+        while tries < most:
+            if is_too_high(point) or (tries > 1 and point.loss >= previous.loss):
+                break
+            if is_flat(point):
+                return point
+            if point.slope >= 0:
+                break
+            least = point.length + 0.01 * (point.length - previous.length)
+            length = _minimum_of_cubic(previous, point, least, 10 * point.length)
+            previous, point = point, self.at(length)
+            tries += 1
+        else:
+            return point if point.loss < first.loss else first
+
+        # Narrow the interval down.
+        ends = [previous, point]
+        low = int(point.loss < previous.loss)  # which end is the lower one
+        scale = _largest(self.direction)
+        is_near_end = False
+        while tries < most and abs(ends[1].length - ends[0].length) * scale >= tolerance:
+            left, right = sorted([ends[0].length, ends[1].length])
+            length = _minimum_of_cubic(*ends, left, right)
+            margin = 0.1 * (right - left)
+            if min(right - length, length - left) >= margin:
+                is_near_end = False
+            elif is_near_end or not left < length < right:
+                is_near_end = False
+                length = right - margin if right - length < length - left else left + margin
+            else:  # once may be right; the second time in a row would make little progress
+                is_near_end = True
+            point = self.at(length)
+            tries += 1
+            if is_too_high(point) or point.loss >= ends[low].loss:
+                ends[1 - low] = point
+                low = int(ends[1].loss < ends[0].loss)
+            elif is_flat(point):
+                return point
+            else:
+                if point.slope * (ends[1 - low].length - ends[low].length) >= 0:
+                    ends[1 - low] = ends[low]
+                ends[low] = point
+        return ends[low]
+
+
+def _minimum_of_cubic(a, b, least, most):
+    """Where the cubic with the losses and slopes of two points is smallest, within bounds."""
+    if a.length > b.length:
+        a, b = b, a
+    if width := b.length - a.length:
+        c = a.slope + b.slope - 3 * (b.loss - a.loss) / width
+        square = c * c - a.slope * b.slope
+        if square >= 0:
+            root = math.sqrt(square)
+            if divisor := b.slope - a.slope + 2 * root:
+                minimum = b.length - width * (b.slope + root - c) / divisor
+                return min(max(minimum, least), most)
+    return (least + most) / 2
+
+
+class _History:
+    """What is remembered between iterations.
+
+    iterations, calls: how many there have been in all steps.
+    changes: pairs of the changes of the point and of the gradient, and 1 over their product.
+    scale: what the approximation of the inverse Hessian begins with.
+    direction, length: of the last iteration.
+    gradient, loss: before the last iteration.
+    """
+
+    def __init__(self):
+        self.iterations = self.calls = 0
+        self.changes = []
+        self.scale = 1.0
+        self.direction = self.gradient = None
+        self.length = self.loss = 0.0
+
+    def to(self, like):
+        """Move all vectors to the device and dtype of ``like``."""
+        if self.direction is not None:
+            self.changes = [(s.to(like), y.to(like), rate) for s, y, rate in self.changes]
+            self.direction, self.gradient = self.direction.to(like), self.gradient.to(like)
+
+    def update(self, gradient, most):
+        """Remember the last change, of which there are ``most``, and find a new direction."""
+        self.iterations += 1
+        if self.direction is not None:
+            s = self.direction * self.length
+            y = gradient - self.gradient
+            product = float(vecdot(y, s))
+            if product > 1e-10:
+                del self.changes[: max(0, len(self.changes) + 1 - most)]
+                self.changes.append((s, y, 1 / product))
+                self.scale = product / float(vecdot(y, y))
+        direction = -gradient
+        shares = []
+        for s, y, rate in reversed(self.changes):
+            shares.append(rate * vecdot(s, direction))
+            direction = direction - shares[-1] * y
+        direction = self.scale * direction
+        for s, y, rate in self.changes:
+            direction = direction + (shares.pop() - rate * vecdot(y, direction)) * s
+        self.gradient, self.direction = gradient, direction
+
+    def state_dict(self, history_size):
+        state: dict[str, Any] = {"func_evals": self.calls, "n_iter": self.iterations}
+        if self.direction is not None:
+            state |= {
+                "d": tensor(self.direction),
+                "t": self.length,
+                "old_dirs": [tensor(y) for _, y, _ in self.changes],
+                "old_stps": [tensor(s) for s, _, _ in self.changes],
+                "ro": [rate for _, _, rate in self.changes],
+                "H_diag": self.scale,
+                "prev_flat_grad": tensor(self.gradient),
+                "prev_loss": self.loss,
+                "al": [None] * history_size,  # PyTorch's scratch memory
+            }
+        return state
+
+    def load_state_dict(self, state, like):
+        """Take over a state of vectors like this one, or raise TypeError or ValueError."""
+        expected = _NAMES if "d" in state else _NAMES[:2]
+        if {*state} - {"al"} != {*expected}:
+            raise ValueError(f"it has state {sorted(state)}, but here {sorted(expected)}")
+        calls, iterations, *rest = (state[name] for name in expected)
+        self.calls, self.iterations = int(calls), int(iterations)
+        if rest:
+            direction, length, ys, ss, rates, scale, gradient, loss = rest
+            if not len(ys) == len(ss) == len(rates):
+                raise ValueError("old_dirs, old_stps and ro have different lengths")
+            vectors = [tensor(asarray(x)) for x in (direction, gradient, *ss, *ys)]
+            for x in vectors:
+                if x.shape != like.shape:
+                    raise ValueError(f"it has a vector of shape {x.shape}, not {like.shape}")
+            self.direction, self.gradient, *vectors = (
+                asarray(placed_like(x.array, like.array)) for x in vectors
+            )
+            n = len(rates)
+            self.changes = [*zip(vectors[:n], vectors[n:], map(float, rates), strict=True)]
+            self.length, self.scale, self.loss = float(length), float(scale), float(loss)
+
+
+_NAMES = (
+    "func_evals", "n_iter", "d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad",
+    "prev_loss",
+)  # fmt: skip
+
+
+def _number(loss):
+    return float(loss.item() if isinstance(loss, Tensor) else loss)
+
+
+def _largest(vector):
+    return float(abs(vector).max()) if vector.size else 0.0

@@ -1,0 +1,70 @@
+"""Lion."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class Lion(Optimizer):
+    """Lion (Chen et al. 2023, "Symbolic discovery of optimization algorithms").
+
+    An update of a parameter ``p`` with gradient ``g`` and with the average ``m`` of gradients,
+    which starts at 0::
+
+        p = (1 - lr * weight_decay) * p
+        p = p - lr * sign(beta1 * m + (1 - beta1) * g)
+        m = beta2 * m + (1 - beta2) * g
+
+    The sign of 0 is 0. The real and the imaginary parts of complex parameters are treated as
+    separate numbers. PyTorch has no Lion; ``exp_avg`` is the name of ``m`` in the state dict, as
+    in the authors' implementation.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    lr: about a third to a tenth of what is right for `AdamW`, with a ``weight_decay`` that is
+        larger by the same factor.
+    betas: the decays of what the sign is taken of, and of the average, from 0 to below 1.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr`` and ``weight_decay`` must be finite and at least 0.
+    """
+
+    pairs = ("betas",)
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-4,
+        betas: tuple[float, float] = (0.9, 0.99),
+        weight_decay: float = 0.0,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "weight_decay": weight_decay,
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "weight_decay")
+        self.check_betas(group)
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        return {"exp_avg": backend_of[type(array)].zeros(array.shape, array.dtype, array)}
+
+    def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
+        (average,) = state
+        beta1, beta2 = betas
+        if weight_decay:
+            array *= 1 - lr * weight_decay
+        change = beta1 * average
+        change += (1 - beta1) * grad
+        array -= lr * backend_of[type(array)].xp.sign(change)
+        average *= beta2
+        average += (1 - beta2) * grad

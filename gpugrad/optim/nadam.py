@@ -1,0 +1,111 @@
+"""NAdam."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum (Dozat 2016, "Incorporating Nesterov momentum into Adam").
+
+    As PyTorch has it. Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and
+    with the averages ``m`` and ``v``, which start at 0::
+
+        g = g + weight_decay * p
+        mu(t) = beta1 * (1 - 0.96**(t * momentum_decay) / 2)
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        c(t) = mu(1) * ... * mu(t)
+        n = mu(t + 1) * m / (1 - c(t + 1)) + (1 - mu(t)) * g / (1 - c(t))
+        p = p - lr * n / (sqrt(v / (1 - beta2**t)) + eps)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    The state dict has ``c(t)`` as ``mu_product``, in float64, where PyTorch has float32.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps``, ``weight_decay`` and ``momentum_decay`` must be finite and
+    at least 0.
+    """
+
+    pairs = ("betas",)
+    keeps_step = True
+    numbers: ClassVar[Mapping[str, float]] = {"mu_product": 1.0}
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": bool(decoupled_weight_decay),
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "eps", "weight_decay", "momentum_decay")
+        self.check_betas(group)
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        zeros = backend_of[type(array)].zeros
+        names = "exp_avg", "exp_avg_sq"
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def next_numbers(
+        self, step, values, lr, betas, eps, weight_decay, momentum_decay, decoupled
+    ):  # fmt: skip
+        (product,) = values
+        return (product * _mu(step, betas, momentum_decay),)
+
+    def apply_single(
+        self, array, grad, state, step, product,
+        lr, betas, eps, weight_decay, momentum_decay, decoupled,
+    ):  # fmt: skip
+        xp = backend_of[type(array)].xp
+        if weight_decay:
+            if decoupled:
+                array *= 1 - lr * weight_decay
+            else:
+                grad = grad + weight_decay * array
+        average, square = state
+        beta1, beta2 = betas
+        average *= beta1
+        average += (1 - beta1) * grad
+        square *= beta2
+        square += (1 - beta2) * (grad * grad)
+        divisor = xp.sqrt(square)
+        divisor /= math.sqrt(1 - beta2**step)
+        divisor += eps
+        mu, next_mu = (_mu(t, betas, momentum_decay) for t in (step, step + 1))
+        change = grad * ((1 - mu) / (1 - product))
+        change += average * (next_mu / (1 - product * next_mu))
+        change /= divisor
+        change *= lr
+        array -= change
+
+
+def _mu(step, betas, momentum_decay):
+    return betas[0] * (1 - 0.5 * 0.96 ** (step * momentum_decay))

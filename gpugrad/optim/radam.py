@@ -1,0 +1,101 @@
+"""RAdam."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class RAdam(Optimizer):
+    """Rectified Adam (Liu et al. 2020, "On the variance of the adaptive learning rate and beyond").
+
+    As PyTorch has it. Update ``t``, counted from 1, of a parameter ``p`` with gradient ``g`` and
+    with the averages ``m`` and ``v``, which start at 0::
+
+        g = g + weight_decay * p
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        n = 2 / (1 - beta2) - 1
+        r = n - 2 * t * beta2**t / (1 - beta2**t)
+        if r > 5:
+            c = sqrt((r - 4) * (r - 2) * n / ((n - 4) * (n - 2) * r))
+            p = p - lr * c * m / (1 - beta1**t) * sqrt(1 - beta2**t) / (sqrt(v) + eps)
+        else:
+            p = p - lr * m / (1 - beta1**t)
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    betas: the decays of the averages of gradients and of their squares, from 0 to below 1.
+    decoupled_weight_decay: replace the first line by ``p = (1 - lr * weight_decay) * p``, as
+        `AdamW` does.
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps`` and ``weight_decay`` must be finite and at least 0.
+    """
+
+    pairs = ("betas",)
+    keeps_step = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": bool(decoupled_weight_decay),
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "eps", "weight_decay")
+        self.check_betas(group)
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        zeros = backend_of[type(array)].zeros
+        names = "exp_avg", "exp_avg_sq"
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay, decoupled):
+        xp = backend_of[type(array)].xp
+        if weight_decay:
+            if decoupled:
+                array *= 1 - lr * weight_decay
+            else:
+                grad = grad + weight_decay * array
+        average, square = state
+        beta1, beta2 = betas
+        average *= beta1
+        average += (1 - beta1) * grad
+        square *= beta2
+        square += (1 - beta2) * (grad * grad)
+        rate = lr / (1 - beta1**step)
+        correction = 1 - beta2**step
+        most = 2 / (1 - beta2) - 1  # degrees of freedom of the estimate of the variance
+        freedom = most - 2 * step * beta2**step / correction
+        if freedom > 5:
+            rate *= math.sqrt(
+                (freedom - 4) * (freedom - 2) * most / ((most - 4) * (most - 2) * freedom)
+            )
+            divisor = xp.sqrt(square)
+            divisor += eps
+            change = average / divisor
+            change *= rate * math.sqrt(correction)
+        else:
+            change = rate * average
+        array -= change

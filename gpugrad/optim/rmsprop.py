@@ -1,0 +1,96 @@
+"""RMSprop."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..backends import backend_of
+from .optimizer import Optimizer
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Tieleman & Hinton 2012, lecture 6.5 of "Neural networks for machine learning").
+
+    As PyTorch has it. An update of a parameter ``p`` with gradient ``g``, where the averages
+    ``v`` and ``m`` and the momentum buffer ``b`` start at 0::
+
+        g = g + weight_decay * p
+        v = alpha * v + (1 - alpha) * g**2
+        m = alpha * m + (1 - alpha) * g
+        b = momentum * b + g / (sqrt(v - m**2 if centered else v) + eps)
+        p = p - lr * b
+
+    The real and the imaginary parts of complex parameters are treated as separate numbers.
+
+    params: leaves that require grad, or dicts of leaves and of the hyper-parameters that
+        differ for them: see `Optimizer.add_param_group`.
+    alpha: the decay of the averages, from 0 to 1.
+    centered: divide by an estimate of the gradient's standard deviation (Graves 2013).
+    maximize: go up: use ``-g`` in place of ``g``.
+
+    Raises TypeError or ValueError for parameters that cannot be optimized and for invalid
+    hyper-parameters; ``lr``, ``eps``, ``weight_decay`` and ``momentum`` must be finite and at
+    least 0.
+    """
+
+    keeps_step = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        *,
+        maximize: bool = False,
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": bool(centered),
+            "maximize": bool(maximize),
+        }
+        super().__init__(params, defaults)
+
+    def check(self, group: Mapping[str, Any]) -> None:
+        self.check_at_least_0(group, "lr", "eps", "weight_decay", "momentum")
+        if not 0 <= group["alpha"] <= 1:
+            raise ValueError(f"RMSprop: alpha must be from 0 to 1, not {group['alpha']}")
+
+    def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
+        zeros = backend_of[type(array)].zeros
+        names = ["square_avg"]
+        names += ["momentum_buffer"] * bool(group["momentum"]) + ["grad_avg"] * group["centered"]
+        return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+    def apply_single(
+        self, array, grad, state, step, lr, alpha, eps, weight_decay, momentum, centered
+    ):
+        xp = backend_of[type(array)].xp
+        if weight_decay:
+            grad = grad + weight_decay * array
+        square, *others = state
+        square *= alpha
+        square += (1 - alpha) * (grad * grad)
+        divisor = square
+        if centered:
+            average = others[-1]
+            average *= alpha
+            average += (1 - alpha) * grad
+            divisor = square - average * average
+        divisor = xp.sqrt(divisor)
+        divisor += eps
+        change = grad / divisor
+        if momentum:
+            buffer = others[0]
+            buffer *= momentum
+            buffer += change
+            change = lr * buffer
+        else:
+            change *= lr
+        array -= change

@@ -1,0 +1,200 @@
+"""Averages of a model's weights over the steps of its training, named as PyTorch's.
+
+The averaged model often generalizes better than the last one::
+
+    averaged = AveragedModel(model, avg_fn=get_ema_avg_fn(0.999))
+    for inputs, targets in loader:
+        ...
+        optimizer.step()
+        averaged.update_parameters(model)
+    update_bn(loader, averaged)
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any, Literal
+
+from .._arguments import whole
+from .._creation import zeros
+from .._tensor import Tensor
+from ..autograd import no_grad
+from ..backends.dtypes import int64
+from ..backends.placement import placed_like
+from ..nn.module import Module, overwrite
+from .lr_scheduler import LRScheduler, check_anneal_strategy
+from .optimizer import Optimizer
+
+__all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_swa_avg_fn", "update_bn"]
+__dir__ = __all__.copy
+
+_Average = Callable[[Tensor, Tensor, int], Tensor]
+
+
+def get_swa_avg_fn() -> _Average:
+    """The average of all models: ``average + (current - average) / (n + 1)``.
+
+    Izmailov et al. 2018, "Averaging weights leads to wider optima and better generalization".
+    """
+
+    def average(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
+        return averaged + (current - averaged) / (num_averaged + 1)
+
+    return average
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> _Average:
+    """The exponential moving average: ``decay * average + (1 - decay) * current``.
+
+    decay: from 0 to 1, else ValueError.
+    """
+    if not 0 <= decay <= 1:
+        raise ValueError(f"get_ema_avg_fn: decay must be from 0 to 1, not {decay}")
+
+    def average(averaged: Tensor, current: Tensor, num_averaged: int) -> Tensor:
+        return decay * averaged + (1 - decay) * current
+
+    return average
+
+
+class AveragedModel(Module):
+    """A copy of a model, ``module``, whose parameters are averages of the model's.
+
+    model: stays as it is.
+    device: where the copy is, by default where the model is.
+    avg_fn: ``avg_fn(averaged, current, n)`` returns the new average of a parameter, where ``n``
+        models were averaged before; by default `get_swa_avg_fn`.
+    use_buffers: whether buffers are averaged too. Otherwise they are those of the last model; for
+        those of `BatchNorm1d` see `update_bn`.
+
+    Names in the state dict, among them the count ``n_averaged``, are PyTorch's.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self,
+        model: Module,
+        device: str | None = None,
+        avg_fn: _Average | None = None,
+        *,
+        use_buffers: bool = False,
+    ) -> None:
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module.to(device)
+        self.register_buffer("n_averaged", zeros((), dtype=int64, device=device))
+        self.avg_fn = avg_fn or get_swa_avg_fn()
+        self.use_buffers = bool(use_buffers)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module(*args, **kwargs)
+
+    @no_grad()
+    def update_parameters(self, model: Module) -> None:
+        """Include the parameters that ``model`` has now in the averages. The first are copied.
+
+        Raises ValueError if the model has other parameters or buffers than the copy; nothing has
+        changed then.
+        """
+        averaged, current = (
+            [*chain(m.parameters(), m.buffers())] if self.use_buffers else [*m.parameters()]
+            for m in (self.module, model)
+        )
+        copied = [] if self.use_buffers else [*self.module.buffers()]
+        latest = [] if self.use_buffers else [*model.buffers()]
+        shapes, others = ([x.shape for x in xs] for xs in (averaged + copied, current + latest))
+        if shapes != others:
+            raise ValueError(
+                f"update_parameters: the model has tensors of shapes {others}, but the average "
+                f"{shapes}; it must be the model that was given to AveragedModel, or like it"
+            )
+        count = int(self.n_averaged.item())
+        for mean, x in zip(averaged, current, strict=True):
+            new = x.detach().to(mean.device)
+            if count:
+                new = self.avg_fn(mean.detach(), new, count)
+            overwrite(mean, placed_like(new.array, mean.array))
+        for buffer, x in zip(copied, latest, strict=True):
+            overwrite(buffer, placed_like(x.array, buffer.array))
+        overwrite(self.n_averaged, count + 1)
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
+    """Compute the running statistics of batch normalization layers anew, as the means over batches.
+
+    Averaged parameters need it, since the statistics are those of other parameters.
+
+    loader: batches; of a tuple or list the first member is the input.
+    device: where to move the inputs to, by default nowhere.
+
+    Afterwards each module is in the mode, training or not, that it was in.
+    """
+    layers: list[Any] = [
+        m for m in model.modules()
+        if hasattr(m, "reset_running_stats") and getattr(m, "running_mean", None) is not None
+    ]  # fmt: skip
+    if not layers:
+        return
+    modes = [(module, module.training) for module in model.modules()]
+    momenta = [layer.momentum for layer in layers]
+    try:
+        model.train()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None
+        for batch in loader:
+            inputs = batch[0] if isinstance(batch, list | tuple) else batch
+            model(inputs if device is None else inputs.to(device))
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+        for module, mode in modes:
+            module.training = mode
+
+
+class SWALR(LRScheduler):
+    """Rates that go from what they are to ``swa_lr`` in ``anneal_epochs`` epochs, and stay there.
+
+    For weights that are averaged meanwhile. With ``a`` going from 0 to 1::
+
+        lr = swa_lr * a + initial_lr * (1 - a)
+
+    swa_lr: a number, or one for each group.
+    anneal_strategy: ``"cos"`` to go along a cosine, ``"linear"`` along a line.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        swa_lr: float | list[float],
+        anneal_epochs: int = 10,
+        anneal_strategy: Literal["cos", "linear"] = "cos",
+        last_epoch: int = -1,
+    ) -> None:
+        self.optimizer = self._check_optimizer(optimizer)
+        check_anneal_strategy("SWALR", anneal_strategy)
+        self.anneal_epochs = whole("SWALR: anneal_epochs", anneal_epochs, 0)
+        self._anneal_strategy = anneal_strategy
+        rates = self._for_groups("swa_lr", swa_lr)
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["swa_lr"] = rate
+        super().__init__(optimizer, last_epoch)
+
+    def _share(self, step):
+        share = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return (1 - math.cos(math.pi * share)) / 2 if self._anneal_strategy == "cos" else share
+
+    def get_lr(self) -> list[float]:
+        step = self._step_count - 1
+        if not self.anneal_epochs:
+            step = max(1, step)
+        before, now = self._share(step - 1), self._share(step)
+        rates = []
+        for group in self.optimizer.param_groups:
+            rate, last = group["lr"], group["swa_lr"]
+            first = last if before == 1 else (rate - before * last) / (1 - before)
+            rates.append(last * now + first * (1 - now))
+        return rates

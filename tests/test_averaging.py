@@ -1,0 +1,133 @@
+"""Averaged models and what belongs to them: averages and states are PyTorch's."""
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn
+from gpugrad.optim.swa_utils import AveragedModel, get_ema_avg_fn, get_swa_avg_fn, update_bn
+
+AVERAGES = {
+    "default": lambda library: {},
+    "swa": lambda utils: {"avg_fn": utils.get_swa_avg_fn()},
+    "ema": lambda utils: {"avg_fn": utils.get_ema_avg_fn(0.7)},
+    "own": lambda utils: {"avg_fn": lambda mean, x, n: mean + x * (n + 1)},
+    "ema with buffers": lambda utils: {"avg_fn": utils.get_ema_avg_fn(), "use_buffers": True},
+    "swa with buffers": lambda utils: {"use_buffers": True},
+}
+
+
+def pair(torch):
+    """A model here and the same one in PyTorch."""
+    models = []
+    for library in gpugrad, torch:
+        nn = library.nn
+        dtype = {"dtype": library.float64}
+        models.append(nn.Sequential(nn.Linear(3, 4, **dtype), nn.BatchNorm1d(4, **dtype)))
+    return models
+
+
+def change(torch, ours, theirs, seed):
+    """Give both models the same new parameters and buffers."""
+    rng = np.random.default_rng(seed)
+    state = {}
+    for name, x in ours.state_dict().items():
+        state[name] = np.asarray(abs(10 * rng.normal(size=x.shape))).astype(np.asarray(x).dtype)
+    ours.load_state_dict({name: gpugrad.tensor(x) for name, x in state.items()})
+    theirs.load_state_dict({name: torch.tensor(x) for name, x in state.items()})
+
+
+def assert_same_state(ours, theirs):
+    a, b = ours.state_dict(), theirs.state_dict()
+    assert list(a) == list(b)
+    for name, x in a.items():
+        assert str(x.dtype) == str(b[name].dtype).removeprefix("torch.")
+        np.testing.assert_allclose(np.asarray(x), b[name], rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("case", AVERAGES)
+def test_averages_and_states_are_pytorchs(case):
+    torch = pytest.importorskip("torch")
+    from gpugrad.optim import swa_utils
+
+    ours, theirs = pair(torch)
+    change(torch, ours, theirs, 0)
+    a = AveragedModel(ours, **AVERAGES[case](swa_utils))
+    b = torch.optim.swa_utils.AveragedModel(theirs, **AVERAGES[case](torch.optim.swa_utils))
+    assert_same_state(a, b)
+    for step in range(5):
+        if step == 3:
+            state = {name: np.asarray(x) for name, x in b.state_dict().items()}
+            a = AveragedModel(ours, **AVERAGES[case](swa_utils))
+            a.load_state_dict({name: gpugrad.tensor(x) for name, x in state.items()})
+        change(torch, ours, theirs, step)
+        a.update_parameters(ours)
+        b.update_parameters(theirs)
+        assert_same_state(a, b)
+    x = np.random.default_rng(0).normal(size=(5, 3))
+    a.eval(), b.eval()
+    np.testing.assert_allclose(
+        np.asarray(a(gpugrad.tensor(x)).detach()), b(torch.tensor(x)).detach(), rtol=1e-10
+    )
+
+
+def test_the_model_is_left_alone_and_the_average_needs_no_graph():
+    model = nn.Linear(2, 1)
+    averaged = AveragedModel(model, avg_fn=get_ema_avg_fn(0.5))
+    assert averaged.module is not model
+    before = model.weight.tolist()
+    for factor in 1, 3:
+        nn.init.constant_(model.weight, factor)
+        averaged.update_parameters(model)
+    assert averaged.module.weight.tolist() == [[2.0, 2.0]]
+    assert averaged.module.weight.is_leaf
+    assert averaged.n_averaged.item() == 2
+    assert before != model.weight.tolist() == [[3.0, 3.0]]
+
+
+def test_a_model_that_does_not_fit_changes_nothing():
+    averaged = AveragedModel(nn.Linear(2, 1))
+    before = averaged.state_dict()
+    with pytest.raises(ValueError, match=r"the model has tensors of shapes \[\(1, 3\), \(1,\)\]"):
+        averaged.update_parameters(nn.Linear(3, 1))
+    for name, x in averaged.state_dict().items():
+        assert x.tolist() == before[name].tolist()
+    with pytest.raises(ValueError, match=r"get_ema_avg_fn: decay must be from 0 to 1, not 1\.5"):
+        get_ema_avg_fn(1.5)
+
+
+@pytest.mark.parametrize("as_batch", [lambda x: x, lambda x: (x, None), lambda x: [x]])
+def test_update_bn_is_pytorchs(as_batch):
+    torch = pytest.importorskip("torch")
+    ours, theirs = pair(torch)
+    change(torch, ours, theirs, 0)
+    batches = np.random.default_rng(1).normal(size=(4, 6, 3))
+    ours[1].eval()
+    modes = [m.training for m in ours.modules()]
+    update_bn([as_batch(gpugrad.tensor(x)) for x in batches], ours, "cpu")
+    torch.optim.swa_utils.update_bn([as_batch(torch.tensor(x)) for x in batches], theirs)
+    assert_same_state(ours, theirs)
+    assert ours[1].momentum == 0.1
+    assert [m.training for m in ours.modules()] == modes
+    assert not ours[1].running_mean.requires_grad
+
+
+def test_update_bn_puts_everything_back_after_an_error():
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout()).eval()
+    with pytest.raises(ValueError, match="BatchNorm1d"):
+        update_bn([gpugrad.ones((2, 5))], model)
+    assert not any(m.training for m in model.modules())
+    assert model[0].momentum == 0.1
+
+
+def test_update_bn_of_a_model_without_such_layers_reads_no_batches():
+    update_bn(iter(lambda: pytest.fail("read"), None), nn.Linear(2, 2))
+    update_bn([3], nn.BatchNorm1d(2, track_running_stats=False))
+
+
+def test_the_average_of_all_models_is_their_mean():
+    mean = get_swa_avg_fn()
+    x = gpugrad.tensor(2.0)
+    for n, value in enumerate([4.0, 9.0], 1):
+        x = mean(x, gpugrad.tensor(value), n)
+    assert x.item() == 5.0

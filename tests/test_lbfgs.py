@@ -1,0 +1,323 @@
+"""L-BFGS: its steps and its state are PyTorch's."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn, optim
+
+OPTIONS = {
+    "plain": {"lr": 0.1},
+    "a short history": {"lr": 0.1, "history_size": 2},
+    "few iterations": {"lr": 0.1, "max_iter": 3},
+    "one iteration": {"lr": 0.05, "max_iter": 1},
+    "few calls": {"lr": 0.1, "max_eval": 4},
+    "tolerance_grad": {"lr": 0.1, "tolerance_grad": 0.5},
+    "tolerance_change": {"lr": 0.1, "tolerance_change": 1e-2},
+    "strong_wolfe": {"line_search_fn": "strong_wolfe"},
+    "strong_wolfe, a long first step": {"lr": 30.0, "line_search_fn": "strong_wolfe"},
+    "strong_wolfe, a short first step": {"lr": 0.1, "line_search_fn": "strong_wolfe"},
+    "strong_wolfe, all": {
+        "lr": 0.5, "line_search_fn": "strong_wolfe", "history_size": 3, "max_iter": 5,
+        "max_eval": 7, "tolerance_grad": 1e-4, "tolerance_change": 1e-6,
+    },
+}  # fmt: skip
+
+
+def values(x):
+    return np.asarray(x.detach())
+
+
+def rosenbrock(p, q):
+    """The function of four variables; they come as a vector and a number."""
+    x = [p[0], p[1], p[2], q]
+    terms = [100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2 for i in range(3)]
+    return terms[0] + terms[1] + terms[2]
+
+
+def waves(p, q):
+    """A function with flat and steep places, and several minima."""
+    return (p**4).sum() / 4 - (p**2).sum() + (p[0] * q - p[1]) ** 2 + (q - 0.3) ** 2 + p[2]
+
+
+FUNCTIONS = {"rosenbrock": rosenbrock, "waves": waves}
+
+
+def start(library, dtype=np.float64):
+    tensors = [library.tensor(np.asarray(x, dtype)) for x in ([-1.2, 1.0, 0.4], 0.7, [1.0, 2.0])]
+    return [x.requires_grad_() for x in tensors]
+
+
+def closure_of(function, optimizer, params):
+    def closure():
+        optimizer.zero_grad()
+        loss = function(*params[:2])  # the last parameter gets no gradient
+        loss.backward()
+        return loss
+
+    return closure
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, options):
+    torch = pytest.importorskip("torch")
+    ours, theirs = start(gpugrad), start(torch)
+    a, b = optim.LBFGS(ours, **options), torch.optim.LBFGS(theirs, **options)
+
+    def compare(steps):
+        for _ in range(steps):
+            one, other = (
+                optimizer.step(closure_of(function, optimizer, params)).item()
+                for optimizer, params in ((a, ours), (b, theirs))
+            )
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+            for p, q in zip(ours, theirs, strict=True):
+                np.testing.assert_allclose(values(p), q.detach(), rtol=1e-7, atol=1e-7)
+            mine, known = (x.state_dict()["state"][0] for x in (a, b))
+            for name in "func_evals", "n_iter":
+                assert mine[name] == known[name]
+
+    compare(4)
+    saved, known = a.state_dict(), b.state_dict()
+    state, known_state = saved["state"][0], known["state"][0]
+    assert state.keys() - {"al"} == known_state.keys() - {"al"}  # memory that only PyTorch needs
+    assert len(state["old_dirs"]) == len(known_state["old_dirs"])
+    for name in "d", "prev_flat_grad":
+        state[name] = torch.tensor(values(state[name]))
+        assert state[name].shape == known_state[name].shape
+    for name in "old_dirs", "old_stps":
+        state[name] = [torch.tensor(values(x)) for x in state[name]]
+    a, b = optim.LBFGS(ours), torch.optim.LBFGS(theirs)
+    a.load_state_dict(known)
+    b.load_state_dict(saved)
+    compare(6)
+
+
+def least_squares(library, dtype, steps=3, frozen=False, **options):
+    """Solves a small system; returns what it found, and the solution."""
+    rng = np.random.default_rng(0)
+    matrix, right = (rng.normal(size=shape) for shape in ((6, 3), (6,)))
+    if np.dtype(dtype).kind == "c":
+        matrix, right = matrix + 1j * rng.normal(size=(6, 3)), right + 1j * rng.normal(size=6)
+    x = library.tensor(np.zeros(2, dtype), requires_grad=True)
+    y = library.tensor(np.zeros((), dtype), requires_grad=True)
+    if frozen:
+        y.requires_grad_(False)
+    a, b = library.tensor(matrix.astype(dtype)), library.tensor(right.astype(dtype))
+    optimizer = optim.LBFGS([x, y], **options)
+
+    def closure():
+        optimizer.zero_grad()
+        rest = a[:, 0] * x[0] + a[:, 1] * x[1] + a[:, 2] * y - b
+        loss = gpugrad.sum(gpugrad.abs(rest) ** 2)
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        optimizer.step(closure)
+    found = np.append(library.values(x), library.values(y))
+    if frozen:
+        matrix = matrix[:, :2]
+    return found, np.linalg.lstsq(matrix, right, rcond=None)[0]
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_it_solves_least_squares_in_place_and_keeps_dtypes(library, dtype, search):
+    found, solution = least_squares(library, dtype, line_search_fn=search, tolerance_change=0.0)
+    assert found.dtype == dtype
+    near = 1e-3 if dtype == np.float32 else 1e-6
+    np.testing.assert_allclose(found, solution, rtol=near, atol=near)
+
+
+class OnNumPy:
+    tensor = staticmethod(gpugrad.tensor)
+    values = staticmethod(values)
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("dtype", ["complex128", "float16", "bfloat16"])
+def test_complex_and_16_bit_parameters(dtype, search):
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    found, solution = least_squares(OnNumPy, dtype, line_search_fn=search)
+    assert found.dtype == dtype
+    near = 1e-6 if found.dtype.kind == "c" else 0.05
+    np.testing.assert_allclose(found.astype(solution.dtype), solution, rtol=near, atol=near)
+
+
+def test_complex_parameters_and_their_state_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    target = rng.normal(size=(2, 3)) + 1j * rng.normal(size=(2, 3))
+    params, states = [], []
+    for library, kind in ((gpugrad, optim.LBFGS), (torch, torch.optim.LBFGS)):
+        p = library.tensor(target * 1j, requires_grad=True)
+        optimizer = kind([p], lr=0.1, max_iter=4)
+
+        def closure(p=p, optimizer=optimizer, library=library):
+            optimizer.zero_grad()
+            rest = p * p - library.tensor(target)
+            loss = (library.abs(rest) ** 2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        params.append(values(p))
+        states.append(optimizer.state_dict()["state"][0])
+    np.testing.assert_allclose(*params, rtol=1e-9)
+    np.testing.assert_allclose(*(values(s["d"]) for s in states), rtol=1e-7)
+
+
+def test_frozen_parameters_stay():
+    found, solution = least_squares(OnNumPy, np.float64, frozen=True)
+    assert found[2] == 0
+    np.testing.assert_allclose(found[:2], solution, rtol=1e-6)
+
+
+def test_a_saved_state_resumes_to_the_last_bit(tmp_path):
+    def step(params, optimizer, steps):
+        for _ in range(steps):
+            optimizer.step(closure_of(rosenbrock, optimizer, params))
+        return [values(p).tolist() for p in params]
+
+    params = start(gpugrad)
+    optimizer = optim.LBFGS(params, lr=0.1, max_iter=5, line_search_fn="strong_wolfe")
+    assert optimizer.state_dict()["state"] == {}
+    step(params, optimizer, 2)
+    others = [gpugrad.tensor(p.detach(), requires_grad=True) for p in params]
+    gpugrad.save(optimizer.state_dict(), tmp_path / "state")
+    resumed = optim.LBFGS(others)
+    resumed.load_state_dict(gpugrad.load(tmp_path / "state"))
+    twins = [
+        f((params, optimizer)) for f in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)))
+    ]
+    expected = step(params, optimizer, 2)
+    for pair in ((others, resumed), *twins):
+        assert step(*pair, 2) == expected
+
+
+def test_an_optimizer_goes_on_after_its_model_was_cast():
+    model = nn.Linear(3, 2)
+    optimizer = optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+    for dtype in gpugrad.float32, gpugrad.float64:
+        model.to(dtype)
+
+        def closure(dtype=dtype):
+            optimizer.zero_grad()
+            loss = (model(gpugrad.ones((1, 3), dtype=dtype)) ** 2).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        assert optimizer.state_dict()["state"][0]["d"].dtype == dtype
+        assert model.weight.dtype == dtype
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_backward_through_values_a_step_has_overwritten_raises(search):
+    params = start(gpugrad)
+    kept = (params[0] ** 2).sum()
+    optimizer = optim.LBFGS(params, max_iter=1, line_search_fn=search)
+    optimizer.step(closure_of(waves, optimizer, params))
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        kept.backward()
+
+
+def test_a_closure_that_raises_leaves_the_parameters_where_the_last_iteration_led():
+    params = start(gpugrad)
+    optimizer = optim.LBFGS(params, lr=1e-3, line_search_fn="strong_wolfe")
+    closure, calls = closure_of(rosenbrock, optimizer, params), []
+    before = [values(p).copy() for p in params]
+
+    def failing():
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return closure()
+
+    with pytest.raises(KeyboardInterrupt):
+        optimizer.step(failing)
+    for p, x in zip(params, before, strict=True):
+        np.testing.assert_array_equal(values(p), x)
+    first = optimizer.step(closure).item()
+    assert optimizer.step(closure).item() < first
+
+
+def test_the_closure_records_even_under_no_grad():
+    params = start(gpugrad)
+    optimizer = optim.LBFGS(params)
+    closure = closure_of(waves, optimizer, params)
+    with gpugrad.no_grad():
+        loss = optimizer.step(closure)
+        sgd = optim.SGD(params)
+        assert sgd.step(closure_of(waves, sgd, params)).requires_grad
+    assert loss.requires_grad
+
+
+def test_nan_and_infinite_losses_end_a_step():
+    for wrong in np.nan, np.inf:
+        p = gpugrad.tensor([1.0, 2.0], dtype=gpugrad.float64, requires_grad=True)
+        optimizer = optim.LBFGS([p], line_search_fn="strong_wolfe")
+
+        def closure(p=p, optimizer=optimizer, wrong=wrong):
+            optimizer.zero_grad()
+            loss = (p**2).sum()
+            loss.backward()
+            return loss if p[0].item() > 0.9 else loss * wrong
+
+        optimizer.step(closure)
+        assert np.isfinite(values(p)).all()
+
+
+@pytest.mark.parametrize(
+    "given, kind, message",
+    [
+        ({"lr": -1}, ValueError, "LBFGS: lr must be finite and at least 0, not -1"),
+        ({"lr": "x"}, TypeError, "LBFGS: lr must be a number, not 'x'"),
+        ({"max_iter": 0}, ValueError, "LBFGS: max_iter must be an int of at least 1, not 0"),
+        ({"history_size": 0.5}, ValueError, "LBFGS: history_size must be an int of at least 1"),
+        ({"line_search_fn": "x"}, ValueError, "line_search_fn must be 'strong_wolfe' or None, not"),
+    ],
+)
+def test_hyper_parameters_that_cannot_be_are_refused(given, kind, message):
+    with pytest.raises(kind, match=message):
+        optim.LBFGS(start(gpugrad), **given)
+
+
+def test_wrong_use_is_refused():
+    p, q = (nn.Parameter(gpugrad.ones(3, dtype=d)) for d in (gpugrad.float32, gpugrad.float64))
+    with pytest.raises(ValueError, match="LBFGS: all parameters must be in one group"):
+        optim.LBFGS([{"params": [p]}, {"params": [q]}])
+    with pytest.raises(ValueError, match="one dtype and be on one device, not float32 on cpu, flo"):
+        optim.LBFGS([p, q]).step(lambda: p.sum())
+    with pytest.raises(TypeError, match=r"LBFGS\.step: a closure is needed"):
+        optim.LBFGS([p]).step()
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    params = start(gpugrad)
+    optimizer = optim.LBFGS(params, lr=0.1, max_iter=3)
+    optimizer.step(closure_of(rosenbrock, optimizer, params))
+    before = optimizer.state_dict()
+
+    def changed(**state):
+        return {**before, "state": {0: {**before["state"][0], **state}}}
+
+    for state, message in (
+        (changed(step=1), "it has state .*'step'.*, but here "),
+        (changed(d=gpugrad.ones(3)), r"it has a vector of shape \(3,\), not \(6,\)"),
+        (changed(ro=[]), "old_dirs, old_stps and ro have different lengths"),
+        (changed(t="x"), "could not convert"),
+        ({**before, "state": {1: {}}}, r"it has state of parameters \[1\]; all state is under 0"),
+        ({"state": {}}, "it must be a dict with 'state' and 'param_groups'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            optimizer.load_state_dict(state)
+        after = optimizer.state_dict()
+        assert after["param_groups"] == before["param_groups"]
+        assert after["state"][0]["d"].tolist() == before["state"][0]["d"].tolist()
