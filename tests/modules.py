@@ -6,7 +6,13 @@ import gpugrad as gg
 from gpugrad import nn, optim
 
 # What is given to classes that need more than sizes.
-_GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
+_GIVEN = {
+    "GLU": (0,),
+    "LogSoftmax": (1,),
+    "MLP": (3, [4, 2]),
+    "Sequential": (nn.Tanh(),),
+    "Softmax": (1,),
+}
 
 
 def layer(kind):

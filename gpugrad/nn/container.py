@@ -6,7 +6,8 @@ from typing import Any, overload
 from .._tensor import Tensor
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
-from .layers import Linear, ReLU
+from .activations import ReLU
+from .layers import Linear
 from .module import Module
 
 

@@ -21,26 +21,66 @@ from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
 from ..ops.reductions import sum as _sum
 from ..random import Generator, default_generator
+from .activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+    tanhshrink,
+)
 
 if TYPE_CHECKING:
-    from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh
+    from .._ops import linear
 else:
-    from ..ops.neural import linear, log_softmax, relu, sigmoid, softmax
-    from ..ops.transcendental import tanh
+    from ..ops.neural import linear
 
 __all__ = [
     "batch_norm",
+    "celu",
     "cross_entropy",
     "dropout",
+    "elu",
     "flatten",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "mish",
     "mse_loss",
+    "prelu",
     "relu",
+    "relu6",
+    "selu",
     "sigmoid",
+    "silu",
     "softmax",
+    "softplus",
+    "softsign",
     "tanh",
+    "tanhshrink",
 ]
 __dir__ = __all__.copy
 

@@ -5,8 +5,7 @@ from typing import Any
 
 from .._arguments import whole
 from .._tensor import Tensor
-from ..ops.neural import linear, relu, sigmoid
-from ..ops.transcendental import tanh
+from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
 from .module import Module, Parameter
@@ -52,33 +51,6 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
-
-
-class ReLU(Module):
-    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
-
-    activation = "relu"  # its name in `gpugrad.dense`
-
-    def forward(self, input: Tensor) -> Tensor:
-        return relu(input)
-
-
-class Tanh(Module):
-    """Hyperbolic tangent, elementwise."""
-
-    activation = "tanh"
-
-    def forward(self, input: Tensor) -> Tensor:
-        return tanh(input)
-
-
-class Sigmoid(Module):
-    """``1 / (1 + exp(-x))`` elementwise."""
-
-    activation = "sigmoid"
-
-    def forward(self, input: Tensor) -> Tensor:
-        return sigmoid(input)
 
 
 class Dropout(Module):
