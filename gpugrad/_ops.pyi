@@ -93,6 +93,16 @@ def batch_norm(
     reducing internal covariate shift")
     """
 
+def binary_cross_entropy(x: Array | complex, target: Array | complex, /) -> Tensor:
+    """``-(target * log(x) + (1 - target) * log(1 - x))`` for probabilities ``x``.
+
+    As in PyTorch, logarithms are at least -100 and the slope in ``x`` is at most 1e12 (in float16,
+    16384), so that they are finite for a probability of 0 or 1. Outside ``[0, 1]`` they are nan.
+    """
+
+def binary_cross_entropy_with_logits(x: Array | complex, target: Array | complex, /) -> Tensor:
+    """`binary_cross_entropy` of ``sigmoid(x)`` and ``target``, without overflow."""
+
 def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 & x2`` of integers or bools."""
 
@@ -457,6 +467,15 @@ def nextafter(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
 
     The gradient is that of ``x1``, from which the result differs only by a rounding error.
+    """
+
+def nll(x: Array, target: Array, /) -> Tensor:
+    """``-x`` at the label: of log-probabilities, the negative log-likelihood of each label.
+
+    x: ``(..., classes)``. target: ``(...)``, integer labels in ``[0, classes)``.
+
+    Raises IndexError for a label that is not a class. On a GPU, where this check would have to wait
+    for the device, such a label gives 0 instead.
     """
 
 def nonzero(x: Array, /) -> tuple[Tensor, ...]:

@@ -29,6 +29,23 @@ def _public(module, base):
 
 LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
+
+# What losses are called with, if not with inputs x and y.
+_TARGETS = {
+    "BCELoss": lambda x, y, labels: (gg.sigmoid(x), gg.sigmoid(y)),
+    "CosineEmbeddingLoss": lambda x, y, labels: (x, y, 2 * (labels % 2) - 1),
+    "CrossEntropyLoss": lambda x, y, labels: (x, labels),
+    "KLDivLoss": lambda x, y, labels: (x, gg.sigmoid(y)),
+    "NLLLoss": lambda x, y, labels: (x, labels),
+    "TripletMarginLoss": lambda x, y, labels: (x, y, x * y),
+}
+
+
+def given_to(kind, x, y, labels):
+    """The arguments of a loss, for inputs ``(n, 3)`` and n labels below 3."""
+    return _TARGETS.get(kind.__name__, lambda x, y, labels: (x, y))(x, y, labels)
+
+
 OPTIMIZERS = _public(optim, optim.Optimizer)
 
 # Of a function of a vector to a number, at a vector.

@@ -25,6 +25,28 @@ def normal(*shape):
     return lambda rng: rng.standard_normal(shape)
 
 
+def probabilities(*shape):
+    """Along the second axis they add up to 1."""
+
+    def draw(rng):
+        x = rng.uniform(0.1, 1, shape)
+        return x / x.sum(min(len(shape) - 1, 1), keepdims=True)
+
+    return draw
+
+
+def log_probabilities(*shape):
+    return lambda rng: np.log(probabilities(*shape)(rng))
+
+
+def labels(classes, *shape):
+    return lambda rng: rng.integers(0, classes, shape)
+
+
+def signs(*shape):
+    return lambda rng: rng.choice([-1, 1], shape)
+
+
 @dataclass(frozen=True)
 class Row:
     """A layer or loss, and what it is called with.
@@ -34,6 +56,7 @@ class Row:
     args, options: of the class. Arrays are handed over as tensors.
     order: up to which PyTorch has derivatives.
     rtol: how close PyTorch's are.
+    batched: whether the inputs' first axis counts examples.
     """
 
     kind: str
@@ -42,6 +65,7 @@ class Row:
     options: dict = field(default_factory=dict)
     order: int = 2
     rtol: float = 1e-9
+    batched: bool = True
 
     def arrays(self, seed=0):
         rng = np.random.default_rng(seed)
@@ -54,16 +78,19 @@ class Row:
         return self._made(torch.nn, torch.tensor).to(getattr(torch, dtype))
 
     def _made(self, module, tensor):
-        options = {
-            name: tensor(value) if isinstance(value, np.ndarray) else value
-            for name, value in self.options.items()
-        }
-        return getattr(module, self.kind)(*self.args, **options)
+        args, options = (
+            [tensor(x) if isinstance(x, np.ndarray) else x for x in values]
+            for values in (self.args, self.options.values())
+        )
+        return getattr(module, self.kind)(*args, **dict(zip(self.options, options, strict=True)))
 
     def __str__(self):
         given = [*map(str, self.args), *(f"{k}={v}" for k, v in self.options.items())]
         shapes = [str(x.shape) for x in self.arrays()]
         return f"{self.kind}({','.join(given)})-{'-'.join(shapes)}".replace(" ", "")
+
+
+CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0])
 
 
 def R(kind, *args, inputs, **options):
@@ -109,7 +136,76 @@ LAYERS = [
     activation("GLU"),
     R("GLU", 1, inputs=[normal(3, 4, 2)]),
 ]
-LOSSES = []
+PAIR = [normal(4, 3), normal(4, 3)]
+TRIPLE = [normal(4, 3)] * 3
+BINARY = [probabilities(4, 3), probabilities(4, 3)]
+LOGITS = [normal(4, 3), probabilities(4, 3)]
+OF_LABELS = [normal(4, 3), labels(3, 4)]
+OF_PIXELS = [normal(4, 3, 2, 2), labels(3, 4, 2, 2)]
+LOG_P = [log_probabilities(4, 3), labels(3, 4)]
+
+
+def reductions(kind, *args, inputs, also=(), **options):
+    """A row for each reduction of a loss."""
+    return [
+        R(kind, *args, inputs=inputs, reduction=reduction, **options)
+        for reduction in ("mean", "sum", "none", *also)
+    ]
+
+
+def unbatched(kind, *args, inputs, **options):
+    return replace(R(kind, *args, inputs=inputs, **options), batched=False)
+
+
+LOSSES = [
+    *reductions("MSELoss", inputs=PAIR),
+    *reductions("L1Loss", inputs=PAIR),
+    *reductions("SmoothL1Loss", inputs=PAIR),
+    *reductions("SmoothL1Loss", inputs=PAIR, beta=0.3),
+    *reductions("SmoothL1Loss", inputs=PAIR, beta=0),
+    *reductions("HuberLoss", inputs=PAIR),
+    *reductions("HuberLoss", inputs=PAIR, delta=0.3),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS),
+    *reductions("CrossEntropyLoss", inputs=OF_PIXELS),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS, ignore_index=1),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS, label_smoothing=0.2),
+    *reductions(
+        "CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS, ignore_index=1, label_smoothing=0.2
+    ),
+    *reductions(
+        "CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS, ignore_index=1, label_smoothing=0.2
+    ),
+    *reductions("CrossEntropyLoss", inputs=LOGITS),
+    *reductions("CrossEntropyLoss", inputs=[normal(4, 3, 2), probabilities(4, 3, 2)]),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=LOGITS, label_smoothing=0.2),
+    unbatched("CrossEntropyLoss", inputs=[normal(3), labels(3)]),
+    unbatched("CrossEntropyLoss", CLASS_WEIGHTS, inputs=[normal(3), labels(3)]),
+    unbatched("CrossEntropyLoss", inputs=[normal(3), probabilities(3)]),
+    *reductions("NLLLoss", inputs=LOG_P),
+    *reductions("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
+    *reductions("NLLLoss", CLASS_WEIGHTS, inputs=LOG_P, ignore_index=1),
+    unbatched("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)]),
+    *reductions("BCELoss", inputs=BINARY),
+    *reductions("BCELoss", CLASS_WEIGHTS, inputs=BINARY),
+    *reductions("BCEWithLogitsLoss", inputs=LOGITS),
+    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS),
+    *reductions("BCEWithLogitsLoss", inputs=LOGITS, pos_weight=CLASS_WEIGHTS),
+    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS, pos_weight=CLASS_WEIGHTS + 1),
+    *reductions(
+        "KLDivLoss", inputs=[log_probabilities(4, 3), probabilities(4, 3)], also=["batchmean"]
+    ),
+    *reductions(
+        "KLDivLoss", inputs=[log_probabilities(4, 3)] * 2, also=["batchmean"], log_target=True
+    ),
+    *reductions("CosineEmbeddingLoss", inputs=[*PAIR, signs(4)]),
+    *reductions("CosineEmbeddingLoss", 0.2, inputs=[*PAIR, signs(4)]),
+    unbatched("CosineEmbeddingLoss", inputs=[normal(3), normal(3), signs()]),
+    *reductions("TripletMarginLoss", inputs=TRIPLE),
+    *reductions("TripletMarginLoss", 2.5, 1, 1e-3, True, inputs=TRIPLE),
+    unbatched("TripletMarginLoss", p=3.0, inputs=[normal(3)] * 3),
+]
 ROWS = LAYERS + LOSSES
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 every_layer = pytest.mark.parametrize("row", LAYERS, ids=str)
@@ -117,9 +213,10 @@ every_layer = pytest.mark.parametrize("row", LAYERS, ids=str)
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    """NumPy warns where a result is nan or inf, as PyTorch's is."""
+    """NumPy warns of nan, where PyTorch's result is nan too; PyTorch, of the mean in KLDivLoss."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", "reduction: 'mean' divides")
         yield
 
 
@@ -226,7 +323,7 @@ def test_float16_is_kept(row):
         assert_close(numbers(x).astype("float64"), numbers(y), rtol=2e-2, atol=2e-2)
 
 
-@every_row
+@pytest.mark.parametrize("row", [row for row in ROWS if row.batched], ids=str)
 def test_an_empty_batch(row):
     ours, theirs = with_the_same_state(row)
     compare(row, ours, theirs, [x[:0] for x in row.arrays()], order=1)
@@ -331,3 +428,196 @@ def test_gelu_keeps_its_digits_far_below_0(approximate):
 def test_errors_of_activations(call, message):
     with pytest.raises(ValueError, match=message):
         call(gpugrad.ones((2, 3)))
+
+
+# Losses
+
+
+def test_plain_cross_entropy_is_one_operation():
+    x = gpugrad.zeros((2, 3), requires_grad=True)
+    for loss in nn.CrossEntropyLoss(), nn.CrossEntropyLoss(None, label_smoothing=0):
+        node = loss(x, gpugrad.tensor([0, 2])).grad_fn
+        assert node.name == "cross_entropy"
+        assert [parent.name for parent in node.next_functions] == ["leaf"]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("ignored", [-100, 1, 255])
+def test_ignored_labels_have_no_loss_and_no_gradient(dtype, ignored):
+    info = np.iinfo(dtype)
+    found = ignored if info.min <= ignored <= info.max else 0
+    targets = np.array([0, found, 2]).astype(dtype)
+    counted = targets != ignored
+    x = of_ours(np.array([[1.0, 2, 3], [9, 7, 8], [4, 6, 5]]), "float64")
+    loss = functional.cross_entropy(x, gpugrad.tensor(targets), ignore_index=ignored)
+    loss.backward()
+    expected = functional.cross_entropy(x[counted], targets[counted])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert numbers(x.grad).any(axis=1).tolist() == counted.tolist()
+
+
+def test_the_mean_over_ignored_labels_alone_is_nan():
+    x = gpugrad.zeros((2, 3), requires_grad=True)
+    for target, reduction, expected in ([1, 1], "mean", np.nan), ([1, 1], "sum", 0.0):
+        loss = nn.CrossEntropyLoss(ignore_index=1, reduction=reduction)
+        assert loss(x, gpugrad.tensor(target)).item() == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_label_of_minus_100_must_be_asked_for():
+    x, target = gpugrad.zeros((3, 2)), np.array([0, -100, 1])
+    for loss in functional.cross_entropy, functional.nll_loss:
+        with pytest.raises(IndexError, match="labels must be from 0 to 1, but go from -100 to 1"):
+            loss(x, target)
+        assert np.isfinite(loss(x, target, ignore_index=-100).item())
+
+
+def test_a_weighted_mean_of_many_labels_in_float16():
+    x = gpugrad.zeros((100_000, 2), dtype=gpugrad.float16)
+    weight = gpugrad.tensor([3.0, 1.0], dtype=gpugrad.float16)
+    target = np.arange(100_000) % 2
+    loss = functional.cross_entropy(x, target, weight, ignore_index=5)
+    assert loss.item() == pytest.approx(np.log(2), rel=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_binary_losses_at_the_ends_are_finite(dtype):
+    p = of_ours(np.array([0.0, 1.0, 0.0, 1.0]), dtype)
+    logits = of_ours(np.array([-5e4, 5e4, -5e4, 5e4]), dtype)
+    target = gpugrad.tensor([0.0, 1.0, 1.0, 0.0], dtype=getattr(gpugrad, dtype))
+    cases = [
+        (nn.BCELoss, p, [0, 0, 100, 100], {}),
+        (nn.BCEWithLogitsLoss, logits, [0, 0, 5e4, 5e4], {}),
+        (nn.BCEWithLogitsLoss, logits, [0, 0, 5e4, 5e4], {"pos_weight": target * 0 + 1}),
+    ]
+    for kind, x, expected, options in cases:
+        losses = kind(reduction="none", **options)(x, target)
+        assert_close(numbers(losses), np.array(expected).astype(dtype))
+        (g,) = gpugrad.autograd.grad(losses.sum(), x)
+        assert np.isfinite(numbers(g)).all()
+        assert (numbers(g) == 0).tolist() == [True, True, False, False]
+
+
+def test_logits_of_sure_predictions_keep_their_digits():
+    x = gpugrad.tensor([20.0, -20.0])
+    losses = nn.BCEWithLogitsLoss(reduction="none")(x, gpugrad.tensor([1.0, 0.0]))
+    assert_close(numbers(losses), np.full(2, np.exp(-20), "float32"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [functional.huber_loss, functional.smooth_l1_loss])
+def test_the_curvature_of_a_loss_at_0_and_at_the_kinks(loss):
+    x = of_ours(np.array([0.0, 1.0, -1.0]), "float64")
+    (first,) = gpugrad.autograd.grad(loss(x, np.zeros(3), reduction="sum"), x, create_graph=True)
+    assert numbers(first).tolist() == [0.0, 1.0, -1.0]
+    (second,) = gpugrad.autograd.grad(first.sum(), x)
+    assert numbers(second)[0] == 1.0
+
+
+def test_kl_div_of_a_probability_of_0():
+    x = of_ours(np.log([0.5, 0.5]), "float64")
+    losses = functional.kl_div(x, np.array([0.0, 1.0]), reduction="none")
+    assert_close(numbers(losses), np.array([0.0, np.log(2)]))
+    losses.sum().backward()
+    assert_close(numbers(x.grad), np.array([0.0, -1.0]))
+
+
+def test_embeddings_of_length_0_have_finite_gradients():
+    for dtype in "float16", "float32":
+        x = of_ours(np.zeros((1, 3)), dtype)
+        functional.cosine_embedding_loss(x, x * 1, np.array([1])).backward()
+        assert np.isfinite(numbers(x.grad)).all()
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in nn.__all__ if k.endswith("Loss")], ids=lambda kind: kind
+)
+def test_an_unknown_reduction_names_the_loss(kind):
+    known = "'batchmean', 'mean', 'sum'" if kind == "KLDivLoss" else "'mean', 'sum'"
+    message = f"^{kind}: reduction must be {known} or 'none', not 'max'$"
+    with pytest.raises(ValueError, match=message):
+        getattr(nn, kind)(reduction="max")
+
+
+X, Y = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        *(
+            (
+                lambda name=name: getattr(functional, name)(X, Y),
+                rf"^{name}: target must .*\(2, 3\), not \(3, 2\)",
+            )
+            for name in (
+                "l1_loss",
+                "smooth_l1_loss",
+                "huber_loss",
+                "kl_div",
+                "binary_cross_entropy",
+                "binary_cross_entropy_with_logits",
+            )
+        ),
+        *(
+            (
+                lambda name=name: getattr(functional, name)(X, X, reduction="max"),
+                f"^{name}: reduction must",
+            )
+            for name in ("l1_loss", "huber_loss", "kl_div", "binary_cross_entropy", "nll_loss")
+        ),
+        (lambda: functional.huber_loss(X, X, delta=0), "huber_loss: delta must be positive, not 0"),
+        (lambda: functional.smooth_l1_loss(X, X, beta=-1), "beta must be at least 0, not -1"),
+        (
+            lambda: functional.cross_entropy(X, np.zeros(3, int), label_smoothing=0.1),
+            r"^cross_entropy: the input .*\(n, classes, ...\) .* \(2, 3\) and \(3,\)",
+        ),
+        (
+            lambda: functional.cross_entropy(X, np.zeros(2, int), np.ones(2)),
+            r"^cross_entropy: weight must have shape \(3,\), a factor for each class, not \(2,\)",
+        ),
+        (
+            lambda: functional.cross_entropy(X, X, ignore_index=1),
+            "^cross_entropy: ignore_index is for labels, but the target is floating",
+        ),
+        (
+            lambda: functional.cross_entropy(X, X, label_smoothing=1.5),
+            "^cross_entropy: label_smoothing must be from 0 to 1, not 1.5",
+        ),
+        (
+            lambda: functional.nll_loss(gpugrad.ones((2, 3, 4)), np.zeros((2, 3), int)),
+            r"^nll_loss: the input .* \(2, 3, 4\) and \(2, 3\)",
+        ),
+        (
+            lambda: functional.nll_loss(gpugrad.tensor(1.0), np.array(0)),
+            "^nll_loss: the input must",
+        ),
+        (
+            lambda: nn.BCELoss(np.ones(2))(X, X),
+            r"^binary_cross_entropy: weight must broadcast to .*\(2, 3\), but has shape \(2,\)",
+        ),
+        (
+            lambda: nn.BCEWithLogitsLoss(pos_weight=np.ones((2, 2, 3)))(X, X),
+            r"_with_logits: pos_weight must broadcast to .*\(2, 3\), but has shape \(2, 2, 3\)",
+        ),
+        (
+            lambda: functional.kl_div(gpugrad.tensor(1.0), np.array(1.0), reduction="batchmean"),
+            "^kl_div: 'batchmean' needs an input with a first axis",
+        ),
+        (
+            lambda: nn.CosineEmbeddingLoss()(X, X, np.ones(3)),
+            r"^cosine_embedding_loss: .*\(2, 3\), \(2, 3\) and \(3,\)",
+        ),
+        (lambda: nn.TripletMarginLoss(0), "^TripletMarginLoss: margin must be positive, not 0"),
+        (
+            lambda: functional.triplet_margin_loss(X, X, Y),
+            r"^triplet_margin_loss: negative must have the shape of the input \(2, 3\), not",
+        ),
+    ],
+)
+def test_errors_of_losses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_floating_label_is_an_error():
+    with pytest.raises(TypeError, match=r"^nll: target must be integer labels"):
+        functional.nll_loss(X, np.zeros(2))

@@ -26,7 +26,20 @@ from .activations import (
     Tanhshrink,
 )
 from .container import MLP, Sequential
-from .layers import CrossEntropyLoss, Dropout, Flatten, Linear, MSELoss
+from .layers import Dropout, Flatten, Linear
+from .losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+    TripletMarginLoss,
+)
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, LayerNorm
 from .stateless import functional_call
@@ -38,13 +51,19 @@ __all__ = [
     "GLU",
     "MLP",
     "SELU",
+    "BCELoss",
+    "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
     "Flatten",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -53,6 +72,7 @@ __all__ = [
     "MSELoss",
     "Mish",
     "Module",
+    "NLLLoss",
     "PReLU",
     "Parameter",
     "ReLU",
@@ -60,11 +80,13 @@ __all__ = [
     "Sequential",
     "SiLU",
     "Sigmoid",
+    "SmoothL1Loss",
     "Softmax",
     "Softplus",
     "Softsign",
     "Tanh",
     "Tanhshrink",
+    "TripletMarginLoss",
     "functional",
     "functional_call",
     "init",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .._arguments import is_floating
 from .._batched import behind, levels_now, levels_of, lifted, physical
@@ -11,15 +11,12 @@ from .._foreign_names import answer
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.mode import no_grad
-from ..backends import as_shape, backend_of
+from ..backends import as_shape
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt
 from ..ops.manipulation import reshape
-from ..ops.neural import cross_entropy as _cross_entropy
-from ..ops.neural import mse
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
-from ..ops.reductions import sum as _sum
 from ..random import Generator, default_generator
 from .activations import (
     celu,
@@ -45,6 +42,19 @@ from .activations import (
     tanh,
     tanhshrink,
 )
+from .losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+    triplet_margin_loss,
+)
 
 if TYPE_CHECKING:
     from .._ops import linear
@@ -53,7 +63,10 @@ else:
 
 __all__ = [
     "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "celu",
+    "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
     "elu",
@@ -63,6 +76,9 @@ __all__ = [
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
@@ -70,17 +86,20 @@ __all__ = [
     "logsigmoid",
     "mish",
     "mse_loss",
+    "nll_loss",
     "prelu",
     "relu",
     "relu6",
     "selu",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "softsign",
     "tanh",
     "tanhshrink",
+    "triplet_margin_loss",
 ]
 __dir__ = __all__.copy
 
@@ -246,47 +265,6 @@ def _follow(running, statistic, factor, momentum):
     with no_grad():
         running *= 1 - momentum
         running += statistic * (momentum * factor)
-
-
-def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Squared error ``(input - target) ** 2``.
-
-    input, target: must have the same shape; nothing is broadcast.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
-
-    Raises ValueError if the shapes differ.
-    """
-    return mse(input, target, reduction=reduction)
-
-
-def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Cross entropy of ``softmax(input)``, in nats.
-
-    input: logits, ``(n, classes)`` or ``(classes,)``.
-    target: integer labels, ``(n,)`` or ``()``; or floating probabilities of the
-        classes, with the shape of ``input``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
-
-    Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
-    On a GPU labels are not checked, because that would wait for the device; see
-    `gpugrad.one_hot`.
-    """
-    backend = backend_of.get(type(getattr(target, "_like", target)))
-    if backend is None or not backend.is_floating(target.dtype):
-        return _cross_entropy(input, target, reduction=reduction)
-    if tuple(target.shape) != input.shape or not 1 <= input.ndim <= 2:
-        raise ValueError(
-            f"cross_entropy: probabilities must have the shape of logits (n, classes), but logits "
-            f"are {input.shape} and target {tuple(target.shape)}; labels are integers"
-        )
-    losses = -_sum(target * log_softmax(input), axis=-1)
-    if reduction == "none":
-        return losses
-    if reduction not in ("mean", "sum"):
-        raise ValueError(
-            f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
-        )
-    return losses.mean() if reduction == "mean" else losses.sum()
 
 
 if not TYPE_CHECKING:

@@ -84,27 +84,3 @@ class Flatten(Module):
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
-
-class _Loss(Module):
-    def __init__(self, *, reduction: str = "mean") -> None:
-        if reduction not in ("mean", "sum", "none"):
-            raise ValueError(
-                f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', "
-                f"not {reduction!r}"
-            )
-        self.reduction = reduction
-
-
-class MSELoss(_Loss):
-    """Squared error; see `functional.mse_loss`."""
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return functional.mse_loss(input, target, reduction=self.reduction)
-
-
-class CrossEntropyLoss(_Loss):
-    """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`."""
-
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return functional.cross_entropy(input, target, reduction=self.reduction)
