@@ -12,6 +12,7 @@ _GIVEN = {
     "MLP": (3, [4, 2]),
     "Sequential": (nn.Tanh(),),
     "Softmax": (1,),
+    "Unflatten": (1, (3, 1)),
 }
 
 
@@ -27,7 +28,14 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
+# Classes that are not called with one floating tensor.
+_OTHERS = "Bilinear Embedding ModuleDict ModuleList ParameterList".split()
+
+LAYERS = [
+    kind
+    for kind in _public(nn, nn.Module)
+    if not kind.__name__.endswith("Loss") and kind.__name__ not in _OTHERS
+]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
 
 # What losses are called with, if not with inputs x and y.

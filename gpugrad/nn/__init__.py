@@ -25,8 +25,8 @@ from .activations import (
     Tanh,
     Tanhshrink,
 )
-from .container import MLP, Sequential
-from .layers import Dropout, Flatten, Linear
+from .container import MLP, ModuleDict, ModuleList, ParameterList, Sequential
+from .layers import Bilinear, Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -54,14 +54,17 @@ __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "Bilinear",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
+    "Embedding",
     "Flatten",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
     "HuberLoss",
+    "Identity",
     "KLDivLoss",
     "L1Loss",
     "LayerNorm",
@@ -72,9 +75,12 @@ __all__ = [
     "MSELoss",
     "Mish",
     "Module",
+    "ModuleDict",
+    "ModuleList",
     "NLLLoss",
     "PReLU",
     "Parameter",
+    "ParameterList",
     "ReLU",
     "ReLU6",
     "Sequential",
@@ -87,6 +93,7 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "TripletMarginLoss",
+    "Unflatten",
     "functional",
     "functional_call",
     "init",

@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
 from .._batched import behind, levels_now, levels_of, lifted, physical
+from .._creation import asarray
 from .._draws import is_repeated
+from .._dtypes import isdtype
 from .._foreign_names import answer
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.mode import no_grad
 from ..backends import as_shape
 from ..ops.dropout import dropout as _dropout
-from ..ops.elementwise import sqrt
-from ..ops.manipulation import reshape
+from ..ops.elementwise import sqrt, where
+from ..ops.indexing import take
+from ..ops.manipulation import expand_dims, reshape
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
+from ..ops.products import einsum
 from ..random import Generator, default_generator
 from .activations import (
     celu,
@@ -63,6 +67,7 @@ else:
 
 __all__ = [
     "batch_norm",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
@@ -119,6 +124,48 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         )
     size = math.prod(shape[first : last + 1])
     return reshape(input, (*shape[:first], size, *shape[last + 1 :]))
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input1 @ weight[k] @ input2 + bias[k]`` for each output k.
+
+    input1: ``(..., in1)``. input2: ``(..., in2)``, with the same leading axes.
+    weight: ``(out, in1, in2)``. bias: ``(out,)``, or None.
+
+    The result is ``(..., out)``. Raises ValueError if the shapes do not fit.
+    """
+    a, b, w = input1.shape, input2.shape, weight.shape
+    if not (a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])):
+        raise ValueError(
+            f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
+            f"shapes are {a}, {b} and {w}"
+        )
+    if bias is not None and bias.shape != w[:1]:
+        raise ValueError(f"bilinear: bias must have shape {w[:1]}, not {bias.shape}")
+    out = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return out if bias is None else out + bias
+
+
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """The rows of ``weight`` at the indices ``input``.
+
+    input: ``(...)``, integers. weight: ``(rows, d)``. The result is ``(..., d)``.
+    padding_idx: a row that gets no gradient; negative counts from the end.
+
+    Raises TypeError for indices that are not integers. An index that is out of range is the array
+    library's error where finding it does not wait for a device; negative ones count from the end.
+    """
+    input = asarray(input)
+    if not isdtype(input.dtype, "integral"):
+        raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
+    shape = (*input.shape, weight.shape[1])
+    out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    if padding_idx is None:
+        return out
+    padded = expand_dims(input == padding_idx % weight.shape[0], -1)
+    return where(padded, out.detach(), out)
 
 
 def dropout(
