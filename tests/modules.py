@@ -6,7 +6,14 @@ import gpugrad as gg
 from gpugrad import nn, optim
 
 # Arguments for classes that need more than sizes.
-_GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
+_GIVEN = {
+    "GLU": (0,),
+    "LogSoftmax": (1,),
+    "MLP": (3, [4, 2]),
+    "Sequential": (nn.Tanh(),),
+    "Softmax": (1,),
+    "Unflatten": (1, (3, 1)),
+}
 
 
 def layer(kind):
@@ -21,8 +28,32 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
+# Classes that are not called with one floating tensor.
+_OTHERS = "Bilinear Embedding ModuleDict ModuleList ParameterList".split()
+
+LAYERS = [
+    kind
+    for kind in _public(nn, nn.Module)
+    if not kind.__name__.endswith("Loss") and kind.__name__ not in _OTHERS
+]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
+
+# What losses are called with, unless it is the inputs x and y.
+_TARGETS = {
+    "BCELoss": lambda x, y, labels: (gg.sigmoid(x), gg.sigmoid(y)),
+    "CosineEmbeddingLoss": lambda x, y, labels: (x, y, 2 * (labels % 2) - 1),
+    "CrossEntropyLoss": lambda x, y, labels: (x, labels),
+    "KLDivLoss": lambda x, y, labels: (x, gg.sigmoid(y)),
+    "NLLLoss": lambda x, y, labels: (x, labels),
+    "TripletMarginLoss": lambda x, y, labels: (x, y, x * y),
+}
+
+
+def given_to(kind, x, y, labels):
+    """The arguments of a loss, for inputs ``(n, 3)`` and n labels below 3."""
+    return _TARGETS.get(kind.__name__, lambda x, y, labels: (x, y))(x, y, labels)
+
+
 OPTIMIZERS = [k for k in _public(optim, optim.Optimizer) if k is not optim.LBFGS]  # of one kind
 
 # Each takes a function from vectors to numbers, and a vector.

@@ -15,6 +15,7 @@ from .base import (
     integers,
     kink,
     nonzero,
+    normal,
     unary,
     values,
 )
@@ -62,6 +63,27 @@ def _cross_entropy(logits, target, *, reduction="mean"):
 
 def _torch_cross_entropy(torch, logits, target, **static):
     return torch.nn.functional.cross_entropy(logits, target.long(), **static)
+
+
+def _binary_cross_entropy(x, target):
+    of_0, of_1 = np.maximum(np.log(1 - x), -100), np.maximum(np.log(x), -100)
+    return -target * of_1 - (1 - target) * of_0
+
+
+def _probabilities(rng, shape):
+    return rng.uniform(0.1, 0.9, shape)
+
+
+def _binary(draw):
+    """Predictions and targets of the same shape, as PyTorch wants them."""
+    shapes = (2, 3), (), (0, 3)
+    return [
+        *(S(A(*shape, draw=draw), A(*shape, draw=_probabilities)) for shape in shapes),
+        S(A(2, 3, draw=draw, layout="transposed"), A(2, 3, draw=_probabilities, layout="strided")),
+        *beyond("torch", S(A(2, 3, draw=draw), A(3, draw=_probabilities))),
+        *beyond("torch", S(A(2, 3, draw=draw), 0.25)),
+        S(A(2, 3, draw=draw, dtype="float32"), A(2, 3, draw=integers(0, 2))),
+    ]
 
 
 CASES = [
@@ -194,6 +216,45 @@ CASES = [
         ],
         _cross_entropy,
         _torch_cross_entropy,
+    ),
+    Case(
+        "nll",
+        [
+            S(A(4, 3), A(4, draw=integers(0, 3))),
+            S(A(3), A(draw=integers(0, 3))),
+            S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))),
+            S(A(0, 3), A(0, draw=integers(0, 3))),
+            S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
+            kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
+        ],
+        lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
+        lambda torch, x, target: -torch.take_along_dim(x, target.long()[..., None], -1)[..., 0],
+    ),
+    Case(
+        "binary_cross_entropy",
+        [
+            *_binary(_probabilities),
+            kink(
+                [0.0, 0.0, 1.0, 1.0],
+                values([0.0, 1.0, 0.0, 1.0], "float64"),
+                gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0]),
+            ),
+        ],
+        _binary_cross_entropy,
+        lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
+            x, target, reduction="none"
+        ),
+    ),
+    Case(
+        "binary_cross_entropy_with_logits",
+        [
+            *_binary(normal),
+            S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0])),
+        ],
+        lambda x, target: np.logaddexp(0, x) - x * target,
+        lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
+            x, target, reduction="none"
+        ),
     ),
     Case(
         "mse",

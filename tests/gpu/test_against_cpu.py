@@ -5,7 +5,7 @@ import pytest
 from cases import CASES
 from cuda_device import IS_STAND_IN, host_must_not_wait, on_gpu
 from libraries import Library
-from modules import LAYERS, LOSSES, OPTIMIZERS, layer
+from modules import LAYERS, LOSSES, OPTIMIZERS, given_to, layer
 from samples import every
 from test_ops import Call, quiet, samples
 
@@ -112,8 +112,8 @@ def test_layer(kind, training):
 def test_loss(kind):
     made = []
     for loss, x, y in on_both_devices(kind):
-        target = gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device=x.device)
-        out = loss(x, target if kind is nn.CrossEntropyLoss else y)
+        labels = gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device=x.device)
+        out = loss(*given_to(kind, x, y, labels))
         out.backward()
         made.append([out, x.grad])
     assert_same(*made)
