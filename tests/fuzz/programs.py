@@ -231,6 +231,7 @@ class Draft:
         run_step(step, "theirs", self.pool, self.guards)
         where = len(self.pool) - 1 if target is None else target
         self.dtypes.add(self.dtype(where).name)
+        assert 0 < self.pool[where].numel() <= LARGEST, f"{op} makes too large a tensor"
         return where
 
     def where(self, test):

@@ -283,7 +283,8 @@ add("prod", _prod, lambda c, x, axis, keepdims: gg.prod(x, axis=axis, keepdims=k
 
 def _cumulative(d):
     args, static = _along(d, "fc")
-    return args, {**static, "include_initial": d.flag() and d.shape(args[0])[static["axis"]] < 5}
+    room = 2 * math.prod(d.shape(args[0])) <= LARGEST
+    return args, {**static, "include_initial": d.flag() and room}
 
 
 def _cumulated(f, first):
@@ -463,7 +464,10 @@ def _matrix_product(d):
             return False
 
     found = d.where(fits)
-    return (x, d.choose(found) if found else d.step("matrix_transpose", x)), {}
+    if found:
+        return (x, d.choose(found)), {}
+    y = d.step("matrix_transpose", x)
+    return ((x, y) if d.shape(x)[-2] < d.shape(x)[-1] else (y, x)), {}
 
 
 add("matrix_transpose", lambda d: ((d.any(ndim=2),), {}), lambda c, x: x.mT, lambda c, x: x.mT)
@@ -669,7 +673,7 @@ add("vector_norm", _norm, _our_norm, _their_norm, grows=True)
 
 
 def _cross(d):
-    x = d.step("tile_to", d.any(ndim=1), n=3)
+    x = d.step("three", d.any())
     return (
         x,
         d.choose(d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))),
@@ -831,9 +835,9 @@ def _tile(d):
 
 add("tile", _tile, lambda c, x, repetitions: gg.tile(x, repetitions),
     lambda c, x, repetitions: torch.tile(x, repetitions))  # fmt: skip
-add("tile_to", lambda d: ((d.any(ndim=1),), {"n": 3}),
-    lambda c, x, n: gg.tile(x[..., :1], (n,)),
-    lambda c, x, n: torch.tile(x[..., :1], (n,)))  # fmt: skip
+add("three", one_any,
+    lambda c, x: gg.tile(x.reshape(-1)[:1], 3) * gg.asarray([0, 1, 2], dtype=x.dtype),
+    lambda c, x: torch.tile(x.reshape(-1)[:1], (3,)) * torch.arange(3).to(x.dtype))  # fmt: skip
 each(["tril", "triu"], lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
      lambda f, c, x, k: f(x, k=k), lambda f, c, x, k: f(x, k))  # fmt: skip
 
@@ -937,7 +941,8 @@ def _batch_norm(d):
         x = d.choose(found)
     else:
         x = d.step("reshape", d.real(), shape=(-1, 1))
-        x = d.step("concat", x, d.step("sin", x), axis=0)
+        if d.shape(x)[0] == 1:
+            x = d.step("concat", x, d.step("sin", x), axis=0)
     return (x, *_parameters(d, d.shape(x)[1:])), {}
 
 

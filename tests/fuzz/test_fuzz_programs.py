@@ -51,6 +51,8 @@ def perturbation(rng):
     """A function that changes a tensor, and the gradients of the result, by a tiny factor."""
 
     def changed(x):
+        if x is None:  # a gradient of zero
+            return None
         return x * (1 + CHANGE * torch.from_numpy(rng.choice([-1.0, 1.0], tuple(x.shape))))
 
     def perturb(x):
