@@ -645,7 +645,11 @@ def _solve(d):
 
 def _their_solve(c, a, b):
     a, b = same(regular(torch, a), b)
-    return torch.linalg.solve(a, b[:, None])[..., 0] if b.ndim == 1 else torch.linalg.solve(a, b)
+    if b.ndim == 1:
+        return torch.linalg.solve(a, b[:, None])[..., 0]
+    if b.ndim < a.ndim:  # PyTorch may take it for a batch of vectors
+        b = b.reshape((1,) * (a.ndim - b.ndim) + b.shape)
+    return torch.linalg.solve(a, b)
 
 
 add("solve", _solve, lambda c, a, b: gg.linalg.solve(regular(gg, a), b), _their_solve)

@@ -204,6 +204,7 @@ VIEWS = {
     "x[1:]": (lambda x: x[1:], lambda at: at[1:]),
     "x[::-2]": (lambda x: x[::-2], lambda at: at[::-2]),
     "x[0]": (lambda x: x[0], lambda at: at[0]),
+    "x[0:1]": (lambda x: x[0:1], lambda at: at[0:1]),
     "permuted": (lambda x: gg.permute_dims(x, range(x.ndim)[::-1]), np.transpose),
     "flattened": (lambda x: x.reshape(-1), lambda at: at.reshape(-1)),
     "column": (lambda x: x.reshape((-1, 1)), lambda at: at.reshape((-1, 1))),
@@ -345,11 +346,14 @@ class World:
         self.say(f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}")
 
     def share(self):
-        """A parameter in memory of another tensor."""
+        """A parameter in memory of another tensor, or in a part of it."""
         x = self.tensor()
-        shown = self.add(nn.Parameter(x.tensor.detach()), None, source=x, places=lambda at: at)
+        name = self.choose(["x[...]", *(["x[::-2]", "x[0:1]"] if x.at.ndim else [])])
+        of_tensor, places = VIEWS[name]
+        shared = of_tensor(x.tensor.detach())
+        shown = self.add(nn.Parameter(shared), None, source=x, places=places)
         shown.expression = Leaf(shown)
-        self.say(f"{shown.name} = Parameter({x.name}.detach())")
+        self.say(f"{shown.name} = Parameter of {name} of {x.name}.detach()")
 
     def nothing(self):
         """Leave all as it is; what actions become when an example is made shorter."""
@@ -359,6 +363,7 @@ class World:
             return
         x = self.tensor()
         self.pool.remove(x)
+        self.trainers = [t for t in self.trainers if x not in t.members]
         del x.tensor
         gc.collect(0)
         self.say(f"del {x.name}")
@@ -441,8 +446,10 @@ class World:
 
     def set_gradient(self):
         x = self.tensor(lambda t: t.is_leaf())
-        if x is None:
-            return
+        if x is not None:
+            self.give_gradient(x)
+
+    def give_gradient(self, x):
         values = self.drawn(x.at.shape)
         x.tensor.grad = gg.tensor(values)
         x.gradient = values
@@ -462,6 +469,9 @@ class World:
         trainer = self.optimizer()
         if trainer is None:
             return
+        for m in trainer.members:
+            if m.gradient is None and m.expression is not None:
+                self.give_gradient(m)
         trainer.optimizer.step()
         trainer.step(self)
         self.say(f"{trainer}.step()")
@@ -650,8 +660,8 @@ class World:
 
     ACTIONS = (
         "nothing make share forget view view view unary unary binary binary binary write_in_place "
-        "write_in_place freeze set_gradient step step load hook checkpointed custom backward "
-        "backward backward gradient gradient"
+        "write_in_place freeze set_gradient step step step load load hook checkpointed "
+        "checkpointed custom custom backward backward backward gradient gradient gradient"
     ).split()
 
 
@@ -699,7 +709,7 @@ class Script:
         return "\n".join(self.log)
 
 
-def draw_script(choices, most=24):
+def draw_script(choices, most=60):
     n = choices.integer(1, most)
     return Script([[choices.below(5040) for _ in range(NUMBERS)] for _ in range(n)])
 
@@ -714,7 +724,7 @@ def check(script):
 
 
 def test_writes():
-    examples(draw_script, check, 300)
+    examples(draw_script, check, 1000)
 
 
 @pytest.mark.slow
