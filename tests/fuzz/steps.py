@@ -2,6 +2,7 @@
 
 import math
 from functools import partial, reduce
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -272,13 +273,25 @@ def _along(d, kinds="f", **more):
     return (x,), {"axis": d.axis(x), **more}
 
 
+# PyTorch divides by the elements for derivatives of prod and cumprod, and loses digits near 0.
+
+
+def _product(x, axis, keepdims):
+    y = reduce(torch.mul, torch.unbind(x, axis))
+    return y.unsqueeze(axis) if keepdims else y
+
+
+def _products(x, axis):
+    return torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
+
+
 def _prod(d):
     x = d.any(ndim=1)
     return (x,), {"axis": d.axis(x), "keepdims": d.flag()}
 
 
 add("prod", _prod, lambda c, x, axis, keepdims: gg.prod(x, axis=axis, keepdims=keepdims),
-    lambda c, x, axis, keepdims: torch.prod(x, axis, keepdim=keepdims), grows=True)  # fmt: skip
+    lambda c, x, axis, keepdims: _product(x, axis, keepdims), grows=True)  # fmt: skip
 
 
 def _cumulative(d):
@@ -300,7 +313,7 @@ def _cumulated(f, first):
 add("cumulative_sum", _cumulative, lambda c, x, **static: gg.cumulative_sum(x, **static),
     _cumulated(torch.cumsum, 0), grows=True)  # fmt: skip
 add("cumulative_prod", _cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
-    _cumulated(torch.cumprod, 1), grows=True)  # fmt: skip
+    _cumulated(_products, 1), grows=True)  # fmt: skip
 
 
 def _diff(d):
@@ -459,7 +472,7 @@ def _matrix_product(d):
         if d.dtype(i).kind not in "fc" or not d.ndim(i):
             return False
         try:
-            return np.matmul(np.empty(d.shape(x)), np.empty(d.shape(i))).size <= LARGEST
+            return np.matmul(np.zeros(d.shape(x)), np.zeros(d.shape(i))).size <= LARGEST
         except ValueError:
             return False
 

@@ -23,7 +23,7 @@ from steps import program as draw_program  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-MOST = 64
+MOST = 16
 CHANGE = 2.0**-28
 EXAMPLES = 2  # of a vmap
 
