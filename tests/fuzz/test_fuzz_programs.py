@@ -233,9 +233,11 @@ def check(program):
 
 
 def test_programs():
+    """200 examples, which take about 15 seconds."""
     examples(draw_program, check, 200)
 
 
 @pytest.mark.fuzz
 def test_ten_thousand_programs():
+    """About ten minutes."""
     examples(draw_program, check, 10_000)

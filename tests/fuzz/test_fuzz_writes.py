@@ -31,6 +31,10 @@ FIRST = [1]  # makes a parameter
 SHAPES = [(2, 3), (6,), (3,), ()]
 
 
+def constant(values):
+    return gg.tensor(values, dtype=gg.float64)
+
+
 class Memory:
     def __init__(self, values):
         self.values = np.array(values, dtype=np.float64).ravel()
@@ -111,16 +115,16 @@ class Again:
 
     def gradient(self, expression):
         root, target = self.of(expression.root), self.of(expression.target)
-        g = gg.tensor(expression.g)
+        g = constant(expression.g)
         (made,) = gg.autograd.grad([root], [target], [g], create_graph=True)
         return made
 
     def input(self, expression, value):
         """A tensor with this value, and the derivatives of an expression."""
         if expression is None:
-            return gg.tensor(value)
+            return constant(value)
         x = self.of(expression)
-        return x + gg.tensor(value - x.detach().numpy())
+        return x + constant(value - x.detach().numpy())
 
 
 def below(expression):
@@ -327,7 +331,7 @@ class World:
         expression = self.recorded(name, compute, operands, places, enabled)
         with gg.set_grad_enabled(enabled):
             result = compute(*[t.tensor for t in operands])
-        values = compute(*[gg.tensor(t.value) for t in operands]).numpy()
+        values = compute(*[constant(t.value) for t in operands]).numpy()
         shown = self.add(result, expression, values)
         if expression is not None and "out" in needs:
             expression.needs.append(shown.place)
@@ -339,9 +343,9 @@ class World:
             self.forget()
         values = self.drawn(self.choose(SHAPES))
         if self.below(3) == 2:
-            shown = self.add(gg.tensor(values), None, values)
+            shown = self.add(constant(values), None, values)
         else:
-            shown = self.add(nn.Parameter(gg.tensor(values)), None, values)
+            shown = self.add(nn.Parameter(constant(values)), None, values)
             shown.expression = Leaf(shown)
         self.say(f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}")
 
@@ -422,7 +426,7 @@ class World:
         line = f"{how} of {x.name}, {y.name}{'' if enabled else ' under no_grad'}"
         refused = x.is_leaf() if enabled else isinstance(x.expression, Expression)
         expression = self.recorded(how, compute, [x, y], [], enabled)
-        values = compute(gg.tensor(x.value), gg.tensor(y.value)).numpy()
+        values = compute(constant(x.value), constant(y.value)).numpy()
         t, v = x.tensor, y.tensor
         with gg.set_grad_enabled(enabled):
             if refused:
@@ -456,7 +460,7 @@ class World:
 
     def give_gradient(self, x):
         values = self.drawn(x.at.shape)
-        x.tensor.grad = gg.tensor(values)
+        x.tensor.grad = constant(values)
         x.gradient = values
         self.say(f"{x.name}.grad = {values.tolist()}")
 
@@ -530,7 +534,7 @@ class World:
             of_y = y.expression if len(operands) == 2 else None
             inputs = [(x.expression, x.value), (of_y, y.value)]
             expression = Expression(f, inputs, [x.place, y.place], self.now())
-        values = f(gg.tensor(x.value), gg.tensor(y.value)).numpy()
+        values = f(constant(x.value), constant(y.value)).numpy()
         shown = self.add(result, expression, values)
         self.say(f"{shown.name} = checkpoint({how})")
 
@@ -600,11 +604,11 @@ class World:
         again = Again()
         fresh = again.of(root)
         expected = gg.autograd.grad(
-            [fresh], [again.of(e) for e in leaves], [gg.tensor(g)], allow_unused=True
+            [fresh], [again.of(e) for e in leaves], [constant(g)], allow_unused=True
         )
 
         def call():
-            y.tensor.backward(gg.tensor(g), retain_graph=retain)
+            y.tensor.backward(constant(g), retain_graph=retain)
             return True
 
         if self.sweep(root, visited, call):
@@ -637,7 +641,7 @@ class World:
         again = Again()
         fresh, source = again.of(root), again.of(target)
         (expected,) = gg.autograd.grad(
-            [fresh], [source], [gg.tensor(g)], allow_unused=True, create_graph=create_graph
+            [fresh], [source], [constant(g)], allow_unused=True, create_graph=create_graph
         )
         options = f"retain_graph={retain}, create_graph={create_graph}"
         self.say(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
@@ -645,7 +649,7 @@ class World:
             root,
             visited,
             lambda: gg.autograd.grad(
-                [y.tensor], [x.tensor], [gg.tensor(g)], retain, create_graph, allow_unused=True
+                [y.tensor], [x.tensor], [constant(g)], retain, create_graph, allow_unused=True
             ),
         )
         if found is None:
@@ -729,7 +733,7 @@ def check(script):
 
 
 def test_writes():
-    examples(draw_script, check, 1000)
+    examples(draw_script, check, 500)
 
 
 @pytest.mark.slow
