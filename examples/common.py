@@ -76,7 +76,7 @@ def positive(text):
     """Parse an int of at least 1 from the command line."""
     value = whole(text)
     if value == 0:
-        raise argparse.ArgumentTypeError("0 is not enough")
+        raise argparse.ArgumentTypeError("0 is too small; the smallest number is 1")
     return value
 
 

@@ -185,9 +185,16 @@ def save(model, optimizer, history, options):
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "dataset": options.dataset,
+        "options": training_options(options),
         "history": history,
     }
     gpugrad.save(state, options.save)
+
+
+def training_options(options):
+    """Return the options on which the result depends, by name."""
+    names = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
+    return {name: getattr(options, name) for name in names}
 
 
 def resume(model, optimizer, options):
@@ -195,6 +202,10 @@ def resume(model, optimizer, options):
     state = gpugrad.load(options.resume)
     try:
         check_saved(state, options)
+        for name, value in training_options(options).items():
+            before = state["options"][name]
+            if value != before:
+                print(f"--{name.replace('_', '-')} is {value}, and was {before} before")
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
     except KeyError as error:

@@ -166,7 +166,8 @@ class TestTrainMLP:
         saved = "runs/digits.safetensors"
         train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
         options = ("--hidden", 4, "--momentum", 0, "--weight-decay", 0.25, "--resume", saved)
-        train("--epochs", 2, *options, cwd=tmp_path)
+        printed = train("--epochs", 2, *options, cwd=tmp_path)
+        assert "--epochs is 2, and was 1 before\n--momentum is 0.0, and was 0.9 before" in printed
         (group,) = gpugrad.load(tmp_path / saved)["optimizer"]["param_groups"]
         assert (group["momentum"], group["weight_decay"]) == (0, 0.25)
 
@@ -235,6 +236,9 @@ def saved_state():
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "dataset": "digits",
+        "options": dict.fromkeys(
+            ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
+        ),
         "history": [(1.0, 0.5, 1.0, 0.5)],
     }
 
@@ -332,6 +336,8 @@ class TestBadInput:
             ({"model": {"0.weight": 5}}, "its model is not a dict of tensors"),
             ({"model": SMALLER}, "has shape (8, 10), not (8, 64)"),
             ({"dataset": []}, "trained on [], not on digits"),
+            ({"options": 5}, "--resume"),
+            ({"options": {}}, "has no 'epochs'"),
             ({"history": 5}, "its history is not"),
             ({"history": {0: ()}}, "its history is not"),
             ({"history": [(1.0, 1.0, 1.0)]}, "its history is not"),
@@ -350,7 +356,7 @@ class TestBadInput:
         assert f"--resume {saved}: " in line
         assert words in line
 
-    @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "history"])
+    @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "options", "history"])
     def test_resume_of_a_state_without_a_part(self, error_of, name, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)

@@ -158,6 +158,12 @@ class Op:
             split = 0
         else:
             self.inputs = positional[:split]
+        for name in self.inputs:
+            if default_of.get(name) is not None:
+                raise TypeError(
+                    f"{self.name}: {name} counts as an array, whose default can only be None; if "
+                    f"it is not one, make it keyword-only: {self.name}(xp, ..., *, {name}=...)"
+                )
         self.required = sum(name not in default_of for name in self.inputs)
         self.static_positional = positional[split:]
         self.static_names = positional[split:] + keyword

@@ -7,6 +7,12 @@ from operator import itemgetter
 def kept_names(rule):
     """Names of the values that a rule keeps: its parameters after ``xp`` and ``g``."""
     code = rule.__code__
+    if code.co_varnames[: min(code.co_argcount, 1)] != ("xp",):
+        names = ", ".join(code.co_varnames[: code.co_argcount])
+        raise TypeError(
+            f"the parameters of a rule are xp, the cotangent, and the names of values to keep, "
+            f"not ({names}), in {code.co_filename}:{code.co_firstlineno}"
+        )
     return code.co_varnames[2 : code.co_argcount]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
 from .._arguments import device_and_dtype, moved
-from .._creation import asarray, tensor
+from .._creation import asarray, tensor, zeros_like
 from .._foreign_names import INSTEAD, missing
 from .._tensor import Tensor
 from .._typing import P
@@ -225,10 +225,10 @@ class Module:
             parameter.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self) -> None:
-        """Set each parameter's ``grad`` to None."""
-        for parameter in self.parameters():
-            parameter.grad = None
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Set each parameter's ``grad`` to None, or to zeros if ``set_to_none`` is False."""
+        for p in self.parameters():
+            p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
     def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
         """Move parameters, their gradients, and buffers; returns the module.

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, ClassVar
 
 from .._arguments import is_floating
-from .._creation import asarray, tensor
+from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._tensor import Tensor
 from ..autograd import enable_grad
@@ -191,11 +191,11 @@ class Optimizer:
         self.check(hyper)
         return hyper
 
-    def zero_grad(self) -> None:
-        """Set each parameter's ``grad`` to None."""
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Set each parameter's ``grad`` to None, or to zeros if ``set_to_none`` is False."""
         for group in self.param_groups:
             for p in group["params"]:
-                p.grad = None
+                p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update each parameter that requires grad and has a gradient, in place.
