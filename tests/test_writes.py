@@ -159,10 +159,12 @@ class TestTheRecordOfAWrite:
         gg.checkpoint(f, x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
 
-    def test_is_forgotten_with_the_memory(self):
+    @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+    def test_is_forgotten_with_the_memory(self, library):
+        xp = pytest.importorskip(library)
         gc.collect()
         before = len(writes._orders), len(writes._owners)
-        parameters = [leaf(i) for i in range(10)]
+        parameters = [gg.asarray(xp.asarray([float(i)])).requires_grad_() for i in range(10)]
         for p in parameters:
             step(p)
         views = [p[:] for p in parameters]
@@ -215,6 +217,19 @@ class TestCustomVJP:
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
             gg.autograd.grad(y, x, create_graph=True)
 
+    def test_residuals_of_an_optimizer_in_fwd(self):
+        f = gg.custom_vjp(lambda x: x * 3)
+
+        def forward(x):
+            solution = leaf(0, 0)
+            step(solution)
+            return x * 3, {"scale": [solution.detach()]}
+
+        f.defvjp(forward, lambda r, g: (g * r["scale"][0],))
+        x = leaf(1, 2)
+        f(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
+
     def test_residuals_that_stay(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         y = self.scaled({"scale": [p.detach()]})(x).sum()
@@ -225,6 +240,18 @@ class TestCustomVJP:
 
 class TestSharedMemory:
     """Arrays over the same memory count as one, wherever in it they start."""
+
+    def test_that_outlives_an_array(self):
+        torch = pytest.importorskip("torch")
+        memory = np.array([3.0, 4.0])
+        p = gg.asarray(torch.from_numpy(memory)).requires_grad_()
+        x = leaf(1, 2)
+        y = (x * gg.asarray(memory)).sum()
+        step(p)
+        del p
+        gc.collect()
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
 
     def test_at_an_offset(self):
         memory = bytearray(np.array([1.0, 2.0, 3.0]).tobytes())
