@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from libraries import each_library
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -158,6 +159,21 @@ class TestTheRecordOfAWrite:
         x = leaf(1, 2)
         gg.checkpoint(f, x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
+
+    @pytest.mark.parametrize("library", each_library())
+    def test_in_a_checkpoint_whose_results_lie_where_others_were(self, library):
+        def parameter():
+            return library.tensor(np.arange(500.0), requires_grad=True)
+
+        x = parameter()
+        y = gg.checkpoint(lambda x: (x * 2 * x.detach()).sum(), x)
+        for _ in range(5):
+            parameters = [parameter() for _ in range(5)]
+            for p in parameters:
+                step(p)
+            del parameters, p
+        y.backward()
+        np.testing.assert_array_equal(library.values(x.grad), np.arange(0, 1000.0, 2))
 
     @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
     def test_is_forgotten_with_the_memory(self, library):
