@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from libraries import each_library
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -159,10 +160,27 @@ class TestTheRecordOfAWrite:
         gg.checkpoint(f, x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
 
-    def test_is_forgotten_with_the_memory(self):
+    @pytest.mark.parametrize("library", each_library())
+    def test_in_a_checkpoint_whose_results_lie_where_others_were(self, library):
+        def parameter():
+            return library.tensor(np.arange(500.0), requires_grad=True)
+
+        x = parameter()
+        y = gg.checkpoint(lambda x: (x * 2 * x.detach()).sum(), x)
+        for _ in range(5):
+            parameters = [parameter() for _ in range(5)]
+            for p in parameters:
+                step(p)
+            del parameters, p
+        y.backward()
+        np.testing.assert_array_equal(library.values(x.grad), np.arange(0, 1000.0, 2))
+
+    @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+    def test_is_forgotten_with_the_memory(self, library):
+        xp = pytest.importorskip(library)
         gc.collect()
         before = len(writes._orders), len(writes._owners)
-        parameters = [leaf(i) for i in range(10)]
+        parameters = [gg.asarray(xp.asarray([float(i)])).requires_grad_() for i in range(10)]
         for p in parameters:
             step(p)
         views = [p[:] for p in parameters]
@@ -215,6 +233,19 @@ class TestCustomVJP:
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
             gg.autograd.grad(y, x, create_graph=True)
 
+    def test_residuals_of_an_optimizer_in_fwd(self):
+        f = gg.custom_vjp(lambda x: x * 3)
+
+        def forward(x):
+            solution = leaf(0, 0)
+            step(solution)
+            return x * 3, {"scale": [solution.detach()]}
+
+        f.defvjp(forward, lambda r, g: (g * r["scale"][0],))
+        x = leaf(1, 2)
+        f(x).sum().backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
+
     def test_residuals_that_stay(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         y = self.scaled({"scale": [p.detach()]})(x).sum()
@@ -225,6 +256,18 @@ class TestCustomVJP:
 
 class TestSharedMemory:
     """Arrays over the same memory count as one, wherever in it they start."""
+
+    def test_that_outlives_an_array(self):
+        torch = pytest.importorskip("torch")
+        memory = np.array([3.0, 4.0])
+        p = gg.asarray(torch.from_numpy(memory)).requires_grad_()
+        x = leaf(1, 2)
+        y = (x * gg.asarray(memory)).sum()
+        step(p)
+        del p
+        gc.collect()
+        with pytest.raises(RuntimeError, match=OVERWRITTEN):
+            y.backward()
 
     def test_at_an_offset(self):
         memory = bytearray(np.array([1.0, 2.0, 3.0]).tobytes())

@@ -132,6 +132,10 @@ class GenericBackend(Backend):
         shared = self._numpy_view(array)
         return None if shared is None else host.address_range(shared)
 
+    def memory_owner(self, array):
+        shared = self._numpy_view(array)
+        return None if shared is None else host.memory_owner(shared)
+
     def buffer_size(self, array):
         shared = self._numpy_view(array)
         return self.nbytes(array) if shared is None else host.buffer_size(shared)

@@ -50,6 +50,10 @@ class Torch(GenericBackend):
         strides = [n * size for n in array.stride()]
         return address_range(array.data_ptr(), array.shape, strides, size)
 
+    def memory_owner(self, array):
+        storage = array.untyped_storage()
+        return storage if storage.resizable() else None  # else other libraries may share it
+
     def buffer_size(self, array):
         return array.untyped_storage().nbytes()
 

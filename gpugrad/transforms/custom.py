@@ -156,6 +156,7 @@ class custom_vjp(Generic[P, R]):
         values, _ = arguments.detached()
         with draws.noted():
             result, residuals = self._forward(fixed, values)
+        end = next_order()
         leaves, structure = flatten(result, none_is_leaf=True)
         for tree, what in ((leaves, "result"), (residuals, "residuals")):
             for x in flatten(tree)[0]:
@@ -185,6 +186,7 @@ class custom_vjp(Generic[P, R]):
             arguments,
             draws,
             start,
+            end,
             active_levels(),
             residuals,
             structure,
@@ -200,13 +202,18 @@ class custom_vjp(Generic[P, R]):
 
 
 class _Call(NamedTuple):
-    """A recorded call, and its VJP."""
+    """A recorded call, and its VJP.
+
+    start, end: order numbers from before and after ``fwd``, which may itself overwrite what it
+        returns, by running an optimizer for example.
+    """
 
     function: custom_vjp
     fixed: tuple[Any, ...]
     arguments: Arguments
     draws: Draws
     start: int
+    end: int
     levels: tuple[Any, ...]
     residuals: Any
     structure: Any
@@ -228,7 +235,7 @@ class _Call(NamedTuple):
                 c = conjugate(c)
                 leaves[first.leaf] = to_function_axes(c, first.levels)
             residuals = self.residuals
-            if writes.last < self.start and self._is_stale((self.fixed, residuals)):
+            if writes.last < self.end and self._is_stale((self.fixed, residuals)):
                 raise RuntimeError(_overwritten(self.function))
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
@@ -248,7 +255,7 @@ class _Call(NamedTuple):
     def _is_stale(self, tree):
         """Whether a value that was kept for ``bwd`` was overwritten in place since."""
         arrays = [physical(x).array if isinstance(x, Tensor) else x for x in flatten(tree)[0]]
-        return any(writes.overwritten(array, self.start) for array in arrays)
+        return any(writes.overwritten(array, self.end) for array in arrays)
 
     def _checked(self, returned, inputs):
         """The cotangents of the inputs that ``bwd`` returned, as Tensors or None."""

@@ -3,6 +3,7 @@
 import math
 from threading import get_ident
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from .._batched import behind, levels_of, physical
 from .._tensor import Tensor
@@ -11,7 +12,7 @@ from ..autograd.graph import make_node, next_order, writes
 from ..autograd.implementation import add_instrument, implementation_of, remove_instrument
 from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import op
-from ..backends import backend_of
+from ..backends import backend_of, namespace_of
 from ..ops.manipulation import broadcast_to
 from ..ops.reductions import sum as sum_
 from .recording import fresh, reordered
@@ -85,7 +86,8 @@ class Rerun:
         ran for the first time.
 
     If nothing was overwritten, this does nothing. Otherwise, ops run inside an instrument that
-    looks at what they read.
+    looks at what they read, except for results of other ops in the piece. These may lie in memory
+    that was overwritten before it was freed, which not every library reports.
 
     start: an order number from before the first run.
     """
@@ -93,6 +95,7 @@ class Rerun:
     def __init__(self, start):
         self.start = start
         self.stale = False
+        self.made = WeakValueDictionary()  # the results, by their identities
 
     def __enter__(self):
         self.again = next_order()
@@ -106,11 +109,16 @@ class Rerun:
 
     def forward(self, op, forward):
         def looking(xp, *arrays, **static):
-            if get_ident() == self.thread and not self.stale:
-                for array in arrays:
-                    if writes.overwritten(array, self.start, self.again):
-                        self.stale = True
-            return forward(xp, *arrays, **static)
+            if get_ident() != self.thread or self.stale:
+                return forward(xp, *arrays, **static)
+            for array in arrays:
+                if array is not self.made.get(id(array)):
+                    self.stale = self.stale or writes.overwritten(array, self.start, self.again)
+            out = forward(xp, *arrays, **static)
+            for made in out if isinstance(out, tuple) else (out,):
+                if type(made) in namespace_of:  # NumPy's scalars are not, and own their memory
+                    self.made[id(made)] = made
+            return out
 
         return looking
 

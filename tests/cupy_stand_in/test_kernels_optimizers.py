@@ -80,6 +80,9 @@ def assert_equal(results, expected):
 def test_steps_equal_the_definitions_bit_by_bit(kind, options, dtype, launches):
     starts = random(SHAPES, dtype, 100)
     assert_equal(train(kind, options, starts, "cuda"), train(kind, options, starts, "cpu"))
+    if kind.fused_kernel is None:
+        assert not launches
+        return
     # Parameters with the same number of updates share a launch: two or three launches per step.
     assert 3 <= len(launches) <= 9
     assert len({*launches}) == 1
