@@ -592,6 +592,17 @@ class TestGradMode:
         with gg.no_grad():
             assert function()
 
+    def test_async_functions_are_rejected(self):
+        async def coroutine():
+            pass
+
+        async def generator():
+            yield
+
+        for function in coroutine, generator:
+            with pytest.raises(TypeError, match=r"no_grad: .* is an async function"):
+                gg.no_grad()(function)
+
     def test_decorated_generator(self):
         @gg.no_grad()
         def numbers():

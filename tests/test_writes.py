@@ -246,12 +246,39 @@ class TestCustomVJP:
         f(x).sum().backward()
         np.testing.assert_array_equal(x.grad.numpy(), [-1, -1])
 
+    def test_what_bwd_reads_by_a_closure(self):
+        x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+        constant = p.detach()
+        f = gg.custom_vjp(lambda x: x * constant)
+        f.defvjp(lambda x: (x * constant, None), lambda r, g: (g * constant,))
+        y = f(x).sum()
+        step(other)
+        y.backward(retain_graph=True)
+        assert x.grad.tolist() == [3, 4]
+        step(p)
+        with pytest.raises(RuntimeError, match=f"^f?.*<lambda>: .*{OVERWRITTEN}"):
+            y.backward()
+
     def test_residuals_that_stay(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         y = self.scaled({"scale": [p.detach()]})(x).sum()
         step(other)
         y.backward()
         np.testing.assert_array_equal(x.grad.numpy(), [3, 4])
+
+
+# Some overlap, and one contains others.
+RANGES = [
+    (10, 5),
+    (12, 8),
+    (100, 300),
+    (110, 1),
+    (350, 100),
+    (600, 0),
+    (700, 1),
+    (703, 1),
+    (990, 10),
+]
 
 
 class TestSharedMemory:
@@ -297,6 +324,23 @@ class TestSharedMemory:
         step(p)
         y.backward()
         np.testing.assert_array_equal(x.grad.numpy(), [1, 2])
+
+    def test_many_ranges(self):
+        memory = np.arange(1000.0)
+        parameters = [gg.asarray(memory[i : i + n]).requires_grad_() for i, n in RANGES]
+        optimizer = optim.SGD(parameters, lr=1.0)
+        for p in parameters:
+            p.grad = gg.ones_like(p.detach())
+        kept = [gg.asarray(memory[i : i + 3]) for i in range(0, 997, 2)]
+        graphs = [(gg.ones(3, dtype="float64", requires_grad=True) * x).sum() for x in kept]
+        optimizer.step()
+        for i, y in zip(range(0, 997, 2), graphs, strict=True):
+            written = any(n and j < i + 3 and i < j + n for j, n in RANGES)
+            if written:
+                with pytest.raises(RuntimeError, match=OVERWRITTEN):
+                    y.backward()
+            else:
+                y.backward()
 
     def test_backwards_and_in_steps(self):
         memory = np.arange(6.0)

@@ -6,8 +6,9 @@ consumers, so that no cycle exists and reference counting alone frees a graph.
 
 import math
 import threading
+from bisect import bisect_left
 from functools import partial
-from itertools import count
+from itertools import accumulate, count
 from weakref import ref
 
 from ..backends import backend_of
@@ -127,6 +128,7 @@ class _Writes:
         self.last = 0
         self._lock = threading.Lock()
         self._orders = {}  # of the last write to each range of addresses
+        self._index = None, [], [], []  # see `_sorted`
         self._owners = {}  # weak references to the arrays whose memory these ranges are
 
     def place(self, array):
@@ -145,6 +147,7 @@ class _Writes:
         if self._owners.get(place) is owner:
             del self._owners[place]
             self._orders.pop(place, None)
+            self._index = None, [], [], []
 
     def note(self, places):
         """Record a write to these ranges of addresses.
@@ -162,13 +165,28 @@ class _Writes:
         """Whether memory of ``array`` was last overwritten between two order numbers."""
         backend = backend_of.get(type(array))
         place = None if backend is None else backend.address_range(array)
-        if place is None:
+        if place is None or place[0] == place[1]:
             return False
         start, stop = place
-        return any(
-            low < stop and start < high and until < order < since
-            for (low, high), order in self._orders.copy().items()
-        )
+        lows, highest, ranges = self._sorted()
+        for i in range(bisect_left(lows, stop) - 1, -1, -1):
+            if highest[i] <= start:
+                return False
+            (_, high), order = ranges[i]
+            if start < high and until < order < since:
+                return True
+        return False
+
+    def _sorted(self):
+        """The ranges by their lowest addresses, and the highest of all up to each of them."""
+        last, *found = self._index
+        if last != self.last:
+            last = self.last
+            ranges = sorted(self._orders.copy().items())
+            lows = [low for (low, _), _ in ranges]
+            highest = list(accumulate([high for (_, high), _ in ranges], max))
+            self._index = last, *found = last, lows, highest, ranges
+        return found
 
 
 writes = _Writes()

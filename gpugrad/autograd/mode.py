@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from functools import wraps
-from inspect import isgeneratorfunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, overload
 
 from .._thread_state import restores_state, set_recording, thread
@@ -97,6 +97,13 @@ class _Steps(Generator):
 
 
 def _decorate(function, enabled):
+    if iscoroutinefunction(function) or isasyncgenfunction(function):
+        name = "enable_grad" if enabled else "no_grad"
+        raise TypeError(
+            f"{name}: {function.__name__} is an async function, whose steps belong to other tasks "
+            f"too; write `with {name}():` in it, around code that awaits nothing"
+        )
+
     @wraps(function)
     @restores_state
     def wrapped(*args, **kwargs):

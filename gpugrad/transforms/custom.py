@@ -243,7 +243,13 @@ class _Call(NamedTuple):
                     _, residuals = self.function._forward(self.fixed, values)
                 if rerun.stale:
                     raise RuntimeError(_overwritten(self.function))
-            returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
+            given = [physical(c).array for c in leaves if c is not None]
+            with Rerun(self.end, given) as rerun:
+                returned = self.function._bwd(
+                    *self.fixed, residuals, unflatten(self.structure, leaves)
+                )
+            if rerun.stale:  # by a closure, for example
+                raise RuntimeError(_overwritten(self.function))
             found = self._checked(returned, inputs)
             summed = self.outputs[0].levels
             results = [

@@ -90,12 +90,14 @@ class Rerun:
     that was overwritten before it was freed, which not every library reports.
 
     start: an order number from before the first run.
+    given: arrays that the piece is given anew.
     """
 
-    def __init__(self, start):
+    def __init__(self, start, given=()):
         self.start = start
         self.stale = False
-        self.made = WeakValueDictionary()  # the results, by their identities
+        # Results, and what is given, by their identities.
+        self.made = WeakValueDictionary({id(array): array for array in given})
 
     def __enter__(self):
         self.again = next_order()
