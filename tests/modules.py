@@ -23,7 +23,8 @@ def _public(module, base):
 
 LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
-OPTIMIZERS = [k for k in _public(optim, optim.Optimizer) if k is not optim.LBFGS]  # of one kind
+# L-BFGS needs a closure and has no weight_decay; `test_lbfgs` has its tests.
+OPTIMIZERS = [kind for kind in _public(optim, optim.Optimizer) if kind is not optim.LBFGS]
 
 # Of a function of a vector to a number, at a vector.
 TRANSFORMS = {
