@@ -1,17 +1,18 @@
-"""What checkpointing a network of 64 layers saves in memory and costs in time.
+"""How much memory checkpointing a network of 64 layers saves, and how much time it costs.
 
     python benchmarks/checkpoint.py [--short] [--libraries gpugrad torch]
         [--sections ...] [--json PATH] [--plot PATH]
 
-A step is forward, a squared sum for a loss, and backward, with the layers in segments that
-are each checkpointed (columns named after the libraries) and without (columns "... plain").
+A step is forward, a sum of squares as the loss, and backward. The columns named after the
+libraries checkpoint each segment of layers; the columns "... plain" do not.
 
 speed: the time of a step.
-memory: the peak of resident memory during steps.
+memory: the peak resident memory during steps.
 
-Of residual blocks, ``x + tanh(x W + b)``, which keep two values each, 8 segments of 8 hold a
-quarter at most. Of `Linear` and ReLU, which keep one, that takes segments that get shorter
-towards the end: while a segment is swept, the inputs of all before it are there too.
+Residual blocks, ``x + tanh(x W + b)``, keep two values each, and 8 segments of 8 blocks need at
+most a quarter of the memory. `Linear` with ReLU keeps one value. To reach a quarter there, the
+segments get shorter towards the end, because the inputs of all earlier segments are still in
+memory while a segment is swept.
 """
 
 import sys
@@ -47,7 +48,7 @@ def nets(short):
 
 
 def data(net):
-    """The input (batch, width), and for each layer a weight (out, in)."""
+    """Return the input (batch, width), and for each layer a weight (out, in)."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((net.batch, net.width), dtype=np.float32)
     weights = rng.standard_normal((LAYERS, net.width, net.width), dtype=np.float32)
@@ -55,7 +56,7 @@ def data(net):
 
 
 def prepare(name, net):
-    """A function that does one step and returns the gradient of the first layer's weight."""
+    """Return a function that does one step and returns the gradient of the first weight."""
     library, _, plain = name.partition(" ")
     return globals()[f"_{library}"](net, bool(plain))
 
@@ -131,7 +132,7 @@ def _torch(net, plain):
 
 
 def _segments(nn, net, residual):
-    """The layers in a `Sequential` for each segment."""
+    """Return a `Sequential` of layers for each segment."""
     segments = []
     for n in net.segments:
         if net.kind == "residual":
@@ -167,9 +168,9 @@ def speed(options):
 
 
 def check_same_gradients(options):
-    """Exit unless all do the same work."""
+    """Exit unless all compute the same gradients."""
     for net in nets(True):
-        found = {name: harness.alone(_gradient, name, net) for name in names(options)}
+        found = {name: harness.in_fresh_process(_gradient, name, net) for name in names(options)}
         expected = next(iter(found.values()))
         for name, gradient in found.items():
             if not np.allclose(gradient, expected, rtol=1e-3, atol=1e-3 * abs(expected).max()):
@@ -181,15 +182,15 @@ def _gradient(name, net):
 
 
 def memory(options):
-    """Two steps in a fresh process: the peak less what is resident before, the library's own."""
+    """Measure the peak of two steps in a fresh process, less the library's own memory."""
     if not Path("/proc/self/status").exists():
-        print("\nno memory section: it reads /proc, which only Linux has")
+        print("\nthe memory section is left out: it reads /proc, which only Linux has")
         return []
     results = {net: {name: [] for name in names(options)} for net in nets(options.short)}
     for _ in range(1 if options.short else 3):
         for net, turns in results.items():
             for name, found in turns.items():
-                found.append(harness.alone(_peak, name, net))
+                found.append(harness.in_fresh_process(_peak, name, net))
     rows = rows_of("memory", results, unit="MB", scale=2**-20)
     harness.table("peak memory of steps above the library's own", rows, against="plain")
     return rows
@@ -199,7 +200,7 @@ def _peak(name, net):
     prepare(name, net._replace(batch=1))()  # imports, threads
     step = prepare(name, net)
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
     for _ in range(2):
         step()
     return _status("VmHWM") - before

@@ -1,4 +1,4 @@
-"""What the benchmarks share: libraries taking turns, the environment, table, JSON and plot."""
+"""Code that the benchmarks share: timing libraries in turns, environment, table, JSON, plot."""
 
 import argparse
 import functools
@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 
-# Name of a library here -> (module, distribution). The order is that of the turns.
+# Name of a library here -> (module, distribution), in the order of the turns.
 LIBRARIES = {
     "gpugrad": ("gpugrad", "gpugrad"),
     "torch": ("torch", "torch"),
@@ -28,7 +28,10 @@ BASELINE = "torch"
 
 
 def arguments(description, libraries, **parts):
-    """The command line that the benchmarks share; of ``parts``, each a list, one can choose."""
+    """Parse the command line that the benchmarks share.
+
+    parts: options with a list of choices; each may be given any of them, by default all.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--short", action="store_true", help="seconds instead of minutes, for CI")
     parser.add_argument(
@@ -51,32 +54,32 @@ def arguments(description, libraries, **parts):
 
 
 def effort(options, seconds):
-    """What `race` is to spend."""
+    """Return how many rounds and seconds `race` is to spend."""
     if options.short:
         return {"rounds": 2, "seconds": seconds / 10, "patience": 0}
     return {"rounds": 9, "seconds": seconds, "patience": 300}
 
 
-def alone(function, *args):
-    """``function(*args)`` in a fresh process."""
+def in_fresh_process(function, *args):
+    """Return ``function(*args)``, computed in a fresh process."""
     with fresh_process() as process:
         return process.submit(function, *args).result()
 
 
 def fresh_process():
-    """A fresh process that calls what is submitted to it."""
+    """Return an executor with one fresh process."""
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
 def race(prepare, libraries, cases, *, rounds, seconds, patience):
-    """Seconds per run: ``{case: {library: [a median per round]}}``.
+    """Measure seconds per run, ``{case: {library: [a median per round]}}``.
 
     prepare: ``(library, case) -> run``, called in the library's process.
-    patience: how many seconds to spend in all on repeating turns that other
-        processes have disturbed.
+    patience: how many seconds to spend in total on repeating turns that other
+        processes disturbed.
 
-    Each library has one process for all cases; in each round each has one turn
-    of ``seconds``, while the others sleep.
+    Each library has one process for all cases. In each round, each library has one
+    turn of ``seconds`` while the others sleep.
     """
     results = {}
     with ExitStack() as stack:
@@ -109,13 +112,13 @@ def _progress(cases):
     return tqdm(cases, unit="case", leave=False, disable=None)
 
 
-# A turn counts as undisturbed while other processes use less of the processors than this:
-# they make threads that wait for each other, as those of a matrix product do, wait long.
+# A turn counts as undisturbed if other processes use less than this share of the processors.
+# They delay threads that wait for each other, such as those of a matrix product.
 QUIET = 0.03
 
 
 def _busy():
-    """Seconds that all processors were in use since the start; 0 where the system does not tell."""
+    """Return how many seconds all processors have been in use; 0 if the system does not say."""
     try:
         user, nice, system, _idle, _wait, irq, softirq, steal = map(
             int, Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
@@ -148,10 +151,10 @@ def _turn(prepare, library, case, seconds):
 
 
 def row(section, case, library, values, baseline, *, unit, scale=1.0, target=None):
-    """One result: the median of the rounds, and the median of the rounds' ratios to torch.
+    """Return one result: the median of the rounds, and the median of their ratios to torch.
 
-    values, baseline: of each round; ``baseline`` is None without torch.
-    scale: from the values' unit to ``unit``.
+    values, baseline: one number per round; ``baseline`` is None without torch.
+    scale: the factor from the unit of ``values`` to ``unit``.
     target: the ratio to reach, for gpugrad.
     """
     ratio = median(v / b for v, b in zip(values, baseline, strict=True)) if baseline else None
@@ -168,7 +171,7 @@ def row(section, case, library, values, baseline, *, unit, scale=1.0, target=Non
 
 
 def rows_of(section, results, *, name_case, unit, scale, targets):
-    """The `row`s of a `race`. ``targets``: case -> ratio."""
+    """Return the `row`s of a `race`. ``targets``: case -> ratio."""
     return [
         row(
             section, name_case(case), library, values, turns.get(BASELINE),
@@ -180,23 +183,23 @@ def rows_of(section, results, *, name_case, unit, scale, targets):
 
 
 def table(title, rows, against=BASELINE):
-    """Print rows of one unit: a line per case, a column per library, ``value (ratio)``."""
+    """Print rows of one unit, with a line per case and a column per library: ``value (ratio)``."""
     libraries = list(dict.fromkeys(r["library"] for r in rows))
     lines = [["", *libraries, "target"]]
     for case in dict.fromkeys(r["case"] for r in rows):
         line = [case]
-        of_case = {r["library"]: r for r in rows if r["case"] == case}
+        by_library = {r["library"]: r for r in rows if r["case"] == case}
         for library in libraries:
-            r = of_case.get(library)
+            r = by_library.get(library)
             line.append("" if r is None else _number(r["value"]) + _ratio(r["ratio"]))
-        line.append(_verdict(of_case.get("gpugrad")))
+        line.append(_verdict(by_library.get("gpugrad")))
         lines.append(line)
     print(f"\n{title}: {rows[0]['unit']} (ratio to {against})")
     print_columns(lines)
 
 
 def print_columns(lines):
-    """Print rows of words below each other, all but the first word of each flush right."""
+    """Print a table: the first column flush left, the others flush right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *rest in lines:
         cells = [first.ljust(widths[0])]
@@ -221,7 +224,7 @@ def _verdict(r):
 
 
 def environment(libraries):
-    """Versions, threads and processor: what a reader needs to compare with another run."""
+    """Return what a reader needs to compare with another run: versions, threads, processor."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -230,7 +233,7 @@ def environment(libraries):
         "cpus": cpus(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "thread_settings": {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")},
-        "libraries": {name: alone(_describe, name) for name in libraries},
+        "libraries": {name: in_fresh_process(_describe, name) for name in libraries},
     }
 
 
@@ -249,7 +252,7 @@ def cpus():
 
 
 def _describe(library):
-    """A library's version and, where it can tell, its number of threads."""
+    """Return a library's version and, if known, its number of threads."""
     module_name, distribution = LIBRARIES[library]
     module = importlib.import_module(module_name)
     known = {"version": getattr(module, "__version__", None)}
@@ -278,7 +281,7 @@ COLORS = {
 
 
 def plot(path, title, environment, panels):
-    """Bars of the ratio to torch (of the value, without torch), with gpugrad's targets as marks.
+    """Draw bars of the ratios to torch, or of the values without torch; mark gpugrad's targets.
 
     panels: ``(title, rows)`` pairs.
     """
@@ -315,24 +318,24 @@ def plot(path, title, environment, panels):
 def _draw(ax, title, rows):
     cases = list(dict.fromkeys(r["case"] for r in rows))
     libraries = list(dict.fromkeys(r["library"] for r in rows))
-    what = "value" if any(r["ratio"] is None for r in rows) else "ratio"
+    key = "value" if any(r["ratio"] is None for r in rows) else "ratio"
     width = 0.8 / len(libraries)
     for k, library in enumerate(libraries):
         mine = [r for r in rows if r["library"] == library]
         at = [cases.index(r["case"]) + (k - (len(libraries) - 1) / 2) * width for r in mine]
-        heights = [r[what] for r in mine]
+        heights = [r[key] for r in mine]
         bars = ax.bar(at, heights, width * 0.92, label=library, color=COLORS[library])
         ax.bar_label(bars, [f"{h:.2g}" for h in heights], fontsize=6.5, padding=2)
         for x, r in zip(at, mine, strict=True):
-            if what == "ratio" and r["target"] is not None:
+            if key == "ratio" and r["target"] is not None:
                 edges = x - width / 2, x + width / 2
                 ax.hlines(r["target"], *edges, color="black", lw=2, label="target")
     ax.set_xticks(range(len(cases)), cases, fontsize=8)
     ax.set_yscale("log")
     ax.yaxis.set_minor_formatter("")
     ax.set_title(title, fontsize=9)
-    if what == "ratio":
+    if key == "ratio":
         ax.axhline(1, color=COLORS["torch"], lw=0.8, zorder=0)
-    ax.set_ylabel("ratio (lower is better)" if what == "ratio" else rows[0]["unit"], fontsize=8)
+    ax.set_ylabel("ratio (lower is better)" if key == "ratio" else rows[0]["unit"], fontsize=8)
     ax.tick_params(axis="y", labelsize=8)
     ax.spines[["top", "right"]].set_visible(False)

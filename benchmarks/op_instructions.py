@@ -1,17 +1,17 @@
-"""How many instructions an op takes: a measure that other programs do not disturb.
+"""How many instructions an op takes, a measure that other programs do not disturb.
 
     python benchmarks/op_instructions.py [--short] [--cases NAME ...] [--json PATH]
         [--check] [--against CHECKOUT]
 
-Valgrind's callgrind (a program of its own, not a Python package) counts the instructions of an
-interpreter that runs chains of 200 ops on four elements: per op, when nothing is recorded, when
-it is, and for the backward pass. There is a case for each form of call. Two runs of the same
-program differ by less than 0.1 per cent; the same program in another folder, whose memory is laid
-out differently, by up to 0.5 per cent. The instructions of the imports are counted too.
+Valgrind's callgrind (a separate program, not a Python package) counts the instructions of an
+interpreter that runs chains of 200 ops on four elements. The results are instructions per op
+without recording, with recording, and in the backward pass, with a case for each form of call.
+Two runs of the same program differ by less than 0.1 percent. The same program in another folder,
+with a different memory layout, differs by up to 0.5 percent. The imports are counted too.
 
 --check: compare with results/op_instructions.json and exit with 1 if an op takes more than 1.03
-    of the instructions it took there. Another Python, NumPy or valgrind has other counts, so with
-    these nothing is compared.
+    times the instructions it took there. Other versions of Python, NumPy or valgrind give other
+    counts, so nothing is compared if the versions differ.
 --against: count the gpugrad of another checkout in the same way and compare with that.
 --short: the cases "chain" and "one op" only.
 """
@@ -35,14 +35,14 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "benchmarks/results/op_instructions.json"
 LIMIT = 1.03
 LENGTH = 200
-WARM_UPS = 4  # after these the interpreter has specialised its instructions
+WARM_UPS = 4  # enough for the interpreter to specialize its instructions
 REPEATS = 5
 
 # Whenever the interpreter calls this function of libc, through `os`, callgrind writes the number
-# of instructions since the call before.
+# of instructions since the last call.
 MARK = "getppid"
 
-# What the counted interpreter runs. It imports gpugrad before anything that this file imports.
+# The program to count. It imports gpugrad before anything that this file imports.
 PROGRAM = """\
 import os
 os.getppid()
@@ -57,7 +57,7 @@ IMPORTS = [["start", "", 1], ["import", "numpy", 1], ["import", "gpugrad", 1]]
 
 
 def steps():
-    """For each case the step of a chain, a function of the previous result, and its ops."""
+    """Return for each case the step of a chain, which maps result to result, and its op count."""
     import gpugrad
 
     c = gpugrad.tensor([[0.999, 1.0, 1.001, 1.002]])
@@ -85,7 +85,7 @@ def steps():
     }
 
 
-EMPTY = "empty loop"  # what the other loops take besides their ops
+EMPTY = "empty loop"  # the cost of a loop without ops
 CASES = [
     "chain", "y * c", "y + 0.5", "1 - y", "tanh", "sum", "y[:]", "linear", "concat",
     "unstack, y[None]", "one op", "create_graph", "vmap",
@@ -94,13 +94,13 @@ SHORT = ["chain", "one op"]
 
 
 def run(names):
-    """Run the cases; print gpugrad's path, and as JSON what is counted from mark to mark."""
+    """Run the cases; print gpugrad's path, and as JSON what each segment between marks counts."""
     import gc
 
     import gpugrad
 
     gc.disable()
-    of_case = steps()
+    step_of = steps()
     constant = gpugrad.tensor([[0.5, 1.0, 1.5, 2.0]])
     leaf = gpugrad.tensor([[0.5, 1.0, 1.5, 2.0]], requires_grad=True)
     ones = gpugrad.ones((1, 4))
@@ -115,7 +115,7 @@ def run(names):
         os.getppid()
 
     def chain(y, name):
-        step, ops = of_case[name]
+        step, ops = step_of[name]
         for _ in range(LENGTH // ops):
             y = step(y)
         return y
@@ -131,7 +131,7 @@ def run(names):
                 del y
 
     def run_one_op(name):
-        """The backward pass of one op, many times: what a sweep takes however short it is."""
+        """Sweep through one op, many times, to count the fixed cost of a sweep."""
         ys = [leaf * constant for _ in range(LENGTH)]
         with counted(name, "backward"):
             while ys:
@@ -146,23 +146,23 @@ def run(names):
             del y
 
     def run_vmap(name):
-        def of_examples(y):
+        def batched_chain(y):
             with counted(name, "forward"):
                 return chain(y, "chain")
 
-        gpugrad.vmap(of_examples)(leaf)
+        gpugrad.vmap(batched_chain)(leaf)
 
-    others = {"one op": run_one_op, "create_graph": run_create_graph, "vmap": run_vmap}
+    special = {"one op": run_one_op, "create_graph": run_create_graph, "vmap": run_vmap}
     for name in [EMPTY, *names]:
         for _ in range(WARM_UPS + REPEATS):
             leaf.grad = None
-            others.get(name, run_chain)(name)
+            special.get(name, run_chain)(name)
     print(gpugrad.__file__)
     print(json.dumps(segments))
 
 
 def count(checkout, names):
-    """The instructions per op of the gpugrad in ``checkout``, ``{(case, part): number}``."""
+    """Count instructions per op of the gpugrad in ``checkout``: ``{(case, part): number}``."""
     command = [sys.executable, "-P", "-c", PROGRAM.format(names=names)]
     values = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -175,7 +175,7 @@ def count(checkout, names):
             "OPENBLAS_NUM_THREADS": "1",
         }
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
-        # Without valgrind first: that writes the bytecode.
+        # Run without valgrind first, to write the bytecode.
         path, segments = subprocess.check_output(command, text=True, env=variables).splitlines()
         if Path(path).resolve().parent.parent != checkout:
             sys.exit(f"there is no gpugrad in {checkout}: found {path}")
@@ -198,21 +198,21 @@ def count(checkout, names):
 
 
 def committed():
-    """The counts in results/, if they were made with the versions here; else nothing, and why."""
+    """Return the counts in results/; if other versions made them, say so and return nothing."""
     found = json.loads(REFERENCE.read_text())
     differing = [
-        f"{name} {there!r}, here {here!r}"
+        f"{name} {there!r}, now {here!r}"
         for name, here in versions().items()
         if (there := found["environment"]["versions"].get(name)) != here
     ]
     if differing:
-        print(f"{REFERENCE.name} cannot be compared with: it was made with {'; '.join(differing)}")
+        print(f"cannot compare with {REFERENCE.name}: it was made with {'; '.join(differing)}")
         return {}
     return {(row["case"], row["part"]): row["value"] for row in found["rows"]}
 
 
 def versions():
-    """What the counts depend on besides gpugrad."""
+    """Return the versions of everything else that the counts depend on."""
     valgrind = subprocess.check_output(["valgrind", "--version"], text=True).strip()
     return {
         "python": f"{platform.python_version()}, {platform.python_compiler()}",
@@ -224,7 +224,7 @@ def versions():
 
 
 def report(counts, before):
-    """Print the counts, with their ratios to those of ``before``; return what is over the limit."""
+    """Print the counts and their ratios to those of ``before``; return those over the limit."""
     parts = ["not recorded", "forward", "backward"]
     lines, over = [["", *parts]], []
     for case in dict.fromkeys(case for case, _ in counts if case != "import"):
@@ -257,7 +257,7 @@ def main():
     )
     options = parser.parse_args()
     if shutil.which("valgrind") is None:
-        sys.exit("this needs valgrind, a program that is not installed here")
+        sys.exit("this benchmark needs the program valgrind, which is not installed")
     names = options.cases or (SHORT if options.short else CASES)
     before = {}
     if options.check:
@@ -274,7 +274,7 @@ def main():
         ]
         harness.write_json(options.json, "op_instructions", options, about, rows)
     if before:
-        print(f"at most {LIMIT} of before: {'met' if not over else 'missed'}", *over, sep="\n")
+        print(f"at most {LIMIT} times before: {'met' if not over else 'missed'}", *over, sep="\n")
         sys.exit(bool(over))
 
 

@@ -1,4 +1,4 @@
-"""What one op costs beyond its arithmetic, against PyTorch eager and other libraries.
+"""The cost of an op beyond its arithmetic, compared to PyTorch eager and other libraries.
 
     python benchmarks/op_overhead.py [--short] [--libraries gpugrad torch ...]
         [--sections ...] [--json PATH] [--plot PATH]
@@ -8,7 +8,7 @@ Three sections:
 elementwise: forward and backward of a chain of 200 elementwise ops, in µs per op.
 import: `import gpugrad` against `import numpy`, in fresh interpreters.
 depth: a chain of 1,000,000 ops is built, swept and destroyed without the garbage
-    collector; memory comes back, and an op costs what it costs in a chain of 1,000.
+    collector; its memory is freed, and an op costs as much as in a chain of 1,000.
 """
 
 import gc
@@ -29,10 +29,10 @@ DEPTH_TARGET = 1.2
 
 
 def chain(y, c, d, tanh, length):
-    """A quarter each of multiply, add, tanh and subtract, by the library's operators.
+    """Apply multiply, add, tanh and subtract in turn, by the library's operators.
 
-    With c near 1 and d near -1 this is ``y = 1 + tanh(y - 1)``: values stay near 1
-    and derivatives too, however long the chain; nothing becomes denormal.
+    With c near 1 and d near -1 this is ``y = 1 + tanh(y - 1)``: values and derivatives
+    stay near 1, however long the chain, and nothing becomes denormal.
     """
     for _ in range(length // 4):
         y = y * c
@@ -43,7 +43,7 @@ def chain(y, c, d, tanh, length):
 
 
 def data(shape):
-    """The leaf x and the constants c and d, float32."""
+    """Return the leaf x and the constants c and d, all float32."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0.5, 1.5, shape)
     c = rng.uniform(0.999, 1.001, shape)
@@ -51,7 +51,7 @@ def data(shape):
 
 
 def prepare(library, shape):
-    """A function that runs the chain forward and backward once and returns x's gradient."""
+    """Return a function that runs the chain forward and backward and returns x's gradient."""
     return globals()[f"_{library}"](shape)
 
 
@@ -84,7 +84,7 @@ def _torch(shape):
 
 
 def _numpy(shape):
-    """No library: the least that NumPy itself costs, with the backward pass by hand."""
+    """Forward and backward by hand: the lowest cost possible with NumPy."""
     x, c, d = data(shape)
 
     def run():
@@ -151,14 +151,14 @@ def elementwise(options):
 
 
 def imports(options):
-    """Import times without the interpreter's start."""
+    """Measure import times, without the start of the interpreter."""
     program = (
         "import time, sys; start = time.perf_counter(); import {0}; "
         "print(time.perf_counter() - start, *sys.modules)"
     )
     times = {"gpugrad": [], "numpy": []}
     with tempfile.TemporaryDirectory() as bytecode:
-        # An installed package has its bytecode; here the first turn writes everyone's.
+        # Installed packages have bytecode; here the first turn writes it for all of them.
         variables = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
         for turn in range(6 if options.short else 16):
@@ -182,9 +182,9 @@ def imports(options):
 
 
 def depth(options):
-    """The long chain in a process of its own; rows of time, and one of memory."""
+    """Measure time and memory of the long chain, in a process of its own."""
     length = 50_000 if options.short else 1_000_000
-    result = harness.alone(_depth, length, 2 if options.short else 5)
+    result = harness.in_fresh_process(_depth, length, 2 if options.short else 5)
     long, short = result["long"], result["short"]
     rows = [
         harness.row(
@@ -213,7 +213,7 @@ def _depth(length, rounds):
     memory = {}
 
     def run(length, times):
-        """Seconds per op of that many chains of a length."""
+        """Return the seconds per op over ``times`` chains of ``length`` ops."""
         start = time.perf_counter()
         for _ in range(times):
             x.grad = None
@@ -239,7 +239,7 @@ def _depth(length, rounds):
 
 
 def _resident():
-    """Resident memory in MB; where the system does not tell, the largest so far."""
+    """Return resident memory in MB; where the system does not say, the peak so far."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20

@@ -1,10 +1,10 @@
-"""Every op of the table of tests against PyTorch eager: forward, backward, bytes kept for it.
+"""Every op in the tests' table compared to PyTorch eager: forward, backward, bytes kept.
 
     python benchmarks/op_table.py [--short] [--ops NAME ...] [--sizes N ...]
         [--json PATH] [--plot PATH]
 
-Inputs are float32 of about 10, 10,000 and 1,000,000 elements. Backward is the
-gradient to every floating input, of random cotangents. Worst ratios come first.
+Inputs are float32 with about 10, 10,000 and 1,000,000 elements. Backward computes the
+gradients of all floating inputs from random cotangents. Worst ratios come first.
 """
 
 import sys
@@ -23,7 +23,7 @@ BY_NAME = {case.op: case for case in CASES if case.torch is not None}
 
 
 def prepare(library, work):
-    """A function that does the work ``(op, size, pass)`` once."""
+    """Return a function that does the work ``(op, size, pass)`` once."""
     name, size, direction = work
     forward, leaves, outputs_of, grad = call_of(library, name, size)
     if direction == "forward":
@@ -96,7 +96,7 @@ def _torch(name, size, device):
 
 
 def _static(sample, array, device):
-    """The static parameters, with arrays of the library and the device."""
+    """Return the static parameters, their arrays converted to the library and the device."""
 
     def raw(value):
         if isinstance(value, np.ndarray):
@@ -113,17 +113,17 @@ def _several(result):
 
 
 def _random(rng, shape, dtype):
-    # Real of complex numbers too: PyTorch refuses those that turn eigenvectors' phases.
+    # Real also for complex outputs: PyTorch rejects cotangents that depend on eigenvectors' phases.
     return np.asarray(rng.standard_normal(shape), dtype)
 
 
 def saved_bytes(library, ops_and_sizes):
-    """`_saved_bytes` of each."""
+    """Return `_saved_bytes` for each op and size."""
     return {work: _saved_bytes(library, *work) for work in ops_and_sizes}
 
 
 def _saved_bytes(library, name, size):
-    """Bytes of the distinct arrays that the op keeps for backward, its inputs among them."""
+    """Return the bytes of the distinct arrays that the op keeps for backward, inputs included."""
     forward, *_ = call_of(library, name, size)
     kept = {}
     if library == "torch":
@@ -152,7 +152,7 @@ def _saved_bytes(library, name, size):
 
 
 def measure(options):
-    """A dict for each op, pass and size, the worst ratio first."""
+    """Return a dict for each op, pass and size, worst ratio first."""
     works = [
         (name, size, direction)
         for name in options.ops
@@ -162,7 +162,10 @@ def measure(options):
     ]
     effort = {"rounds": 1, "seconds": 0.002} if options.short else {"rounds": 3, "seconds": 0.04}
     kept = [(name, size) for name, size, direction in works if direction == "backward"]
-    saved = {library: harness.alone(saved_bytes, library, kept) for library in options.libraries}
+    saved = {
+        library: harness.in_fresh_process(saved_bytes, library, kept)
+        for library in options.libraries
+    }
     results = harness.race(prepare, options.libraries, works, patience=0, **effort)
     rows = []
     for (name, size, direction), turns in results.items():
@@ -178,7 +181,7 @@ def measure(options):
 
 
 def show(rows, limit):
-    """Print the rows over the limit, or the worst ten, and the medians."""
+    """Print the rows over the limit, or else the worst ten, and the medians."""
     over = [row for row in rows if row["ratio"] > limit]
     print(f"\n{len(over)} of {len(rows)} over {limit:g}; µs, worst ratios first")
     print(f"{'op':28}{'pass':>9}{'size':>9}{'gpugrad':>11}{'torch':>11}{'ratio':>7}")
@@ -196,7 +199,7 @@ def show(rows, limit):
 
 
 def plot(path, rows, about, limit):
-    """A dot per op and size at its ratio, a panel per pass."""
+    """Draw the ratio of each op and size as a dot, with a panel per pass."""
     import matplotlib
 
     matplotlib.use("Agg")

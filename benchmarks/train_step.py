@@ -1,4 +1,4 @@
-"""What a training step of an MLP costs, against PyTorch eager and other libraries.
+"""The cost of a training step of an MLP, compared to PyTorch eager and other libraries.
 
     python benchmarks/train_step.py [--short] [--libraries gpugrad torch ...]
         [--sections ...] [--json PATH] [--plot PATH]
@@ -7,9 +7,9 @@ Two sections:
 
 speed: a step (zero_grad, forward, loss, backward, SGD) of 784-256-128-10 with ReLU and
     cross-entropy at several batch sizes, and of a tiny 2-16-16-1 with squared error.
-memory: the peak of resident memory during steps of 784-4096-4096-10 at batch 1024.
+memory: the peak resident memory during steps of 784-4096-4096-10 at batch 1024.
 
-Every library starts from the same weights and sees the same data, all float32; the
+Every library starts from the same weights and sees the same float32 data; the
 losses of the first steps must agree. Threads are left at each library's default.
 """
 
@@ -43,7 +43,7 @@ MEMORY_TARGET = 1.0
 
 
 def data(net):
-    """Inputs (batch, in), targets, and per layer a weight (out, in) and a bias (out,)."""
+    """Return inputs (batch, in), targets, and per layer a weight (out, in) and a bias (out,)."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((net.batch, net.sizes[0]), dtype=np.float32)
     if net.regression:
@@ -59,7 +59,7 @@ def data(net):
 
 
 def prepare(library, net):
-    """A function that does one step and returns the loss, as the library's own scalar."""
+    """Return a function that does one step and returns the loss, as the library's own scalar."""
     return globals()[f"_{library}"](net)
 
 
@@ -113,7 +113,7 @@ def _torch(net):
 
 
 def _loss(np, x, y, parameters, regression):
-    """The loss as a function of NumPy-like arrays, for libraries that differentiate functions."""
+    """Compute the loss from NumPy-like arrays, for libraries that differentiate functions."""
     for w, b in zip(parameters[:-2:2], parameters[1:-2:2], strict=True):
         x = np.maximum(x @ w.T + b, 0)
     out = x @ parameters[-2].T + parameters[-1]
@@ -200,9 +200,9 @@ def speed(options):
 
 
 def check_same_losses(libraries):
-    """Exit unless all libraries do the same work: three steps with equal losses."""
+    """Exit unless all libraries do the same work: the losses of three steps must be equal."""
     nets = [Net(MLP, 32), Net((2, 16, 16, 1), 4)]
-    losses = {name: harness.alone(_first_losses, name, nets) for name in libraries}
+    losses = {name: harness.in_fresh_process(_first_losses, name, nets) for name in libraries}
     expected = losses.get(harness.BASELINE, next(iter(losses.values())))
     for name, found in losses.items():
         if not np.allclose(found, expected, rtol=1e-4):
@@ -215,18 +215,18 @@ def _first_losses(library, nets):
 
 
 def memory(options):
-    """Three steps in a fresh process: the peak less what is resident once a tiny net has trained.
+    """Measure the peak of three steps in a fresh process, less what a tiny network leaves.
 
-    So the parameters and the data count, the library itself does not.
+    So the parameters and the data count, but not the library itself.
     """
     net = LARGE_SHORT if options.short else LARGE
     if not Path("/proc/self/status").exists():
-        print("\nno memory section: it reads /proc, which only Linux has")
+        print("\nthe memory section is left out: it reads /proc, which only Linux has")
         return []
     measured = {name: [] for name in options.libraries}
     for _ in range(1 if options.short else 3):
         for name in options.libraries:
-            measured[name].append(harness.alone(_peak, name, net))
+            measured[name].append(harness.in_fresh_process(_peak, name, net))
     rows = harness.rows_of(
         "memory", {net: {name: [m["rise"] for m in ms] for name, ms in measured.items()}},
         name_case=str, unit="MB", scale=2**-20, targets={net: MEMORY_TARGET},
@@ -245,7 +245,7 @@ def _peak(library, net):
     prepare(library, Net((2, 16, 16, 1), 4))()  # imports, threads
     before = _status("VmRSS")
     step = prepare(library, net)
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
     for _ in range(3):
         step()
     peak = _status("VmHWM")

@@ -1,13 +1,13 @@
-"""What derivatives and batches of functions cost, against torch.func and JAX.
+"""The cost of derivatives and batches of functions, compared to torch.func and JAX.
 
     python benchmarks/transforms.py [--short] [--libraries gpugrad torch jax]
         [--cases ...] [--sizes small medium] [--json PATH] [--plot PATH]
 
-A case is a transform of a function that is the same for every library, applied from anew in
-each run: `grad`, `vjp`, `jvp` and others of an MLP with a dict of parameters, second
-derivatives of Rosenbrock's function, Jacobians, and `vmap` of all sorts. Data are float32 and
-the same for every library; that results are the same is checked first. JAX comes twice: op by
-op ("jax"), as the others work, and compiled ("jax jit").
+A case applies a transform, from scratch in each run, to the same function in every library:
+`grad`, `vjp`, `jvp` and others of an MLP with a dict of parameters, second derivatives of
+Rosenbrock's function, Jacobians, and `vmap` of all sorts. All libraries see the same float32
+data, and their results are compared first. JAX appears twice: op by op ("jax"), which is how
+the others work, and compiled ("jax jit").
 """
 
 import importlib.util
@@ -25,10 +25,10 @@ SIZES = ("small", "medium")
 
 
 def library(name):
-    """A library by the names that the cases use.
+    """Return a library under the names that the cases use.
 
-    xp: its functions of arrays; array: from NumPy's; wait: until a result is there.
-    leaves: the arrays in a result.
+    xp: its array functions. array: makes an array from NumPy's. wait: waits for a result.
+    leaves: returns the arrays in a result.
     """
     return globals()[f"_{name.split()[0]}"]()
 
@@ -57,7 +57,7 @@ def _torch():
     from torch import func
     from torch.utils import _pytree
 
-    warnings.filterwarnings("ignore", message="Attempted to insert a get_attr")  # by linearize
+    warnings.filterwarnings("ignore", message="Attempted to insert a get_attr")  # from linearize
 
     def value_and_grad(f):
         both = func.grad_and_value(f)
@@ -103,11 +103,11 @@ def _jax():
     )
 
 
-# The functions, of a library's functions ``xp``.
+# The functions to transform, in terms of a library's functions ``xp``.
 
 
 def net(xp, sizes):
-    """An MLP with tanh, of a dict of parameters and inputs of shape (..., sizes[0])."""
+    """Return an MLP with tanh, a function of a dict of parameters and inputs (..., sizes[0])."""
     last = len(sizes) - 2
 
     def forward(parameters, x):
@@ -133,7 +133,7 @@ def rosenbrock(x):
     return (100 * a * a + b * b).sum()
 
 
-# Cases: a function of (library, size) to a function of arrays and the arrays, from NumPy's.
+# The cases: functions of (library, size) that return a function and its arguments, NumPy arrays.
 
 MLP = {"small": (4, 16, 16, 1), "medium": (64, 128, 128, 10)}
 BATCH = 64
@@ -158,7 +158,7 @@ def _parameters(sizes, *members, seed=0):
     for i, (n_in, n_out) in enumerate(pairwise(sizes)):
         found[f"w{i}"] = _normal(seed + i, *members, n_in, n_out) * np.float32(n_in**-0.5)
         found[f"b{i}"] = _normal(seed + 10 + i, *members, n_out)
-    return dict(sorted(found.items()))  # the order that some libraries go by
+    return dict(sorted(found.items()))  # some libraries sort the names
 
 
 def _batch(sizes):
@@ -297,7 +297,7 @@ class Case(NamedTuple):
 
 
 def prepare(name, case):
-    """A function that does the case's work once and returns the result."""
+    """Return a function that does the case's work once and returns the result."""
     lib = library(name)
     function, given = CASES[case.name](lib, case.size)
     given = [_arrays(lib, value) for value in given]
@@ -315,10 +315,10 @@ def _arrays(lib, value):
 
 
 def check_same_results(libraries, cases):
-    """Exit unless all libraries give the same."""
+    """Exit unless all libraries give the same results."""
     expected: Any = None
     for name in libraries:
-        found = harness.alone(_results, name, cases)
+        found = harness.in_fresh_process(_results, name, cases)
         expected = expected or found
         for case, ours, theirs in zip(cases, found, expected, strict=True):
             if len(ours) != len(theirs) or not all(map(_close, ours, theirs)):
@@ -350,7 +350,7 @@ def speed(options):
 
 
 def plot(path, rows, about):
-    """A dot per case and library at its ratio, a panel per size."""
+    """Draw the ratio of each case and library as a dot, with a panel per size."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no plot: matplotlib is not installed")
         return

@@ -1,9 +1,24 @@
-"""What the example programs share: their command line, the choice of a device, pictures."""
+"""Code that the example programs share: command line, choice of device, pictures, Ctrl-C.
+
+The programs import it before anything that takes a while to load.
+"""
 
 import argparse
+import sys
 from pathlib import Path
 
-import gpugrad
+
+def report_error(kind, error, trace):
+    """Report Ctrl-C in one line, with the status that shells use for it; else as usual."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.stderr.write(f"\n{Path(sys.argv[0]).name}: interrupted\n")
+        sys.exit(130)
+    sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = report_error
+
+import gpugrad  # noqa: E402  Ctrl-C may come while it is loaded
 
 try:
     import safetensors  # noqa: F401  gpugrad needs it to save and load
@@ -14,10 +29,10 @@ except ImportError as error:
 
 
 class Parser(argparse.ArgumentParser):
-    """A command line with ``--device``, and errors of one line.
+    """A parser that adds ``--device`` and reports an error in one line.
 
-    seed: whether it has ``--seed``.
-    plot: where the picture goes unless ``--plot`` tells; None for no such option.
+    seed: whether to add ``--seed``.
+    plot: the default of ``--plot``, the path of the picture; None leaves the option out.
     """
 
     def __init__(self, description, *, seed=True, plot=None):
@@ -32,13 +47,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\n")
 
     def parse_args(self, *args):
-        """As always, then with ``auto`` replaced by the device it stands for, which is said."""
+        """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
+        sys.stdout.reconfigure(line_buffering=True)  # so that a log file grows line by line
         options = super().parse_args(*args)
-        why = "asked for"
+        why = "as requested"
         if options.device == "auto":
             problem = gpugrad.cuda.why_not()
             options.device = "cpu" if problem else "cuda"
-            why = problem or "a GPU is there"
+            why = problem or "a GPU is available"
         try:
             gpugrad.zeros(1, device=options.device)
         except (RuntimeError, ValueError) as error:
@@ -49,7 +65,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def whole(text):
-    """An int of at least 0, from the command line."""
+    """Parse an int of at least 0 from the command line."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{value} is less than 0")
@@ -57,7 +73,7 @@ def whole(text):
 
 
 def positive(text):
-    """An int of at least 1, from the command line."""
+    """Parse an int of at least 1 from the command line."""
     value = whole(text)
     if value == 0:
         raise argparse.ArgumentTypeError("0 is not enough")
@@ -65,19 +81,19 @@ def positive(text):
 
 
 def picture(text):
-    """The path of a picture to draw, from the command line."""
+    """Parse the path of a picture from the command line."""
     if Path(text).suffix not in (".pdf", ".png", ".svg"):
         raise argparse.ArgumentTypeError(f"{text} must end in .pdf, .png or .svg")
     return Path(text)
 
 
 def progress_bar(steps):
-    """A bar on standard error; its ``write`` prints a line above it."""
+    """Return a progress bar on standard error; its ``write`` prints a line above the bar."""
     return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
 
 
 def panels(count=2):
-    """A figure and its axes side by side, drawn without a screen."""
+    """Return a figure and its axes, side by side; no screen is needed."""
     figure = Figure(figsize=(5.2 * count, 3.8), dpi=120, layout="constrained")
     figure.get_layout_engine().set(w_pad=0.12)
     axes = figure.subplots(1, count)
@@ -88,7 +104,7 @@ def panels(count=2):
 
 
 def save_figure(figure, path):
-    """Write a figure in the format of the path's suffix; an older file stays until it is done."""
+    """Write a figure in the format given by the suffix, and replace an older file when done."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")

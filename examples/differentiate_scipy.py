@@ -1,18 +1,19 @@
-"""Where did the camera stand? SciPy's rotations, differentiated, tell it from one picture.
+"""Find where a camera stood from one picture, by differentiating SciPy's rotations.
 
-Ten corners of a house are marked in a photograph: each mark is off by a pixel or two, and one
-was put on a wrong spot. What is sought is the pose in which the camera most likely saw
-them. SciPy computes on Tensors, so that the likelihood, computed with scipy.spatial.transform,
-has a gradient and a Hessian. Newton's method finds the maximum in some twenty steps; how
-sharp it is, the Hessian there, tells how far off the pose may be.
+Ten corners of a house are marked in a photograph. Each mark is off by a pixel or two, and one is
+in the wrong place altogether. We look for the pose from which the camera most likely took the
+picture. SciPy can compute with Tensors, so the likelihood, which uses scipy.spatial.transform,
+has a gradient and a Hessian. Newton's method finds its maximum in about twenty steps. The
+Hessian there says how sharp the maximum is, and so how far off the pose may be.
 """
+
+from common import Parser, panels, save_figure
 
 import os
 
-os.environ["SCIPY_ARRAY_API"] = "1"  # read when SciPy is first imported: it then takes Tensors
+os.environ["SCIPY_ARRAY_API"] = "1"  # makes SciPy accept Tensors; must be set before its import
 
 import numpy as np
-from common import Parser, panels, save_figure
 from scipy.spatial.transform import RigidTransform, Rotation
 
 import gpugrad
@@ -23,31 +24,32 @@ CORNERS = [*((x, y, z) for y in (0, -5) for x, z in BASE), (-4, -8, 0), (4, -8, 
 EDGES = "01 12 23 30 04 15 26 37 45 56 67 74 48 78 59 69 89"
 FOCAL_LENGTH = 1200.0  # pixels
 
-# Poses: the house is turned by a rotation vector, in radians, then shifted, in metres. Not by
-# exactly 0 at the start: the angle, a length, has no second derivative there.
+# A pose turns the house by a rotation vector, in radians, then shifts it, in metres. The first
+# rotation is not exactly 0, because the angle is the vector's length, which has no second
+# derivative there.
 TRUTH = [0.4, -0.6, 0.05, 2.0, 1.5, 30.0]
 START = [0.01, 0.0, 0.0, 0.0, 0.0, 50.0]
 
-NOISE = 1.5  # pixels, the scale of a mark's error
-WRONG = 3  # the mark that is elsewhere
-TAILS = 3  # the errors' degrees of freedom in Student's t: few, so that mistakes are no wonder
+NOISE = 1.5  # the scale of a mark's error, in pixels
+WRONG = 3  # index of the misplaced mark
+FREEDOM = 3  # degrees of freedom of Student's t for the errors; few, to allow for gross mistakes
 
 
 def project(pose, corners):
-    """Where corners ``(n, 3)`` are in the picture: ``(n, 2)`` in pixels from its centre."""
+    """Project corners ``(n, 3)`` into the picture: ``(n, 2)``, in pixels from its centre."""
     turn, shift = Rotation.from_rotvec(pose[:3]), pose[3:]
     x = RigidTransform.from_components(shift, turn).apply(corners)
     return FOCAL_LENGTH * x[:, :2] / x[:, 2:]
 
 
 def negative_log_likelihood(pose, corners, marks, scale):
-    """Of marks whose errors are Student's t of this scale, up to a constant."""
+    """Up to a constant, if the errors of the marks follow Student's t with this scale."""
     errors = (project(pose, corners) - marks) / scale
-    return (TAILS + 1) / 2 * gpugrad.sum(gpugrad.log1p(errors**2 / TAILS))
+    return (FREEDOM + 1) / 2 * gpugrad.sum(gpugrad.log1p(errors**2 / FREEDOM))
 
 
 def derivatives(f, x):
-    """The value, gradient and Hessian of ``f`` at ``x``."""
+    """Return the value, gradient and Hessian of ``f`` at ``x``."""
     x = x.detach().requires_grad_()
     value = f(x)
     (gradient,) = gpugrad.autograd.grad(value, x, create_graph=True)
@@ -56,11 +58,11 @@ def derivatives(f, x):
 
 
 def minimize(f, x, *, tolerance=1e-8, steps=100):
-    """The points that Newton's method goes through, beginning after ``x``."""
+    """Return the points that Newton's method visits after ``x``."""
     path = []
     for _ in range(steps):
         value, gradient, hessian = derivatives(f, x)
-        # Downhill along every eigenvector, also where the curvature is negative.
+        # Go downhill along every eigenvector, also where the curvature is negative.
         curvatures, vectors = gpugrad.linalg.eigh(hessian)
         step = vectors @ (gradient @ vectors / gpugrad.abs(curvatures))
         while f(x - step) > value and gpugrad.max(gpugrad.abs(step)) > tolerance:
@@ -73,10 +75,10 @@ def minimize(f, x, *, tolerance=1e-8, steps=100):
 
 
 def compare(found, truth, hessian):
-    """Print how far the pose found is from the true one, and how far it may be."""
+    """Print how far the pose found is from the true one, and the error to be expected."""
     spread = gpugrad.linalg.diagonal(gpugrad.linalg.inv(hessian)) ** 0.5
     for i, name in (3, "to the right"), (4, "down"), (5, "away"):
-        print(f"{name:12} {found[i]:6.2f} m ± {spread[i]:.2f}, in truth {truth[i]:6.2f}")
+        print(f"{name:12} {found[i]:6.2f} m ± {spread[i]:.2f}, true value {truth[i]:6.2f}")
     turn = Rotation.from_rotvec(found[:3]).inv() * Rotation.from_rotvec(truth[:3])
     expected = np.degrees(gpugrad.sum(spread[:3] ** 2).item() ** 0.5)
     print(f"turned       {np.degrees(turn.magnitude().item()):.2f}° off, expected {expected:.2f}°")
@@ -92,14 +94,14 @@ def draw(marks, houses, losses):
         line.set_label(name)
     x, y = marks.mT.cpu().numpy()
     left.plot(x, y, "C1o", label="marks")
-    left.plot(x[WRONG], y[WRONG], "C3x", markersize=12, label="on a wrong spot")
+    left.plot(x[WRONG], y[WRONG], "C3x", markersize=12, label="misplaced mark")
     left.set(xlabel="pixels", ylabel="pixels", aspect="equal")
     left.invert_yaxis()
     left.legend(
         frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1), columnspacing=1
     )
     right.semilogy(np.array(losses) - min(losses))
-    right.set(xlabel="step", ylabel="negative log-likelihood above the least", ylim=(1e-10, None))
+    right.set(xlabel="step", ylabel="negative log-likelihood above its minimum", ylim=(1e-10, None))
     right.xaxis.get_major_locator().set_params(integer=True)
     save_figure(figure, "runs/differentiate_scipy.png")
 
@@ -114,7 +116,7 @@ def main():
     errors[WRONG] += 60, -40
     marks = project(truth, corners) + gpugrad.asarray(errors, device=options.device)
 
-    # First with errors of any size being likely, which has no other minimum nearby.
+    # Begin with a scale at which large errors are likely: that has no other minimum nearby.
     path = [start]
     for scale in 20 * NOISE, NOISE:
         path += minimize(lambda x, s=scale: negative_log_likelihood(x, corners, marks, s), path[-1])

@@ -8,7 +8,7 @@ from gpugrad.data import DataLoader, TensorDataset
 
 
 def train(epochs=100, *, seed=0, dtype=gpugrad.float32, device="cpu"):
-    """A trained model, the points ``(50, 1)`` and their values, and the loss after each epoch."""
+    """Return a trained model, the points ``(50, 1)``, their values, and the loss of each epoch."""
     gpugrad.manual_seed(seed)
     x = gpugrad.linspace(-1, 1, 50, dtype=dtype, device=device).reshape(50, 1)
     y = 0.5 * x**2 + 0.3 * x + 0.1

@@ -1,15 +1,15 @@
 """A network with 97 parameters learns the sine; its own derivative should be the cosine."""
 
-import math
-
 from common import Parser, panels, positive, save_figure
+
+import math
 
 import gpugrad
 from gpugrad import nn, optim
 
 
 def train(epochs=1000, *, seed=0, dtype=gpugrad.float32, device="cpu"):
-    """A trained 1-32-1 model, and its loss after each epoch, on all 100 points at once."""
+    """Train a 1-32-1 model on all 100 points at once; return it and the loss of each epoch."""
     gpugrad.manual_seed(seed)
     x = gpugrad.linspace(-math.pi, math.pi, 100, dtype=dtype, device=device).reshape(100, 1)
     y = gpugrad.sin(x)
@@ -26,9 +26,9 @@ def train(epochs=1000, *, seed=0, dtype=gpugrad.float32, device="cpu"):
 
 
 def slope(model, x):
-    """The derivative of the model at each of the points ``(n, 1)``."""
+    """Return the derivative of the model at each of the points ``(n, 1)``."""
     x = x.detach().requires_grad_()
-    # Each row's output depends on that row alone, so the sum's gradient is each one's own.
+    # Each output depends on its own row only, so the gradient of the sum holds all derivatives.
     (dy_dx,) = gpugrad.autograd.grad(model(x).sum(), x)
     return dy_dx
 

@@ -1,35 +1,36 @@
-"""How strongly to regularise each pixel: gradients through a fixed point that cost no memory.
+"""Learn how strongly to regularize each pixel, with gradients through a fixed point.
 
-A linear classifier of handwritten digits has weights z (65, 10), one row for each pixel and one
-of constants, which minimize the cross-entropy on 200 digits plus Σ sⱼ zⱼ²/2; 20 of the digits
-are mislabelled. How large should the strengths s = exp(θ) be? Such that it does best on 600
-other digits: a minimum again, of a function whose argument is a minimum. The inner one is a
-fixed point of Böhning's descent, in which B bounds the cross-entropy's second derivatives:
+A linear classifier of handwritten digits has weights z (65, 10): one row for each pixel and one
+for the constants. They minimize the cross-entropy on 200 digits, 20 of which are mislabelled,
+plus Σ sⱼ zⱼ²/2. How large should the strengths s = exp(θ) be? We choose them to minimize the
+loss on 600 other digits, so one minimization is nested in another. The inner minimum is a fixed
+point of Böhning's descent, in which B bounds the second derivatives of the cross-entropy:
 
-    z = f(θ, z),    where f(θ, z) = z - (B + diag s)⁻¹ ∇(loss of z),
+    z = f(θ, z),    where f(θ, z) = z - (B + diag s)⁻¹ ∇(loss of z).
 
-so that by the implicit function theorem the cotangent v of z pulls back to (∂f/∂θ)ᵀ w, where
-w = v + (∂f/∂z)ᵀ w is itself a fixed point. `custom_vjp` says so in a few lines. How z was found
-then does not matter: Anderson's acceleration finds it here, and nothing of it is kept. And as w
-is found by the same function as z, it has derivatives too, and these again, of any order:
+By the implicit function theorem, the cotangent v of z pulls back to (∂f/∂θ)ᵀ w, where
+w = v + (∂f/∂z)ᵀ w is itself a fixed point. With `custom_vjp` this takes a few lines. It does not
+matter how z was found: here Anderson acceleration finds it, and the graph keeps none of its
+steps. Since the same function finds w, its derivatives are available too, to any order:
 
-    one strength for all pixels     Newton's method, by second derivatives
-    one for each                    BFGS, by 64 first derivatives
+    one strength for all pixels     Newton's method, with second derivatives
+    one strength for each pixel     BFGS, with 64 first derivatives
 
-Differentiating through the steps of the descent instead keeps all of them, and has the error of
-the last: the right picture compares.
+The alternative is to differentiate through the steps of the descent. That keeps all of them in
+memory, and is only as accurate as the last step. The right-hand picture compares the two.
 
 Implicit differentiation: M. Blondel et al., "Efficient and Modular Implicit Differentiation"
 (2022). Descent: D. Böhning, "Multinomial Logistic Regression Algorithm" (1992). Acceleration:
 H. F. Walker and P. Ni, "Anderson Acceleration for Fixed-Point Iterations" (2011).
 """
 
+from common import Parser, panels, positive, progress_bar, save_figure
+
 import time
 import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
-from common import Parser, panels, positive, progress_bar, save_figure
 from scipy import optimize
 
 import gpugrad as gg
@@ -38,10 +39,10 @@ from gpugrad.nn.functional import cross_entropy, softmax
 
 
 def fixed_point(f, theta, start):
-    """The ``z`` of ``f(theta, z) = z``, with its derivatives by ``theta``, of any order.
+    """Solve ``f(theta, z) = z`` for ``z``, differentiable with respect to ``theta`` to any order.
 
     theta: an array or nested containers of arrays.
-    start: an array, where the search begins.
+    start: an array, the first guess of ``z``.
     """
 
     @gg.custom_vjp
@@ -70,9 +71,9 @@ def fixed_point(f, theta, start):
 
 
 def accelerated(f, z, *, tolerance=1e-9, memory=30, limit=2000):
-    """The fixed point of ``f``, from ``z`` on; `ArithmeticError` if it is not found.
+    """Find the fixed point of ``f`` from the guess ``z``, or raise `ArithmeticError`.
 
-    Of the last steps it takes the combination whose residuals f(z) - z are the least.
+    Anderson acceleration combines the last steps so that the residual f(z) - z is smallest.
     """
     shape, images, residuals = z.shape, [], []
     for _ in range(limit):
@@ -84,16 +85,16 @@ def accelerated(f, z, *, tolerance=1e-9, memory=30, limit=2000):
         images, residuals = [*images, image][-memory:], [*residuals, residual][-memory:]
         if len(images) > 1:
             changes = gg.diff(gg.stack(residuals, axis=1), axis=1)
-            # Each of length 1, for the latest are by far the shortest.
+            # Scale each to length 1, since the latest are by far the shortest.
             sizes = gg.maximum(gg.linalg.vector_norm(changes, axis=0), 1e-300)
             weights = gg.linalg.pinv(changes / sizes, rtol=1e-12) @ residual / sizes
             image = image - gg.diff(gg.stack(images, axis=1), axis=1) @ weights
         z = image.reshape(shape)
-    raise ArithmeticError(f"after {limit} steps f(z) is still {largest:.1e} away from z")
+    raise ArithmeticError(f"after {limit} steps f(z) still differs from z by {largest:.1e}")
 
 
 class Part(NamedTuple):
-    """Some of the digits: pixels and a column of ones ``(n, 65)``, and labels ``(n,)``."""
+    """A set of digits: their pixels and a column of ones ``(n, 65)``, and labels ``(n,)``."""
 
     inputs: gg.Tensor
     labels: gg.Tensor
@@ -106,7 +107,7 @@ class Part(NamedTuple):
 
 
 def load(seed, device):
-    """Digits to fit weights to, to choose strengths by, and to judge them by."""
+    """Return three sets of digits: for the weights, for the strengths, and for the test."""
     digits, others = data.digits()
     order = np.random.default_rng(seed).permutation(len(digits))
 
@@ -117,26 +118,26 @@ def load(seed, device):
         return Part(gg.asarray(inputs, device=device), gg.asarray(labels, device=device))
 
     training = part(digits, order[:200])
-    training.labels[:20] = (training.labels[:20] + 1) % 10  # mistakes
+    training.labels[:20] = (training.labels[:20] + 1) % 10  # wrong on purpose
     return training, part(digits, order[200:800]), part(others, slice(None))
 
 
 class Classifier:
-    """The weights of least regularised loss on some digits, as a function of the strengths."""
+    """The weights that minimize the regularized loss on a set of digits, given the strengths."""
 
     def __init__(self, part):
         inputs, labels = part
         self.inputs = inputs
         self.truth = (labels[:, None] == gg.arange(10, device=inputs.device)) * 1.0
-        # The Hessian of the loss is at most this for each digit: then the descent converges.
+        # This bounds the Hessian of the loss for each class, so the descent converges.
         self.bound = inputs.mT @ inputs / (2 * len(inputs))
         self.eye = gg.eye(inputs.shape[1], dtype=inputs.dtype, device=inputs.device)
         self.zeros = gg.zeros((inputs.shape[1], 10), dtype=gg.float64, device=inputs.device)
 
     def descend(self, theta, z):
-        """A step; theta ``()`` or ``(64,)``, the strengths' logarithms."""
+        """Take one step of the descent; theta ``()`` or ``(64,)`` is the logs of the strengths."""
         strengths = gg.broadcast_to(gg.exp(theta), (64,))
-        # Of the constants, which need none, it is small.
+        # The constants need no regularization, so their strength is small.
         strengths = gg.concat([strengths, gg.full_like(strengths[:1], 1e-3)])[:, None]
         errors = softmax(self.inputs @ z, 1) - self.truth
         slope = self.inputs.mT @ errors / len(errors) + strengths * z
@@ -146,7 +147,7 @@ class Classifier:
         return fixed_point(self.descend, theta, self.zeros)
 
     def unrolled(self, theta, steps):
-        """The same by that many steps of descent, all in the graph."""
+        """Approximate the weights by that many steps of descent, all of them in the graph."""
         z = self.zeros
         for _ in range(steps):
             z = self.descend(theta, z)
@@ -154,13 +155,13 @@ class Classifier:
 
 
 def newton(loss, theta, *, tolerance=1e-6, steps=20):
-    """The points that Newton's method goes through to a minimum of a function of a number."""
+    """Minimize a function of one number; return what Newton's method finds at each point."""
     slope_and_curvature = gg.value_and_grad(gg.grad(loss))
     path = []
     for _ in range(steps):
         slope, curvature = slope_and_curvature(theta)
         path.append((theta.item(), loss(theta).item(), slope.item(), curvature.item()))
-        # Downhill, and not far where there is no curvature to tell how far.
+        # Go downhill, and not far where the curvature is too small to say how far.
         step = -slope / gg.maximum(gg.abs(curvature), gg.abs(slope) / 2)
         theta = theta + step
         if abs(step.item()) < tolerance:
@@ -169,10 +170,10 @@ def newton(loss, theta, *, tolerance=1e-6, steps=20):
 
 
 def bfgs(loss, theta, steps):
-    """Strengths of less loss, after some of SciPy's steps."""
+    """Lower the loss by some steps of SciPy's L-BFGS-B; return the strengths."""
     value_and_grad, device = gg.value_and_grad(loss), theta.device
 
-    def numbers(x):
+    def value_and_gradient(x):
         value, gradient = value_and_grad(gg.asarray(x, device=device))
         return value.item(), gradient.cpu().numpy()
 
@@ -183,7 +184,7 @@ def bfgs(loss, theta, steps):
             progress.update()
 
         done = optimize.minimize(
-            numbers,
+            value_and_gradient,
             theta.cpu().numpy(),
             jac=True,
             method="L-BFGS-B",
@@ -194,8 +195,8 @@ def bfgs(loss, theta, steps):
     return gg.asarray(done.x, device=device)
 
 
-def measured(f):
-    """The result of a call, its seconds, and the memory at its peak in bytes, on the host."""
+def measure(f):
+    """Call ``f``; return its result, the seconds it takes, and its peak host memory in bytes."""
     began = time.perf_counter()
     result = f()
     seconds = time.perf_counter() - began
@@ -207,22 +208,22 @@ def measured(f):
 
 
 def compare(classifier, validation, theta, counts):
-    """Print how gradients at ``theta`` by unrolling differ from the implicit one, and their costs.
+    """Print what gradients by unrolling cost, and how far they are from the implicit gradient.
 
-    Returns the differences, relative, and the memory in bytes, the implicit one's first.
+    Return their relative differences, and the memory in bytes, first that of the implicit one.
     """
-    truth, seconds, peak = measured(
+    truth, seconds, peak = measure(
         lambda: gg.grad(lambda t: validation.loss(classifier.weights(t)))(theta)
     )
     print(f"\n{'gradient':14} {'difference':>10} {'time':>8} {'memory':>11}")
     print(f"{'implicit':14} {'':10} {seconds:6.2f} s {peak / 1e6:8.2f} MB")
     differences, peaks = [], [peak]
     for n in counts:
-        g, seconds, peak = measured(
+        g, seconds, peak = measure(
             lambda n=n: gg.grad(lambda t: validation.loss(classifier.unrolled(t, n)))(theta)
         )
         off = (gg.linalg.vector_norm(g - truth) / gg.linalg.vector_norm(truth)).item()
-        print(f"{f'of {n} steps':14} {off:10.1e} {seconds:6.2f} s {peak / 1e6:8.2f} MB")
+        print(f"{f'{n} steps':14} {off:10.1e} {seconds:6.2f} s {peak / 1e6:8.2f} MB")
         differences.append(off)
         peaks.append(peak)
     return differences, peaks
@@ -243,7 +244,7 @@ def draw(path, curve, points, theta, counts, differences, peaks):
     middle.grid(False)
     right.loglog(counts, differences, "o-")
     right.set_xlabel("steps unrolled")
-    right.set_ylabel("gradient's difference from the implicit one", color="C0")
+    right.set_ylabel("relative difference from the implicit gradient", color="C0")
     memory = right.twinx()
     memory.loglog(counts, np.array(peaks[1:]) / 1e6, "C1s-")
     memory.axhline(peaks[0] / 1e6, color="C1", linestyle="--")
@@ -253,7 +254,7 @@ def draw(path, curve, points, theta, counts, differences, peaks):
 
 def main():
     parser = Parser(__doc__, plot="runs/fixed_point.png")
-    parser.add_argument("--steps", type=positive, default=12, help="of BFGS, default 12")
+    parser.add_argument("--steps", type=positive, default=12, help="steps of BFGS, default 12")
     options = parser.parse_args()
     training, validation, test = load(options.seed, options.device)
     classifier = Classifier(training)
@@ -268,11 +269,11 @@ def main():
         print(f"{'':14}{at:9.5f}  {value:.6f}  {slope:9.1e}  {curvature:9.1e}")
     one = gg.full(64, points[-1][0], dtype=gg.float64, device=options.device)
     each = bfgs(loss, one, options.steps)
-    for name, theta in ("one strength", one), ("one for each", each):
+    for name, theta in ("one strength", one), ("one per pixel", each):
         z = classifier.weights(theta)
         print(
-            f"{name}: loss {validation.loss(z).item():.4f}, on others {test.loss(z).item():.4f}, "
-            f"where {test.accuracy(z):.1%} are right"
+            f"{name}: loss {validation.loss(z).item():.4f}, on test digits "
+            f"{test.loss(z).item():.4f}, of which {test.accuracy(z):.1%} are right"
         )
 
     counts = [10, 100, 1000]

@@ -1,33 +1,34 @@
 """A least-squares fit by Newton, Gauss-Newton and conjugate gradients, to 10 certified digits.
 
-How fast electrons drift in a semiconductor, in 37 measurements against the logarithm of their
-density: the data set "Thurber" of NIST's Statistical Reference Datasets, which belongs to their
-"higher level of difficulty" (https://www.itl.nist.gov/div898/strd/nls/data/thurber.shtml). NIST
-certifies the parameters b of the best rational function
+The data set is "Thurber" of NIST's Statistical Reference Datasets: 37 measurements of how fast
+electrons drift in a semiconductor, against the logarithm of their density. NIST rates it as of
+"higher level of difficulty" (https://www.itl.nist.gov/div898/strd/nls/data/thurber.shtml), and
+certifies to 11 digits the parameters b of the best rational function
 
     y = (b1 + b2 x + b3 x² + b4 x³) / (1 + b5 x + b6 x² + b7 x³)
 
-and their standard errors to 11 digits. With residuals r(b) and their Jacobian J, all methods
-here minimize |r|²/2, and damp their steps p as Levenberg and Marquardt did, so that they arrive
-from far away:
+and their standard errors. With residuals r(b) and their Jacobian J, all methods here minimize
+|r|²/2. They damp their steps p as Levenberg and Marquardt did, so that they converge even from
+far away:
 
     Newton                H p = -Jᵀr, H = JᵀJ + Σ rᵢ ∇²rᵢ           hessian
     Gauss-Newton          the least-squares solution of J p = -r     jacobian
-    conjugate gradients   the same, without ever forming J:          linearize, vjp
-                          products with J and Jᵀ are enough
+    conjugate gradients   the same without ever forming J, by        linearize, vjp
+                          products with J and Jᵀ alone
 
-The last is what a fit with 10⁵ parameters needs. SciPy's solver gets the same Jacobian, then
-none, and takes differences. The variance of the parameters is s² (JᵀJ)⁻¹, s² = |r|² / (n - 7).
+A fit with 10⁵ parameters needs the last of these. SciPy's solver is run with the same Jacobian,
+then with finite differences. The variance of the parameters is s² (JᵀJ)⁻¹, s² = |r|² / (n - 7).
 
-The damping is H. B. Nielsen's, "Damping parameter in Marquardt's method" (1999); conjugate
-gradients for least squares, Å. Björck's, "Numerical Methods for Least Squares Problems" (1996).
+The damping follows H. B. Nielsen, "Damping parameter in Marquardt's method" (1999), the
+conjugate gradients Å. Björck, "Numerical Methods for Least Squares Problems" (1996).
 """
+
+from common import Parser, panels, save_figure
 
 import math
 import time
 
 import numpy as np
-from common import Parser, panels, save_figure
 from scipy import optimize
 
 import gpugrad as gg
@@ -71,8 +72,8 @@ def mobility(b, x):
     return (b[0] + powers @ b[1:4]) / (1 + powers @ b[4:])
 
 
-# Each method goes to a point and returns there the gradient of |r|²/2, and a function that
-# solves for the step with a given damping.
+# Each method takes a point ``b`` and returns the gradient of |r|²/2 there, and a function that
+# computes the step for a given damping.
 
 
 def newton(residuals, b):
@@ -84,7 +85,7 @@ def newton(residuals, b):
     curvatures, vectors = gg.linalg.eigh(gg.hessian(half_square)(b))
 
     def step(damping):
-        # Downhill also along the vectors of negative curvature, and where there is hardly any.
+        # Go downhill also along eigenvectors with negative or almost no curvature.
         return -vectors @ (gradient @ vectors / (gg.abs(curvatures) + damping))
 
     return gradient, step
@@ -94,9 +95,9 @@ def gauss_newton(residuals, b):
     r, jacobian = residuals(b), gg.jacobian(residuals)(b)
 
     def step(damping):
-        # With the rows for the damping below; QR is more accurate than the normal equations.
-        below = math.sqrt(damping) * gg.eye(b.size, dtype=b.dtype, device=b.device)
-        q, upper = gg.linalg.qr(gg.concat([jacobian, below]))
+        # Append rows for the damping; QR is more accurate than the normal equations.
+        damping_rows = math.sqrt(damping) * gg.eye(b.size, dtype=b.dtype, device=b.device)
+        q, upper = gg.linalg.qr(gg.concat([jacobian, damping_rows]))
         return -gg.linalg.solve(upper, r @ q[: r.size])
 
     return jacobian.mT @ r, step
@@ -133,7 +134,7 @@ METHODS = {
 
 
 def minimize(method, residuals, b, *, tolerance=1e-12, steps=200):
-    """The points that a method goes through, from ``b`` to a minimum of ``|residuals|²``."""
+    """Return the points that a method visits from ``b`` to a minimum of ``|residuals|²``."""
     path, damping, growth = [b], None, 2.0
     square = (residuals(b) ** 2).sum().item()
     gradient, step = method(residuals, b)
@@ -142,42 +143,42 @@ def minimize(method, residuals, b, *, tolerance=1e-12, steps=200):
             damping = 1e-3 * gg.max(gg.abs(gradient)).item()
         p = step(damping)
         new = (residuals(b + p) ** 2).sum().item()
-        predicted = (p @ (damping * p - gradient)).item()  # of the fall of |r|²
+        predicted = (p @ (damping * p - gradient)).item()  # by how much |r|² should fall
         if gg.linalg.vector_norm(p).item() <= tolerance * gg.linalg.vector_norm(b).item():
             break
-        # A change that rounding hides is not judged: the gradient still tells the way.
+        # Accept a step whose effect is below rounding: the gradient still points the right way.
         gain = (square - new) / predicted if predicted > 1e-12 * square else 1.0
         if gain > 0:
             b, square = b + p, new
             path.append(b)
             gradient, step = method(residuals, b)
             damping, growth = damping * max(1 / 3, 1 - (2 * gain - 1) ** 3), 2.0
-        else:  # too far; nan too
+        else:  # the step was too long, or gave nan
             damping, growth = damping * growth, 2 * growth
     return path
 
 
 def off(found, certified):
-    """The largest relative error; what is certified is known to 5e-11."""
+    """Return the largest relative error; the certified values are known to 5e-11."""
     return np.abs(found / np.array(certified) - 1).max()
 
 
 def standard_errors(residuals, b):
-    """Of the parameters, by the Jacobian; and their covariances."""
+    """Return the standard errors of the parameters, and their covariances, by the Jacobian."""
     r, jacobian = residuals(b), gg.jacobian(residuals)(b)
     covariance = (r @ r) / (r.size - b.size) * gg.linalg.inv(jacobian.mT @ jacobian)
     return gg.sqrt(gg.linalg.diagonal(covariance)), covariance
 
 
 def by_scipy(residuals, start, device):
-    """SciPy's Levenberg-Marquardt with the Jacobian from here, and with differences."""
+    """Run SciPy's Levenberg-Marquardt with gpugrad's Jacobian, and with finite differences."""
 
     def on_device(f):
         return lambda b: f(gg.asarray(b, device=device)).cpu().numpy()
 
     exact = {"method": "lm", "x_scale": "jac", "ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
     derivatives = {
-        "Jacobian from here": on_device(gg.jacobian(residuals)),
+        "gpugrad's Jacobian": on_device(gg.jacobian(residuals)),
         "differences": "2-point",
     }
     for name, jac in derivatives.items():
@@ -219,7 +220,7 @@ def main():
     def residuals(b):
         return mobility(b, x) - y
 
-    def scaled(u):  # of parameters that are all about 1, which damping treats alike
+    def scaled(u):  # parameters that are all about 1, so that damping treats them alike
         return residuals(u * start)
 
     histories = {}
@@ -236,8 +237,8 @@ def main():
     b = path[-1]
     errors, covariance = standard_errors(residuals, b)
     square = (residuals(b) ** 2).sum().item()
-    print(f"\n|r|² is {square:.7f}, certified {CERTIFIED_SUM:.7f}; the standard errors are")
-    print(f"{off(errors.cpu().numpy(), CERTIFIED_ERRORS):.1e} off those certified")
+    print(f"\n|r|² is {square:.7f}, certified {CERTIFIED_SUM:.7f}; the standard errors")
+    print(f"differ from those certified by {off(errors.cpu().numpy(), CERTIFIED_ERRORS):.1e}")
     for i, (value, error) in enumerate(zip(b.tolist(), errors.tolist(), strict=True), 1):
         print(f"b{i} = {value:.9e} ± {error:.9e}")
     draw(options.plot, x, y, b, covariance, histories)

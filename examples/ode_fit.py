@@ -1,34 +1,36 @@
-"""Hares and lynxes: the parameters of a differential equation, fitted through its solver.
+"""Hares and lynxes: fit the parameters of a differential equation through its solver.
 
-The Hudson's Bay Company counted the pelts that trappers sold: 21 years of snowshoe hares u and
-Canadian lynxes v, in thousands, which rise and fall as in the model of Lotka and Volterra,
+The Hudson's Bay Company counted the pelts that trappers sold. Over 21 years the numbers of
+snowshoe hares u and Canadian lynxes v, in thousands, rise and fall as in the model of Lotka and
+Volterra,
 
     u' = u (a - b v),    v' = v (-c + d u).
 
-Sought are a, b, c, d and the numbers in 1900 for which the logarithms of the model's are
-closest to those of the counts. The solver is Dormand and Prince's of order 5, adaptive, written
-in a page of plain operations: its steps' lengths are numbers, all else is in the graph. So the
-loss has a gradient, for BFGS, and a Hessian, for the parameters' standard errors. The same
-gradient in four ways:
+We fit a, b, c, d and the numbers in 1900 so that the logarithms of the model's numbers come
+closest to those of the counts. The solver is the adaptive one of Dormand and Prince, of order 5,
+in a page of ordinary operations. The lengths of its steps are plain numbers; everything else is
+in the graph. So the loss has a gradient, for BFGS, and a Hessian, for the standard errors of the
+parameters. The program computes the same gradient in four ways:
 
-    through the solver      exact for the numbers that it computes; keeps all steps
-    with checkpoints        keeps a state for each year, and computes the steps between again
-    by the adjoint          the equation λ' = -(∂f/∂z)ᵀ λ solved from the last year to the
-                            first, with a jump where there is a count; keeps no graph
-    by differences          of SciPy's solver, to judge the others
+    through the solver      exact for the numbers that the solver computes; keeps all steps
+    with checkpoints        keeps one state for each year, and recomputes the steps between
+    by the adjoint          solves the equation λ' = -(∂f/∂z)ᵀ λ from the last year back to
+                            the first, with a jump at each count; keeps no graph
+    by differences          of SciPy's solver, to judge the other three
 
 The counts are from C. G. Hewitt, "The Conservation of the Wild Life of Canada" (1921), as
-compiled by P. Howard (2009); the model of errors is B. Carpenter's, "Predator-Prey Population
+compiled by P. Howard (2009). The error model follows B. Carpenter, "Predator-Prey Population
 Dynamics: the Lotka-Volterra model in Stan" (2018). Solver: E. Hairer, S. Nørsett and G. Wanner,
 "Solving Ordinary Differential Equations I" (1993), II.4 and II.5. Adjoint: R. T. Q. Chen et
 al., "Neural Ordinary Differential Equations" (2018).
 """
 
+from common import Parser, panels, progress_bar, save_figure
+
 import time
 import tracemalloc
 
 import numpy as np
-from common import Parser, panels, progress_bar, save_figure
 from scipy import integrate, optimize
 
 import gpugrad as gg
@@ -43,8 +45,8 @@ NAMES = ["a", "c", "b", "d", "u in 1900", "v in 1900"]
 START = [[0.5, 1.0], [0.03, 0.03], [30.0, 4.0]]
 SIGNS = [[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]
 
-# Dormand and Prince's coefficients: of the stages, of which the last is the result, and of the
-# estimate of its error.
+# Dormand and Prince's coefficients: of the stages, the last of which is the result, and of the
+# error estimate.
 STAGES = [
     [1 / 5],
     [3 / 40, 9 / 40],
@@ -57,9 +59,9 @@ ERROR = [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 
 
 
 def solve(f, z, duration, rtol):
-    """The solution of ``z' = f(z)`` after a time, negative for one before, from ``z (n,)``.
+    """Solve ``z' = f(z)`` from ``z (n,)`` over a duration, which may be negative.
 
-    rtol: what the error of a step may be, relative to the elements of z that are above 1.
+    rtol: the largest error of a step, relative to 1 plus the absolute value of each element.
     """
     like = {"dtype": z.dtype, "device": z.device}
     stages = [gg.asarray(row, **like) for row in STAGES]
@@ -72,7 +74,7 @@ def solve(f, z, duration, rtol):
         for row in stages:
             new = z + length * (row @ gg.stack(slopes))
             slopes.append(f(new))
-        # Numbers from here: how long the steps are is no part of the derivative.
+        # Plain numbers from here on: the derivative does not include the choice of step lengths.
         off = length * (error @ gg.stack(slopes)).detach()
         scale = 1 + gg.maximum(gg.abs(z.detach()), gg.abs(new.detach()))
         size = gg.max(gg.abs(off) / scale).item() / rtol
@@ -85,12 +87,12 @@ def solve(f, z, duration, rtol):
 
 
 def lotka_volterra(rates):
-    """The equation's right-hand side, with ``rates`` ((a, -c), (-b, d))."""
+    """Return the right-hand side of the equation for ``rates`` ((a, -c), (-b, d))."""
     return lambda z: z * (rates[0] + rates[1] * gg.flip(z))
 
 
 def trajectory(theta, n=21, *, spacing=1.0, rtol=1e-8, checkpoint=False):
-    """Hares and lynxes ``(n, 2)`` at times that far apart, in years from 1900.
+    """Return hares and lynxes ``(n, 2)`` at n times from 1900 on, ``spacing`` years apart.
 
     theta ``(3, 2)``: the logarithms of (a, c), (b, d) and the numbers in 1900.
     """
@@ -108,19 +110,19 @@ def trajectory(theta, n=21, *, spacing=1.0, rtol=1e-8, checkpoint=False):
 
 
 def loss(theta, counts, **options):
-    """Half the sum of the squared errors of the logarithms."""
+    """Return half the sum of the squared errors of the logarithms."""
     return gg.sum((gg.log(trajectory(theta, **options)) - gg.log(counts)) ** 2) / 2
 
 
 def by_adjoint(theta, counts, *, rtol=1e-8):
-    """The loss's gradient by the equation for that of the state, from the last year back."""
+    """Return the gradient of the loss by the adjoint equation, from the last year back."""
     with gg.no_grad():
         states = trajectory(theta, rtol=rtol)
         values = gg.exp(theta) * gg.asarray(SIGNS, dtype=theta.dtype, device=theta.device)
         rates = values[:2]
         jumps = (gg.log(states) - gg.log(counts)) / states
 
-        def backward(joint):  # of the state, its adjoint, and the gradient of the rates so far
+        def backward(joint):  # the state, its adjoint, and the gradient of the rates so far
             z, adjoint = joint[:2], joint[2:4]
             slope, pullback = gg.vjp(lambda z, rates: lotka_volterra(rates)(z), z, rates)
             of_z, of_rates = pullback(adjoint)
@@ -135,7 +137,7 @@ def by_adjoint(theta, counts, *, rtol=1e-8):
 
 
 def by_scipy(theta, counts, step=1e-4):
-    """The gradient by differences of order 4 of the loss, with SciPy's solver."""
+    """Return the gradient by fourth-order differences of the loss, with SciPy's solver."""
 
     def value(theta):
         (a, c), (b, d), start = np.exp(theta)
@@ -160,11 +162,11 @@ def by_scipy(theta, counts, step=1e-4):
 
 
 def fit(start, counts, rtol):
-    """The parameters of least loss, by BFGS, and the losses on the way."""
+    """Minimize the loss by BFGS; return the parameters, and the loss after each step."""
     value_and_grad = gg.value_and_grad(loss)
     losses = []
 
-    def numbers(theta):
+    def value_and_gradient(theta):
         theta = gg.asarray(theta.reshape(3, 2), device=start.device)
         value, gradient = value_and_grad(theta, counts, rtol=rtol)
         return value.item(), gradient.cpu().numpy().ravel()
@@ -178,13 +180,13 @@ def fit(start, counts, rtol):
 
         x = start.cpu().numpy().ravel()
         done = optimize.minimize(
-            numbers, x, jac=True, method="BFGS", callback=note, options={"gtol": 1e-6}
+            value_and_gradient, x, jac=True, method="BFGS", callback=note, options={"gtol": 1e-6}
         )
     return gg.asarray(done.x.reshape(3, 2), device=start.device), losses
 
 
 def gradients(theta, counts, rtol):
-    """Ways to the loss's gradient at ``theta``, by name."""
+    """Return functions that compute the gradient of the loss at ``theta``, by name."""
     return {
         "through the solver": lambda: gg.grad(loss)(theta, counts, rtol=rtol),
         "with checkpoints": lambda: gg.grad(loss)(theta, counts, rtol=rtol, checkpoint=True),
@@ -192,8 +194,8 @@ def gradients(theta, counts, rtol):
     }
 
 
-def measured(f):
-    """The result of a call, its seconds, and the memory at its peak in bytes, on the host."""
+def measure(f):
+    """Call ``f``; return its result, the seconds it takes, and its peak host memory in bytes."""
     began = time.perf_counter()
     f()
     seconds = time.perf_counter() - began
@@ -205,15 +207,15 @@ def measured(f):
 
 
 def compare(theta, counts, tolerances):
-    """Print and return how far the gradients are from SciPy's, for each way and tolerance."""
+    """Print and return how far each gradient is from SciPy's, for each tolerance."""
     truth = by_scipy(theta.cpu().numpy(), counts.cpu().numpy())
 
     def off(gradient):
         return np.linalg.norm(gradient.cpu().numpy() - truth) / np.linalg.norm(truth)
 
-    print(f"\n{'gradient, rtol 1e-8':20} {'off SciPy':>10} {'time':>9} {'memory':>10}")
+    print(f"\n{'gradient, rtol 1e-8':20} {'error':>10} {'time':>9} {'memory':>10}")
     for name, way in gradients(theta, counts, 1e-8).items():
-        gradient, seconds, peak = measured(way)
+        gradient, seconds, peak = measure(way)
         print(f"{name:20} {off(gradient):10.1e} {seconds:7.3f} s {peak / 1e6:7.2f} MB")
     errors = {}
     for rtol in tolerances:
@@ -250,7 +252,7 @@ def draw(path, theta, covariance, counts, tolerances, errors):
 
 def main():
     parser = Parser(__doc__, seed=False, plot="runs/ode_fit.png")
-    parser.add_argument("--rtol", type=float, default=1e-6, help="of the fit, default 1e-6")
+    parser.add_argument("--rtol", type=float, default=1e-6, help="for the fit, default 1e-6")
     options = parser.parse_args()
     counts, start = (
         gg.tensor(numbers, dtype=gg.float64, device=options.device)
@@ -272,7 +274,7 @@ def main():
         value = gg.exp(log).item()
         print(f"{name:10} {value:9.5f} ± {value * error.item():.5f}")
 
-    # Not at the minimum, where there is no gradient to compare.
+    # Compare at the start: at the minimum the gradient is 0.
     tolerances = [1e-3, 1e-4, 1e-5, 1e-7, 1e-9]
     errors = compare(start, counts, tolerances)
     draw(options.plot, theta, covariance, counts, tolerances, errors)

@@ -1,33 +1,35 @@
-"""A CUDA kernel of one's own as an operation: Mish, and its gradient, each in one pass.
+"""Your own CUDA kernel as an operation: Mish and its gradient, each in one pass.
 
 The activation Mish(x) = x tanh(log(1 + exp(x))) takes four of the library's operations, each of
-which reads and writes all of memory. Here it is one: a formula, and as its twin for arrays on a
-GPU a kernel in CUDA C++, which CuPy compiles when it is first called. Its gradient is an
-operation too, with a kernel again. With e = exp(x) and q = e (e + 2),
+which reads and writes the whole array. This program makes it a single operation: a formula, with
+a twin for arrays on a GPU, a kernel in CUDA C++ that CuPy compiles when it is first called. The
+gradient is an operation with a kernel of its own. With e = exp(x) and q = e (e + 2),
 
     w = tanh(log(1 + e)) = q / (q + 2),    w' = (1 - w²) s,    s = e / (1 + e),
-    Mish = x w,    Mish' = w + x w',    Mish'' = 2 w' + x w' (1 - s - 2 w s),
+    Mish = x w,    Mish' = w + x w',    Mish'' = 2 w' + x w' (1 - s - 2 w s).
 
-of which the last is written in the library's operations, so that there are derivatives of any
-order. What is declared elementwise works in forward mode and under `vmap` as it is. The kernels
-pay on a GPU; on a CPU the formulas take about as long as the composition, which is printed.
+Mish'' is written in the library's operations, so there are derivatives of any order. Operations
+that are declared elementwise work in forward mode and under `vmap` without further rules. The
+kernels pay off on a GPU. On a CPU the formulas take about as long as the composition; the
+program prints both times.
 
 Mish: D. Misra, "Mish: A Self Regularized Non-Monotonic Activation Function" (2020).
 """
+
+from common import Parser, panels, positive, save_figure
 
 import math
 import time
 from functools import cache
 
 import numpy as np
-from common import Parser, panels, positive, save_figure
 
 import gpugrad
 from gpugrad.testing import gradcheck, gradgradcheck, twincheck
 
 SOURCE = r"""
 template <typename T> struct Parts {
-    T w, s, slope;  // slope is the derivative of w
+    T w, s, slope;  // slope: the derivative of w
 
     __device__ explicit Parts(T x) {
         T e = exp(x < T(20) ? x : T(20)), q = e * (e + T(2));  // from 20 on w is 1
@@ -58,14 +60,14 @@ OPTIONS = ("-std=c++14",)
 
 @cache
 def kernels():
-    """The compiled source, for the GPU in use at each call."""
+    """Compile the source; CuPy loads it onto the GPU that is current at a call."""
     import cupy
 
     return cupy.RawModule(code=SOURCE, options=OPTIONS, name_expressions=NAMES)
 
 
 def launch(xp, name, *arrays):
-    """A new array, made by the kernel of that name; NotImplemented where there is none."""
+    """Run the kernel of that name; NotImplemented if there is none for the dtype."""
     dtype = xp.result_type(*arrays)
     if str(dtype) not in TYPES:
         return NotImplemented
@@ -80,10 +82,10 @@ def launch(xp, name, *arrays):
 
 @gpugrad.op(elementwise=True)
 def mish(xp, x):
-    """``x tanh(log(1 + exp(x)))`` elementwise, of float32 or float64."""
+    """``x tanh(log(1 + exp(x)))`` elementwise, for float32 or float64."""
     e = xp.exp(xp.minimum(x, 20))  # from 20 on w is 1
     q = e + 2
-    q *= e  # in place: new memory for a large array costs more than what is done in it
+    q *= e  # in place, since allocating a large array costs more than the arithmetic
     e = q + 2
     q /= e
     return x * q
@@ -116,7 +118,7 @@ mish_backward = gpugrad.op(backward, elementwise=True)
 
 
 def rule(xp, v, x):
-    """The VJP of mish: of arrays, or where it is recorded, of Tensors, the operation."""
+    """The VJP of mish: the formula on arrays, the operation on Tensors, which record it."""
     return mish_backward(v, x) if xp is gpugrad else backward(xp, v, x)
 
 
@@ -136,12 +138,12 @@ mish_backward.twin(
 
 
 def composed(x):
-    """The same of the library's operations."""
+    """Mish as a composition of the library's operations."""
     return x * gpugrad.tanh(gpugrad.log1p(gpugrad.exp(x)))
 
 
 def check(device):
-    """Compare derivatives with differences, and forward mode and vmap with what they stand for."""
+    """Check derivatives against differences, forward mode and vmap against the composition."""
     x = gpugrad.tensor([[-9.0, -1.5, -0.2], [0.0, 0.7, 3.0]], dtype=gpugrad.float64, device=device)
     x.requires_grad = True
     gradcheck(mish, x, check_forward=True)
@@ -157,13 +159,13 @@ def check(device):
 
 
 def seconds(f, x, repeats):
-    """The least time of a forward and a backward pass."""
+    """Return the shortest time of a forward and a backward pass."""
     best = math.inf
     for _ in range(repeats):
         began = time.perf_counter()
         x.grad = None
         f(x).sum().backward()
-        x.grad[0].item()  # waits for a GPU
+        x.grad[0].item()  # wait for a GPU to finish
         best = min(best, time.perf_counter() - began)
     return best
 
@@ -188,14 +190,13 @@ def draw(path, sizes, ratios):
 
 def main():
     parser = Parser(__doc__, plot="runs/raw_kernel.png")
-    parser.add_argument("--repeats", type=positive, default=30, help="of each timing, default 30")
+    parser.add_argument("--repeats", type=positive, default=30, help="per timing, default 30")
     options = parser.parse_args()
     on_gpu = options.device.startswith("cuda")
     print(f"runs {'the CUDA kernels' if on_gpu else 'the formulas'}")
+    difference = check(options.device)
     print("first and second derivatives agree with differences")
-    print(
-        f"forward mode and vmap of grad differ by {check(options.device):.1e} from the composition"
-    )
+    print(f"forward mode and vmap of grad differ by {difference:.1e} from the composition")
 
     sizes, ratios = [10, 1000, 100_000, 1_000_000], {}
     random = np.random.default_rng(options.seed)

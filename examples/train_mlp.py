@@ -3,25 +3,28 @@
     python examples/train_mlp.py --device auto
     python examples/train_mlp.py --dataset fashion-mnist --data-dir path/to/its/files
 
-Prints loss and accuracy per epoch, and writes the weights and a picture of the
-learning curves. The weights and the optimizer's state are saved after every epoch; with
---resume, and the other options as they were, a run that was interrupted ends as it would
-have ended.
+The program prints loss and accuracy after each epoch, and writes the weights and a picture of
+the learning curves. It saves the weights and the optimizer's state after every epoch. An
+interrupted run that is started again with --resume and otherwise the same options ends as it
+would have without interruption.
 """
 
+from common import Parser, panels, positive, progress_bar, save_figure
+
 import argparse
+import itertools
 import math
+import statistics
 import tempfile
+import time
 import warnings
 from pathlib import Path
-
-from common import Parser, panels, positive, progress_bar, save_figure
 
 import gpugrad
 from gpugrad import data, nn, optim
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
-CLASSES = 10  # in each of them
+CLASSES = 10  # in each data set
 
 
 def options_from_command_line(parser):
@@ -29,24 +32,33 @@ def options_from_command_line(parser):
     add("--dataset", choices=BATCH_SIZE, default="digits", help="default digits, built in")
     add("--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist")
     add("--hidden", type=positive, nargs="+", default=[256, 128], help="sizes, default 256 128")
-    add("--epochs", type=positive, default=20, help="in all, default 20")
+    add("--epochs", type=positive, default=20, help="epochs in total, default 20")
     add("--batch-size", type=positive, help="default 128, for digits 32")
     add("--lr", type=number, default=0.1, help="default 0.1, falls to 0 along a cosine")
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
-    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors")
-    add("--resume", type=Path, help="go on from a file saved before")
-    add("--plot", type=Path, help="learning curves, default runs/DATASET.png")
+    add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors, numbered")
+    add("--resume", type=Path, help="continue a saved run, and save it to the same file by default")
+    add("--plot", type=Path, help="learning curves, default beside the weights")
     options = parser.parse_args()
     options.batch_size = options.batch_size or BATCH_SIZE[options.dataset]
-    options.save = options.save or Path("runs", f"{options.dataset}.safetensors")
-    options.plot = options.plot or Path("runs", f"{options.dataset}.png")
+    options.save = options.save or options.resume or unused(options.dataset)
+    options.plot = (
+        options.plot or options.save.parent / f"{options.save.stem or options.dataset}.png"
+    )
     return options
 
 
+def unused(name):
+    """The path runs/NAME.safetensors, with a number behind the name if there is such a file."""
+    numbers = itertools.chain([""], map("-{}".format, itertools.count(2)))
+    paths = (Path("runs", f"{name}{number}.safetensors") for number in numbers)
+    return next(path for path in paths if not path.exists())
+
+
 def number(text):
-    """A finite float of at least 0, from the command line."""
+    """Parse a finite float of at least 0 from the command line."""
     value = float(text)
     if not 0 <= value < math.inf:
         raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
@@ -54,11 +66,16 @@ def number(text):
 
 
 def check_outputs(options):
-    """Raise before the training what would else be found out after it."""
+    """Raise before training for outputs that could not be written after it."""
     if options.plot.suffix not in (".pdf", ".png", ".svg"):
         raise ValueError(f"--plot {options.plot}: the name must end in .pdf, .png or .svg")
     if options.plot == options.save:
         raise ValueError(f"--plot and --save both name {options.save}")
+    if options.save.is_file() and options.save != options.resume:
+        raise ValueError(
+            f"--save {options.save}: there is such a file; give another name, or continue that run "
+            f"with --resume {options.save}"
+        )
     for path in (options.save, options.plot):
         if path.is_dir():
             raise ValueError(f"{path} is a folder; give the name of a file")
@@ -71,10 +88,10 @@ def check_outputs(options):
 
 
 def load(options):
-    """The training and the test set on the device, pixels standardised by the training set's."""
+    """Return training and test set on the device, standardized by the pixels of the former."""
     if options.dataset == "digits":
         if options.data_dir is not None:
-            raise ValueError("--data-dir is for another --dataset than digits, which is built in")
+            raise ValueError("--data-dir is for another --dataset; digits is built in")
         train, test = data.digits()
     elif options.data_dir is None:
         raise ValueError(f"--dataset {options.dataset} needs --data-dir, the folder of its files")
@@ -92,9 +109,9 @@ def load(options):
 
 
 def build(options, pixels):
-    """The model, from ``--seed``, and its optimizer."""
+    """Return a model with random weights, and its optimizer."""
     gpugrad.manual_seed(options.seed)
-    # Made on the CPU, so that a seed starts the same on every device.
+    # Made on the CPU, so that a seed gives the same weights on every device.
     model = nn.MLP(pixels, [*options.hidden, CLASSES], dtype=getattr(gpugrad, options.dtype))
     model.to(options.device)
     optimizer = optim.SGD(
@@ -106,8 +123,37 @@ def build(options, pixels):
     return model, optimizer
 
 
-def train_epoch(model, optimizer, loader, options, progress):
-    """One pass through the training set."""
+class Pace:
+    """Notices, once, that steps have become many times slower than at first."""
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
+        self.durations = []
+        self.usual = None  # the first median of 50 durations
+        self.last = clock()
+
+    def after_step(self):
+        """Return a warning if one is due, else None."""
+        now = self.clock()
+        self.durations.append(now - self.last)
+        self.last = now
+        if len(self.durations) < 50:
+            return None
+        median = statistics.median(self.durations)
+        self.durations.clear()
+        self.usual = self.usual or median
+        if median < 4 * self.usual:
+            return None
+        times = median / self.usual
+        self.usual = math.inf
+        return (
+            f"steps take {times:.0f} times as long as at first; if another program is using the "
+            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
+        )
+
+
+def train_epoch(model, optimizer, loader, options, progress, pace):
+    """Train for one pass through the training set."""
     loss = nn.CrossEntropyLoss()
     start = loader.epoch
     for i, (images, labels) in enumerate(loader):
@@ -117,11 +163,14 @@ def train_epoch(model, optimizer, loader, options, progress):
         loss(model(images), labels).backward()
         optimizer.step()
         progress.update()
+        warning = pace.after_step()
+        if warning and options.device == "cpu":
+            progress.write(warning)
 
 
 @gpugrad.no_grad()
 def evaluate(model, dataset):
-    """Mean loss and the share of right answers."""
+    """Return the mean loss and the share of right answers."""
     loss = right = 0
     for images, labels in data.DataLoader(dataset, batch_size=1000):
         logits = model(images)
@@ -186,7 +235,7 @@ def is_row(row):
 
 
 def draw(history, options):
-    """Loss and accuracy of both sets over the epochs."""
+    """Draw loss and accuracy of both sets over the epochs."""
     figure, axes = panels()
     epochs = range(1, len(history) + 1)
     columns = list(zip(*history, strict=True))
@@ -206,14 +255,15 @@ def draw(history, options):
 
 
 def fit(model, optimizer, train, test, history, options):
-    """Train until ``history`` has a row for each epoch, saving after every one."""
-    # An overflow shows in the loss, and is an error there.
+    """Train until ``history`` has a row for each epoch; save after every epoch."""
+    # An overflow makes the loss infinite or nan, which raises below.
     warnings.simplefilter("ignore", RuntimeWarning)
     loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
-    loader.epoch = len(history)  # decides the order of the images, with the seed
+    pace = Pace()
+    loader.epoch = len(history)  # with the seed, this decides the order of the images
     with progress_bar((options.epochs - len(history)) * len(loader)) as progress:
         while len(history) < options.epochs:
-            train_epoch(model, optimizer, loader, options, progress)
+            train_epoch(model, optimizer, loader, options, progress, pace)
             row = *evaluate(model, train), *evaluate(model, test)
             if not math.isfinite(row[0]):
                 raise FloatingPointError(
@@ -244,7 +294,7 @@ def main():
         print(f"weights: {options.save}")
         draw(history, options)
     except KeyboardInterrupt:
-        saved = f"; to go on, add --resume {options.save}" if history else ""
+        saved = f"; to continue, add --resume {options.save}" if history else ""
         parser.exit(130, f"{parser.prog}: interrupted{saved}\n")
     except (OSError, FloatingPointError, MemoryError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")

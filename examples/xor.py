@@ -10,7 +10,7 @@ TARGETS = gpugrad.tensor([[0.0], [1.0], [1.0], [0.0]])
 
 
 def train(layer_sizes=(8, 1), *, epochs=1000, seed=0, dtype=gpugrad.float32, device="cpu"):
-    """A trained model, and its loss after each epoch, on all four cases at once."""
+    """Train a model on all four cases at once; return it and the loss of each epoch."""
     gpugrad.manual_seed(seed)
     x, y = (tensor.to(dtype=dtype, device=device) for tensor in (INPUTS, TARGETS))
     model = nn.MLP(2, layer_sizes, nn.Tanh, dtype=dtype).to(device)
@@ -41,7 +41,7 @@ def main():
 
 
 def draw(model, losses, device):
-    """The loss, and what the model answers between the corners."""
+    """Draw the loss, and the model's answers at and between the corners."""
     figure, (left, right) = panels()
     left.semilogy(range(1, len(losses) + 1), losses)
     left.set(xlabel="epoch", ylabel="mean squared error")

@@ -9,6 +9,7 @@ batched tensor: the outermost object then belongs to the innermost call.
 import math
 import threading
 from itertools import count
+from operator import attrgetter
 from typing import Any
 
 from ._tensor import Tensor
@@ -149,29 +150,18 @@ class BatchedTensor(Tensor):
     payload: Any = property(_payload.__get__)
     level: Any = property(_level.__get__)
 
+    node: Any = property(attrgetter("payload.node"))
+    dtype: Any = property(attrgetter("payload.dtype"))
+    device: Any = property(attrgetter("payload.device"))
+    _like: Any = property(attrgetter("payload._like"))
+
     @property
     def array(self) -> Any:
         raise TypeError(f"array: {_NOT_AT_HAND}; {_COMPUTE}")
 
     @property
-    def node(self) -> Any:
-        return self.payload.node
-
-    @property
     def shape(self) -> tuple[int, ...]:
         return self.payload.shape[1:]
-
-    @property
-    def dtype(self) -> Any:
-        return self.payload.dtype
-
-    @property
-    def device(self) -> str:
-        return self.payload.device
-
-    @property
-    def _like(self) -> Any:
-        return self.payload._like
 
     @property
     def ndim(self) -> int:

@@ -4,26 +4,11 @@ from typing import Any
 
 from ._dtypes import isdtype
 from .backends import cuda_device_count, parse_device
-from .backends.dtypes import (
-    bool_,
-    complex64,
-    complex128,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-)
+from .backends.dtypes import complex64, float32, int64, number_dtype
 
-_DTYPES = (
-    *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
-    *(float32, float64, complex64, complex128),
-)
+_DTYPES = """
+    bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
+""".split()
 
 
 def capabilities() -> dict[str, Any]:
@@ -57,7 +42,8 @@ def dtypes(
 ) -> dict[str, Any]:
     """The standard's dtypes of a kind (see `gpugrad.isdtype`), or all, by name."""
     _check(device)
-    return {d.name: d for d in _DTYPES if kind is None or isdtype(d, kind)}
+    every = map(number_dtype, _DTYPES)
+    return {d.name: d for d in every if kind is None or isdtype(d, kind)}
 
 
 def _check(device):

@@ -93,6 +93,16 @@ def batch_norm(
     reducing internal covariate shift")
     """
 
+def binary_cross_entropy(x: Array | complex, target: Array | complex, /) -> Tensor:
+    """``-(target * log(x) + (1 - target) * log(1 - x))`` for probabilities ``x``.
+
+    As in PyTorch, logarithms are at least -100 and the slope in ``x`` is at most 1e12 (in float16,
+    16384), so that they are finite for a probability of 0 or 1. Outside ``[0, 1]`` they are nan.
+    """
+
+def binary_cross_entropy_with_logits(x: Array | complex, target: Array | complex, /) -> Tensor:
+    """`binary_cross_entropy` of ``sigmoid(x)`` and ``target``, without overflow."""
+
 def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 & x2`` of integers or bools."""
 
@@ -242,6 +252,14 @@ def einsum(subscripts: str, /, *operands: Array) -> Tensor:
     [[5.0, 11.0], [11.0, 25.0]]
     """
 
+def elu(x: Array, /, alpha: float = 1.0, *, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """``scale * x`` where ``x`` is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``.
+
+    At 0 the slope is that of the second piece. With the defaults of ``scale`` and
+    ``input_scale`` this is the exponential linear unit of Clevert et al. (2016); the functions
+    `selu` and `celu` in `gpugrad.nn.functional` choose others.
+    """
+
 def equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 == x2``."""
 
@@ -263,6 +281,16 @@ def floor(x: Array, /) -> Tensor:
 def floor_divide(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
 
+def gelu(x: Array, /, approximate: str = "none") -> Tensor:
+    """Gaussian error linear unit: ``x`` times the standard normal distribution function of ``x``.
+
+    approximate: ``"none"``, or ``"tanh"`` for
+        ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
+    ``approximate``.
+    """
+
 def getitem(x: Array, /, key: Any) -> Tensor:
     """``x[key]``. Gradients of an element that is selected repeatedly add up."""
 
@@ -271,6 +299,12 @@ def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
+
+def hardswish(x: Array, /) -> Tensor:
+    """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
+
+def hardtanh(x: Array, /, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``x`` limited to ``[min_val, max_val]``; unlike that of `clip`, the slope at a bound is 0."""
 
 def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
@@ -314,6 +348,9 @@ def layer_norm(
     float16, intermediate values are computed in float32.
     (Ba, Kiros and Hinton 2016, "Layer normalization")
     """
+
+def leaky_relu(x: Array, /, negative_slope: float = 0.01) -> Tensor:
+    """``x`` where it is positive, else ``negative_slope * x``, which is also the slope at 0."""
 
 def less(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 < x2``."""
@@ -406,6 +443,9 @@ def min(
 def minimum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise minimum; a tie shares its gradient evenly."""
 
+def mish(x: Array, /) -> Tensor:
+    """``x * tanh(log(1 + exp(x)))``, from Misra (2019)."""
+
 def moveaxis(
     x: Array, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]
 ) -> Tensor:
@@ -427,6 +467,15 @@ def nextafter(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
 
     The gradient is that of ``x1``, from which the result differs only by a rounding error.
+    """
+
+def nll(x: Array, target: Array, /) -> Tensor:
+    """``-x`` at the label: of log-probabilities, the negative log-likelihood of each label.
+
+    x: ``(..., classes)``. target: ``(...)``, integer labels in ``[0, classes)``.
+
+    Raises IndexError for a label that is not a class. On a GPU, where this check would have to wait
+    for the device, such a label gives 0 instead.
     """
 
 def nonzero(x: Array, /) -> tuple[Tensor, ...]:
@@ -548,6 +597,9 @@ def sign(x: Array, /) -> Tensor:
 def signbit(x: Array, /) -> Tensor:
     """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""
 
+def silu(x: Array, /) -> Tensor:
+    """``x * sigmoid(x)``, also called swish."""
+
 def sin(x: Array, /) -> Tensor:
     """Elementwise sine."""
 
@@ -556,6 +608,15 @@ def sinh(x: Array, /) -> Tensor:
 
 def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
+
+def softplus(x: Array, /, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """``log(1 + exp(beta * x)) / beta``, without overflow.
+
+    Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
+    """
+
+def softsign(x: Array, /) -> Tensor:
+    """``x / (1 + abs(x))`` elementwise."""
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """``x`` sorted along ``axis``.

@@ -17,6 +17,7 @@ from .autograd.sweep import fit
 from .autograd.variables import variable
 from .backends import adopt, backend_of, namespace_of
 from .backends.dtypes import complex128, float64
+from .backends.numpy import position
 from .backends.registry import sweep_context
 
 __all__ = ["assert_close", "gradcheck", "gradgradcheck", "twincheck"]
@@ -192,15 +193,21 @@ def _of_twins(op, arrays, static):
         g = tuple([_from_list(_draw(draw, y), y, False).array for y in tensors])
         g = g if several else g[0]
         for target in twins.keys() - {"forward"}:
-            rule = op.joint if target == "joint" else op.rules[target]
-            names = kept_names(rule)
+            if target == "together":
+                rules = [op.rules[name] for name in op.inputs]
+                names = tuple(dict.fromkeys(name for rule in rules for name in kept_names(rule)))
+            else:
+                rules = [op.joint if target == "joint" else op.rules[target]]
+                names = kept_names(rules[0])
             saved = kept(op, names, arrays, out, static)
             found = bind(twins[target], names)(xp, g, saved)
             if found is NotImplemented:
                 continue
-            expected = bind(rule, names)(xp, g, saved)
+            expected = tuple([bind(rule, names)(xp, g, saved) for rule in rules])
+            if target != "together":
+                (expected,) = expected
             what = f"{op.name}'s gradient by {target}"
-            if target == "joint":
+            if target in ("joint", "together"):
                 yield what, _fitted(op, xp, found, arrays), _fitted(op, xp, expected, arrays)
             else:
                 x = arrays[op.inputs.index(target)]
@@ -252,7 +259,7 @@ def assert_close(
     if wrong:
         raise AssertionError(
             f"{wrong} of {len(actual)} elements differ; the worst, at "
-            f"{_position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
+            f"{position(at, actual_shape)}: {actual[at]!r}, expected {expected[at]!r} "
             f"(atol {atol:g}, rtol {rtol:g})"
         )
 
@@ -362,7 +369,7 @@ class _Wrong:
         error = abs(derivative - difference)
         if not error <= self.atol + self.rtol * abs(difference):
             error = math.inf if math.isnan(error) else error
-            entry = error, what, shape, _position(at, shape), there, derivative, difference
+            entry = error, what, shape, position(at, shape), there, derivative, difference
             self.entries.append(entry)
 
     def report(self, check, mode, most=3):
@@ -446,12 +453,3 @@ def _tolerance(x):
     if "bfloat16" in name:
         return 1e-2
     return 1e-3 if "float16" in name else 1e-5 if "32" in name or "complex64" in name else 1e-9
-
-
-def _position(flat, shape):
-    """The index, in an array of ``shape``, of the element at ``flat`` when flattened."""
-    index = ()
-    for n in reversed(shape):
-        index = (flat % n, *index)
-        flat //= n
-    return index

@@ -9,31 +9,31 @@ import gpugrad
 from gpugrad.autograd.implementation import clear
 from gpugrad.backends import dtypes
 
-# SciPy reads it when it is first imported, by whichever test: it then takes Tensors.
+# Makes SciPy accept Tensors. SciPy reads it at its first import, in whichever test that is.
 os.environ["SCIPY_ARRAY_API"] = "1"
 
 
 def pytest_configure(config):
-    if getattr(config.option, "numprocesses", None):  # of pytest-xdist, whose processes inherit it
+    if getattr(config.option, "numprocesses", None):  # the workers of pytest-xdist inherit these
         for library in ("OPENBLAS", "OMP", "MKL"):
             os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def pytest_collection_finish():
-    """Keep the tests themselves from being searched at every garbage collection."""
+    """Exclude the collected tests from garbage collection, to make it faster."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(params=each_library(), scope="session")
 def library(request):
-    """Every array library that is there, in turn."""
+    """Every array library that is installed, in turn."""
     return request.param
 
 
 @pytest.fixture(scope="module")
 def bfloat16():
-    """The dtype, for the tests of a module: others are to run what runs without it."""
+    """The dtype, for all tests of a module; afterwards ops run again as if it were never used."""
     yield gpugrad.bfloat16
     dtypes._loaded.clear()
     vars(gpugrad).pop("bfloat16", None)

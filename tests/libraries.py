@@ -1,4 +1,4 @@
-"""The array libraries that tests run over, and NumPy samples as their arrays."""
+"""The array libraries that tests run on, and conversions from NumPy to their arrays."""
 
 import importlib
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ class Library:
     """An array library under test.
 
     name: its name in the table of ops (`cases.Sample.beyond`).
-    standard: the namespace its arrays are made with.
+    standard: the namespace that creates its arrays.
     """
 
     def __init__(self, name, module):
@@ -28,7 +28,7 @@ class Library:
         return hasattr(self.standard, np.dtype(dtype).name)
 
     def array(self, values, layout="contiguous"):
-        """A raw array of these values, laid out in memory as asked."""
+        """Return a raw array of these values with the given memory layout."""
         values = np.asarray(values)
         if values.ndim == 0 or layout == "contiguous":
             return self._array(values)
@@ -56,7 +56,7 @@ class Library:
         return tensor.requires_grad_() if requires_grad else tensor
 
     def raw(self, value):
-        """A static parameter with the NumPy arrays in it made raw arrays of this library."""
+        """Return a static parameter, its NumPy arrays converted to raw arrays of this library."""
         if isinstance(value, str) and value == "cpu":
             return self.tensor(0.0).device
         if isinstance(value, np.ndarray):
@@ -66,17 +66,17 @@ class Library:
         return value
 
     def values(self, tensor):
-        """A tensor's values as a NumPy array of its dtype."""
+        """Return a tensor's values as a NumPy array of the same dtype."""
         array = tensor.detach().array
         return np.array(backend_of[type(array)].to_numpy(array))
 
     def dtype(self, dtype):
-        """The name of a dtype of this library."""
+        """Return the name of a dtype of this library."""
         return str(dtype).split(".")[-1]
 
 
 def libraries():
-    """NumPy, and those of the others that are installed and work here."""
+    """Return NumPy and every other library that is installed and works on this machine."""
     found = [Library("numpy", "numpy"), Library("array_api_strict", "array_api_strict")]
     if find_spec("torch"):
         found.append(Library("torch", "torch"))
@@ -86,7 +86,7 @@ def libraries():
 
 
 def each_library(chosen=lambda library: True):
-    """Those chosen, to parametrize with; quick tests are NumPy's, and CuPy's need a GPU."""
+    """Return the chosen libraries as parameters; all but NumPy are slow, and CuPy needs a GPU."""
     return [pytest.param(x, marks=_marks(x), id=repr(x)) for x in libraries() if chosen(x)]
 
 

@@ -1,4 +1,4 @@
-"""Matrices and stacks of them that lie in a CUDA device's memory in every way."""
+"""Matrices and stacks of matrices in every memory layout of a CUDA device."""
 
 import math
 from functools import partial
@@ -7,24 +7,24 @@ import cupy
 import numpy as np
 
 
-def filled(shape, dtype="float64"):
-    """Small whole numbers: every order of summation gives the same, in every dtype."""
+def small_integers(shape, dtype="float64"):
+    """Return small integers, whose sums are the same in every order and every dtype."""
     values = np.random.default_rng(math.prod(shape)).integers(-3, 4, shape)
     return cupy.asarray(values.astype(dtype))
 
 
-def swapped(x):
+def transposed(x):
     return x.swapaxes(-1, -2)
 
 
-# Ways for a matrix (..., m, n) to lie in memory, filled by f, and whether BLAS takes it as it is.
+# Memory layouts of a matrix (..., m, n), filled by f, and whether BLAS takes it without a copy.
 MATRICES = {
     "rows": (lambda f, s, m, n: f((*s, m, n)), True),
-    "columns": (lambda f, s, m, n: swapped(f((*s, n, m))), True),
+    "columns": (lambda f, s, m, n: transposed(f((*s, n, m))), True),
     "some rows": (lambda f, s, m, n: f((*s, 2 * m, n))[..., ::2, :], True),
     "part of rows": (lambda f, s, m, n: f((*s, m, n + 3))[..., 2 : n + 2], True),
-    "part of columns": (lambda f, s, m, n: swapped(f((*s, n, m + 3)))[..., 1 : m + 1, :], True),
-    "some columns": (lambda f, s, m, n: swapped(f((*s, 3 * n, m))[..., ::3, :]), True),
+    "part of columns": (lambda f, s, m, n: transposed(f((*s, n, m + 3)))[..., 1 : m + 1, :], True),
+    "some columns": (lambda f, s, m, n: transposed(f((*s, 3 * n, m))[..., ::3, :]), True),
     "a step in rows": (lambda f, s, m, n: f((*s, m, 2 * n))[..., ::2], False),
     "upside down": (lambda f, s, m, n: f((*s, m, n))[..., ::-1, :], False),
     "backwards": (lambda f, s, m, n: f((*s, m, n))[..., ::-1], False),
@@ -35,15 +35,15 @@ MATRICES = {
 
 
 def matrix(way, *shape, dtype="float64"):
-    """A stack of such matrices, and whether BLAS takes it as it is."""
-    make, is_free = MATRICES[way]
+    """Return a stack of matrices of that layout, and whether BLAS takes it without a copy."""
+    make, fits_blas = MATRICES[way]
     *batch, m, n = shape
-    x = make(partial(filled, dtype=dtype), batch, m, n)
+    x = make(partial(small_integers, dtype=dtype), batch, m, n)
     assert x.shape == shape
-    return x, is_free
+    return x, fits_blas
 
 
-# Ways for a stack of the batch shape (2, 3) to lie or to be broadcast.
+# Memory layouts and broadcasts of a stack with batch shape (2, 3).
 STACKS = {
     "in order": lambda f, m, n: f((2, 3, m, n)),
     "swapped": lambda f, m, n: f((3, 2, m, n)).swapaxes(0, 1),
@@ -62,4 +62,4 @@ STACKS = {
 
 
 def stack(way, m, n, dtype="float64"):
-    return STACKS[way](partial(filled, dtype=dtype), m, n)
+    return STACKS[way](partial(small_integers, dtype=dtype), m, n)

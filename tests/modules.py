@@ -1,16 +1,23 @@
-"""Every layer and optimizer that is public, made small; and every kind of transform."""
+"""Every public layer in a small size, every public optimizer, and every kind of transform."""
 
 import inspect
 
 import gpugrad as gg
 from gpugrad import nn, optim
 
-# What is given to classes that need more than sizes.
-_GIVEN = {"MLP": (3, [4, 2]), "Sequential": (nn.Tanh(),)}
+# Arguments for classes that need more than sizes.
+_GIVEN = {
+    "GLU": (0,),
+    "LogSoftmax": (1,),
+    "MLP": (3, [4, 2]),
+    "Sequential": (nn.Tanh(),),
+    "Softmax": (1,),
+    "Unflatten": (1, (3, 1)),
+}
 
 
 def layer(kind):
-    """A module of this class for ``(n, 3)``; sizes that it needs are 3."""
+    """Return a module of this class for inputs ``(n, 3)``; the sizes it requires are 3."""
     parameters = inspect.signature(kind).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     return kind(*_GIVEN.get(kind.__name__, [3] * len(needed)))
@@ -21,12 +28,36 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-LAYERS = [kind for kind in _public(nn, nn.Module) if not kind.__name__.endswith("Loss")]
+# Classes that are not called with one floating tensor.
+_OTHERS = "Bilinear Embedding ModuleDict ModuleList ParameterList".split()
+
+LAYERS = [
+    kind
+    for kind in _public(nn, nn.Module)
+    if not kind.__name__.endswith("Loss") and kind.__name__ not in _OTHERS
+]
 LOSSES = [kind for kind in _public(nn, nn.Module) if kind.__name__.endswith("Loss")]
+
+# What losses are called with, unless it is the inputs x and y.
+_TARGETS = {
+    "BCELoss": lambda x, y, labels: (gg.sigmoid(x), gg.sigmoid(y)),
+    "CosineEmbeddingLoss": lambda x, y, labels: (x, y, 2 * (labels % 2) - 1),
+    "CrossEntropyLoss": lambda x, y, labels: (x, labels),
+    "KLDivLoss": lambda x, y, labels: (x, gg.sigmoid(y)),
+    "NLLLoss": lambda x, y, labels: (x, labels),
+    "TripletMarginLoss": lambda x, y, labels: (x, y, x * y),
+}
+
+
+def given_to(kind, x, y, labels):
+    """The arguments of a loss, for inputs ``(n, 3)`` and n labels below 3."""
+    return _TARGETS.get(kind.__name__, lambda x, y, labels: (x, y))(x, y, labels)
+
+
 # L-BFGS needs a closure and has no weight_decay; `test_lbfgs` has its tests.
 OPTIMIZERS = [kind for kind in _public(optim, optim.Optimizer) if kind is not optim.LBFGS]
 
-# Of a function of a vector to a number, at a vector.
+# Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {
     "grad": lambda f, x: gg.grad(f)(x),
     "jvp": lambda f, x: gg.jvp(f, (x,), (gg.ones_like(x),))[1],

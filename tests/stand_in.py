@@ -1,12 +1,12 @@
-"""Running tests on the stand-in for CuPy: each is collected by its name and reported on its own.
+"""Run tests on the stand-in for CuPy in a second process, each reported under its own name.
 
-Only a process that is meant for it may find the stand-in as ``cupy``. So pytest collects the files
-of ``cupy_stand_in`` by asking a second pytest process, which has the stand-in on its path, for the
-tests in them. Whenever one of these tests is due, the second process runs it and sends its reports.
+Only a process of its own may import the stand-in as ``cupy``. To collect the files in
+``cupy_stand_in``, pytest asks a second pytest process, which has the stand-in on its path, for
+their tests. When one of these tests is due, the second process runs it and sends its reports.
 
-`conftest` takes the hooks from here. ``python stand_in.py FD ARGUMENTS`` is the second process: it
-is served by whoever has the other end of the pipe that the file descriptor FD stands for, and
-pytest has these arguments.
+`conftest` imports the hooks from here. ``python stand_in.py FD ARGUMENTS`` is the second process.
+It runs pytest with these arguments and takes requests through a pipe, whose end has the file
+descriptor FD.
 """
 
 import importlib.util
@@ -26,20 +26,20 @@ TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 STAND_IN = TESTS / "cupy_stand_in"
 
-# What the second process is to collect for a file of the stand-in's tests: for one of them all
-# that need a GPU, but for the comparisons with differences, which NumPy has; else all files.
-ON_A_GPU = STAND_IN / "test_as_on_a_gpu.py"
-OF_A_GPU = (
+# What the second process collects. For this file, it collects all tests that need a GPU, except
+# the comparisons with differences, for which NumPy is enough. For the others, it collects STAND_IN.
+GPU_TESTS = STAND_IN / "test_as_on_a_gpu.py"
+GPU_ARGUMENTS = (
     *(str(TESTS), "-m", "gpu", f"--ignore={STAND_IN}"),
     *(f"--deselect=tests/test_ops.py::{x}[" for x in ("test_gradients", "test_second_gradients")),
 )
-OF_ITS_OWN = (str(STAND_IN),)
+OWN_ARGUMENTS = (str(STAND_IN),)
 
 
 def environment(stand_in=True):
-    """The environment of a process that finds gpugrad, and the stand-in as ``cupy`` if asked for.
+    """Return the environment of a process that can import gpugrad, and the stand-in as ``cupy``.
 
-    It has one thread for NumPy's products, as the machine's other cores may be busy.
+    NumPy's products use one thread, since the machine's other cores may be busy.
     """
     paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
     return {
@@ -49,23 +49,23 @@ def environment(stand_in=True):
     }
 
 
-def is_here():
-    """Whether this process finds the stand-in as ``cupy``."""
+def in_second_process():
+    """Return whether this process imports the stand-in as ``cupy``."""
     found = importlib.util.find_spec("cupy")
     return STAND_IN in Path(getattr(found, "origin", None) or "").parents
 
 
-# Hooks of pytest, in the process that the tests were started in.
+# Hooks of pytest in the first process.
 
 
 def pytest_pycollect_makemodule(module_path, parent):
-    if module_path.parent == STAND_IN and not is_here():
-        return File.from_parent(parent, path=module_path)
+    if module_path.parent == STAND_IN and not in_second_process():
+        return StandInFile.from_parent(parent, path=module_path)
     return None
 
 
 def pytest_runtest_protocol(item, nextitem):
-    if not isinstance(item, Test):
+    if not isinstance(item, StandInTest):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     for report in item.process.run(item, nextitem):
@@ -75,56 +75,56 @@ def pytest_runtest_protocol(item, nextitem):
     return True
 
 
-class File(pytest.File):
-    """A file of the stand-in's tests, which are all slow."""
+class StandInFile(pytest.File):
+    """A file of tests that run on the stand-in; all of them are slow."""
 
     def collect(self):
         self.add_marker(pytest.mark.slow)
         if not shutil.which("g++"):
             pytest.skip("g++, which compiles kernels, is not found", allow_module_level=True)
         own = self.path.relative_to(self.config.rootpath).as_posix()
-        arguments, start = OF_ITS_OWN, own
-        if self.path == ON_A_GPU:
-            arguments, start = OF_A_GPU, "tests/"
+        arguments, start = OWN_ARGUMENTS, own
+        if self.path == GPU_TESTS:
+            arguments, start = GPU_ARGUMENTS, "tests/"
         process = Process.collecting(self.config, arguments)
-        for there, *why in process.not_collected:
-            if there == own:
-                not_collected(*why)
-            if there.startswith(start):
-                node = NotCollected.from_parent(self, name=there.removeprefix(start))
-                node.why = why
+        for remote_id, *reason in process.not_collected:
+            if remote_id == own:
+                raise_not_collected(*reason)
+            if remote_id.startswith(start):
+                node = NotCollected.from_parent(self, name=remote_id.removeprefix(start))
+                node.reason = reason
                 yield node
         tests = []
-        for there, marks in process.tests:
-            if there.startswith(start):
-                names, bracket, parameters = there.removeprefix(start).partition("[")
+        for remote_id, marks in process.tests:
+            if remote_id.startswith(start):
+                names, bracket, parameters = remote_id.removeprefix(start).partition("[")
                 *outer, last = names.removeprefix("::").split("::")
-                tests.append(([*outer, last + bracket + parameters], there, marks))
-        yield from nested(self, process, tests)
+                tests.append(([*outer, last + bracket + parameters], remote_id, marks))
+        yield from make_nodes(self, process, tests)
 
 
 class NotCollected(pytest.Collector):
-    """Part of a file, or another file, that the other process could not collect."""
+    """A file, or part of one, that the second process could not collect."""
 
     def collect(self):
-        not_collected(*self.why)
+        raise_not_collected(*self.reason)
 
 
-def not_collected(outcome, text):
+def raise_not_collected(outcome, text):
     if outcome == "skipped":
         pytest.skip(text, allow_module_level=True)
     raise pytest.Collector.CollectError(text)
 
 
 class Group(pytest.Collector):
-    """The tests of a class, or those of another file; `nested` sets what it holds."""
+    """The tests of a class, or of another file; `make_nodes` sets its attributes."""
 
     def collect(self):
-        return nested(self, self.process, self.tests)
+        return make_nodes(self, self.process, self.tests)
 
 
-class Test(pytest.Item):
-    """A test that another process runs; `nested` sets which, and its name there."""
+class StandInTest(pytest.Item):
+    """A test that the second process runs; `make_nodes` sets its attributes."""
 
     __test__ = False
 
@@ -135,14 +135,14 @@ class Test(pytest.Item):
         raise NotImplementedError("pytest_runtest_protocol runs it")
 
 
-def nested(parent, process, tests):
-    """The nodes of these tests: of those with one name left a test, of others a group."""
+def make_nodes(parent, process, tests):
+    """Yield the nodes of these tests: a test if only its own name is left, else a group."""
     for name, chosen in itertools.groupby(tests, lambda test: test[0][0]):
         chosen = list(chosen)
-        names, there, marks = chosen[0]
+        names, remote_id, marks = chosen[0]
         if len(names) == 1:
-            node = Test.from_parent(parent, name=name)
-            node.there = there
+            node = StandInTest.from_parent(parent, name=name)
+            node.remote_id = remote_id
             for mark in marks:
                 node.add_marker(mark)
         else:
@@ -156,16 +156,16 @@ PROCESSES = pytest.StashKey[dict]()
 
 
 class Process:
-    """A pytest process that finds the stand-in, and that has collected what the arguments name.
+    """A pytest process that imports the stand-in, and has collected the tests of its arguments.
 
-    tests: the name and the marks' names of each test.
-    not_collected: of what failed or was skipped while it collected, the name, which of the two,
-        and why.
+    tests: the node id and the names of the marks of each test.
+    not_collected: the node id, the outcome ("failed" or "skipped") and the reason of
+        everything that could not be collected.
     """
 
     @classmethod
     def collecting(cls, config, arguments):
-        """The process of these arguments, one for the whole session."""
+        """Return the process with these arguments; there is one for the whole session."""
         processes = config.stash.setdefault(PROCESSES, {})
         if arguments not in processes:
             processes[arguments] = cls(config, arguments)
@@ -193,10 +193,10 @@ class Process:
             raise pytest.Collector.CollectError(self.ended()) from None
 
     def run(self, item, nextitem):
-        """The reports of a test, as they come."""
-        after = nextitem.there if getattr(nextitem, "process", None) is self else None
+        """Run a test and yield its reports as they arrive."""
+        after = nextitem.remote_id if getattr(nextitem, "process", None) is self else None
         try:
-            self.connection.send((item.there, after))
+            self.connection.send((item.remote_id, after))
             while (report := self.connection.recv()) is not None:
                 yield self.config.hook.pytest_report_from_serializable(
                     config=self.config, data=report
@@ -205,7 +205,7 @@ class Process:
             yield pytest.TestReport(item.nodeid, item.location, {}, "failed", self.ended(), "call")
 
     def ended(self):
-        """That the process has ended, and what it wrote last."""
+        """Wait for the process to end; return a message with its exit code and last output."""
         self.process.wait()
         self.output.seek(0)
         return (
@@ -219,8 +219,8 @@ class Process:
         self.output.close()
 
 
-class Served:
-    """The plugin that makes pytest run what a `Process` asks for."""
+class Server:
+    """A pytest plugin that runs the tests that a `Process` asks for."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -228,15 +228,15 @@ class Served:
 
     def pytest_collectreport(self, report):
         if not report.passed:
-            why = report.longrepr[2] if report.skipped else report.longreprtext
-            self.not_collected.append((report.nodeid, report.outcome, why))
+            reason = report.longrepr[2] if report.skipped else report.longreprtext
+            self.not_collected.append((report.nodeid, report.outcome, reason))
 
     def pytest_collection_finish(self, session):
         tests = [(item.nodeid, self.marks(item)) for item in session.items]
         self.connection.send((tests, self.not_collected))
 
     def marks(self, item):
-        """The names of its marks, without ``gpu``: the stand-in is none."""
+        """Return the names of a test's marks except ``gpu``, since the stand-in is not a GPU."""
         return sorted({mark.name for mark in item.iter_markers()} - {"gpu"})
 
     @pytest.hookimpl(tryfirst=True)
@@ -261,5 +261,5 @@ class Served:
 
 
 if __name__ == "__main__":
-    served = Served(Connection(int(sys.argv[1])))
-    pytest.main([*sys.argv[2:], "-q", "-p", "no:cacheprovider"], plugins=[served])
+    server = Server(Connection(int(sys.argv[1])))
+    pytest.main([*sys.argv[2:], "-q", "-p", "no:cacheprovider"], plugins=[server])

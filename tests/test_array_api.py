@@ -1,4 +1,4 @@
-"""What an array API namespace says of itself: dtypes, constants, devices; and shapes."""
+"""What an array API namespace says about itself: dtypes, constants, devices; and shapes."""
 
 import math
 
@@ -18,7 +18,7 @@ def dtype_of(library, name):
 
 
 class TestNamespace:
-    def test_of_a_tensor(self):
+    def test_namespace_of_a_tensor(self):
         x = gg.ones(2)
         assert x.__array_namespace__() is gg
         assert x.__array_namespace__(api_version=gg.__array_api_version__) is gg
@@ -70,7 +70,7 @@ class TestIsdtype:
             assert gg.isdtype(dtype, kind) is (dtype in dtypes)
 
     @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
-    def test_of_other_libraries(self, library):
+    def test_dtypes_of_other_libraries(self, library):
         dtype = dtype_of(library, "float32")
         assert gg.isdtype(dtype, "real floating")
         assert gg.isdtype(dtype, dtype)
@@ -116,7 +116,7 @@ class TestResultType:
         assert gg.result_type(*given[::-1]) == dtype
 
     @pytest.mark.parametrize("a", [gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX], ids=str)
-    def test_is_what_ops_give(self, a):
+    def test_equals_the_dtype_that_ops_give(self, a):
         for b in (gg.bool, *SIGNED, *UNSIGNED, *FLOATS, *COMPLEX):
             if a != gg.bool or b != gg.bool:
                 sum_ = gg.ones(2, dtype=a) + gg.ones(2, dtype=b)
@@ -126,7 +126,7 @@ class TestResultType:
                 assert (gg.ones(2, dtype=a) + number).dtype == gg.result_type(a, number), number
 
     @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
-    def test_of_other_libraries(self, library):
+    def test_dtypes_of_other_libraries(self, library):
         low, high = dtype_of(library, "float32"), dtype_of(library, "float64")
         module = pytest.importorskip(library)
         assert gg.result_type(low, high) == high
@@ -173,7 +173,7 @@ class TestLimits:
             gg.iinfo(gg.float32)
 
     @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
-    def test_of_other_libraries(self, library):
+    def test_dtypes_of_other_libraries(self, library):
         assert gg.finfo(dtype_of(library, "complex64")).dtype == dtype_of(library, "float32")
         assert gg.iinfo(dtype_of(library, "int16")).dtype == dtype_of(library, "int16")
 

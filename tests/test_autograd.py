@@ -14,7 +14,7 @@ def leaf(*values, dtype=gg.float64):
 
 
 def overwrite(tensor, value):
-    """What an optimizer's step does to a parameter."""
+    """Write into a tensor's memory, as an optimizer's step does."""
     tensor.array[...] = value
     writes.note([writes.place(tensor.array)])
 
@@ -61,7 +61,7 @@ class TestBackward:
         (x * x).backward()
         assert x.grad.item() == 6
 
-    def test_grad_is_none_before(self):
+    def test_grad_is_none_before_backward(self):
         x = leaf(1.0)
         y = x * 2
         assert x.grad is None
@@ -69,7 +69,7 @@ class TestBackward:
         y.backward()
         assert y.grad is None  # not retained
 
-    def test_of_a_leaf(self):
+    def test_backward_of_a_leaf(self):
         x = leaf(1.0)
         x.backward()
         assert x.grad.item() == 1
@@ -96,7 +96,7 @@ class TestBackward:
         assert z.grad.tolist() == [2 - 4j]
 
     @pytest.mark.filterwarnings("error")
-    def test_infinite_slopes_bring_no_warnings(self):
+    def test_infinite_slopes_cause_no_warnings(self):
         x = leaf(0.0, 4.0)
         gg.sqrt(x).sum().backward()
         assert x.grad.tolist() == [np.inf, 0.25]
@@ -104,7 +104,7 @@ class TestBackward:
         gg.where(x > 0, y * y, 0.0).sum().backward()
         assert x.grad.tolist() == [np.inf, 1.25]
 
-    def test_a_single_element_needs_none(self):  # as in PyTorch
+    def test_a_single_element_needs_no_gradient(self):  # as in PyTorch
         x = leaf([[1.0]])
         (x * 2).backward()
         assert_array_equal(x.grad.numpy(), [[2]])
@@ -123,7 +123,7 @@ class TestBackward:
         with pytest.raises(ValueError, match=r"no graph.*no_grad"):
             y.backward()
 
-    def test_twice_through_freed_values(self):
+    def test_second_backward_through_freed_values(self):
         x = leaf(2.0)
         y = x * x
         y.backward()
@@ -283,7 +283,7 @@ class TestBackward:
 
 
 class TestRetainGrad:
-    def test_of_a_result(self):
+    def test_grad_of_a_result_is_kept(self):
         x = leaf(2.0)
         y = x * x
         y.retain_grad()
@@ -292,14 +292,14 @@ class TestRetainGrad:
         assert y.grad.item() == 3
         assert x.grad.item() == 12
 
-    def test_of_one_of_several_outputs(self):
+    def test_on_one_of_several_outputs(self):
         x = leaf(1.0, 2.0)
         first, second = gg.unstack(x)
         second.retain_grad()
         (first * second).backward()
         assert second.grad.item() == 1
 
-    def test_of_a_tensor_without_graph(self):
+    def test_on_a_tensor_without_graph(self):
         with pytest.raises(ValueError, match="does not require grad"):
             gg.tensor(1.0).retain_grad()
 
@@ -322,7 +322,7 @@ class TestRetainGrad:
 
 
 class TestGrad:
-    def test_of_leaves_and_results(self):
+    def test_gradients_of_leaves_and_results(self):
         x = leaf(2.0)
         y = x * x
         z = y * 3
@@ -380,24 +380,24 @@ class TestGrad:
         with pytest.raises(ValueError, match="does not require grad"):
             grad(x * x, [gg.tensor(1.0)])
 
-    def test_output_that_is_no_tensor(self):
+    def test_output_that_is_not_a_tensor(self):
         with pytest.raises(ValueError, match="no graph"):
             grad([np.ones(())], leaf(1.0))
 
-    def test_only_the_part_between_is_swept(self):
+    def test_only_nodes_between_outputs_and_inputs_are_swept(self):
         x = leaf(2.0)
         y = x.exp()
         grad(y * y, y)
         y.backward()  # exp's values were not freed
         assert_allclose(x.grad.item(), np.exp(2))
 
-    def test_output_that_does_not_depend_on_the_inputs_is_left_alone(self):
+    def test_output_that_does_not_depend_on_the_inputs_is_not_swept(self):
         x, y = leaf(2.0), leaf(3.0)
         other = y * y
         other.backward()
         assert grad([x * x, other], x)[0].item() == 4
 
-    def test_frees_unless_retained(self):
+    def test_frees_the_graph_unless_retained(self):
         x = leaf(2.0)
         y = x * x
         grad(y, x, retain_graph=True)
@@ -414,7 +414,7 @@ class TestGrad:
             orders.append(y.item())
         assert orders == [32, 48, 48, 24]
 
-    def test_results_are_tensors_of_their_own(self):
+    def test_results_are_independent_tensors(self):
         x, y = leaf(1.0, 2.0), leaf(3.0, 4.0)
         for create_graph in (False, True):
             gx, gy, again = grad((x + y).sum(), [x, y, x], create_graph=create_graph)
@@ -430,7 +430,7 @@ class TestGrad:
 
 
 class TestOverwrittenValues:
-    """An in-place write between forward and backward never gives a wrong gradient in silence."""
+    """An in-place write between forward and backward never silently gives a wrong gradient."""
 
     @pytest.mark.parametrize(
         "use",
@@ -483,7 +483,7 @@ class TestOverwrittenValues:
         (w * w).sum().backward()
         assert_array_equal(w.grad.numpy(), [10, 10])
 
-    def test_rebinding_is_no_overwriting(self):
+    def test_rebinding_does_not_overwrite(self):
         w = leaf(1.0, 2.0)
         y = (w * w).sum()
         with gg.no_grad():
@@ -632,7 +632,7 @@ class TestGraph:
         assert [n.name for n in product.next_functions] == ["leaf", "leaf"]
         assert "exp" in repr(z.grad_fn)
 
-    def test_next_functions_are_those_that_want_gradients(self):
+    def test_next_functions_are_inputs_that_require_grad(self):
         x = leaf(1.0)
         assert len((x * gg.tensor(2.0)).grad_fn.next_functions) == 1
 

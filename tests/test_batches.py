@@ -1,4 +1,4 @@
-"""Batches on their way to a device: in what order copies are asked for, and that they arrive."""
+"""Transfer of batches to a device: the order of copies and waits, and the values that arrive."""
 
 import ast
 import contextlib
@@ -19,16 +19,17 @@ from gpugrad.backends import registry
 SOURCE = Path(registry.__file__).parent / "cupy" / "batches.py"
 
 
-# A pretended CUDA that only records. Everything done with memory has a clock, which tells what
-# was over for certain when it began: that of the stream it is done on, advanced by waits. Two
-# uses of the same memory, one of which writes, must be in an order that the clocks tell.
+# A fake CUDA that only records, with vector clocks. The clock of a stream, advanced by waits, says
+# which work was certainly done when work on that stream begins. If two uses of the same memory
+# include a write, their clocks must order them; otherwise they are a race.
 
 
 class Recorder:
-    """Streams, events and memory; `races` has what was used in no certain order.
+    """A fake CUDA with streams, events and memory.
 
-    ignored: a call in the program under test, as its line and method, that has no effect.
-    called: those that could be ignored.
+    races: descriptions of uses of memory in no certain order.
+    ignored: a call in the module under test, given as line and method, that has no effect.
+    called: the calls that could be ignored.
     failing: whether copies of labels are interrupted.
     """
 
@@ -51,7 +52,7 @@ class Recorder:
         return (frame.f_lineno, method) == self.ignored
 
     def use(self, who, memory, kind):
-        """What a stream, or the host, does with memory: it starts after all the host did so far."""
+        """Record that a stream or the host uses memory, after all that the host has done so far."""
         clock = self.clocks[who]
         clock |= self.clocks["host"]
         for other, moment, before in self.uses[memory]:
@@ -67,17 +68,17 @@ class Recorder:
         return self.pinned.get(id(root), ("pageable",))[0]
 
     def read(self, *arrays):
-        """The consumer's work."""
+        """Do the consumer's work, which reads arrays."""
         for array in arrays:
             self.use(self.current.name, array.memory, "read")
 
     def write(self):
-        """The consumer's work in memory that the pool takes for free."""
+        """Do more of the consumer's work, in memory that the pool takes as free."""
         for array in [self.array(IMAGES.shape, IMAGES.dtype) for _ in range(8)]:
             self.use(self.current.name, array.memory, "write")
 
     def modules(self):
-        """``cupy``, ``cupyx`` and ``numpy`` for the program under test."""
+        """Return ``cupy``, ``cupyx`` and ``numpy`` for the module under test."""
         recorder = self
 
         class Event:
@@ -91,7 +92,7 @@ class Recorder:
 
         class Stream:
             def __init__(self, non_blocking=False):
-                assert non_blocking  # or it would wait for the default stream, and that for it
+                assert non_blocking  # else it and the default stream would wait for each other
                 self.name = f"stream {next(recorder.numbers)}"
 
             def record(self, event=None):
@@ -109,7 +110,7 @@ class Recorder:
                     recorder.clocks["host"] |= recorder.clocks[self.name]
 
         class Array:
-            """Its memory goes back to the arena of the stream it was made for when it is gone."""
+            """An array whose memory returns to the arena of its stream when it is deleted."""
 
             def __init__(self, shape, dtype):
                 self.shape, self.dtype = shape, dtype
@@ -162,8 +163,8 @@ class Device(contextlib.nullcontext):
     id = 0
 
 
-def program(recorder, monkeypatch):
-    """The module under test, for which the recorder is CuPy."""
+def load_module(recorder, monkeypatch):
+    """Return the module under test, with the recorder as its CuPy."""
     spec = importlib.util.spec_from_file_location("gpugrad.backends.cupy.batches_recorded", SOURCE)
     module = importlib.util.module_from_spec(spec)
     cupy, cupyx, numpy = recorder.modules()
@@ -180,18 +181,18 @@ IMAGES, LABELS = np.arange(60.0).reshape(20, 3), np.arange(20)
 
 
 def host_batches(n=12, size=lambda i: 4):
-    """Batches of two arrays, in turn gathered and cut."""
+    """Yield batches of two arrays, alternately by indices and by slices."""
     for i in range(n):
         rows = np.arange(size(i)) if i % 2 else slice(0, size(i))
         yield [(IMAGES, rows), (LABELS, rows)]
 
 
-def plain(recorder, transfer_batches):
+def one_loop(recorder, transfer_batches):
     for images, labels in transfer_batches(host_batches(), Device()):
         recorder.read(images, labels)
 
 
-def of_growing_size(recorder, transfer_batches):
+def growing_batches(recorder, transfer_batches):
     for images, labels in transfer_batches(host_batches(size=lambda i: 1 + i), Device()):
         recorder.read(images, labels)
 
@@ -206,7 +207,7 @@ def left_early(recorder, transfer_batches):
         recorder.write()
 
 
-def two_at_once(recorder, transfer_batches):
+def two_loops(recorder, transfer_batches):
     pairs = zip(
         transfer_batches(host_batches(), Device()),
         transfer_batches(host_batches(), Device()),
@@ -216,7 +217,7 @@ def two_at_once(recorder, transfer_batches):
         recorder.read(images, labels, more)
 
 
-def on_changing_streams(recorder, transfer_batches):
+def changing_streams(recorder, transfer_batches):
     streams = cycle([recorder.current, recorder.stream(non_blocking=True)])
     kept = []
     for (images, labels), stream in zip(
@@ -239,15 +240,22 @@ def interrupted(recorder, transfer_batches):
         recorder.write()
 
 
-SCENARIOS = [plain, of_growing_size, left_early, two_at_once, on_changing_streams, interrupted]
+SCENARIOS = [
+    one_loop,
+    growing_batches,
+    left_early,
+    two_loops,
+    changing_streams,
+    interrupted,
+]
 
 
-def races(monkeypatch, scenarios=SCENARIOS, ignored=None):
-    """What the scenarios use in no certain order, and which calls they make."""
+def find_races(monkeypatch, scenarios=SCENARIOS, ignored=None):
+    """Return the races in the scenarios, and the calls that could be ignored."""
     found, called = [], set()
     for scenario in scenarios:
         recorder = Recorder(ignored)
-        scenario(recorder, program(recorder, monkeypatch).transfer_batches)
+        scenario(recorder, load_module(recorder, monkeypatch).transfer_batches)
         found += recorder.races
         called |= recorder.called
     return found, called
@@ -255,22 +263,22 @@ def races(monkeypatch, scenarios=SCENARIOS, ignored=None):
 
 def test_memory_is_used_in_order(monkeypatch):
     for scenario in SCENARIOS:
-        assert races(monkeypatch, [scenario])[0] == [], scenario.__name__
+        assert find_races(monkeypatch, [scenario])[0] == [], scenario.__name__
 
 
-def test_no_wait_can_be_left_out(monkeypatch):
+def test_every_wait_is_necessary(monkeypatch):
     calls = {
         (node.lineno, node.func.attr)
         for node in ast.walk(ast.parse(SOURCE.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if node.func.attr in ("record", "synchronize", "wait_event")
     }
-    assert races(monkeypatch)[1] == calls
+    assert find_races(monkeypatch)[1] == calls
     for call in calls:
-        assert races(monkeypatch, ignored=call)[0], f"{call} in {SOURCE.name} is for nothing"
+        assert find_races(monkeypatch, ignored=call)[0], f"{call} in {SOURCE.name} is unnecessary"
 
 
-def test_the_next_batch_is_copied_before_the_step_is_asked_for(monkeypatch):
+def test_the_next_batch_is_copied_before_the_step_is_enqueued(monkeypatch):
     recorder = Recorder()
     given = []
 
@@ -279,11 +287,11 @@ def test_the_next_batch_is_copied_before_the_step_is_asked_for(monkeypatch):
             given.append(i)
             yield batch
 
-    for i, _ in enumerate(program(recorder, monkeypatch).transfer_batches(batches(), Device())):
+    for i, _ in enumerate(load_module(recorder, monkeypatch).transfer_batches(batches(), Device())):
         assert given[-1] == min(i + 1, 11)
 
 
-def test_an_error_comes_after_the_batches_before_it(monkeypatch):
+def test_batches_before_an_error_arrive(monkeypatch):
     def batches():
         yield from host_batches(3)
         raise OSError("no more")
@@ -291,7 +299,7 @@ def test_an_error_comes_after_the_batches_before_it(monkeypatch):
     recorder = Recorder()
     found = []
     with pytest.raises(OSError, match="no more"):
-        found += program(recorder, monkeypatch).transfer_batches(batches(), Device())
+        found += load_module(recorder, monkeypatch).transfer_batches(batches(), Device())
     assert len(found) == 3
     assert recorder.races == []
 
@@ -299,7 +307,7 @@ def test_an_error_comes_after_the_batches_before_it(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
 class TestOnDevice:
-    """That batches arrive: each kept until the last, when every buffer was filled many times."""
+    """Batches keep their values until the last one, when every buffer was filled many times."""
 
     COLUMNS = (
         np.random.default_rng(0).standard_normal((103, 2, 3)),
@@ -327,7 +335,7 @@ class TestOnDevice:
             list(self.loader(shuffle=shuffle, device="cuda")), list(self.loader(shuffle=shuffle))
         )
 
-    def test_of_any_data_set(self):
+    def test_any_kind_of_data_set(self):
         samples = [(gg.ones(2) * i, i, np.float32(i / 2)) for i in range(30)]
         for device in ("cuda", f"cuda:{gg.cuda.device_count() - 1}"):
             loader = data.DataLoader(samples, 4, shuffle=True, seed=0, device=device)
@@ -360,13 +368,13 @@ class TestOnDevice:
         with pytest.raises(RuntimeError, match=f"cuda:{n} does not exist"):
             next(iter(self.loader(device=f"cuda:{n}")))
 
-    def test_of_arrays_on_the_device(self):
+    def test_arrays_on_the_device(self):
         dataset = data.TensorDataset(*self.COLUMNS).to("cuda")
         for device in (None, "cuda"):
             batches = data.DataLoader(dataset, 8, shuffle=True, seed=1, device=device)
             self.check(list(batches), list(self.loader(shuffle=True)))
 
-    def test_what_does_not_wait_finds_other_values(self, monkeypatch):
+    def test_missing_waits_give_wrong_values(self, monkeypatch):
         cupy = sys.modules["cupy"]
         if not hasattr(cupy, "_reads"):
             pytest.skip("a GPU may be quick enough; the stand-in for CuPy never is")

@@ -1,4 +1,4 @@
-"""Every op of the table for a batch of examples, against a loop; and forward against backward."""
+"""Every op in the table: batched calls against a loop, and forward mode against backward."""
 
 from contextlib import contextmanager
 
@@ -7,7 +7,7 @@ import pytest
 from cases import CASES
 from libraries import libraries
 from samples import every
-from test_ops import DOUBLE, TOLERANCE, Call, each, quiet, samples
+from test_ops import DOUBLE, TOLERANCE, Call, each_case, quiet, samples
 
 import gpugrad
 from gpugrad._batched import batched, entered, lifted, physical
@@ -22,22 +22,22 @@ NOT_BATCHED = dict.fromkeys(
     "nonzero unique_all unique_counts unique_inverse unique_values".split(),
     "the shape of its result depends on values",
 )
-SHARED = {"repeat": {1}}  # inputs that differ between no examples: the shape depends on them
+SHARED = {"repeat": {1}}  # inputs that all examples must share: the shape depends on their values
 
 MAPPED = [case for case in CASES if case.op not in NOT_BATCHED]
 
 
-def some(found, library):
-    """The samples; of other libraries than NumPy, which run the same rules, few."""
+def sample_subset(found, library):
+    """Return all samples for NumPy, and a few for other libraries, which run the same rules."""
     found = list(found)
     return found if library.name == "numpy" else found[:: -(-len(found) // 6) or 1]
 
 
 class Batch:
-    """A sample's inputs, some of them different in each of the examples that ``sizes`` number.
+    """A sample's inputs for a batch of examples, arranged along one or more axes.
 
-    over: for each input, whether it differs along each axis of ``sizes``.
-    leaves: for each input its tensor for each place along the axes that it differs along.
+    sizes: the lengths of the axes of examples.
+    over: for each input, whether it differs along each of these axes.
     """
 
     def __init__(self, case, sample, library, dtype, sizes, over, recorded=True):
@@ -64,7 +64,7 @@ class Batch:
         return self.library.tensor(x, self.layouts[i], requires_grad=requires_grad)
 
     def by_loop(self, cotangents=None):
-        """The results, stacked, and the gradients by the inputs, stacked likewise."""
+        """Call the op for each example; return the stacked results and gradients."""
         leaves = [
             {place: self._leaf(i, x) for place, x in values.items()}
             for i, values in enumerate(self.values)
@@ -98,8 +98,8 @@ class Batch:
                 gradients.append(np.stack(parts).reshape(len(leaf), *parts[0].shape))
         return stacked, gradients
 
-    def by_levels(self):
-        """The same by one call with batched tensors."""
+    def by_vmap(self):
+        """Return the same from one call with batched tensors."""
         leaves = []
         for i, (values, along) in enumerate(zip(self.values, self.over, strict=True)):
             x = next(iter(values.values()))
@@ -159,7 +159,7 @@ class Batch:
     def check(self):
         with quiet():
             expected, expected_gradients = self.by_loop()
-            results, gradients = self.by_levels()
+            results, gradients = self.by_vmap()
         assert len(results) == len(expected)
         for y, e in zip(results, expected, strict=True):
             assert y.dtype == e.dtype, f"{y.dtype}, by a loop {e.dtype}"
@@ -169,8 +169,11 @@ class Batch:
             self.case.assert_close(g, e, **tolerance)
 
 
-def choices(case, sample, depth):
-    """Ways to choose which inputs differ between examples: all, each alone; or, nested, one."""
+def choices_of_inputs(case, sample, depth):
+    """Yield choices of the inputs that differ between examples: all of them, then each alone.
+
+    With a depth of 2 there is one choice, in which inputs differ along both axes or one of them.
+    """
     shared = SHARED.get(case.op, set())
     arrays = [i for i, x in enumerate(sample.inputs) if hasattr(x, "shape") and i not in shared]
     n = len(sample.inputs)
@@ -187,13 +190,13 @@ def choices(case, sample, depth):
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
-def test_a_batch_is_the_loop(case, library):
+def test_a_batch_equals_the_loop(case, library):
     batches = [
         (dtype, sizes, sample, over)
         for dtype in DOUBLE
         for sizes in [(3,), (2, 3)]
-        for sample in some(samples(case, library, dtype), library)
-        for over in choices(case, sample, len(sizes))
+        for sample in sample_subset(samples(case, library, dtype), library)
+        for over in choices_of_inputs(case, sample, len(sizes))
     ]
     for (dtype, sizes, sample, over), checked in every(batches):
         with checked:
@@ -201,16 +204,16 @@ def test_a_batch_is_the_loop(case, library):
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
-def test_without_gradients_too(case, library):
+def test_without_gradients(case, library):
     for sample, checked in every([*samples(case, library, "float32")][:3]):
-        over = next(choices(case, sample, 1), None)
+        over = next(choices_of_inputs(case, sample, 1), None)
         if over:
             with checked:
                 Batch(case, sample, library, "float32", (3,), over, recorded=False).check()
 
 
 def random_like(library, x, seed):
-    """A random tensor of the shape and dtype of ``x``."""
+    """Return a random tensor with the shape and dtype of ``x``."""
     rng = np.random.default_rng((seed, 1))
     t = np.asarray(rng.standard_normal(x.shape))
     name = library.dtype(x.dtype)
@@ -219,8 +222,8 @@ def random_like(library, x, seed):
     return library.tensor(t.astype(name))
 
 
-def inner(library, xs, ys):
-    """The real inner product of tensors, and what rounding may make of it."""
+def inner_product(library, xs, ys):
+    """Return the real inner product of tensors, and the scale of its rounding errors."""
     products = [
         np.real(np.conj(library.values(x)) * library.values(y)).ravel()
         for x, y in zip(xs, ys, strict=True)
@@ -231,7 +234,7 @@ def inner(library, xs, ys):
 
 
 def tangents_of(call, tangents, **options):
-    """The results' tangents as tensors, None for 0, of those of the leaves; None for 0."""
+    """Return the results' tangents as tensors, given the leaves' tangents; None means 0."""
     given = {x.node: t for x, t in zip(call.leaves, tangents, strict=True) if t is not None}
     if not options.get("create_graph"):
         given = {node: t.array for node, t in given.items()}
@@ -247,12 +250,12 @@ def tangents_of(call, tangents, **options):
     return results
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_forward_and_backward_agree(case, library):
     chosen = [
         (dtype, sample)
         for dtype in DOUBLE
-        for sample in some(samples(case, library, dtype), library)
+        for sample in sample_subset(samples(case, library, dtype), library)
     ]
     for (dtype, sample), checked in every(chosen):
         with checked:
@@ -265,18 +268,18 @@ def check_dot_product(case, call, library):
     tangents = [random_like(library, x, i) for i, x in enumerate(call.leaves)]
     cotangents = call.cotangents()
     gradients = call.gradients(cotangents, retain_graph=True, materialize_grads=True)
-    choices = [tangents]
+    choices_of_inputs = [tangents]
     if len(tangents) > 1:
-        choices += [
+        choices_of_inputs += [
             [t if k == i else None for k, t in enumerate(tangents)] for i in range(len(tangents))
         ]
-    for chosen in choices:
+    for chosen in choices_of_inputs:
         out = tangents_of(call, chosen)
         for y, t in zip(call.recorded, out, strict=True):
             if t is not None:
                 assert (t.shape, t.dtype) == (y.shape, y.dtype)
-        forward, scale = inner(library, cotangents, out)
-        backward, scale_backward = inner(library, gradients, chosen)
+        forward, scale = inner_product(library, cotangents, out)
+        backward, scale_backward = inner_product(library, gradients, chosen)
         if np.isfinite(backward):
             names = [library.dtype(x.dtype) for x in [*call.leaves, *call.recorded]]
             precision = max(TOLERANCE[name]["rtol"] for name in names)
@@ -289,7 +292,7 @@ def check_dot_product(case, call, library):
 
 
 def test_every_differentiable_op_has_a_rule_for_a_batch():
-    # Asked of each op, not of its name: a test elsewhere may have made an op of the same name.
+    # By op, not by name: another test may have made an op with the same name.
     ours = [op for op in all_ops() if (op.forward.__module__ or "").startswith("gpugrad.")]
     assert len(ours) > 100
     assert not [
@@ -298,26 +301,26 @@ def test_every_differentiable_op_has_a_rule_for_a_batch():
         if op.differentiable
         and not op.elementwise
         and op.batching is None
-        # The transforms' own ops are never called, only recorded: behind all levels.
+        # The transforms' own ops are only recorded, never called with batched tensors.
         and not op.forward.__module__.startswith("gpugrad.transforms.")
     ]
 
 
 @contextmanager
 def shapes_of_calls(op):
-    """A list that gets the shapes of the inputs of each call of an op."""
+    """Provide a list that collects the shapes of the inputs at each call of an op."""
     shapes = []
 
-    class Noting(Tool):
+    class RecordShapes(Tool):
         def before(self, event):
             if event.op is op and event.phase == "forward":
                 shapes.append(tuple([x.shape for x in event.inputs if hasattr(x, "shape")]))
 
-    with Noting():
+    with RecordShapes():
         yield shapes
 
 
-# Called once for each example where such an input differs: what is searched has no axis to spare.
+# Called once for each example if the array that is searched differs, since that must be 1-D.
 ONE_BY_ONE = {"searchsorted", "isin"}
 
 
@@ -326,13 +329,13 @@ def test_an_op_is_called_once_for_all_examples(case):
     op = getattr(case.function, "op", None)
     library = libraries()[0]
     sample = next(samples(case, library))
-    over = next(choices(case, sample, 1), None)
+    over = next(choices_of_inputs(case, sample, 1), None)
     if op is None or over is None or op.name in ONE_BY_ONE:
         return
     batch = Batch(case, sample, library, "float64", (3,), over, recorded=False)
     batch.by_loop()
     with shapes_of_calls(op) as shapes:
-        batch.by_levels()
+        batch.by_vmap()
     assert len(shapes) <= 1
 
 
@@ -340,7 +343,7 @@ def test_an_op_is_called_once_for_all_examples(case):
 def test_a_batch_of_no_examples(case):
     library = libraries()[0]
     sample = next(samples(case, library))
-    over = next(choices(case, sample, 1), None)
+    over = next(choices_of_inputs(case, sample, 1), None)
     if over is None or case.op in ONE_BY_ONE:
         return
     call = Call(case, sample, library)
@@ -382,7 +385,7 @@ def test_shared_weights_make_one_product():
     ]
 
 
-# What programs do with tensors inside vmap besides calling ops.
+# Programs that do more with tensors inside vmap than call ops
 
 ROWS = np.arange(6.0).reshape(3, 2)
 
@@ -431,7 +434,7 @@ PROGRAMS = [
 def test_programs_of_one_example(function, expected):
     x = gpugrad.tensor(ROWS)
     assert_close(gpugrad.vmap(function)(x), expected(ROWS))
-    assert_close(x, ROWS)  # an example is a value of its own
+    assert_close(x, ROWS)  # writing to an example does not change x
 
 
 @pytest.mark.parametrize("write", [lambda p, r: p.__setitem__(..., r), lambda p, r: p.__iadd__(r)])
@@ -466,14 +469,14 @@ M = gpugrad.ones((2, 4), dtype=gpugrad.float64)
         (lambda r: gpugrad.zeros(2, dtype=gpugrad.int64).__iadd__(r), r"float64 \(2,\)"),
     ],
 )
-def test_errors_speak_of_one_example(function, words):
+def test_errors_describe_one_example(function, words):
     with pytest.raises((ValueError, TypeError, IndexError), match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
 
 
 @pytest.mark.parametrize("lead", [(4,), (2, 3), (1,), (0,)])
 @pytest.mark.parametrize("m, k, n", [(1, 3, 2), (2, 3, 2), (2, 0, 2), (2, 3, 0)])
-def test_one_matrix_repeated_is_multiplied_with_like_others(lead, m, k, n):
+def test_a_repeated_matrix_gives_the_same_products(lead, m, k, n):
     rng = np.random.default_rng(0)
     x1 = rng.standard_normal((*lead, m, k))
     for x2 in (rng.standard_normal((k, n)), rng.standard_normal((n, k)).T):

@@ -1,4 +1,4 @@
-"""What benchmarks take from the table of ops, and that those for a GPU run without one."""
+"""Benchmarks: the samples they take from the table of ops, and GPU scripts without a GPU."""
 
 import json
 import os
@@ -16,7 +16,7 @@ STAND_IN = ROOT / "tests/cupy_stand_in"
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.torch], ids=lambda case: case.op)
-def test_an_op_has_a_sample_of_a_size(case):
+def test_every_op_has_a_sample_of_a_given_size(case):
     sample = case.at_size(10)
     given = sample.arrays("float32")
     outputs = case(given, sample.static)
@@ -25,7 +25,7 @@ def test_an_op_has_a_sample_of_a_size(case):
 
 
 def run(*words, stand_in=False, cwd=ROOT):
-    """The finished process; without a GPU, whatever this machine has."""
+    """Run a program, with any GPU of this machine hidden; return the finished process."""
     paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
@@ -40,7 +40,7 @@ def run(*words, stand_in=False, cwd=ROOT):
 
 @pytest.mark.slow
 class TestOnGPU:
-    """The scripts in benchmarks/gpu, their CUDA form on the stand-in for CuPy."""
+    """The scripts in benchmarks/gpu; their CUDA form runs on the stand-in for CuPy."""
 
     @pytest.mark.parametrize("name", ["ops", "gemm", "mlp"])
     def test_all_cases_are_measured(self, name, tmp_path):
@@ -55,7 +55,7 @@ class TestOnGPU:
         rows = [r for r in results["rows"] if r["library"] == "gpugrad"]
         assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= 4
         assert all(r["value"] > 0 for r in rows)
-        # bfloat16 needs a package that need not be there.
+        # bfloat16 needs a package that may not be installed.
         assert all("ml_dtypes" in words for words in results["left_out"]["cases"])
         for words in ("must reach", "torch is left out: "):
             assert words in done.stdout
@@ -66,12 +66,12 @@ class TestOnGPU:
         assert "gpugrad is left out: " in done.stdout
         assert "--device cpu measures the CPU" in done.stderr
 
-    def test_figures_of_a_cpu_are_not_saved_as_a_gpus(self):
+    def test_figures_of_a_cpu_are_not_saved_as_those_of_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/mlp.py", "--device", "cpu", "--save")
         assert done.returncode == 2
         assert "--save keeps figures of a GPU" in done.stderr
 
-    def test_what_fails_is_left_out_and_the_rest_goes_on(self, tmp_path):
+    def test_a_case_that_fails_is_left_out_and_the_rest_continues(self, tmp_path):
         program = tmp_path / "program.py"
         program.write_text(PROGRAM.format(paths=[str(ROOT), str(ROOT / "benchmarks/gpu")]))
         done = run(program)
@@ -83,18 +83,18 @@ class TestOnGPU:
             "True",
         ], done.stderr
 
-    def test_a_gpus_time_has_no_gaps_while_the_cpu_asks(self, monkeypatch):
+    def test_gpu_time_excludes_waiting_for_the_cpu(self, monkeypatch):
         for folder in ("benchmarks", "benchmarks/gpu"):
             monkeypatch.syspath_prepend(ROOT / folder)
         import timing
 
-        gpu = PretendedGPU()
-        found = timing.measure(lambda: gpu.ask(0.0002, work=0.00005), gpu, 0.02)
+        gpu = SimulatedGPU()
+        found = timing.measure(lambda: gpu.enqueue(0.0002, work=0.00005), gpu, 0.02)
         assert found["gpu"] == pytest.approx(0.00005, rel=1e-3)
         assert found["cpu"] >= 0.0002
         assert found["time"] >= 0.0002
         assert not found["gpu_waits"]
-        found = timing.measure(lambda: gpu.wait(gpu.ask(0.0002, work=0.00005)), gpu, 0.02)
+        found = timing.measure(lambda: gpu.wait(gpu.enqueue(0.0002, work=0.00005)), gpu, 0.02)
         assert found["gpu"] >= 0.0002
         assert found["gpu_waits"]
 
@@ -105,16 +105,16 @@ class TestOnGPU:
                 assert f"{path} --device cuda" in done.stdout
 
 
-class PretendedGPU:
-    """A clock of a GPU that does one work after the other, by the CPU's time."""
+class SimulatedGPU:
+    """The clock of a GPU that does one task after the other, measured by CPU time."""
 
     asynchronous = has_events = True
 
     def __init__(self):
         self.idle_from = 0.0
 
-    def ask(self, seconds, work):
-        """Take the CPU so long, and give the GPU ``work``, seconds too."""
+    def enqueue(self, seconds, work):
+        """Keep the CPU busy for ``seconds``, and give the GPU ``work`` seconds of work."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             pass
@@ -163,7 +163,7 @@ if __name__ == "__main__":
     with timing.Workers(options) as workers:
         results, _ = workers.race(prepare, ["good", "beyond", "wrong", "dead", "good again"])
     print([bool(turns) for turns in results.values()])
-    for words in workers.told():
+    for words in workers.describe_problems():
         print(words[:38])
     print(workers.failed)
 """

@@ -1,4 +1,4 @@
-"""bfloat16: what it makes of each op, beside other dtypes, in files and in training."""
+"""bfloat16: in every op, with other dtypes, in files and in training."""
 
 import pickle
 import subprocess
@@ -27,19 +27,19 @@ def device(request):
     return {"numpy": "cpu", "cupy": "cuda"}[request.param.name]
 
 
-def rounded(values):
+def round_to_bfloat16(values):
     return values.astype(bf16).astype("float64")
 
 
 class Outcome:
-    """An op's results and gradients, of a sample rounded to bfloat16, in one dtype."""
+    """An op's results and gradients in one dtype, for a sample that is rounded to bfloat16."""
 
     def __init__(self, case, sample, library, dtype):
         inputs = []
         for x, spec in zip(sample.arrays("float64"), sample.inputs, strict=True):
             if isinstance(x, np.ndarray):
                 is_floating = x.dtype == "float64"
-                x = rounded(x).astype(dtype) if is_floating else x
+                x = round_to_bfloat16(x).astype(dtype) if is_floating else x
                 requires_grad = is_floating and case.differentiable
                 x = library.tensor(x, spec.layout, requires_grad=requires_grad)
             inputs.append(x)
@@ -52,7 +52,10 @@ class Outcome:
         self.gradients = []
         if recorded and self.leaves:
             rng = np.random.default_rng(0)
-            g = [rounded(rng.standard_normal(y.shape)).astype(as_numpy(y).dtype) for y in recorded]
+            g = [
+                round_to_bfloat16(rng.standard_normal(y.shape)).astype(as_numpy(y).dtype)
+                for y in recorded
+            ]
             with quiet():
                 self.gradients = gg.autograd.grad(
                     recorded, self.leaves, list(map(library.tensor, g)), retain_graph=True
@@ -66,7 +69,7 @@ def as_numpy(x):
 @pytest.mark.parametrize("library", OWN)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_op(case, library):
-    """Results and gradients are bfloat16 where those of float64 are float64, and near these."""
+    """Results and gradients are close to those of float64, and bfloat16 where those are float64."""
     for sample, checked in every(samples(case, library, mixed=False, kinks=False)):
         if not sample.double:
             continue
@@ -75,21 +78,21 @@ def test_op(case, library):
             high = Outcome(case, sample, library, "float64")
             for a, b in zip(low.outputs, high.outputs, strict=True):
                 dtype = sample.static.get("dtype") or DTYPES.get(str(b.dtype), b.dtype)
-                agree(a, b, str(np.dtype(dtype)), NEAR)
-            # The cotangent and what is kept for backward were rounded before, and differences of
-            # such numbers are less exact.
+                check_close(a, b, str(np.dtype(dtype)), NEAR)
+            # The cotangent and the values kept for backward were rounded before, and differences
+            # of such numbers are less accurate.
             near = 2**-3 if case.op in DIFFERENCES else 2**-5
             for a, b in zip(low.gradients, high.gradients, strict=True):
-                agree(a, b, "bfloat16", near)
+                check_close(a, b, "bfloat16", near)
 
 
 DTYPES = {"float64": "bfloat16", "complex128": "complex64"}
 DIFFERENCES = {"special.erfcx", "special.i1e", "special.lpmv"}
-# Two of the last bits: some ops are several, and on CuPy are their functions rounded one by one.
+# Two units in the last place: some ops consist of several functions, each rounded on CuPy.
 NEAR = 2**-6
 
 
-def agree(low, high, dtype, near):
+def check_close(low, high, dtype, near):
     assert (str(low.dtype), low.shape) == (dtype, high.shape)
     a, b = as_numpy(low).astype("complex128"), as_numpy(high).astype("complex128")
     scale = max(np.max(np.abs(b), where=np.isfinite(b), initial=0), 1e-3)
@@ -97,7 +100,7 @@ def agree(low, high, dtype, near):
 
 
 class TestDtype:
-    def test_is_that_of_ml_dtypes(self):
+    def test_is_the_dtype_of_ml_dtypes(self):
         assert bf16 == np.dtype(scalar_type) == gg.tensor([1.0], dtype="bfloat16").dtype
         assert gg.bfloat16 is bf16
         assert "bfloat16" not in gg.__array_namespace_info__().dtypes()
@@ -275,8 +278,8 @@ def test_arrays_of_pytorch():
     assert back.dtype == torch.bfloat16
 
 
-def test_step_is_that_of_pytorch(device):
-    """Losses and gradients agree to the last bits: those of sums in another order."""
+def test_a_step_equals_pytorchs(device):
+    """Losses and gradients agree except for the last bits, since sums have another order."""
     torch = pytest.importorskip("torch")
     from torch.nn.functional import cross_entropy, linear
 
@@ -312,7 +315,7 @@ def test_state_is_saved_and_loaded(tmp_path, device):
 
 
 def test_pickled_for_another_process(tmp_path):
-    """There it is asked for as the pickle is loaded."""
+    """Loading the pickle registers the dtype in the other process."""
     (tmp_path / "x").write_bytes(pickle.dumps(gg.ones(2, dtype=bf16)))
     code = "import pickle, sys; print((pickle.load(open(sys.argv[1], 'rb')) * 2.0).dtype)"
     done = subprocess.run(
@@ -339,8 +342,8 @@ def test_transforms(device):
         assert_close(out.to(gg.float32), transform(reference), rtol=0.1, atol=0.05)
 
 
-def test_nothing_changes_until_it_is_asked_for():
-    """Nor is its package imported; without it the error says what to do."""
+def test_nothing_changes_until_it_is_used():
+    """Its package is not imported either; without the package the error says what to do."""
     code = """
 import sys
 import gpugrad as gg

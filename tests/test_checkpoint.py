@@ -1,4 +1,4 @@
-"""`checkpoint`: the same derivatives from what is computed twice, for less memory."""
+"""`checkpoint`: the same derivatives in less memory, by computing values twice."""
 
 import gc
 import threading
@@ -40,7 +40,7 @@ def CHECKPOINTED(x, w):
     return (checkpoint(lambda h: block(gg, h, w), h) ** 2).sum()  # w from outside
 
 
-def OF_JAX(x, w):
+def WITH_JAX(x, w):
     h = jax.checkpoint(lambda x, w: block(jnp, x, w))(x, w)
     return (jax.checkpoint(lambda h: block(jnp, h, w))(h) ** 2).sum()
 
@@ -59,7 +59,7 @@ def both(gg_transform, jax_transform, *args):
     given = [gg.asarray(a) for a in args]
     for f in (PLAIN, CHECKPOINTED):
         found = gg_transform(f)(*given)
-        expected = jax_transform(OF_JAX)(*args)
+        expected = jax_transform(WITH_JAX)(*args)
         found, expected = [x if isinstance(x, tuple) else (x,) for x in (found, expected)]
         for x, y in zip(found, expected, strict=True):
             close(x, y)
@@ -149,7 +149,7 @@ class TestTransforms:
         )
 
 
-class TestWhatItTakes:
+class TestArguments:
     def test_containers_and_other_results(self):
         def f(p, n, *, scale):
             y = p["w"] * p["b"][0] * scale
@@ -169,7 +169,7 @@ class TestWhatItTakes:
         y.sum().backward()
         close(x.grad, np.cos(X))
 
-    def test_what_is_recorded_only_outside(self):
+    def test_a_value_recorded_only_outside(self):
         w = gg.asarray(W).requires_grad_()
         h = gg.sin(w)
         y = checkpoint(lambda x: gg.tanh(h @ x) @ w, X)
@@ -213,7 +213,7 @@ class TestWhatItTakes:
         f(expected * 1, gg.tensor(W)).sum().backward()
         close(x.grad, expected.grad.numpy())
 
-    def test_one_in_another(self):
+    def test_nested(self):
         calls = []
 
         def inner(x):
@@ -339,7 +339,7 @@ class TestRandomNumbers:
             f(x)
         assert gg.random.uniform().item() == after[0]
 
-    def test_one_in_another(self):
+    def test_nested(self):
         def f(x):
             x = x * gg.random.uniform(3)
             x = checkpoint(lambda x: x * gg.random.uniform(3), x)
@@ -377,7 +377,7 @@ class TestErrors:
             y.sum().backward()
         assert x.grad is None
 
-    def test_another_array_than_at_first(self):
+    def test_a_different_array_the_second_time(self):
         w = gg.tensor(W, requires_grad=True)
         y = checkpoint(lambda x: gg.relu(x + w), gg.asarray(X))
         z = checkpoint(gg.sin, w)  # its argument is kept
@@ -396,7 +396,7 @@ class TestErrors:
         y.sum().backward()
         close(w.grad, X)
 
-    def test_other_tensors_than_at_first(self):
+    def test_different_tensors_the_second_time(self):
         h = x = gg.asarray(X).requires_grad_()
         for w in [gg.asarray(W + i).requires_grad_() for i in range(2)]:
             h = checkpoint(lambda x: x * w, h)  # noqa: B023
@@ -414,14 +414,14 @@ class TestErrors:
             (lambda x: (x, x), r"returned \(\*, \*\), but \* at first"),
         ],
     )
-    def test_other_results_than_at_first(self, second, message):
+    def test_different_results_the_second_time(self, second, message):
         functions = [lambda x: x * 2, second]
         x = gg.asarray(X).requires_grad_()
         y = checkpoint(lambda x: functions.pop(0)(x), x)
         with pytest.raises(RuntimeError, match=message):
             y.sum().backward()
 
-    def test_what_fails_the_second_time(self):
+    def test_a_function_that_fails_the_second_time(self):
         calls = []
 
         def f(x):
@@ -435,7 +435,7 @@ class TestErrors:
             y.sum().backward()
         assert caught.value.__notes__[0] == "while checkpoint computed f again for backward"
 
-    def test_no_function(self):
+    def test_not_a_function(self):
         with pytest.raises(TypeError, match=r"checkpoint: f is called at once, .*f, x\), but no"):
             gg.checkpoint(gg.sin)
         with pytest.raises(TypeError, match="checkpoint: f must be a function"):

@@ -1,4 +1,4 @@
-"""Clipping of gradients: as PyTorch does it, in memory of the gradients' own."""
+"""Gradient clipping: the same results as PyTorch's, in memory that only the gradients use."""
 
 import math
 
@@ -21,7 +21,7 @@ def gradients(dtype, seed=0, scale=1.0):
 
 
 def with_gradients(library, grads, layout="contiguous"):
-    """Parameters of the library that have these gradients."""
+    """Return parameters of the library with these gradients."""
     parameters = [library.tensor(np.zeros_like(g), requires_grad=True) for g in grads]
     for p, g in zip(parameters, grads, strict=True):
         p.grad = library.tensor(g, layout)
@@ -30,7 +30,7 @@ def with_gradients(library, grads, layout="contiguous"):
 
 def total(grads, norm_type):
     flat = np.concatenate([g.astype("complex128").ravel() for g in grads])
-    if norm_type == 0:  # of the norms, as PyTorch's
+    if norm_type == 0:  # the 0-norm of the norms, as in PyTorch
         return float(sum(bool(g.any()) for g in grads))
     return np.linalg.norm(flat, norm_type)
 
@@ -60,7 +60,7 @@ def test_clip_by_norm(library, norm_type, max_norm):
 
 @pytest.mark.parametrize("norm_type", [2.0, 1, 3.5, math.inf, "inf", 0])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_it_is_pytorchs(dtype, norm_type):
+def test_same_as_pytorch(dtype, norm_type):
     torch = pytest.importorskip("torch")
     grads = gradients(dtype)[:3]
     ours = [gpugrad.tensor(np.zeros_like(g), requires_grad=True) for g in grads]
@@ -98,7 +98,7 @@ def test_sums_of_halves_do_not_overflow():
     assert clip_grad_norm_(p, 64.0).item() == 64000
     np.testing.assert_allclose(p.grad.numpy(), 1, rtol=1e-3)
     p.grad = gpugrad.full((4096,), 30000.0, dtype=gpugrad.float16)
-    assert clip_grad_norm_(p, 64.0).item() == math.inf  # it has no other number for it
+    assert clip_grad_norm_(p, 64.0).item() == math.inf  # float16 has no such number
     np.testing.assert_allclose(p.grad.numpy(), 1, rtol=1e-3)
 
 
@@ -116,7 +116,7 @@ def test_gradients_of_several_dtypes(library):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_not_finite(library, value):
+def test_values_that_are_not_finite(library, value):
     p, q = with_gradients(library, [np.array([1.0, value]), np.array([2.0])])
     norm = clip_grad_norm_([p, q], 1.0)
     np.testing.assert_equal(library.values(norm), value)
@@ -139,7 +139,7 @@ CLIPS = {"norm": lambda p: clip_grad_norm_(p, 0.5), "value": lambda p: clip_grad
 
 
 @pytest.mark.parametrize("clip", CLIPS.values(), ids=CLIPS)
-class TestWhatElseSeesAGradient:
+class TestGradientsInUseElsewhere:
     def test_the_gradient_is_the_same_tensor(self, library, clip):
         (p,) = with_gradients(library, [np.full(4, 2.0)])
         grad = p.grad
@@ -159,7 +159,7 @@ class TestWhatElseSeesAGradient:
         assert (library.values(p.grad) < 1).all()
         assert (library.values(q.grad) < 1).all()
 
-    def test_a_gradient_of_two_is_clipped_once(self, library, clip):
+    def test_a_shared_gradient_is_clipped_once(self, library, clip):
         p, q = with_gradients(library, [np.full(4, 2.0), np.zeros(4)])
         q.grad = p.grad
         clip([p, q, p])
@@ -207,7 +207,7 @@ class TestWhatElseSeesAGradient:
         (lambda _: clip_grad_norm_(3.0, 1), TypeError, "parameters must be tensors, not 3.0"),
     ],
 )
-def test_what_cannot_be_clipped(clip, kind, message):
+def test_parameters_that_cannot_be_clipped(clip, kind, message):
     p = gpugrad.ones(2, dtype=gpugrad.complex64, requires_grad=True)
     p.grad = gpugrad.ones(2, dtype=gpugrad.complex64)
     with pytest.raises(kind, match=message):

@@ -1,7 +1,7 @@
-"""Transforms of transforms, in all orders, against JAX's.
+"""Transforms of transforms, in all orders, compared to JAX.
 
-JAX takes minutes to compile them, so its values are kept in a file. To make it anew after
-a change of the functions below:
+JAX takes minutes to compile them, so its values are kept in a file. To write it again after
+changing the functions below:
 
     XLA_FLAGS=--xla_backend_optimization_level=0 python tests/test_compositions.py
 """
@@ -28,7 +28,7 @@ X = np.array([0.3, -0.8, 1.2])
 
 
 class Ours:
-    """What functions and transforms are written in; `theirs` makes the same of JAX."""
+    """The namespace that functions and transforms use; `theirs` returns the same for JAX."""
 
     xp = gg
     softmax = gg.softmax
@@ -134,8 +134,9 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-# Transforms of such functions to others. All close over x in what they differentiate, or take
-# cotangents, tangents and arguments that depend on it: that is what gets confused.
+# Transforms of such functions into others. Each differentiates a function that closes over x, or
+# takes cotangents, tangents or arguments that depend on x, since that is where perturbations can
+# be confused.
 
 
 def scalar(m, f, x):
@@ -198,7 +199,7 @@ def vmap_columns(m, f):
 TRANSFORMS = [grad, vjp, jvp, linearize, forward, reverse, hessian, hvp, vmap, vmap_columns]
 
 
-def composed(m, f, transforms):
+def compose(m, f, transforms):
     f = partial(f, m)
     for transform in reversed(transforms):
         f = transform(m, f)
@@ -206,7 +207,7 @@ def composed(m, f, transforms):
 
 
 def compositions():
-    """All of depth 1 and 2, and some of 3 and 4; the functions take turns."""
+    """Yield all compositions of depth 1 and 2, and some of 3 and 4; the functions take turns."""
     rng = np.random.default_rng(7)
     for transforms in [*[(t,) for t in TRANSFORMS], (grad, vmap, jvp, grad)]:
         yield from [(transforms, f) for f in FUNCTIONS]
@@ -229,9 +230,9 @@ def by_jax(transforms, f):
     import jax
 
     with jax.enable_x64(True):
-        function = jax.jit(composed(theirs(), f, transforms))
+        function = jax.jit(compose(theirs(), f, transforms))
         values = np.asarray(function(jax.numpy.asarray(X))).tolist()
-    jax.clear_caches()  # they take gigabytes
+    jax.clear_caches()  # the caches take gigabytes
     return values
 
 
@@ -249,7 +250,7 @@ def check(name, values, library):
 
     transforms, f = COMPOSITIONS[name]
     expected = np.array(values[name])
-    result = composed(OnLibrary, f, transforms)(library.tensor(X))
+    result = compose(OnLibrary, f, transforms)(library.tensor(X))
     assert not result.requires_grad
     scale = np.abs(expected).max()
     assert_close(library.values(result), expected, rtol=1e-9, atol=1e-9 * scale)
@@ -270,7 +271,7 @@ def test_other_libraries(library, values):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COMPOSITIONS][:: len(COMPOSITIONS) // 6])
-def test_values_are_those_of_jax(name, values):
+def test_values_equal_those_of_jax(name, values):
     pytest.importorskip("jax")
     assert_close(np.array(by_jax(*COMPOSITIONS[name])), np.array(values[name]), rtol=1e-9)
 

@@ -1,4 +1,4 @@
-"""Functions that make tensors: what they take, copy and share, and the dtypes they give."""
+"""Functions that create tensors: what they accept, copy and share, and the dtypes they give."""
 
 import array
 import decimal
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from samples import shown
+from samples import stable_repr
 
 import gpugrad as gg
 
@@ -29,7 +29,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-class TestEvery:
+class TestEveryFunction:
     def test_defaults(self, function):
         x = function()
         assert type(x) is gg.Tensor
@@ -93,7 +93,7 @@ class TestTensor:
             (array.array("d", [1.0, 2.0]), gg.float32),
             (memoryview(b"ab"), gg.int64),
         ],
-        ids=shown,
+        ids=stable_repr,
     )
     def test_dtypes_and_values(self, data, dtype):
         for function in (gg.tensor, gg.asarray):
@@ -114,7 +114,7 @@ class TestTensor:
             assert not np.shares_memory(x.array, a)
             assert x.array.flags.c_contiguous
 
-    def test_of_a_tensor_is_a_new_leaf(self):
+    def test_a_tensor_of_a_tensor_is_a_new_leaf(self):
         x = gg.ones(2, requires_grad=True)
         y = gg.tensor(x * 2)
         assert not y.requires_grad
@@ -145,7 +145,7 @@ class TestTensor:
             np.array([object()]),
             np.array(["2020-01-01"], dtype="datetime64[D]"),
         ],
-        ids=shown,
+        ids=stable_repr,
     )
     @pytest.mark.parametrize("dtype", [None, gg.float32], ids=repr)
     def test_not_numbers(self, function, data, dtype):
@@ -319,12 +319,12 @@ class TestFromDlpack:
         with pytest.raises(RuntimeError, match=r"__dlpack__: .*detach\(\)"):
             np.from_dlpack(x)
 
-    def test_what_does_not_speak_it(self):
+    def test_objects_without_dlpack(self):
         with pytest.raises(AttributeError, match="__dlpack"):
             gg.from_dlpack([1.0])
 
 
-class TestOthers:
+class TestOtherFunctions:
     def test_shapes(self):
         assert gg.zeros(3).shape == gg.zeros([3]).shape == (3,)
         assert gg.ones(()).shape == ()
@@ -404,6 +404,6 @@ class TestOthers:
         with pytest.raises(OverflowError, match=r"^tensor: "):
             gg.tensor(large, dtype=gg.int64)
 
-    def test_no_size_is_too_large_in_silence(self):
+    def test_sizes_that_are_too_large_are_errors(self):
         with pytest.raises((ValueError, MemoryError)):
             gg.zeros((math.isqrt(2**62),) * 3)

@@ -1,4 +1,4 @@
-"""`gpugrad.cuda`: what it answers without CuPy and without a GPU, and on one."""
+"""`gpugrad.cuda` without CuPy or without a GPU; `tests/gpu` tests it on one."""
 
 import re
 from types import SimpleNamespace
@@ -11,8 +11,8 @@ from gpugrad import cuda
 
 
 @pytest.mark.skipif(cuda.is_available(), reason="there is a GPU")
-class TestWithout:
-    def test_what_can_be_asked(self):
+class TestWithoutGPU:
+    def test_queries_that_work(self):
         assert cuda.is_available() is False
         assert cuda.device_count() == 0
         assert isinstance(cuda.why_not(), str)
@@ -32,11 +32,11 @@ class TestWithout:
             lambda: cuda.synchronize(0),
         ],
     )
-    def test_the_rest_says_why_not(self, call):
+    def test_other_calls_raise_the_reason(self, call):
         with pytest.raises(RuntimeError, match=re.escape(cuda.why_not())):
             call()
 
-    def test_memory_of_no_cuda_device_is_not_shown(self):
+    def test_host_memory_has_no_cuda_interface(self):
         assert not hasattr(gg.ones(2), "__cuda_array_interface__")
 
     def test_array_of_another_library_on_a_device(self):
@@ -46,12 +46,12 @@ class TestWithout:
             gg.asarray(foreign)
 
 
-def _how(answer):
+def _mock_argument(answer):
     return "side_effect" if isinstance(answer, Exception) else "return_value"
 
 
 class TestReasons:
-    """The sentence of `why_not`, for each thing that can be missing with CuPy installed."""
+    """The message of `why_not` for everything that can be missing although CuPy is installed."""
 
     @pytest.fixture
     def cupy(self):
@@ -59,33 +59,35 @@ class TestReasons:
 
     @pytest.fixture
     def runtime(self, cupy, monkeypatch):
-        """Tells of two GPUs, and what a test makes it tell."""
+        """A function that makes CUDA report two GPUs, and any further answers it is given."""
         from gpugrad.backends.cupy.backend import _compute
 
         _compute.cache_clear()
 
         def tell(**answers):
             for name, answer in {"getDeviceCount": 2, **answers}.items():
-                monkeypatch.setattr(cupy.cuda.runtime, name, Mock(**{_how(answer): answer}))
+                monkeypatch.setattr(
+                    cupy.cuda.runtime, name, Mock(**{_mock_argument(answer): answer})
+                )
 
         yield tell
         _compute.cache_clear()
 
     @pytest.fixture
-    def refused(self, cupy):
-        """CUDA's error where the driver is too old for it, or is not there."""
+    def driver_error(self, cupy):
+        """CUDA's error if the driver is missing or too old."""
         error = cupy.cuda.runtime.CUDARuntimeError
         return error(35) if error.__init__ is not RuntimeError.__init__ else error("cudaError 35")
 
-    def test_no_driver(self, runtime, refused):
-        runtime(getDeviceCount=refused, driverGetVersion=0)
+    def test_no_driver(self, runtime, driver_error):
+        runtime(getDeviceCount=driver_error, driverGetVersion=0)
         assert re.fullmatch(
             r"CuPy is installed but finds no CUDA device: cuda\w+.*; no NVIDIA driver is loaded",
             cuda.why_not(),
         )
 
-    def test_old_driver(self, runtime, refused):
-        runtime(getDeviceCount=refused, driverGetVersion=12040, runtimeGetVersion=13020)
+    def test_old_driver(self, runtime, driver_error):
+        runtime(getDeviceCount=driver_error, driverGetVersion=12040, runtimeGetVersion=13020)
         assert cuda.why_not().endswith(
             "; the NVIDIA driver is for CUDA 12.4, this CuPy for 13.2: "
             "update the driver, or install cupy-cuda12x"
@@ -95,7 +97,7 @@ class TestReasons:
         runtime(getDeviceCount=0)
         assert cuda.why_not() == "device cuda:0 does not exist: CUDA finds none"
 
-    def test_nothing_that_compiles_kernels(self, runtime, cupy, monkeypatch):
+    def test_no_cuda_headers(self, runtime, cupy, monkeypatch):
         def no_headers(*_):
             raise RuntimeError("Failed to find CUDA headers. Please install CUDA toolkit headers")
 

@@ -1,6 +1,6 @@
-"""That CuPy has every name, keyword and parameter that gpugrad uses of it; no GPU is needed.
+"""CuPy has every name, keyword and parameter that gpugrad uses of it; no GPU is needed.
 
-What is used is read from the package's source: nothing is listed here.
+The uses are read from the source of the package, so there is no list of them here.
 """
 
 import ast
@@ -21,16 +21,16 @@ import gpugrad
 
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
 if hasattr(cupy, "_reads"):
-    pytest.skip("the stand-in for CuPy tells no signatures", allow_module_level=True)
+    pytest.skip("the stand-in for CuPy has no signatures", allow_module_level=True)
 
 PACKAGE = Path(gpugrad.__file__).parent
 ROOTS = ("cupy", "cupyx", "cupy_backends")
 
 
 class Use(NamedTuple):
-    """A name used of CuPy, such as ``cupy.cuda.Stream``, and if it is called how.
+    """A name of CuPy that gpugrad uses, such as ``cupy.cuda.Stream``, and the call, if it is one.
 
-    Of what a variable holds only the last word is known, as in ``.wait_event``.
+    For attributes of variables only the last word is known, as in ``.wait_event``.
     """
 
     name: str
@@ -42,42 +42,43 @@ def uses():
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         where = str(path.relative_to(PACKAGE))
-        found = list(of_tree(tree, {}, set(others(tree)), where))
-        if any(use.name[0] != "." for use in found):  # the file is about CuPy
+        found = list(uses_in_tree(tree, {}, set(imported_elsewhere(tree)), where))
+        if any(use.name[0] != "." for use in found):  # else the file does not use CuPy
             yield from found
 
 
-def of_tree(tree, known, others, where):
-    """The uses in a tree, in which ``known`` tells what CuPy's names are called.
+def uses_in_tree(tree, known, imported_elsewhere, where):
+    """Yield the uses of CuPy in a syntax tree.
 
-    others: names of what is imported from other packages.
+    known: CuPy's names, by what they are called in this scope.
+    imported_elsewhere: names that are imported from other packages.
     """
     calls = {node.func: node for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    known = known | dict(imported(tree))
-    for name in dict(imported(tree)).values():
+    known = known | dict(imported_from_cupy(tree))
+    for name in dict(imported_from_cupy(tree)).values():
         yield Use(name, where, None)
     waiting = deque(ast.iter_child_nodes(tree))
     while waiting:
         node = waiting.popleft()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            yield from of_tree(node, known, others, where)
+            yield from uses_in_tree(node, known, imported_elsewhere, where)
             continue
         line = f"{where}:{getattr(node, 'lineno', '')}"
         if isinstance(node, ast.Attribute):
-            words = dotted(node)
+            words = dotted_words(node)
             if words is None:
                 yield Use(f".{node.attr}", line, calls.get(node))
             elif words[0] in known:
                 yield Use(".".join((known[words[0]], *words[1:])), line, calls.get(node))
-            elif words[0] not in ("xp", *others) and words[:-1] != ["self"]:
+            elif words[0] not in ("xp", *imported_elsewhere) and words[:-1] != ["self"]:
                 yield Use(f".{node.attr}", line, calls.get(node))
         elif isinstance(node, ast.Name) and node.id in known:
             yield Use(known[node.id], line, calls.get(node))
         waiting += ast.iter_child_nodes(node)
 
 
-def imported(tree):
-    """CuPy's names that a function or module imports itself: what they are called, and are."""
+def imported_from_cupy(tree):
+    """Yield what a function or module imports from CuPy: the local name, and CuPy's name."""
     waiting = deque(ast.iter_child_nodes(tree))
     while waiting:
         node = waiting.popleft()
@@ -94,8 +95,8 @@ def imported(tree):
             waiting += ast.iter_child_nodes(node)
 
 
-def others(tree):
-    """What a file imports from elsewhere, under the names it has there."""
+def imported_elsewhere(tree):
+    """Yield the local names of a file's imports from other packages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             for a in node.names:
@@ -104,8 +105,8 @@ def others(tree):
                     yield a.asname or a.name.split(".")[0]
 
 
-def dotted(node):
-    """``["cupy", "cuda", "Stream"]`` for that attribute; None if it is not of a plain name."""
+def dotted_words(node):
+    """Split ``cupy.cuda.Stream`` into its words; None if it does not begin with a plain name."""
     words = []
     while isinstance(node, ast.Attribute):
         words.insert(0, node.attr)
@@ -113,7 +114,7 @@ def dotted(node):
     return [node.id, *words] if isinstance(node, ast.Name) else None
 
 
-# What CuPy has
+# The names that CuPy has
 
 
 def resolve(name):
@@ -124,25 +125,27 @@ def resolve(name):
             found = getattr(found, part)
         except AttributeError:
             found = importlib.import_module(".".join(parts[:i]))
-        except ImportError:  # its library is not here, but its signatures are in the file
-            found = in_file(importlib.util.find_spec(f"cupy_backends.cuda.libs.{part}").origin)
+        except ImportError:  # its library is not installed, but the file has its signatures
+            found = compiled_functions(
+                importlib.util.find_spec(f"cupy_backends.cuda.libs.{part}").origin
+            )
     return found
 
 
-def in_file(path):
-    """The functions of a compiled module, as functions without effect that are documented."""
+def compiled_functions(path):
+    """Return the functions of a compiled module as objects that have only a docstring."""
     lines = re.findall(rb"\0((\w+)\([\w ,=*]*\)(?: -> \w+)?)\0", Path(path).read_bytes())
-    made = SimpleNamespace()
+    functions = SimpleNamespace()
     for line, name in lines:
-        setattr(made, name.decode(), SimpleNamespace(__doc__=line.decode()))
-    return made
+        setattr(functions, name.decode(), SimpleNamespace(__doc__=line.decode()))
+    return functions
 
 
 def signature(function, name):
-    """The signature, from the docstring of what is compiled; None if that has none."""
+    """Return a function's signature, for compiled code from its docstring, or None."""
     if isinstance(function, cupy.ufunc):
         inputs = ", ".join(f"x{i}" for i in range(function.nin))
-        return parsed(f"{inputs}, /, out=None, *, casting='same_kind', dtype=None")
+        return parse_signature(f"{inputs}, /, out=None, *, casting='same_kind', dtype=None")
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -150,20 +153,20 @@ def signature(function, name):
     for line in (function.__doc__ or "").splitlines():
         text = re.search(rf"\b{name}\((.*?)\)(?: ->.*)?$", line.strip())
         if text:
-            return parsed(text[1].replace("\\", ""))
+            return parse_signature(text[1].replace("\\", ""))
     return None
 
 
-def of_method(function, name):
-    """The signature of a method as it is called."""
+def method_signature(function, name):
+    """Return the signature of a method without ``self``."""
     known = signature(function, name)
     if known is None or "self" not in known.parameters:
         return known
     return known.replace(parameters=list(known.parameters.values())[1:])
 
 
-def parsed(text):
-    """The signature in a docstring: ``str code=None, *, tuple options=()``."""
+def parse_signature(text):
+    """Parse the signature in a docstring, such as ``str code=None, *, tuple options=()``."""
     kind, result = inspect.Parameter.POSITIONAL_OR_KEYWORD, []
     for part in re.split(r",(?![^(]*\))", text):
         head, _, default = part.strip().partition("=")
@@ -183,7 +186,7 @@ def parsed(text):
 
 
 def fits(call, known):
-    """Whether a call can be made with a signature; unpacked arguments may be anything."""
+    """Return whether a call fits a signature; unpacked arguments may be anything."""
     args = [a for a in call.args if not isinstance(a, ast.Starred)]
     keywords = {k.arg: k.value for k in call.keywords if k.arg}
     is_whole = len(args) == len(call.args) and len(keywords) == len(call.keywords)
@@ -194,8 +197,8 @@ def fits(call, known):
     return True
 
 
-CUBLAS = in_file(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
-OF_CUPY = [
+CUBLAS = compiled_functions(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
+CUPY_TYPES = [
     CUBLAS,
     cupy.ndarray,
     cupy.ufunc,
@@ -209,27 +212,27 @@ OF_CUPY = [
     cupy.RawKernel,
     cupy._core.flags.Flags,
 ]
-OF_PYTHON = [
+PYTHON_TYPES = [
     np.dtype, deque, Path, MappingProxyType, str, bytes, dict, list, tuple, set,
     int, float, type, BaseException, ImportError, type(ast),
 ]  # fmt: skip
 
 
-def has(kind, name):
-    """Whether a class has the attribute, or tells that its instances do."""
+def has_attribute(kind, name):
+    """Return whether a class has the attribute, or documents that its instances have it."""
     if hasattr(kind, name) or kind is CUBLAS:
         return hasattr(kind, name)
     return name in re.findall(rf"~{kind.__name__}\.(\w+)", kind.__doc__ or "")
 
 
-def is_set(name):
-    """Whether compiled code of CuPy has the name of an attribute, which instances may have."""
-    files = {inspect.getfile(importlib.import_module(k.__module__)) for k in OF_CUPY[1:]}
+def in_compiled_code(name):
+    """Return whether compiled code of CuPy contains the name, so that instances may have it."""
+    files = {inspect.getfile(importlib.import_module(k.__module__)) for k in CUPY_TYPES[1:]}
     return any(re.search(rf"\b{name}\b".encode(), Path(file).read_bytes()) for file in files)
 
 
-def defined():
-    """Every name that the package itself defines or sets as an attribute."""
+def own_names():
+    """Yield every name that gpugrad itself defines or sets as an attribute."""
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -241,11 +244,11 @@ def defined():
 
 
 USES = list(uses())
-DEFINED = {*defined(), *dir(builtins)}
+OWN_NAMES = {*own_names(), *dir(builtins)}
 
 
 def problem(use):
-    """What CuPy lacks of a use, or None."""
+    """Return what CuPy lacks for a use, or None."""
     word = use.name.rpartition(".")[2]
     if use.name[0] != ".":
         try:
@@ -254,14 +257,14 @@ def problem(use):
         except ModuleNotFoundError:
             return f"{use.where}: CuPy has no {use.name}"
         if None in known:
-            return f"{use.where}: {use.name} tells no signature"
+            return f"{use.where}: {use.name} has no signature"
     else:
-        kinds = [kind for kind in OF_CUPY if has(kind, word)]
-        ours = word in DEFINED or any(has(kind, word) for kind in OF_PYTHON)
-        if not (kinds or ours or is_set(word)):
+        kinds = [kind for kind in CUPY_TYPES if has_attribute(kind, word)]
+        ours = word in OWN_NAMES or any(has_attribute(kind, word) for kind in PYTHON_TYPES)
+        if not (kinds or ours or in_compiled_code(word)):
             return f"{use.where}: nothing has {use.name}"
-        kinds += [kind for kind in OF_PYTHON if kinds and has(kind, word)]
-        known = [of_method(getattr(kind, word), word) for kind in kinds] if use.call else []
+        kinds += [kind for kind in PYTHON_TYPES if kinds and has_attribute(kind, word)]
+        known = [method_signature(getattr(kind, word), word) for kind in kinds] if use.call else []
         known = [] if None in known else known
     if known and not any(fits(use.call, s) for s in known):
         return f"{use.where}: {ast.unparse(use.call)} does not fit {word}{known[0]}"
@@ -276,7 +279,7 @@ def test_the_source_is_read():
 
 @pytest.mark.parametrize("name", sorted({use.name for use in USES}))
 def test_cupy_has(name):
-    """A method or attribute of a variable is one of some class, and called as CuPy's is."""
+    """Some class has each method or attribute of a variable, and calls fit CuPy's signature."""
     assert [p for use in USES if use.name == name and (p := problem(use))] == []
 
 
@@ -297,7 +300,9 @@ def test_cupy_has(name):
         ("array.set(host, stream=stream)", None),
     ],
 )
-def test_what_cupy_has_not_is_found(wrong, message):
-    found = [problem(use) for use in of_tree(ast.parse(f"import cupy\n{wrong}"), {}, set(), "here")]
+def test_missing_names_are_found(wrong, message):
+    found = [
+        problem(use) for use in uses_in_tree(ast.parse(f"import cupy\n{wrong}"), {}, set(), "here")
+    ]
     found = [p for p in found if p]
     assert (message is None and not found) or any(message in p for p in found)

@@ -1,4 +1,4 @@
-"""What the stand-in for CuPy offers, and programs of their own that use it.
+"""The names in the stand-in for CuPy, and programs that use it in a process of their own.
 
 The tests on the stand-in are in ``cupy_stand_in``.
 """
@@ -14,7 +14,7 @@ from stand_in import ROOT, STAND_IN, Process, environment
 
 
 def run(*command, stand_in, given=""):
-    """The finished process."""
+    """Run Python with or without the stand-in; return the finished process."""
     return subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,
@@ -54,9 +54,9 @@ def test_first_use_in_several_threads():
 
 @pytest.mark.skipif(not importlib.util.find_spec("cupy"), reason="CuPy is not installed")
 def test_the_stand_in_offers_only_what_cupy_has():
-    """Its names are CuPy's, and of functions the parameters too, where CuPy's can be told."""
-    offers = told(stand_in=True)
-    has = told(stand_in=False, given=json.dumps(offers))
+    """Its names are CuPy's, and so are the parameters of functions, where CuPy's are known."""
+    offers = signatures(stand_in=True)
+    has = signatures(stand_in=False, given=json.dumps(offers))
     for owner, names in offers.items():
         assert names.keys() == has[owner].keys(), owner
         for name, parameters in names.items():
@@ -68,7 +68,8 @@ def test_the_stand_in_offers_only_what_cupy_has():
             assert parameters == known, f"{owner}.{name}"
 
 
-def told(**options):
+def signatures(**options):
+    """Return what ``signatures.py`` prints."""
     done = run("-P", STAND_IN / "signatures.py", **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -96,14 +97,16 @@ def test_ended():
 """
 
 
-def test_outcomes_are_those_of_the_other_process(request, tmp_path):
+def test_outcomes_come_from_the_second_process(request, tmp_path):
     file = tmp_path / "test_outcomes.py"
     file.write_text(OUTCOMES)
     process = Process(request.config, (str(file),))
     reports = {}
-    for there, marks in process.tests:
-        item = SimpleNamespace(there=there, nodeid=there, location=(there, None, there))
-        reports[there.rpartition("_")[2]] = *process.run(item, None), marks
+    for remote_id, marks in process.tests:
+        item = SimpleNamespace(
+            remote_id=remote_id, nodeid=remote_id, location=(remote_id, None, remote_id)
+        )
+        reports[remote_id.rpartition("_")[2]] = *process.run(item, None), marks
     process.end()
     outcomes = {name: [r.outcome for r in given[:-1]] for name, given in reports.items()}
     assert outcomes == {

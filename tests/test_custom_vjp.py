@@ -1,4 +1,4 @@
-"""`custom_vjp`: the derivatives are those of the user's rule, of any order and mode."""
+"""`custom_vjp`: derivatives follow the user's rule, in any order and mode."""
 
 from functools import partial
 
@@ -40,7 +40,7 @@ def leaf(values):
 
 
 def ratio(custom, xp):
-    """``sin(x) / y`` of each element, with residuals that depend on both."""
+    """Return ``sin(x) / y`` elementwise, with residuals that depend on both."""
 
     @custom
     def f(x, y):
@@ -113,7 +113,7 @@ class TestDerivatives:
         self.check(lambda m, f: m.grad(outer(m, f), (0, 1)), *args)
 
         def hessian(m, f):
-            if m is jax:  # whose own needs forward mode
+            if m is jax:  # its own hessian needs forward mode
                 return jax.jacrev(jax.jacrev(outer(m, f), 1), 1)
             return gg.hessian(outer(m, f), 1)
 
@@ -132,7 +132,7 @@ class TestDerivatives:
         self.check(nested, X[0], Y[0])
 
     def test_forward_mode_transposes_it(self):
-        theirs = ratio(jax.custom_vjp, jnp)  # which has no forward mode
+        theirs = ratio(jax.custom_vjp, jnp)  # has no forward mode
         given = gg.asarray(X), gg.asarray(Y)
         tangents = gg.asarray(Y), gg.asarray(X)
         _, found = gg.jvp(OURS, given, tangents)
@@ -169,7 +169,7 @@ class TestDerivatives:
         ids=["grad", "hessian", "forward", "forward over reverse", "jvp", "vmap of linearize"],
     )
     def test_a_rule_that_differentiates(self, f, derivative):
-        """What it differentiates gets no axis of examples that the cotangent has not."""
+        """Values that the rule differentiates get an axis of examples only with the cotangent."""
         g = custom_vjp(f)
         g.defvjp(lambda *args: (f(*args), args), lambda args, c: gg.vjp(f, *args)[1](c))
 
@@ -185,7 +185,7 @@ class TestDerivatives:
     def test_the_jacobian_of_a_rule_that_differentiates(self):
         f = gg.custom_vjp(gg.sin)
         f.defvjp(lambda x: (gg.sin(x), x), lambda x, g: gg.vjp(gg.sin, x)[1](g))
-        for n in (3, 4):  # as many tangents as elements, in which a sum would fit
+        for n in (3, 4):  # with as many tangents as elements, a wrong sum would fit
             x = X[0, :n]
             close(gg.jacobian(f, mode="forward")(gg.tensor(x)), np.diag(np.cos(x)))
 
@@ -197,7 +197,7 @@ class TestDerivatives:
         (h,) = gradients(g.sum(), y)
         close(h, -np.cos(X) / Y**2)
 
-    def test_the_rule_is_what_counts(self):
+    def test_derivatives_follow_the_rule(self):
         @custom_vjp
         def straight_through(x):
             return gg.round(x)
@@ -303,7 +303,7 @@ class TestArguments:
             slopes = [np.cos(X), np.ones_like(X), -np.sin(X)]
             close(x.grad, sum(slopes[i] * (i + 1) for i in used))
 
-    def test_complex_cotangents_are_those_of_vjp(self):
+    def test_complex_cotangents_equal_those_of_vjp(self):
         @custom_vjp
         def f(z):
             return z * z
@@ -322,7 +322,7 @@ class TestArguments:
             f(leaf(X))
         assert not calls
 
-    def test_what_goes_on_inside_is_not_recorded(self):
+    def test_nothing_inside_is_recorded(self):
         seen = []
 
         @custom_vjp
@@ -341,7 +341,7 @@ class TestArguments:
         f(leaf(X)).sum().backward()
         assert seen == [False, [False, False]]
 
-    def test_its_own_leaf_inside(self):
+    def test_a_leaf_made_inside(self):
         @custom_vjp
         def f(x):
             return gg.sin(x)
@@ -372,7 +372,7 @@ class TestArguments:
         OURS(x, y).sum().backward()
         np.testing.assert_allclose(library.values(x.grad), np.cos(X) / Y, rtol=1e-4)
 
-    def test_it_keeps_its_name_and_doc(self):
+    def test_name_and_doc_are_kept(self):
         @custom_vjp
         def f(x):
             """Nothing."""
@@ -409,7 +409,7 @@ class TestErrors:
         assert str(caught.value).startswith("scale: ")
 
     @pytest.mark.parametrize("result", [lambda x, p: x, lambda x, p: (x, x, x)])
-    def test_what_fwd_returns(self, result):
+    def test_bad_results_of_fwd(self, result):
         with pytest.raises(TypeError, match="scale: fwd must return a pair"):
             self.rule(lambda residuals, g: (g, None), result)()
 
@@ -432,7 +432,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="make it an argument of f"):
             gg.grad(loss)(gg.asarray(X))
 
-    def test_no_vjp(self):
+    def test_missing_vjp(self):
         @custom_vjp
         def f(x):
             return x

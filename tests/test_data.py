@@ -15,8 +15,8 @@ def values(x):
     return np.asarray(x.detach())
 
 
-def idx(array, code=0x08):
-    """The bytes of an IDX file."""
+def idx_bytes(array, code=0x08):
+    """Return the bytes of an IDX file."""
     header = bytes([0, 0, code, array.ndim])
     header += b"".join(n.to_bytes(4, "big") for n in array.shape)
     return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
@@ -42,13 +42,13 @@ def test_tensor_dataset_cuts_the_graph():
 
 
 @pytest.mark.parametrize("shapes", [[], [()], [(2,), (3,)], [(2,), ()]])
-def test_tensor_dataset_refuses_lengths(shapes):
+def test_tensor_dataset_rejects_different_lengths(shapes):
     with pytest.raises(ValueError, match="TensorDataset: needs tensors"):
         data.TensorDataset(*map(gpugrad.zeros, shapes))
 
 
 @pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64)])
-def test_tensor_dataset_casts_what_is_floating(how):
+def test_tensor_dataset_casts_floating_tensors(how):
     dataset = data.TensorDataset(gpugrad.ones(2), gpugrad.tensor([1, 2])).to(*how)
     assert [x.dtype for x in dataset.tensors] == [gpugrad.float64, gpugrad.int64]
 
@@ -131,7 +131,7 @@ class Squares:
         return gpugrad.ones(2) * i, i * i, np.float32(0.5)
 
 
-def test_integers_may_be_numpys():
+def test_integers_may_be_numpy_scalars():
     dataset = data.TensorDataset(gpugrad.arange(9))
 
     def order(number, epoch):
@@ -167,14 +167,14 @@ def test_samples_of_any_data_set_are_stacked():
     assert rows(data.DataLoader([1.0, 2.0, 3.0], 2)) == [[1.0, 2.0], [3.0]]
 
 
-def test_batches_are_moved_to_the_device_asked_for():
+def test_batches_are_moved_to_the_given_device():
     loader = data.DataLoader(data.TensorDataset(gpugrad.ones(4)), 2, device="cpu")
     assert [batch[0].device for batch in loader] == ["cpu", "cpu"]
     with pytest.raises(ValueError, match="device 'gpu' is not known"):
         next(iter(data.DataLoader(Squares(3), device="gpu")))
 
 
-def test_data_loader_refuses_what_cannot_be():
+def test_data_loader_rejects_invalid_arguments():
     dataset = data.TensorDataset(gpugrad.ones(4))
     for size in 0, -1, 2.0, True, "2", None:
         with pytest.raises(ValueError, match="DataLoader: batch_size must be an int of at least 1"):
@@ -223,7 +223,7 @@ def test_digits_are_scikit_learns_split_by_fives():
 def test_read_idx_reads_every_dtype(tmp_path, compress, code, dtype):
     array = np.arange(-12, 12).reshape(2, 3, 4).astype(dtype)
     path = tmp_path / "file"
-    path.write_bytes(compress(idx(array, code)))
+    path.write_bytes(compress(idx_bytes(array, code)))
     x = data.read_idx(str(path))
     assert x.dtype == dtype
     assert x.array.flags.writeable
@@ -232,11 +232,11 @@ def test_read_idx_reads_every_dtype(tmp_path, compress, code, dtype):
 
 def test_read_idx_reads_empty_and_0d_arrays(tmp_path):
     for array in np.zeros((0, 28, 28), np.uint8), np.uint8(7):
-        (tmp_path / "file").write_bytes(idx(np.asarray(array)))
+        (tmp_path / "file").write_bytes(idx_bytes(np.asarray(array)))
         np.testing.assert_array_equal(values(data.read_idx(tmp_path / "file")), array)
 
 
-GOOD = idx(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
+GOOD = idx_bytes(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ GOOD = idx(np.arange(60, dtype=np.uint8).reshape(5, 3, 4))
         (gzip.compress(GOOD[:-1], mtime=0), "is truncated: 75 bytes"),
     ],
 )
-def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
+def test_read_idx_describes_damaged_files(tmp_path, content, message):
     path = tmp_path / "some-idx"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message) as error:
@@ -276,7 +276,7 @@ def test_read_idx_says_what_is_wrong_with_a_file(tmp_path, content, message):
 @pytest.mark.parametrize(
     "header, error",
     [
-        (idx(np.zeros((3, 4), np.uint8)), "is too long"),
+        (idx_bytes(np.zeros((3, 4), np.uint8)), "is too long"),
         (b"\0\0\x08\x02" + (1 << 20).to_bytes(4, "big") * 2, "is truncated: 50331660 bytes"),
     ],
     ids=["more than promised", "less than promised"],
@@ -313,8 +313,8 @@ def mnist(tmp_path):
     for part, n in (("train", 20), ("t10k", 6)):
         images = rng.integers(0, 256, (n, 3, 4), np.uint8)
         labels = (np.arange(n) % 10).astype(np.uint8)
-        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(images)))
-        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx(labels))
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(images)))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
     return tmp_path
 
 
@@ -341,9 +341,9 @@ def test_idx_dataset_reads_the_four_files(mnist):
         ("t10k-images-idx3-ubyte", np.zeros((6, 4, 4), np.uint8), r"differ in size: \(20, 12\)"),
     ],
 )
-def test_idx_dataset_refuses_files_that_do_not_belong_together(mnist, name, array, message):
+def test_idx_dataset_rejects_files_that_do_not_match(mnist, name, array, message):
     (mnist / f"{name}.gz").unlink(missing_ok=True)
-    (mnist / name).write_bytes(idx(array))
+    (mnist / name).write_bytes(idx_bytes(array))
     with pytest.raises(ValueError, match=message):
         data.idx_dataset(mnist)
 
@@ -357,6 +357,6 @@ def test_idx_dataset_names_what_is_missing(mnist, tmp_path):
 
 
 def test_more_classes_can_be_allowed(mnist):
-    (mnist / "train-labels-idx1-ubyte").write_bytes(idx(np.arange(20, dtype=np.uint8)))
+    (mnist / "train-labels-idx1-ubyte").write_bytes(idx_bytes(np.arange(20, dtype=np.uint8)))
     train, _ = data.idx_dataset(mnist, classes=20)
     assert train.tensors[1].max().item() == 19

@@ -1,4 +1,4 @@
-"""Devices: names, what is missing, mixing, transfer; and CuPy's names, checked without a GPU."""
+"""Devices: names, missing devices, mixing, transfer; and CuPy's names, checked without a GPU."""
 
 import ast
 import importlib.util
@@ -17,8 +17,8 @@ from gpugrad.backends import backend_of, is_on, namespace_of, parse_device
 OPS = Path(gg.__file__).parent / "ops"
 
 
-def names_of_ops():
-    """Every function that ops use of the namespace ``xp``: ``"exp"``, ``"linalg.solve"``, ..."""
+def namespace_functions_of_ops():
+    """Return every function of ``xp`` that ops use: ``"exp"``, ``"linalg.solve"``, ..."""
     for path in OPS.rglob("*.py"):
         if path.name in ("__init__.py", "operators.py", "protocols.py"):  # use none
             continue
@@ -26,6 +26,8 @@ def names_of_ops():
             for decorator in getattr(node, "decorator_list", ()):
                 if ast.unparse(decorator).startswith("special_function("):
                     yield f"special.{node.name}"
+                if ast.unparse(decorator).startswith("standard_function("):
+                    yield node.name
             words = []
             while isinstance(node, ast.Attribute):
                 words.insert(0, node.attr)
@@ -94,14 +96,14 @@ CUDA_CALLS = [
 
 @pytest.mark.skipif(gg.cuda.is_available(), reason="there is a GPU")
 class TestWithoutGPU:
-    def test_asking(self):
+    def test_queries(self):
         assert gg.cuda.is_available() is False
         assert gg.cuda.device_count() == 0
         assert "CuPy" in gg.cuda.why_not()
 
     @pytest.mark.parametrize("call", CUDA_CALLS)
-    def test_error_says_what_is_missing(self, call):
-        if has_cupy:  # and no driver or GPU: CUDA's own words
+    def test_errors_name_what_is_missing(self, call):
+        if has_cupy:  # the message is CUDA's, about a missing driver or GPU
             message = r"CuPy is installed but (finds no CUDA device: cuda\w+: |does not load: )"
         else:
             message = r"CuPy, which is not installed; pip install cupy-cuda13x .*cupy-cuda12x for"
@@ -126,7 +128,7 @@ def test_importing_loads_neither_cupy_nor_torch():
 
 
 class TestMixing:
-    """On array-api-strict's pretended devices."""
+    """On the simulated devices of array-api-strict."""
 
     @pytest.mark.parametrize(
         "op",
@@ -226,7 +228,7 @@ class TestPlacement:
 
 @pytest.mark.skipif(not has_cupy, reason="CuPy is not installed")
 class TestCuPyNames:
-    """The namespace for ops; `test_cupy_names` has the names that gpugrad itself uses."""
+    """CuPy's namespace for ops; `test_cupy_names` checks the names that gpugrad itself uses."""
 
     @pytest.fixture
     def cupy(self):
@@ -235,7 +237,7 @@ class TestCuPyNames:
     def test_backend_imports_and_has_the_namespace(self, cupy):
         from gpugrad.backends.cupy import xp
 
-        for name in names_of_ops():
+        for name in namespace_functions_of_ops():
             if name in LACKING:
                 with pytest.raises(RuntimeError, match="CuPy has no function"):
                     attrgetter(name)(xp)
@@ -258,7 +260,7 @@ class TestCuPyNames:
 
 def test_every_namespace_has_what_ops_use(library):
     xp = namespace_of[type(library.array(0.0))]
-    names = set(names_of_ops())
+    names = set(namespace_functions_of_ops())
     assert {"exp", "linalg.solve", "fft.fft", "special.erf"} <= names
     for name in names - LACKING if library.name == "cupy" else names:
         assert attrgetter(name)(xp) is not None

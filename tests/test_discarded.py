@@ -1,4 +1,4 @@
-"""Gradients that are not poisoned: what is discarded sends nothing back, however steep it was."""
+"""Discarded elements have gradient 0, not nan, even where their slope is infinite."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ import gpugrad as gg
 from gpugrad.autograd import grad
 from gpugrad.testing import assert_close, gradgradcheck
 
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of infinities
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from NumPy, about infinities
 inf, nan = float("inf"), float("nan")
 
 
-# A function with a place where its slope is infinite or its value not finite, that
-# place, and two where nothing is special.
+# Functions, each with a point where its slope is infinite or its value not finite, and two
+# ordinary points.
 STEEP = {
     "sqrt": (gg.sqrt, 0.0, [0.25, 4.0]),
     "log": (gg.log, 0.0, [0.5, 3.0]),
@@ -71,7 +71,7 @@ def _assigned_slice(y, bad):
     return y
 
 
-# Elements 0 and 2 of y discarded, 1 and 3 kept: the mask ``bad`` says so too.
+# Functions that discard elements 0 and 2 of y, as the mask ``bad`` says, and keep 1 and 3.
 DISCARD = {
     "where": lambda y, bad: gg.where(gg.logical_not(bad), y, 0.0),
     "where, the other branch": lambda y, bad: gg.where(bad, 0.0, y),
@@ -87,7 +87,7 @@ DISCARD = {
 
 
 def derivatives(library, discard, f, data, order, dtype="float64"):
-    """Derivatives from the first to the ``order``-th of a sum over what is kept of ``f(data)``."""
+    """Return the derivatives up to ``order`` of the sum of the kept elements of ``f(data)``."""
     x = library.tensor(np.asarray(data, dtype), requires_grad=True)
     bad = library.tensor(np.arange(len(data)) % 2 == 0)
     total = gg.sum(gg.real(gg.sin(discard(f(x), bad))))
@@ -137,7 +137,7 @@ def test_broadcast_inputs(library):
     assert_close(library.values(gy), [[0.0], [0.25], [0.25]])
 
 
-# Where values decide what is discarded: the function, its argument, the gradient expected.
+# Ops whose values decide what is discarded: the function, its argument, the gradient expected.
 BY_VALUE = {
     "maximum": (lambda x: gg.maximum(gg.sqrt(x), 0.1), [0.0, 4.0], [0.0, 0.25]),
     "maximum of arrays": (lambda x: gg.maximum(gg.log(x), x - 5), [0.0, 1.0], [1.0, 1.0]),
@@ -170,7 +170,7 @@ BY_VALUE = {
 
 
 @pytest.mark.parametrize("name", BY_VALUE)
-def test_values_that_lose(library, name):
+def test_values_that_are_not_chosen(library, name):
     f, data, expected = BY_VALUE[name]
     x = library.tensor(np.array(data), requires_grad=True)
     for create_graph in (False, True):
@@ -178,8 +178,8 @@ def test_values_that_lose(library, name):
         assert_close(library.values(g), expected)
 
 
-# Functions of whole rows, of which some are discarded: the function, a bad row, a good one.
-OF_ROWS = {
+# Functions of whole rows, some of which are discarded: the function, a bad row, a good row.
+ROW_FUNCTIONS = {
     "norm": (lambda x: gg.linalg.vector_norm(x, axis=-1), [0.0, 0.0], [3.0, -4.0]),
     "norm by sqrt": (lambda x: gg.sqrt(gg.sum(x * x, axis=-1)), [0.0, 0.0], [3.0, -4.0]),
     "direction": (
@@ -194,9 +194,9 @@ OF_ROWS = {
 }
 
 
-@pytest.mark.parametrize("name", OF_ROWS)
+@pytest.mark.parametrize("name", ROW_FUNCTIONS)
 def test_discarded_rows(library, name):
-    f, bad, good = OF_ROWS[name]
+    f, bad, good = ROW_FUNCTIONS[name]
     expected = library.tensor(np.array([good]), requires_grad=True)
     (expected,) = grad(gg.sum(f(expected)), expected)
     x = library.tensor(np.array([bad, good, bad]), requires_grad=True)
@@ -218,7 +218,7 @@ def test_masked_attention(library):
         assert_close(library.values(g), [[slope, -slope, 0.0], [0.0, 0.0, 0.0]])
 
 
-# What does reach the result is never hidden.
+# An infinite or nan slope of an element that reaches the result is never hidden.
 
 
 @pytest.mark.parametrize(
@@ -240,14 +240,14 @@ def test_masked_attention(library):
         ("sqrt of a sum", nan),
     ],
 )
-def test_what_is_kept_is_not_hidden(library, name, slope):
+def test_bad_slopes_of_kept_elements_stay_visible(library, name, slope):
     f, bad, (a, b) = STEEP[name]
     mask = library.tensor(np.array([True, True, False, False]))
     totals = {
         "where": lambda x: gg.sum(gg.where(mask, f(x), 0.0)),
         "mask": lambda x: gg.sum(f(x)[mask]),
         "maximum": lambda x: gg.sum(gg.maximum(f(x), -inf)[:2]),
-        # a discard in another part of the graph
+        # elements are discarded in another part of the graph
         "elsewhere": lambda x: gg.sum(f(x[:2])) + gg.sum(gg.where(mask, x, 0.0) * 0.0),
     }
     for keep, checked in every(totals):
@@ -270,11 +270,11 @@ def test_a_nan_in_the_value_stays(library):
     assert np.isnan(library.values(g)).tolist() == [True, False, False]
 
 
-# A cotangent of 0 that is no discard: derivatives with respect to it stay what they are.
+# A cotangent may be 0 although nothing is discarded: derivatives with respect to it stay correct.
 
 
 def test_second_derivative_where_the_first_is_0(library):
-    """``(sqrt(x) - 2)**2`` at 4: the cotangent of the root is 0, its own slope is not."""
+    """``(sqrt(x) - 2)**2`` at 4: the cotangent of the root is 0, but its slope is not."""
     x = library.tensor(np.array([0.0, 4.0, 4.0]), requires_grad=True)
     root = gg.where(x > 0, gg.sqrt(x), 2.0)
     (g,) = grad(gg.sum((root - 2) ** 2), x, create_graph=True)
@@ -285,7 +285,7 @@ def test_second_derivative_where_the_first_is_0(library):
 
 @pytest.mark.parametrize("discard", [False, True])
 def test_rows_of_a_jacobian(library, discard):
-    """One-hot cotangents are 0 elsewhere, beside the infinite slope at 0."""
+    """One-hot cotangents contain zeros that meet the infinite slope at 0."""
     x = library.tensor(np.array([0.0, 4.0, 0.25]), requires_grad=True)
     y = gg.sqrt(x)
     if discard:
@@ -298,8 +298,8 @@ def test_rows_of_a_jacobian(library, discard):
             assert library.values(g).tolist() == row.tolist()
 
 
-def test_derivatives_to_the_cotangent(library):
-    """Of the gradient, which is linear in the cotangent, also where that is 0."""
+def test_derivatives_with_respect_to_the_cotangent(library):
+    """The gradient is linear in the cotangent, also where the cotangent is 0."""
     x = library.tensor(np.array([0.0, 4.0, 0.25]), requires_grad=True)
     g = library.tensor(np.array([0.0, 0.0, 3.0]), requires_grad=True)
     y = gg.where(x > 0, gg.sqrt(x), 0.0)

@@ -1,4 +1,4 @@
-"""Pictures of the graph, and labels in it."""
+"""Drawings of the graph, and labels in them."""
 
 import copy
 import gc
@@ -20,7 +20,7 @@ def leaf(values, label=None, **keywords):
 
 
 def boxes(drawing):
-    """The texts in the boxes, as lists of lines, read back from the DOT text."""
+    """Return the texts in the boxes as lists of lines, read back from the DOT text."""
     found = []
     for text in re.findall(r'^    n\d+ \[label="((?:[^"\\]|\\.)*)"', drawing.dot, re.MULTILINE):
         lines = re.split(r"\\n", text.replace("\\\\", "\0"))
@@ -29,7 +29,7 @@ def boxes(drawing):
 
 
 def arrows(drawing):
-    """Pairs of the first lines of the boxes at both ends."""
+    """Return the arrows as pairs of first lines of the boxes at both ends."""
     names = [lines[0] for lines in boxes(drawing)]
     pairs = re.findall(r"^    n(\d+) -> n(\d+)", drawing.dot, re.MULTILINE)
     return sorted((names[int(i)], names[int(j)]) for i, j in pairs)
@@ -48,7 +48,7 @@ class TestLabels:
             with pytest.raises(TypeError, match="label: must be a str or None, not a int"):
                 x.label = 3
 
-    def test_is_of_the_object_not_of_equal_ones(self):
+    def test_belongs_to_the_object_not_to_equal_ones(self):
         x, y = gg.ones(2), gg.ones(2)
         x.label = "x"
         y.label = "y"
@@ -185,7 +185,7 @@ class TestBoxes:
         x = library.tensor(np.array([1.0, 2.0]), requires_grad=True)
         assert boxes(gg.draw(x * x))[0] == ["multiply", "(2,) float64", "[1, 4]"]
 
-    def test_what_cannot_be_drawn(self):
+    def test_objects_that_cannot_be_drawn(self):
         for bad, message in (
             (gg.ones(2), "output 0 has no graph"),
             ([leaf(1.0), 2.0], "output 1 is a float"),
@@ -204,8 +204,8 @@ class TestBoxes:
             gg.draw(leaf(1.0), max_nodes=0)
 
 
-# Each would end the label, or be read as markup, Markdown, a directive, mathematics or an icon.
-ODD = [
+# Unescaped, each would end the label, or be markup, Markdown, a directive, mathematics or an icon.
+SPECIAL_TEXTS = [
     'say "hi"',
     "<b>bold</b> & more",
     "#1; #quot;",
@@ -227,8 +227,8 @@ ODD = [
 
 
 class TestText:
-    @pytest.mark.parametrize("label", ODD)
-    def test_any_label_is_text(self, label):
+    @pytest.mark.parametrize("label", SPECIAL_TEXTS)
+    def test_any_label_is_shown_as_text(self, label):
         x = leaf(1.0, label)
         drawing = gg.draw(x * 2)
         lines = label.split("\n")
@@ -236,7 +236,7 @@ class TestText:
         (text,) = re.findall(
             r'^    n1\("(.*)<br>\(\)<br>1"\):::leaf$', drawing.mermaid, re.MULTILINE
         )
-        # Nothing but characters' numbers and harmless characters.
+        # Only numeric character references and harmless characters are left.
         bare = re.sub(r"#\d+;|<br>", "", text)
         assert not set(bare) & set("#\"&<>`*$%{}|\\:;'~^@!?")
         assert not re.match(r"[-+*>]\s|\d+\.\s", bare)
@@ -272,7 +272,7 @@ def drawing():
 
 @pytest.fixture
 def dot(tmp_path, monkeypatch):
-    """A program ``dot`` that tells what it was asked for."""
+    """A program ``dot`` that reports its arguments."""
     program = tmp_path / "bin" / "dot"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "<svg>$*"\nwhile read -r line; do echo "$line"; done\n')

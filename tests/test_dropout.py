@@ -1,4 +1,4 @@
-"""Dropout: its random bits, that a key decides them, and who takes which key."""
+"""Dropout: its random bits, which depend on a key alone, and which call takes which key."""
 
 import copy
 import threading
@@ -15,7 +15,7 @@ from gpugrad.nn import functional
 from gpugrad.random import Generator
 from gpugrad.testing import gradcheck, gradgradcheck
 
-# From kat_vectors of the authors' Random123: a counter, a key, and the words for them.
+# From kat_vectors in Random123, by Philox's authors: a counter, a key, and the resulting words.
 KNOWN = [
     (
         "00" * 32,
@@ -38,30 +38,30 @@ KNOWN = [
 @pytest.mark.parametrize("counter, key, words", KNOWN)
 def test_the_generator_is_philox(counter, key, words):
     counter, key = (int(x.replace(" ", ""), 16) for x in (counter, key))
-    source = np.random.Philox(counter=(counter - 1) % 2**256, key=key)  # it counts first
+    source = np.random.Philox(counter=(counter - 1) % 2**256, key=key)  # increments before use
     assert [f"{word:016x}" for word in source.random_raw(4)] == words.split()
 
 
-def keeps(n, p=0.5, key=(5, 7)):
+def kept_mask(n, p=0.5, key=(5, 7)):
     return philox.kept((n,), p, key)
 
 
 class TestMask:
-    def test_is_of_the_lanes(self):
+    def test_follows_the_lanes(self):
         words = np.random.Philox(key=(7 << 64) + 5).random_raw(25).tolist()
         lanes = [word >> shift & 0xFFFF for word in words for shift in (0, 16, 32, 48)]
-        assert keeps(100).tolist() == [lane >= 0x8000 for lane in lanes]
-        assert keeps(97).tolist() == keeps(100).tolist()[:97]
+        assert kept_mask(100).tolist() == [lane >= 0x8000 for lane in lanes]
+        assert kept_mask(97).tolist() == kept_mask(100).tolist()[:97]
 
     def test_words_of_one_key_do_not_depend_on_those_before(self):
-        first = keeps(33).tolist()
-        keeps(1000, key=(0, 1))
-        assert keeps(33).tolist() == first
+        first = kept_mask(33).tolist()
+        kept_mask(1000, key=(0, 1))
+        assert kept_mask(33).tolist() == first
 
     @pytest.mark.parametrize("p", [0.1, 0.5, 0.999, 1e-4])
-    def test_share_of_what_is_kept(self, p):
+    def test_share_of_kept_elements(self, p):
         n, keys = 100_000, 20
-        shares = [keeps(n, p, (3, number)).mean() for number in range(keys)]
+        shares = [kept_mask(n, p, (3, number)).mean() for number in range(keys)]
         assert abs(np.mean(shares) - (1 - p)) < 5 * (p * (1 - p) / (n * keys)) ** 0.5
         spread = np.std(shares) / (p * (1 - p) / n) ** 0.5
         assert 0.4 < spread < 1.8
@@ -73,26 +73,26 @@ class TestMask:
             assert abs(np.mean(limits) / 2**16 - p) < 2e-9
         assert {philox.limit(0.75, (99, number)) for number in range(100)} == {0xC000}
 
-    def test_ends(self):
+    def test_probabilities_0_and_1(self):
         for number in range(50):
             key = 2**64 - 1, number
             assert (philox.limit(0, key), philox.limit(1, key)) == (0, 2**16)
-        assert keeps(1000, 0).all()
-        assert not keeps(1000, 1).any()
+        assert kept_mask(1000, 0).all()
+        assert not kept_mask(1000, 1).any()
 
-    def test_keys_are_unlike(self):
+    def test_masks_of_different_keys_are_unrelated(self):
         n = 200_000
-        first = keeps(n, key=(5, 7))
+        first = kept_mask(n, key=(5, 7))
         for key in ((5, 8), (6, 7), (5, 6), (7, 5), (2**64 - 5, 7), (5, 7 + 2**63)):
-            agree = (first == keeps(n, key=key)).mean()
+            agree = (first == kept_mask(n, key=key)).mean()
             assert abs(agree - 0.5) < 5 * 0.5 / n**0.5, key
 
-    def test_neighbours_are_unlike(self):
-        bits = keeps(400_000) * 2.0 - 1
+    def test_neighbouring_elements_are_unrelated(self):
+        bits = kept_mask(400_000) * 2.0 - 1
         for step in (1, 2, 4, 8, 16, 32, 512):
             assert abs((bits[step:] * bits[:-step]).mean()) < 5 / 400_000**0.5, step
 
-    def test_order_is_not_that_of_memory(self, library):
+    def test_mask_does_not_depend_on_memory_layout(self, library):
         values = np.random.default_rng(0).standard_normal((20, 30))
         expected = np.where(philox.kept((20, 30), 0.5, (5, 7)), 2 * values, 0)
         for layout in ("contiguous", "transposed", "strided", "reversed"):
@@ -111,11 +111,11 @@ class TestMask:
         assert gg.dropout(x, p=0.5, key=(5, 7)).shape == shape
 
     @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-    def test_no_probability(self, p):
+    def test_invalid_probability(self, p):
         with pytest.raises(ValueError, match="dropout: the probability p must be from 0 to 1, not"):
             gg.dropout(gg.ones(3), p=p, key=(0, 0))
 
-    def test_no_key(self):
+    def test_invalid_key(self):
         for key in ((-1, 0), (0, 2**64)):
             with pytest.raises(
                 ValueError, match=r"dropout: key must be two ints from 0 to 2\*\*64"
@@ -133,8 +133,8 @@ class TestOp:
         y = functional.dropout(x, 0.5)
         assert all(type(value) not in backend_of for value in y.node.saved)
 
-    def test_what_is_dropped_leaves_no_trace(self, library):
-        kept = keeps(9)
+    def test_dropped_elements_have_no_effect(self, library):
+        kept = kept_mask(9)
         values = np.where(kept, 1.0, [np.nan, np.inf, -np.inf] * 3)
         x = library.tensor(values, requires_grad=True)
         y = gg.dropout(x, p=0.5, key=(5, 7))
@@ -142,7 +142,7 @@ class TestOp:
         g = library.tensor(np.where(kept, 1.0, np.nan))
         y.backward(g, retain_graph=True)
         np.testing.assert_array_equal(library.values(x.grad), 2.0 * kept)
-        # A slope that is infinite where it was dropped.
+        # The slope is infinite at an element that is dropped.
         z = library.tensor(np.where(kept, 1.0, 0.0), requires_grad=True)
         gg.dropout(gg.sqrt(z), p=0.5, key=(5, 7)).sum().backward()
         np.testing.assert_array_equal(library.values(z.grad), 1.0 * kept)
@@ -155,7 +155,7 @@ class TestOp:
 
         gradcheck(f, x)
         gradgradcheck(f, x)
-        kept = keeps(20, 0.3, (1, 2)) & keeps(20, 0.2, (1, 3))
+        kept = kept_mask(20, 0.3, (1, 2)) & kept_mask(20, 0.2, (1, 3))
         h = gg.hvp(lambda x: f(x).sum())(x.detach(), gg.ones(20, dtype=gg.float64))
         expected = kept * 6 * x.detach().numpy() / 0.7**3 / 0.8
         np.testing.assert_allclose(h.numpy(), expected, rtol=1e-12, atol=1e-12)
@@ -176,7 +176,7 @@ class TestKeys:
         mine = Generator(3)
         assert [mine.key() for _ in range(5)] == keys
 
-    def test_are_others_for_other_seeds(self):
+    def test_differ_between_seeds(self):
         words = {Generator(seed).key()[0] for seed in [*range(50), None, None]}
         assert len(words) == 52
 
@@ -197,7 +197,7 @@ class TestKeys:
             other.set_state(state)
             assert [other.key(), other.key()] == expected
 
-    def test_threads_take_different_ones(self):
+    def test_threads_take_different_keys(self):
         found, start = [], threading.Barrier(8)
         source = Generator(1)
 
@@ -225,15 +225,15 @@ class TestKeys:
                 assert len(set(pool.map(work, range(8)))) == 8
 
     def test_threads_make_their_own_masks(self):
-        expected = [keeps(5000, 0.5, (3, number)).tolist() for number in range(16)]
+        expected = [kept_mask(5000, 0.5, (3, number)).tolist() for number in range(16)]
         with ThreadPoolExecutor(8) as pool:
             for _ in range(5):
-                masks = pool.map(lambda number: keeps(5000, 0.5, (3, number)).tolist(), range(16))
+                masks = pool.map(lambda i: kept_mask(5000, 0.5, (3, i)).tolist(), range(16))
                 assert list(masks) == expected
 
 
 class TestLayer:
-    def test_libraries_drop_the_same(self, library):
+    def test_all_libraries_drop_the_same_elements(self, library):
         layer = nn.Dropout(0.3, generator=Generator(1))
         y = layer(library.tensor(np.ones((40, 50), "float32")))
         mask = philox.kept((40, 50), 0.3, Generator(1).key())
@@ -271,19 +271,19 @@ class TestLayer:
 
 
 class TestExamples:
-    def test_of_one_key_are_alike(self):
+    def test_one_key_gives_all_the_same_mask(self):
         x = gg.tensor(np.random.default_rng(0).standard_normal((4, 30)))
         y = gg.vmap(lambda x: gg.dropout(x, p=0.5, key=(5, 7)))(x)
-        np.testing.assert_array_equal(y.numpy(), np.where(keeps(30), 2 * x.numpy(), 0))
+        np.testing.assert_array_equal(y.numpy(), np.where(kept_mask(30), 2 * x.numpy(), 0))
         none = gg.vmap(lambda x: gg.dropout(x, p=0.5, key=(5, 7)))(gg.zeros((0, 30)))
         assert none.shape == (0, 30)
 
     def test_jacobian(self):
         for mode in ("forward", "reverse"):
             J = gg.jacobian(lambda x: gg.dropout(x, p=0.5, key=(5, 7)), mode=mode)(gg.ones(30))
-            np.testing.assert_array_equal(J.numpy(), np.diag(2.0 * keeps(30)))
+            np.testing.assert_array_equal(J.numpy(), np.diag(2.0 * kept_mask(30)))
 
-    def test_of_a_layer_differ(self):
+    def test_a_layer_drops_different_elements(self):
         generator = Generator(1)
         drop = lambda x: functional.dropout(x, 0.5, generator=generator)  # noqa: E731
         mask = philox.kept((3, 4, 50), 0.5, Generator(1).key())
@@ -309,7 +309,7 @@ class TestExamples:
         (c,) = grad(y.sum(), x)
         np.testing.assert_allclose(c.numpy(), 2 * scale**2 * x.detach().numpy())
 
-    def test_of_a_shared_input_give_it_the_sum_of_their_gradients(self):
+    def test_a_shared_input_gets_the_sum_of_the_gradients(self):
         x = gg.ones(50, requires_grad=True)
         g = Generator(1)
         y = gg.vmap(lambda i: functional.dropout(x, 0.5, True, g) * i)(gg.ones(6))

@@ -1,4 +1,4 @@
-"""The example programs, run as a user runs them: results, repeatability, bad input."""
+"""The example programs, run in the way users run them: results, repeatability, bad input."""
 
 import gzip
 import os
@@ -16,7 +16,7 @@ import gpugrad
 from gpugrad import nn, optim
 
 ROOT = Path(__file__).parents[1]
-# One thread: the machine's other cores may be busy with other tests.
+# NumPy's products use one thread, since other tests may keep the machine's other cores busy.
 ENVIRONMENT = {
     **os.environ,
     "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
@@ -29,14 +29,14 @@ def command(program, *options):
 
 
 def run(program, *options, cwd):
-    """The finished program; its texts are in ``stdout`` and ``stderr``."""
+    """Run an example; return the finished process, with text in ``stdout`` and ``stderr``."""
     return subprocess.run(
         command(program, *options), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True
     )
 
 
 def train(*options, cwd):
-    """What the training program printed, if it succeeded."""
+    """Run the training program, which must succeed; return its output."""
     done = run("train_mlp", "--device", "cpu", *options, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -46,9 +46,57 @@ def files(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_training_program_notices_once_that_steps_have_become_slower():
+    times = [0.0]
+    pace = train_mlp.Pace(clock=lambda: times[-1])
+
+    def warnings(count, duration):
+        found = []
+        for _ in range(count):
+            times.append(times[-1] + duration)
+            found.append(pace.after_step())
+        return [text for text in found if text]
+
+    assert warnings(75, 0.01) == []
+    assert warnings(20, 0.1) == []  # a short disturbance
+    assert warnings(100, 0.03) == []
+    (text,) = warnings(500, 0.06)
+    assert "steps take 6 times as long as at first" in text
+    assert "OPENBLAS_NUM_THREADS=1" in text
+
+
+INTERRUPTING = """
+import runpy, sys
+
+class Interrupt:
+    def find_spec(self, name, *rest):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = [{path!r}]
+sys.path.insert(0, {folder!r})
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("module", ["numpy", "gpugrad", "matplotlib.figure", "gpugrad.data.digits"])
+@pytest.mark.parametrize("program", ["train_mlp", "fit_sine", "fixed_point"])
+def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
+    if module == "gpugrad.data.digits" and program == "fit_sine":
+        module = "gpugrad.optim"
+    path = ROOT / "examples" / f"{program}.py"
+    text = INTERRUPTING.format(module=module, path=str(path), folder=str(path.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert done.returncode == 130
+    assert done.stderr.strip() == f"{program}.py: interrupted"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder in which the program ran as the README runs it, and what it printed."""
+    """A folder in which the program ran with the README's options, and its output."""
     folder = tmp_path_factory.mktemp("trained")
     return folder, train(cwd=folder)
 
@@ -74,15 +122,15 @@ class TestTrainMLP:
         a, b, c = ((tmp_path / f"{name}.safetensors").read_bytes() for name in "abc")
         assert a == b != c
 
-    def test_says_which_device_it_took_and_why(self, tmp_path):
+    def test_prints_the_device_and_the_reason(self, tmp_path):
         done = run("train_mlp", "--epochs", 1, "--hidden", 4, cwd=tmp_path)
         problem = gpugrad.cuda.why_not()
-        taken = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is there)"
-        assert done.stdout.splitlines()[0] == taken
+        expected = f"device: cpu ({problem})" if problem else "device: cuda (a GPU is available)"
+        assert done.stdout.splitlines()[0] == expected
         assert "step/s" in done.stderr  # the progress bar
 
-    def test_an_interrupted_run_resumes_as_if_it_had_not_been(self, tmp_path):
-        # Of many epochs, so that it is not through before the interruption comes.
+    def test_an_interrupted_run_resumes_to_the_same_result(self, tmp_path):
+        # Many epochs, so that the run is not finished before the interruption.
         options = ("--epochs", 100, "--hidden", 16)
         whole, broken = tmp_path / "whole", tmp_path / "broken"
         whole.mkdir()
@@ -95,7 +143,7 @@ class TestTrainMLP:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # What a shell runs in the background ignores it, and so would this.
+            # A shell's background processes ignore the signal, and this one might inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         ) as process:
             for line in process.stdout:
@@ -122,6 +170,28 @@ class TestTrainMLP:
         (group,) = gpugrad.load(tmp_path / saved)["optimizer"]["param_groups"]
         assert (group["momentum"], group["weight_decay"]) == (0, 0.25)
 
+    def test_a_log_file_grows_line_by_line(self, tmp_path):
+        with subprocess.Popen(
+            command("train_mlp", "--device", "cpu", "--epochs", 1000, "--hidden", 4),
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process:
+            lines = [process.stdout.readline() for _ in range(4)]
+            process.kill()
+        assert lines[3].startswith("epoch    2/1000")
+
+    def test_another_run_does_not_overwrite_the_weights(self, tmp_path):
+        for number in ("", "-2", "-3"):
+            printed = train("--epochs", 1, "--hidden", 4, cwd=tmp_path)
+            assert f"weights: runs/digits{number}.safetensors" in printed
+            assert f"picture: runs/digits{number}.png" in printed
+        done = run("train_mlp", "--save", "runs/digits.safetensors", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "there is such a file; give another name, or continue that run" in done.stderr
+
     def test_computes_in_float64(self, tmp_path):
         train("--epochs", 1, "--hidden", 8, "--dtype", "float64", cwd=tmp_path)
         weights = gpugrad.load(tmp_path / "runs/digits.safetensors")
@@ -144,7 +214,7 @@ class TestTrainMLP:
 
 
 def write_idx(folder):
-    """A data set in MNIST's format: 40 images to train with, 20 to test with, of 3x3 pixels."""
+    """Write a data set in MNIST's format: 40 training and 20 test images of 3x3 pixels."""
     rng = np.random.default_rng(0)
     for part, n in ("train", 40), ("t10k", 20):
         images = rng.integers(0, 256, (n, 3, 3), dtype=np.uint8)
@@ -156,7 +226,7 @@ def write_idx(folder):
 
 
 def saved_state():
-    """What the program saves of a network with 8 hidden units, after one step."""
+    """Return what the program saves for a network with 8 hidden units after one step."""
     model = nn.MLP(64, [8, 10])
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(gpugrad.ones((1, 64))).sum().backward()
@@ -169,12 +239,15 @@ def saved_state():
     }
 
 
+SMALLER = {name: gpugrad.zeros(x.shape) for name, x in nn.MLP(10, [8, 10]).state_dict().items()}
+
+
 class TestBadInput:
-    """A line that names what is wrong, exit code 2, and no file touched."""
+    """Bad input gives one line that names the mistake, exit code 2, and changes no file."""
 
     @pytest.fixture
-    def refuse(self, tmp_path, monkeypatch, capsys):
-        """A function that runs the program in ``tmp_path`` and returns its complaint."""
+    def error_of(self, tmp_path, monkeypatch, capsys):
+        """A function that runs the program in ``tmp_path`` and returns its error message."""
 
         def run_here(*options):
             before = files(tmp_path)
@@ -213,15 +286,15 @@ class TestBadInput:
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
-    def test_on_the_command_line(self, refuse, options, words):
-        assert words in refuse(*options)
+    def test_bad_options(self, error_of, options, words):
+        assert words in error_of(*options)
 
-    def test_a_device_that_is_not_there(self, refuse):
+    def test_a_device_that_is_not_there(self, error_of):
         problem = gpugrad.cuda.why_not() or "device cuda:1000 does not exist"
-        assert problem in refuse("--device", "cuda:1000")
+        assert problem in error_of("--device", "cuda:1000")
 
     @pytest.mark.parametrize("change", ["truncated", "gzip truncated", "another kind", "label"])
-    def test_in_the_data(self, refuse, change, tmp_path):
+    def test_bad_data(self, error_of, change, tmp_path):
         write_idx(tmp_path)
         path = tmp_path / "train-labels-idx1-ubyte"
         content = path.read_bytes()
@@ -234,7 +307,7 @@ class TestBadInput:
         else:
             path.write_bytes(content[:-1] + b"\x0a")
         words = {"another kind": "not an IDX file", "label": "label 10"}.get(change, "truncated")
-        line = refuse("--dataset", "mnist", "--data-dir", tmp_path)
+        line = error_of("--dataset", "mnist", "--data-dir", tmp_path)
         assert words in line
         assert str(path) in line
 
@@ -246,18 +319,18 @@ class TestBadInput:
         ],
         ids=["architecture", "epochs"],
     )
-    def test_resume_of_another_run(self, refuse, trained, options, words, tmp_path):
+    def test_resume_of_another_run(self, error_of, trained, options, words, tmp_path):
         saved = tmp_path / "runs/digits.safetensors"
         saved.parent.mkdir()
         saved.write_bytes((trained[0] / "runs/digits.safetensors").read_bytes())
-        assert words in refuse("--resume", saved, *options)
+        assert words in error_of("--resume", saved, *options)
 
     @pytest.mark.parametrize(
         "change, words",
         [
             ({"model": 5}, "its model is not a dict of tensors"),
             ({"model": {"0.weight": 5}}, "its model is not a dict of tensors"),
-            ({"model": nn.MLP(10, [8, 10]).state_dict()}, "has shape (8, 10), not (8, 64)"),
+            ({"model": SMALLER}, "has shape (8, 10), not (8, 64)"),
             ({"dataset": []}, "trained on [], not on digits"),
             ({"history": 5}, "its history is not"),
             ({"history": {0: ()}}, "its history is not"),
@@ -270,18 +343,18 @@ class TestBadInput:
         ],
         ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
     )
-    def test_resume_of_a_state_of_another_kind(self, refuse, change, words, tmp_path):
+    def test_resume_of_a_state_of_another_kind(self, error_of, change, words, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save(saved_state() | change, saved)
-        line = refuse("--resume", saved, "--hidden", 8)
+        line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
 
     @pytest.mark.parametrize("name", ["model", "optimizer", "dataset", "history"])
-    def test_resume_of_a_state_without_a_part(self, refuse, name, tmp_path):
+    def test_resume_of_a_state_without_a_part(self, error_of, name, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)
-        assert f"--resume {saved}: has no '{name}'" in refuse("--resume", saved, "--hidden", 8)
+        assert f"--resume {saved}: has no '{name}'" in error_of("--resume", saved, "--hidden", 8)
 
     @pytest.mark.parametrize(
         "i, name, tensor, words",
@@ -291,27 +364,29 @@ class TestBadInput:
             (4, "momentum_buffer", gpugrad.zeros(10), "it has state of parameters [4]"),
         ],
     )
-    def test_resume_with_momentum_that_does_not_fit(self, refuse, i, name, tensor, words, tmp_path):
+    def test_resume_with_momentum_that_does_not_fit(
+        self, error_of, i, name, tensor, words, tmp_path
+    ):
         saved = tmp_path / "saved.safetensors"
         state = saved_state()
         state["optimizer"]["state"][i] = {name: tensor}
         gpugrad.save(state, saved)
-        line = refuse("--resume", saved, "--hidden", 8)
+        line = error_of("--resume", saved, "--hidden", 8)
         assert f"--resume {saved}: " in line
         assert words in line
 
-    def test_resume_of_another_data_set(self, refuse, trained, tmp_path):
+    def test_resume_of_another_data_set(self, error_of, trained, tmp_path):
         write_idx(tmp_path)
         saved = trained[0] / "runs/digits.safetensors"
-        line = refuse("--dataset", "mnist", "--data-dir", ".", "--resume", saved)
+        line = error_of("--dataset", "mnist", "--data-dir", ".", "--resume", saved)
         assert "trained on digits, not on mnist" in line
 
     @pytest.mark.parametrize("content", ["truncated", "another kind"])
-    def test_resume_of_a_damaged_file(self, refuse, trained, content, tmp_path):
+    def test_resume_of_a_damaged_file(self, error_of, trained, content, tmp_path):
         saved = tmp_path / "saved.safetensors"
         whole = (trained[0] / "runs/digits.safetensors").read_bytes()
         saved.write_bytes(whole[:-100] if content == "truncated" else b"weights")
-        line = refuse("--resume", saved, "--save", saved, "--epochs", 40)
+        line = error_of("--resume", saved, "--save", saved, "--epochs", 40)
         assert "truncated, or not a safetensors file" in line
 
 
@@ -336,7 +411,7 @@ def test_small_examples(program, words, tmp_path):
 def test_differentiate_scipy(seed, tmp_path):
     done = run("differentiate_scipy", "--device", "cpu", "--seed", seed, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    shifts = re.findall(r" (\S+) m ± (\S+), in truth +(\S+)", done.stdout)
+    shifts = re.findall(r" (\S+) m ± (\S+), true value +(\S+)", done.stdout)
     assert len(shifts) == 3
     for found, spread, truth in (map(float, shift) for shift in shifts):
         assert abs(found - truth) < 4 * spread
@@ -346,7 +421,7 @@ def test_differentiate_scipy(seed, tmp_path):
 
 
 @pytest.mark.slow
-def test_readme_prints_what_it_says(tmp_path):
+def test_readme_prints_the_promised_lines(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
     program = tmp_path / "tour.py"
     program.write_text("\n".join(blocks), "utf-8")
@@ -356,5 +431,5 @@ def test_readme_prints_what_it_says(tmp_path):
     assert done.returncode == 0, done.stderr
     promised = re.findall(r"print\(.*\)  # (.*)", "\n".join(blocks))
     lines = iter(done.stdout.splitlines())
-    for line in promised:  # in this order, others between them
+    for line in promised:  # in this order, possibly with other lines between them
         assert any(line == found for found in lines), line

@@ -1,4 +1,4 @@
-"""Fourier transforms beyond the table of ops: frequencies, errors, and what is cut off."""
+"""Fourier transforms beyond the table of ops: frequencies, errors, and truncated inputs."""
 
 import numpy as np
 import pytest
@@ -29,21 +29,21 @@ def test_an_axis_named_twice_is_an_error():
             getattr(gpugrad.fft, name)(x, axes=(0, -2))
 
 
-def test_lengths_without_axes_are_of_the_last_axes():
+def test_lengths_without_axes_apply_to_the_last_axes():
     x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3, 4)))
     for name in ("fftn", "rfftn"):
         transform = getattr(gpugrad.fft, name)
         assert_close(transform(x, s=(2, 5)), transform(x, s=(2, 5), axes=(1, 2)))
 
 
-def test_what_is_cut_off_poisons_no_gradient():
+def test_truncated_elements_have_gradient_0():
     x = gpugrad.tensor([1.0, 4.0, 0.0], requires_grad=True)
     with np.errstate(invalid="ignore"):
         gpugrad.real(gpugrad.fft.fft(gpugrad.sqrt(x), n=2)).sum().backward()
     assert x.grad.tolist() == [1.0, 0.0, 0.0]
 
 
-def test_transforms_of_real_numbers_refuse_complex_ones():
+def test_real_transforms_reject_complex_numbers():
     z = gpugrad.ones(4, dtype=gpugrad.complex64)
     for name, other in ("rfft", "fft"), ("rfftn", "fftn"), ("ihfft", "ifft"):
         with pytest.raises(TypeError, match=rf"^fft\.{name}: the input must be real; use {other}"):

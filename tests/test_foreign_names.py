@@ -1,4 +1,4 @@
-"""Errors for what PyTorch's and NumPy's users write by habit: each says what to write here."""
+"""Errors for names of PyTorch and NumPy: each says what to write instead."""
 
 import importlib
 import re
@@ -20,6 +20,13 @@ def test_names_of_other_libraries_are_answered(space):
         assert str(error.value) == f"{space} has no attribute {name!r}; write {remedy}"
 
 
+@pytest.mark.parametrize("path", ["cuda.manual_seed_all", "linalg.norm", "random.randn"])
+def test_names_that_gpugrad_answers_are_answered_in_its_modules(path):
+    space, name = path.split(".")
+    with pytest.raises(AttributeError, match=re.escape(f"; write {INSTEAD['gpugrad'][name]}")):
+        getattr(importlib.import_module(f"gpugrad.{space}"), name)
+
+
 def test_names_that_tensors_lack_are_answered():
     x = gg.ones(2)
     for name, remedy in INSTEAD["Tensor"].items():
@@ -28,7 +35,7 @@ def test_names_that_tensors_lack_are_answered():
         with pytest.raises(AttributeError) as error:
             getattr(x, name)
         assert str(error.value) == f"Tensor has no attribute {name!r}; write {remedy}"
-    assert INSTEAD["Tensor"]["log1p"] == "gpugrad.log1p(x)"  # as every function that is no method
+    assert INSTEAD["Tensor"]["log1p"] == "gpugrad.log1p(x)"  # it is not a method
 
 
 def test_names_that_modules_lack_are_answered():
@@ -60,7 +67,7 @@ def test_misspelt_names_are_left_to_pythons_own_suggestions():
         assert (error.value.name, error.value.obj) == (name, module)
 
 
-def test_the_transpose_of_a_vector():
+def test_transposing_a_vector():
     with pytest.raises(ValueError, match=r"needs 2 axes, not 1; use x\[:, None\] for a column"):
         _ = gg.ones(3).T
 
@@ -81,7 +88,7 @@ def test_wrong_arguments_are_answered(call, message):
         call(gg.ones(2))
 
 
-def test_a_missing_array_has_no_cause():
+def test_the_error_about_a_missing_array_has_no_cause():
     with pytest.raises(TypeError, match="given 2") as error:
         gg.exp(2.0)
     assert error.value.__cause__ is None

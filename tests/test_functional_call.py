@@ -1,4 +1,4 @@
-"""`nn.functional_call`: a module with other parameters, which stays as it is."""
+"""`nn.functional_call`: call a module with other parameters, without changing it."""
 
 import threading
 
@@ -30,7 +30,7 @@ def close(x, expected):
 
 
 class Tied(nn.Module):
-    """An encoder and a decoder with one weight, and a module that is in two places."""
+    """An encoder and a decoder that share a weight, and a module that is in two places."""
 
     def __init__(self):
         self.encoder = nn.Linear(3, 3, bias=False, dtype=gg.float64)
@@ -57,13 +57,13 @@ class TestValues:
             assert isinstance(p, nn.Parameter)
             close(p, before[name])
 
-    def test_the_modules_own_where_none_is_given(self):
+    def test_the_modules_own_parameters_where_none_are_given(self):
         net, x = mlp(), gg.asarray(X)
         close(functional_call(net, {}, x), net(x).detach().numpy())
         weight = gg.zeros((3, 4), dtype=gg.float64)
         out = functional_call(net, {"4.weight": weight}, x)
         close(out, np.broadcast_to(net[4].bias.detach().numpy(), (5, 3)))
-        out.sum().backward()  # and they get gradients
+        out.sum().backward()  # the module's own parameters get gradients
         assert net[4].bias.grad.tolist() == [5, 5, 5]
 
     @pytest.mark.parametrize("name", ["encoder.weight", "decoder.weight", "blocks.0.weight"])
@@ -80,7 +80,7 @@ class TestValues:
         found = functional_call(net, (detached(net), buffers), (x,), {"scale": 3.0})
         close(found, 3 * (net(x).detach().numpy() - 1) + 2)
 
-    def test_a_module_that_knows_the_one_it_is_in(self):
+    def test_a_module_that_refers_to_its_parent(self):
         net = Tied()
         net.encoder.whole = net
         close(functional_call(net, {}, gg.asarray(X)), net(gg.asarray(X)).detach().numpy())
@@ -95,7 +95,7 @@ class TestValues:
         net = nn.Sequential(nn.Dropout(0.9)).eval()
         assert functional_call(net, {}, gg.ones(3)).tolist() == [1, 1, 1]
 
-    def test_when_it_fails(self):
+    def test_after_an_error(self):
         net = mlp()
         with pytest.raises(ValueError, match="linear"):
             functional_call(net, {"0.weight": gg.zeros((2, 2), dtype=gg.float64)}, gg.asarray(X))
@@ -181,11 +181,11 @@ class TestErrors:
         with pytest.raises(error, match=f"functional_call: {message}"):
             functional_call(mlp(), given, gg.asarray(X))
 
-    def test_several_values_of_one(self):
+    def test_several_values_for_one_parameter(self):
         given = {"encoder.weight": gg.ones((3, 3)), "decoder.weight": gg.zeros((3, 3))}
         with pytest.raises(ValueError, match=r"encoder\.weight, decoder\.weight.*one tensor"):
             functional_call(Tied(), given, gg.asarray(X))
 
-    def test_no_module(self):
+    def test_not_a_module(self):
         with pytest.raises(TypeError, match="must be a Module"):
             functional_call(gg.sin, {}, gg.asarray(X))

@@ -1,4 +1,4 @@
-"""Hooks of gradients, of leaves, and of modules."""
+"""Hooks on gradients, on leaves and on modules."""
 
 import copy
 import gc
@@ -17,7 +17,7 @@ def leaf(*values, **keywords):
     return gg.tensor(list(values), requires_grad=True, **keywords)
 
 
-class TestOfGradients:
+class TestGradientHooks:
     def test_sees_the_whole_gradient_once(self):
         x = leaf(1.0, 2.0)
         y = x * x
@@ -32,20 +32,20 @@ class TestOfGradients:
         x = leaf(1.0, 2.0)
         y = x * 1.0
         x.register_hook(lambda g: g + 1)
-        x.register_hook(lambda g: g * 10)  # of what the first returned
+        x.register_hook(lambda g: g * 10)  # gets the result of the first
         y.register_hook(lambda g: g * 2)
         y.retain_grad()
         (y * y).sum().backward()
-        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, whenever it was asked for
+        assert y.grad.tolist() == [4.0, 8.0]  # after its hooks, in either order
         assert x.grad.tolist() == [50.0, 90.0]
 
-    def test_of_accumulating_leaves(self):
+    def test_on_leaves_that_accumulate(self):
         x = leaf(1.0)
         x.grad = gg.tensor([100.0])
         seen = []
         x.register_hook(lambda g: seen.append(g.tolist()))
         (x * 2).sum().backward()
-        assert seen == [[2.0]]  # what is added, not the sum
+        assert seen == [[2.0]]  # the gradient that is added, not the sum
         assert x.grad.tolist() == [102.0]
 
     def test_in_autograd_grad(self):
@@ -75,7 +75,7 @@ class TestOfGradients:
         assert [y.requires_grad for y in seen] == [False, True]
         x.grad = None
 
-    def test_of_complex_numbers(self):
+    def test_complex_gradients(self):
         z = leaf(1 + 2j)
         seen = []
 
@@ -129,7 +129,7 @@ class TestOfGradients:
         assert y.grad.tolist() == [5.0]
         assert x.grad.tolist() == [150.0]
 
-    def test_of_one_of_several_outputs(self):
+    def test_on_one_of_several_outputs(self):
         x = gg.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
         values, vectors = gg.linalg.eigh(x)
         seen = []
@@ -148,7 +148,7 @@ class TestOfGradients:
         assert [g.tolist() for g in kept] == [[2.0, 2.0]] * 3
         assert x.grad.tolist() == [6.0, 6.0]
 
-    def test_that_raises_leaves_every_grad(self):
+    def test_an_error_leaves_every_grad_unchanged(self):
         x, w = leaf(1.0), leaf(2.0)
         x.register_hook(lambda g: 1 / 0)
         for wanted in (None, [x, w]):
@@ -167,7 +167,7 @@ class TestOfGradients:
             (lambda g: g * 1j, "must return a real gradient"),
         ],
     )
-    def test_that_returns_something_else(self, hook, message):
+    def test_invalid_results_of_hooks(self, hook, message):
         x = leaf(1.0, 2.0)
         x.register_hook(hook)
         with pytest.raises(ValueError, match=message):
@@ -180,14 +180,14 @@ class TestOfGradients:
         assert x.grad.dtype == gg.float16
         assert x.grad.tolist() == [1.0]
 
-    def test_of_what_has_no_gradient(self):
+    def test_on_tensors_without_gradient(self):
         for x in (gg.ones(2), leaf(1.0).detach(), gg.arange(3)):
             with pytest.raises(ValueError, match=r"register_hook: .*does not require grad"):
                 x.register_hook(print)
         with pytest.raises(TypeError, match="must be a function, not a int"):
             leaf(1.0).register_hook(3)
 
-    def test_is_freed_with_the_graph(self):
+    def test_hooks_are_freed_with_the_graph(self):
         class Hook:
             def __call__(self, g):
                 return None
@@ -224,7 +224,7 @@ class TestOfGradients:
             np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-class TestOfLeaves:
+class TestLeafHooks:
     def test_after_accumulation(self):
         x, w = leaf(1.0), leaf(2.0)
         seen = []
@@ -254,7 +254,7 @@ class TestOfLeaves:
             np.testing.assert_allclose(np.array(new), np.array(old) - 0.5, rtol=1e-5)
         assert all(p.grad is None for p in model.parameters())
 
-    def test_of_results(self):
+    def test_on_results(self):
         where = "register_post_accumulate_grad_hook"
         with pytest.raises(ValueError, match=f"{where}: this tensor is a result of multiply"):
             (leaf(1.0) * 2).register_post_accumulate_grad_hook(print)
@@ -275,7 +275,7 @@ def model():
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
 
 
-class TestOfForward:
+class TestForwardHooks:
     def test_see_the_call(self):
         net = model()
         seen = []
@@ -283,7 +283,7 @@ class TestOfForward:
         net[0].register_forward_hook(lambda m, args, out: seen.append((m, out.shape)))
         net(gg.ones((5, 3)))
         assert seen == [(net[0], (5, 3)), (net[0], (5, 4))]
-        net[0].forward(gg.ones((5, 3)))  # calls none
+        net[0].forward(gg.ones((5, 3)))  # calls no hooks
         assert len(seen) == 2
 
     def test_replace_inputs_and_outputs(self):
@@ -317,7 +317,7 @@ class TestOfForward:
         with pytest.raises(TypeError, match=r"must return None or \(args, kwargs\)"):
             layer(gg.ones(1), by=5.0)
 
-    def test_a_module_with_hooks_is_what_it_was(self):
+    def test_a_module_with_hooks_looks_the_same(self):
         net, x = model(), gg.ones((2, 3))
         text, state, expected = repr(net), net.state_dict(), net(x).tolist()
         with net.register_forward_hook(lambda *_: None), net[0].register_forward_hook(print):
@@ -346,7 +346,7 @@ class TestOfForward:
         assert type(a) is type(b)
         other.remove()
         assert type(a) is nn.ReLU
-        third = type(b)().register_forward_hook(print)  # of an instance of the class with hooks
+        third = type(b)().register_forward_hook(print)  # made from the class with hooks
         third.remove()
         second.remove()
         assert type(b) is nn.ReLU
@@ -399,7 +399,7 @@ class TestOfForward:
         assert seen == [[2.0]]
 
 
-class TestOfBackward:
+class TestBackwardHooks:
     def test_sees_gradients_of_inputs_and_outputs(self):
         layer = nn.Linear(2, 1, bias=False)
         x = gg.ones((3, 2), requires_grad=True)
@@ -451,7 +451,7 @@ class TestOfBackward:
         assert (gx.dtype, gy.dtype) == (gg.float32, gg.float64)
         assert (gt.tolist(), gd) == ([1.0], None)
 
-    def test_other_outputs_are_refused(self):
+    def test_unsupported_outputs_are_rejected(self):
         class Named(nn.Module):
             def forward(self, x):
                 return {"x": x}
@@ -467,7 +467,7 @@ class TestOfBackward:
         x = leaf(3.0)
         (g,) = gg.autograd.grad((layer(x) ** 2).sum(), [x], create_graph=True)
         assert g.tolist() == [36.0]
-        (g,) = gg.autograd.grad(g, [x])  # of (2 x)^2, once more through the hook
+        (g,) = gg.autograd.grad(g, [x])  # the derivative of (2 x)^2, through the hook again
         assert g.tolist() == [24.0**2]
 
     def test_inside_transforms(self):
@@ -480,12 +480,12 @@ class TestOfBackward:
             return (layer(x) * x).sum()
 
         assert gg.jvp(f, (x,), (gg.ones((2, 2)),))[1].tolist() == 16.0
-        assert seen == [(2, 2)]  # forward mode has no gradients
+        assert seen == [(2, 2)]  # forward mode calls no hooks of gradients
         seen.clear()
         assert gg.vmap(gg.grad(f))(x).tolist() == [[2.0, 0.0], [6.0, 8.0]]
-        assert seen == [(2,), (2, 2)]  # of all examples at once
+        assert seen == [(2,), (2, 2)]  # the gradient of all examples at once
         assert gg.hessian(f)(x[1]).tolist() == [[2.0, 0.0], [0.0, 2.0]]
-        w = leaf(1.0, 2.0)  # not an example of each
+        w = leaf(1.0, 2.0)  # shared by all examples
         gg.vmap(lambda y: layer(w * y[0]) + y)(x).sum().backward()
         assert w.grad.tolist() == [4.0, 4.0]
 

@@ -1,4 +1,4 @@
-"""Imports go downwards only, array libraries stay in the backends, and none is loaded unasked."""
+"""Imports go downwards only, and array libraries are imported by backends, and only if needed."""
 
 import ast
 import subprocess
@@ -27,20 +27,21 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops"},
     {"optim"},
-    {""},  # the package itself, which shows it all to users and is imported by none of it
+    {""},  # the package itself, which imports all other rooms
+    {"__main__"},
 ]
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 
 
 def room(name):
-    """The room of a dotted module name: ``backends`` of ``gpugrad.backends.numpy``."""
+    """Return the room of a dotted module name: ``backends`` for ``gpugrad.backends.numpy``."""
     return (name.split(".") + [""])[1]
 
 
 def imports(path, for_checkers=True):
-    """The dotted names of all modules that a file imports, ours as ``gpugrad...``.
+    """Yield the dotted names of all modules that a file imports, gpugrad's as ``gpugrad...``.
 
-    Imports in functions are among them, and with ``for_checkers`` those under ``TYPE_CHECKING``.
+    This includes imports in functions, and with ``for_checkers`` those under ``TYPE_CHECKING``.
     """
     package = ["gpugrad", *path.relative_to(ROOT).parts[:-1]]
     for node in nodes(ast.parse(path.read_text()), for_checkers):
@@ -77,17 +78,17 @@ def name_of(path):
 
 
 def module_of(path):
-    """A file's module: ``gpugrad.backends.numpy`` of ``gpugrad/backends/numpy/__init__.py``."""
+    """Return the name of a file's module, ``gpugrad.backends`` for ``backends/__init__.py``."""
     return ".".join(["gpugrad", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(
         ".__init__"
     )
 
 
 def graph():
-    """Our modules, and those of ours that each imports, but for type checkers.
+    """Return gpugrad's modules, each with those it imports, except imports for type checkers.
 
-    An import from a module of a package is of that module alone, though Python loads the
-    package's ``__init__`` before it.
+    An import from a module in a package counts for that module alone, although Python loads
+    the package's ``__init__`` before it.
     """
     return {
         module_of(path): {
@@ -98,7 +99,7 @@ def graph():
 
 
 def cycle(graph):
-    """Modules each of which imports the next, the last the first again; None if there are none."""
+    """Return a list of modules in which each imports the next and the last the first, or None."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

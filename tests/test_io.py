@@ -27,7 +27,7 @@ def values(x):
     return np.asarray(x.detach())
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_tensors_are_loaded(tmp_path):
     rng = np.random.default_rng(0)
     path = tmp_path / "all.safetensors"
     tensors = {
@@ -112,7 +112,7 @@ def test_bfloat16_of_pytorch(tmp_path, bfloat16):
         assert torch.equal(back[name], x)
 
 
-def test_a_dtype_that_arrays_have_not(tmp_path):
+def test_a_dtype_that_arrays_do_not_have(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
@@ -426,7 +426,7 @@ def test_a_device_that_is_not_there_is_an_error(tmp_path):
 # Nothing is lost
 
 
-def test_what_the_format_does_not_hold_is_refused_and_the_old_file_stays(tmp_path):
+def test_tensors_that_the_format_cannot_hold_are_rejected_and_the_old_file_stays(tmp_path):
     path = tmp_path / "file"
     gpugrad.save({"a": gpugrad.ones(2)}, path)
     before = path.read_bytes()
@@ -614,7 +614,7 @@ def test_without_the_library_the_error_says_what_to_install(tmp_path, monkeypatc
             call()
 
 
-def test_save_leaves_what_is_no_regular_file(tmp_path):
+def test_save_leaves_other_kinds_of_files_alone(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="not a regular file"):

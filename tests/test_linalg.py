@@ -1,4 +1,4 @@
-"""Linear algebra where it is degenerate: singular matrices, equal eigenvalues; and einsum."""
+"""Degenerate cases of linear algebra: singular matrices, equal eigenvalues; and einsum."""
 
 import sys
 
@@ -11,11 +11,11 @@ from gpugrad.autograd import grad
 from gpugrad.backends.einsum import _steps
 from gpugrad.testing import assert_close, gradcheck, gradgradcheck
 
-SINGULAR = (ValueError, RuntimeError)  # PyTorch's errors of linear algebra are RuntimeErrors
+SINGULAR = (ValueError, RuntimeError)  # PyTorch raises RuntimeErrors in linear algebra
 ZEROS = [[0.0, 0.0, 0.0]] * 3
 
 
-def of_rank(n, rank):
+def matrix_of_rank(n, rank):
     rng = np.random.default_rng(n)
     return rng.standard_normal((n, rank)) @ rng.standard_normal((rank, n))
 
@@ -38,7 +38,7 @@ def cofactors(x):
         ("matrix_power", ([[1.0, 2.0], [2.0, 4.0]], -1)),
     ],
 )
-def test_a_matrix_that_will_not_do_is_an_error(library, name, inputs):
+def test_an_unsuitable_matrix_is_an_error(library, name, inputs):
     inputs = [library.tensor(x) if isinstance(x, list) else x for x in inputs]
     with pytest.raises(SINGULAR, match=rf"^linalg\.{name}: .*\(2, 2\)"):
         getattr(linalg, name)(*inputs)
@@ -49,8 +49,8 @@ def test_a_matrix_that_will_not_do_is_an_error(library, name, inputs):
     "n, rank", [(1, 0), (2, 1), (3, 2), (3, 1), (4, 3), (5, 3), (6, 3), (4, 0)]
 )
 def test_det_of_singular_matrices_has_its_derivatives(library, n, rank, exact):
-    x = of_rank(n, rank)
-    if exact:  # a pivot of 0, not of a rounding error
+    x = matrix_of_rank(n, rank)
+    if exact:  # a pivot that is exactly 0, not a rounding error
         x[:] = np.round(x * 4) / 4
         x[-1] = 2 * x[0] if n > 1 else 0
     x = library.tensor(x, requires_grad=True)
@@ -100,8 +100,8 @@ def test_qr_of_dependent_columns_raises_in_backward(library):
 
 
 def test_pinv_of_a_lower_rank(library):
-    a = library.tensor(np.eye(4, 2) + 0.1 * of_rank(4, 2)[:, :2], requires_grad=True)
-    b = library.tensor(np.eye(2, 3) + 0.1 * of_rank(3, 2)[:2], requires_grad=True)
+    a = library.tensor(np.eye(4, 2) + 0.1 * matrix_of_rank(4, 2)[:, :2], requires_grad=True)
+    b = library.tensor(np.eye(2, 3) + 0.1 * matrix_of_rank(3, 2)[:2], requires_grad=True)
 
     def f(a, b):
         return linalg.pinv(a @ b, rtol=1e-8)
@@ -142,7 +142,7 @@ def test_singular_values_of_zero_give_a_finite_gradient(library):
     assert np.isfinite(library.values(g)).all()
 
 
-def test_a_matrix_that_lacks_eigenvectors_has_no_gradient(library):
+def test_a_defective_matrix_has_no_gradient(library):
     x = library.tensor([[1.0, 1.0], [0.0, 1.0]], requires_grad=True)
     values = linalg.eigvals(x)
     try:
@@ -213,6 +213,6 @@ def test_einsum_without_opt_einsum(monkeypatch):
         ("ii", [(1, 3)], "a diagonal of"),
     ],
 )
-def test_einsum_says_what_is_wrong(words, shapes, message):
+def test_errors_of_einsum(words, shapes, message):
     with pytest.raises(ValueError, match=f"^einsum: .*{message}"):
         einsum(words, *map(np.ones, shapes))

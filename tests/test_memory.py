@@ -1,4 +1,4 @@
-"""Graphs are freed by reference counting, however deep; values are dropped as they are used."""
+"""Reference counting frees graphs of any depth, and a sweep frees values as it uses them."""
 
 import gc
 import time
@@ -14,7 +14,7 @@ from gpugrad.autograd.graph import Leaf, Node
 
 @pytest.fixture(autouse=True)
 def no_collector():
-    """With the cycle collector off, a cycle would stay."""
+    """Switch the garbage collector off, so that reference cycles would stay alive."""
     gc.collect()
     gc.disable()
     yield
@@ -97,21 +97,21 @@ class TestNoCycles:
         before = alive()
         x.grad = None
         attempt()
-        gc.collect()  # tracebacks are cycles of their own
+        gc.collect()  # tracebacks contain cycles themselves
         assert alive() == before
 
 
-class TestDropped:
+class TestFreed:
     def test_intermediate_results_are_not_kept(self):
         x = leaf(1.0, 2.0)
         y = x * 3
         array = weakref.ref(y.array)
-        z = y + 1  # needs nothing of y
+        z = y + 1  # saves nothing
         del y
         assert array() is None
         z.sum().backward()
 
-    def test_saved_values_die_as_they_are_used(self):
+    def test_saved_values_are_freed_as_they_are_used(self):
         seen, references = [], []
 
         @gg.op
@@ -146,7 +146,7 @@ class TestDropped:
         assert x.grad.node is None
 
     def test_peak_of_a_sweep(self):
-        """Cotangents are dropped as they are used: a chain's sweep needs a few, not all."""
+        """A sweep frees cotangents as it uses them: in a chain it needs a few, not all."""
         import tracemalloc
 
         n, depth = 100_000, 50
@@ -187,7 +187,7 @@ def test_deep_chain_of_shared_nodes():
     assert x.grad.item() == 1
 
 
-def test_deep_chain_is_destroyed_unswept():
+def test_deep_chain_is_destroyed_without_a_sweep():
     before = alive()
     y = leaf(1.0)
     for _ in range(200_000):

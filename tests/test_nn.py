@@ -17,7 +17,7 @@ from gpugrad.testing import assert_close, gradgradcheck
 
 
 def seeded(values, **keywords):
-    """A model whose initial weights are always the same."""
+    """Return a model whose initial weights depend on a seed only."""
     generator = gpugrad.random.Generator(values)
     return nn.MLP(3, [4, 2], generator=generator, **keywords)
 
@@ -27,7 +27,7 @@ def values(x):
 
 
 class Counter(nn.Module):
-    """A parameter, two buffers, and twice the same layer."""
+    """A module with a parameter, two buffers, and the same layer twice."""
 
     def __init__(self):
         self.scale = nn.Parameter(gpugrad.ones(2))
@@ -61,7 +61,7 @@ def test_parameter_shares_the_memory_of_an_array():
     assert nn.Parameter(array).array is array
 
 
-def test_module_finds_what_it_is_made_of():
+def test_module_finds_its_parameters_and_submodules():
     model = Counter()
     assert [name for name, _ in model.named_parameters()] == [
         "scale",
@@ -77,7 +77,7 @@ def test_module_finds_what_it_is_made_of():
     assert len(list(model.buffers())) == 2
 
 
-def test_an_attribute_that_is_replaced_or_deleted_is_no_longer_in_it():
+def test_a_replaced_or_deleted_attribute_is_no_longer_part_of_the_module():
     model = nn.Linear(2, 2)
     model.weight = nn.Parameter(gpugrad.ones((2, 2)))
     assert next(model.parameters()) is model.weight
@@ -98,7 +98,7 @@ def test_a_module_and_its_graph_are_freed_without_the_garbage_collector():
         gc.enable()
 
 
-def test_register_buffer_refuses_what_cannot_be_one():
+def test_register_buffer_rejects_invalid_buffers():
     model = nn.Linear(2, 2)
     with pytest.raises(TypeError, match="register_buffer: mean must be a Tensor, not a list"):
         model.register_buffer("mean", [1.0])
@@ -118,7 +118,7 @@ def test_train_and_eval_reach_every_module_and_return_the_model():
     assert all(module.training for module in model.modules())
 
 
-def test_requires_grad_freezes_and_zero_grad_forgets():
+def test_requires_grad_freezes_and_zero_grad_clears():
     model = seeded(0)
     model(gpugrad.ones((1, 3))).sum().backward()
     assert all(p.grad is not None for p in model.parameters())
@@ -128,7 +128,7 @@ def test_requires_grad_freezes_and_zero_grad_forgets():
     assert not model(gpugrad.ones((1, 3))).requires_grad
 
 
-def test_a_module_without_forward_says_so():
+def test_the_error_of_a_module_without_forward():
     class Empty(nn.Module):
         pass
 
@@ -144,7 +144,7 @@ def test_a_call_is_the_forward_of_the_most_derived_class():
     assert Double()(gpugrad.tensor([-1.0, 3.0]), times=4).tolist() == [0.0, 12.0]
 
 
-def test_a_call_that_a_class_defines_itself_is_kept():
+def test_a_class_may_define_its_own_call():
     class Counted(nn.Module):
         calls = 0
 
@@ -189,7 +189,7 @@ def test_repr_shows_the_tree():
     assert repr(nn.Flatten()) == "Flatten(start_dim=1, end_dim=-1)"
 
 
-def test_repr_is_pytorchs():
+def test_repr_is_the_same_as_pytorchs():
     torch = pytest.importorskip("torch")
     theirs = torch.nn.Sequential(
         torch.nn.Linear(4, 3, bias=False),
@@ -206,7 +206,7 @@ def test_repr_is_pytorchs():
     assert repr(ours) == repr(theirs)
 
 
-# Moving
+# Moving to a dtype or device
 
 
 @pytest.mark.parametrize("how", [(gpugrad.float64,), ("cpu", gpugrad.float64), ()])
@@ -226,14 +226,14 @@ def test_to_casts_parameters_gradients_and_floating_buffers(how):
     assert all(p.grad.dtype == gpugrad.float64 for p in model.parameters())
 
 
-def test_to_what_it_is_already_changes_nothing():
+def test_to_the_present_dtype_changes_nothing():
     model = Counter()
     before = [p.array for p in model.parameters()]
     model.to("cpu", gpugrad.float32)
     assert all(a is p.array for a, p in zip(before, model.parameters(), strict=True))
 
 
-def test_to_refuses_what_parameters_cannot_have():
+def test_to_rejects_dtypes_that_parameters_cannot_have():
     model = Counter()
     with pytest.raises(TypeError, match=r"Module\.to: the dtype must be floating, not int64"):
         model.to(gpugrad.int64)
@@ -290,7 +290,7 @@ def test_load_state_dict_takes_arrays_and_buffers():
     np.testing.assert_array_equal(values(model.scale), [2.0, 2.0])
 
 
-def test_load_state_dict_lists_all_that_does_not_fit_and_loads_nothing():
+def test_load_state_dict_lists_all_misfits_and_loads_nothing():
     model = Counter()
     before = {name: values(x) for name, x in model.state_dict().items()}
     state = {name: x + 1 for name, x in model.state_dict().items()}
@@ -314,7 +314,7 @@ def test_load_state_dict_lists_all_that_does_not_fit_and_loads_nothing():
         np.testing.assert_array_equal(values(x), before[name])
 
 
-def test_load_state_dict_refuses_what_is_no_state():
+def test_load_state_dict_rejects_other_objects():
     for wrong in None, [gpugrad.ones(2)]:
         with pytest.raises(TypeError, match="load_state_dict: the state must be a dict of tensors"):
             seeded(0).load_state_dict(wrong)
@@ -335,7 +335,7 @@ def test_load_state_dict_of_another_architecture_has_a_short_error():
     assert len(str(error.value)) < 300
 
 
-def test_load_state_dict_not_strict_passes_over_names_but_not_shapes():
+def test_load_state_dict_without_strict_ignores_names_but_not_shapes():
     model = seeded(0)
     result = model.load_state_dict({"0.bias": gpugrad.ones(4), "head": gpugrad.ones(1)}, False)
     assert result.missing_keys == ["0.weight", "2.weight", "2.bias"]
@@ -353,7 +353,7 @@ def test_backward_after_load_state_dict_raises():
         loss.backward()
 
 
-def test_values_saved_of_a_frozen_parameter_outlive_loading():
+def test_saved_values_of_a_frozen_parameter_outlive_loading():
     model = seeded(0).requires_grad_(False)
     x = gpugrad.ones((1, 3), requires_grad=True)
     (expected,) = gpugrad.autograd.grad(model(x).sum(), x)
@@ -381,7 +381,7 @@ def test_copies_are_independent_and_keep_what_is_shared(copied):
     assert all(p.grad is not None for p in twin.parameters())
 
 
-def test_state_goes_to_pytorch_and_back():
+def test_state_can_be_exchanged_with_pytorch():
     torch = pytest.importorskip("torch")
     theirs = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     model = seeded(0)
@@ -431,23 +431,23 @@ def test_linear_dtype_and_leading_axes():
 
 
 @pytest.mark.parametrize("sizes", [(0, 2), (2, -1), (2.0, 2), (True, 2), (2, "2")])
-def test_linear_refuses_sizes(sizes):
+def test_linear_rejects_invalid_sizes(sizes):
     with pytest.raises(ValueError, match="must be an int of at least 1"):
         nn.Linear(*sizes)
 
 
-def test_sizes_may_be_integers_of_numpy():
+def test_sizes_may_be_numpy_integers():
     model = nn.MLP(np.int64(3), np.array([4, 2]))
     assert repr(model) == repr(nn.MLP(3, [4, 2]))
     assert type(model[0].in_features) is int
 
 
-def test_linear_says_what_does_not_fit():
+def test_errors_of_linear_about_shapes():
     with pytest.raises(ValueError, match=r"linear: .*\(2, 5\).*\(4, 3\)"):
         nn.Linear(3, 4)(gpugrad.ones((2, 5)))
 
 
-def test_elementwise_layers_are_their_functions():
+def test_elementwise_layers_equal_their_functions():
     x = gpugrad.tensor([-2.0, 0.0, 3.0])
     assert nn.ReLU()(x).tolist() == [0.0, 0.0, 3.0]
     np.testing.assert_allclose(values(nn.Tanh()(x)), np.tanh(values(x)), rtol=1e-6)
@@ -492,7 +492,7 @@ def test_dropout_repeats_with_the_seed():
     assert masks() == first
 
 
-def test_dropout_at_the_ends():
+def test_dropout_with_probability_0_and_1():
     x = gpugrad.ones(10)
     assert nn.Dropout(0.0)(x) is x
     assert nn.Dropout(1.0)(x).tolist() == [0.0] * 10
@@ -501,7 +501,7 @@ def test_dropout_at_the_ends():
             nn.Dropout(p)
 
 
-def test_dropout_refuses_integers():
+def test_dropout_rejects_integers():
     for training in True, False:
         with pytest.raises(TypeError, match="dropout: the input must be floating, not int64; use"):
             functional.dropout(gpugrad.arange(3), training=training)
@@ -538,7 +538,7 @@ def test_sequential_takes_functions_but_not_classes():
 @pytest.mark.parametrize(
     "in_features, sizes, count", [(2, [8, 1], 33), (2, [4, 4, 1], 37), (1, [32, 1], 97)]
 )
-def test_mlp_has_as_many_parameters_as_it_should(in_features, sizes, count):
+def test_number_of_parameters_of_mlp(in_features, sizes, count):
     model = nn.MLP(in_features, sizes)
     assert sum(p.size for p in model.parameters()) == count
 
@@ -558,7 +558,7 @@ def test_mlp_has_no_activation_after_the_last_layer():
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_losses_are_pytorchs(reduction):
+def test_losses_equal_pytorchs(reduction):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)
     logits, targets = rng.normal(size=(2, 6, 4))
@@ -611,12 +611,12 @@ def test_a_loss_whose_shapes_do_not_fit_is_an_error(loss, target, message):
         loss(gpugrad.zeros((2, 1)), target)
 
 
-def test_a_label_that_is_no_class_is_an_error():
+def test_a_label_that_is_not_a_class_is_an_error():
     with pytest.raises(IndexError, match="cross_entropy: labels must be from 0 to 2"):
         nn.CrossEntropyLoss()(gpugrad.zeros((2, 3)), gpugrad.tensor([0, 3]))
 
 
-def test_a_reduction_that_is_not_known_is_an_error():
+def test_an_unknown_reduction_is_an_error():
     x = gpugrad.zeros((2, 2))
     for call in (
         lambda: nn.MSELoss(reduction="max"),
@@ -646,7 +646,7 @@ def test_a_reduction_that_is_not_known_is_an_error():
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_random_initial_values_have_their_spread(library, initialise, std, dtype):
+def test_spread_of_random_initial_values(library, initialise, std, dtype):
     w = library.tensor(np.full((300, 200), 7, dtype), requires_grad=True)
     array = w.array
     assert initialise(w) is w
@@ -672,7 +672,7 @@ def test_constant_initial_values():
     assert values(nn.init.zeros_(w)).tolist() == [[0.0, 0.0]] * 2
 
 
-def test_gains_are_pytorchs():
+def test_gains_equal_pytorchs():
     torch = pytest.importorskip("torch")
     for name in "linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu":
         assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
@@ -681,7 +681,7 @@ def test_gains_are_pytorchs():
     )
 
 
-def test_initial_values_that_cannot_be_are_errors():
+def test_invalid_arguments_of_initializers_are_errors():
     with pytest.raises(ValueError, match=r"xavier_normal_: needs a weight .* not shape \(3,\)"):
         nn.init.xavier_normal_(gpugrad.zeros(3))
     with pytest.raises(ValueError, match="mode must be 'fan_in' or 'fan_out', not 'fan'"):
@@ -693,7 +693,7 @@ def test_initial_values_that_cannot_be_are_errors():
 @pytest.mark.parametrize(
     "name", ["zeros_", "ones_", "uniform_", "normal_", "xavier_normal_", "kaiming_uniform_"]
 )
-def test_initial_values_name_their_function_where_they_cannot_be(name):
+def test_errors_of_initializers_name_the_function(name):
     initialise = getattr(nn.init, name)
     with pytest.raises(ValueError, match=f"^{name}: .* it is a result of multiply, not a leaf"):
         initialise(nn.Parameter(gpugrad.ones((2, 2))) * 2)
@@ -727,8 +727,10 @@ def test_to_another_tensors_dtype():
 
 
 class TestFusedLayers:
-    """A `Linear` and an activation after it, which `Sequential` runs as one operation on arrays
-    that have a twin of it; here NumPy's have one, which always declines."""
+    """`Sequential` runs a `Linear` and an activation as one op on arrays for which it has a twin.
+
+    Here NumPy's arrays have a twin, which always declines.
+    """
 
     @pytest.fixture(autouse=True)
     def twin(self):
@@ -758,7 +760,7 @@ class TestFusedLayers:
         return [name for name in found if name != "leaf"]
 
     @pytest.mark.parametrize("activation", [nn.ReLU, nn.Sigmoid, nn.Tanh])
-    def test_is_one_node_of_the_same_values_and_gradients(self, activation):
+    def test_is_one_node_with_the_same_values_and_gradients(self, activation):
         model = nn.Sequential(nn.Linear(3, 4), activation(), nn.Linear(4, 2), activation())
         x = gpugrad.random.normal((5, 3))
         fused = model(x)
@@ -774,7 +776,7 @@ class TestFusedLayers:
         for a, b in zip(gradients, model.parameters(), strict=True):
             assert_close(a, b.grad.numpy(), rtol=1e-6)
 
-    def test_where_there_is_more_to_do(self):
+    def test_subclasses_and_hooks_are_not_fused(self):
         class Mine(nn.Linear):
             def forward(self, input):
                 return super().forward(input) * 2
@@ -799,7 +801,7 @@ class TestFusedLayers:
 class TestActivationsOfDense:
     @pytest.fixture
     def cubed(self):
-        """An activation whose rule keeps its input, not its result, as GELU's does."""
+        """An activation whose rule keeps its input instead of its result, like that of GELU."""
 
         @gpugrad.op(elementwise=True)
         def cubed(xp, x):
@@ -810,29 +812,31 @@ class TestActivationsOfDense:
         del neural._activations["cubed"]
 
     @pytest.mark.parametrize("shapes", [((5, 3), (4, 3), (4,)), ((5, 3), (4, 3))])
-    def test_one_that_keeps_its_input(self, cubed, shapes):
+    def test_an_activation_that_keeps_its_input(self, cubed, shapes):
         inputs = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
         tangents = [gpugrad.random.normal(shape, dtype=gpugrad.float64) for shape in shapes]
 
         def dense(*inputs):
             return gpugrad.dense(*inputs, activation="cubed")
 
-        def apart(*inputs):
+        def two_ops(*inputs):
             return cubed(neural.linear(*inputs))
 
         for of_dense, of_parts in zip(
-            gpugrad.jvp(dense, inputs, tangents), gpugrad.jvp(apart, inputs, tangents), strict=True
+            gpugrad.jvp(dense, inputs, tangents),
+            gpugrad.jvp(two_ops, inputs, tangents),
+            strict=True,
         ):
             assert_close(of_dense, of_parts)
         every = tuple(range(len(inputs)))
         for of_dense, of_parts in zip(
             gpugrad.jacobian(dense, every)(*inputs),
-            gpugrad.jacobian(apart, every)(*inputs),
+            gpugrad.jacobian(two_ops, every)(*inputs),
             strict=True,
         ):
             assert_close(of_dense, of_parts)
         gradgradcheck(dense, [x.requires_grad_() for x in inputs])
 
-    def test_an_unknown_one(self):
+    def test_an_unknown_activation(self):
         with pytest.raises(ValueError, match=r"^dense: activation must be one of 'relu'"):
             gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")

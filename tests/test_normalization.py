@@ -1,4 +1,4 @@
-"""Layer and batch normalization: the layers, their running statistics, and PyTorch's."""
+"""Layer and batch normalization: the layers, their running statistics, comparison to PyTorch."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ def batch(*shape, seed=0, dtype=np.float64):
 
 
 def randomized(layer, seed=1):
-    """The layer with random parameters."""
+    """Return the layer with random parameters."""
     rng = np.random.default_rng(seed)
     state = layer.state_dict()
     for name, x in state.items():
@@ -33,8 +33,8 @@ def randomized(layer, seed=1):
     return layer
 
 
-def theirs(torch, layer, kind, *args, **keywords):
-    """PyTorch's layer of this kind with the same state."""
+def pytorch_layer(torch, layer, kind, *args, **keywords):
+    """Return PyTorch's layer of this kind, with the same state."""
     other = getattr(torch.nn, kind)(*args, **keywords, dtype=torch.float64)
     state = {name: torch.tensor(x.numpy()) for name, x in layer.state_dict().items()}
     other.load_state_dict(state)
@@ -42,7 +42,7 @@ def theirs(torch, layer, kind, *args, **keywords):
 
 
 def check_same(ours, torchs, x):
-    """The same values and gradients, and the same state afterwards."""
+    """Check that both give the same values and gradients, and have the same state afterwards."""
     import torch
 
     a = gpugrad.tensor(x, requires_grad=True)
@@ -72,14 +72,14 @@ def check_same(ours, torchs, x):
 
 @pytest.mark.parametrize("affine, bias", [(True, True), (True, False), (False, True)])
 @pytest.mark.parametrize("shape", [4, (4,), (3, 4), [2, 3, 4]], ids=str)
-def test_layer_norm_is_pytorchs(shape, affine, bias):
+def test_layer_norm_equals_pytorchs(shape, affine, bias):
     torch = pytest.importorskip("torch")
     layer = randomized(nn.LayerNorm(shape, 1e-3, affine, bias, dtype=gpugrad.float64))
-    other = theirs(torch, layer, "LayerNorm", shape, 1e-3, affine, bias)
+    other = pytorch_layer(torch, layer, "LayerNorm", shape, 1e-3, affine, bias)
     check_same(layer, other, batch(2, 3, 4))
 
 
-def test_layer_norm_says_what_it_is():
+def test_repr_of_layer_norm():
     assert repr(nn.LayerNorm(4)) == "LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)"
     assert nn.LayerNorm((3, 4)).normalized_shape == (3, 4)
     assert list(nn.LayerNorm((3, 4)).state_dict()) == ["weight", "bias"]
@@ -116,14 +116,14 @@ def test_layer_norm_where_shapes_do_not_fit(call, words):
 
 
 @pytest.mark.parametrize("call", [gpugrad.layer_norm, gpugrad.batch_norm])
-def test_complex_numbers_have_no_normalization(call):
+def test_complex_numbers_are_rejected(call):
     with pytest.raises(TypeError, match="_norm: the inputs must be real"):
         call(gpugrad.ones((2, 3), dtype=gpugrad.complex64))
 
 
 @pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
 def test_large_and_equal_values(call, library):
-    """Neither a large mean nor a large variance harms, and equal elements give 0."""
+    """A large mean or variance does no harm, and equal elements give 0."""
     x = batch(6, 6)
     expected = library.values(call(library.tensor(x)))
     moved = library.tensor((x + 1000).astype("float32"))
@@ -139,7 +139,7 @@ def test_large_and_equal_values(call, library):
 
 @pytest.mark.parametrize("call", [gpugrad.layer_norm, lambda x: gpugrad.batch_norm(x)[0]])
 def test_float16_is_computed_in_float32(call):
-    """Squares of these values, and sums of so many, are beyond float16."""
+    """The squares of these values, and sums of so many of them, overflow in float16."""
     x = batch(600, 600) * 30
     expected = values(call(gpugrad.tensor(x)))
     half = gpugrad.tensor(x.astype("float16"), requires_grad=True)
@@ -157,11 +157,11 @@ def test_float16_is_computed_in_float32(call):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("momentum", [0.1, 0.5, 1.0, 0.0, None])
 @pytest.mark.parametrize("affine, track", [(True, True), (False, True), (True, False)])
-def test_batch_norm_is_pytorchs(shape, momentum, affine, track):
+def test_batch_norm_equals_pytorchs(shape, momentum, affine, track):
     torch = pytest.importorskip("torch")
     args = 3, 1e-3, momentum, affine, track
     layer = randomized(nn.BatchNorm1d(*args, dtype=gpugrad.float64))
-    other = theirs(torch, layer, "BatchNorm1d", *args)
+    other = pytorch_layer(torch, layer, "BatchNorm1d", *args)
     for seed in range(3):
         check_same(layer, other, batch(*shape, seed=seed))
     layer.eval()
@@ -174,7 +174,7 @@ def test_batch_norm_is_pytorchs(shape, momentum, affine, track):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("weight, bias", [(1, 1), (1, 0), (0, 1), (0, 0)])
-def test_functional_batch_norm_is_pytorchs(training, weight, bias):
+def test_functional_batch_norm_equals_pytorchs(training, weight, bias):
     torch = pytest.importorskip("torch")
     x = batch(5, 3, 2)
     given = [np.arange(3.0), np.arange(1.0, 4.0), weight * np.ones(3) * 2, bias * np.ones(3)]
@@ -188,7 +188,7 @@ def test_functional_batch_norm_is_pytorchs(training, weight, bias):
         assert_close(values(a), b.numpy(), rtol=1e-10)
 
 
-def test_a_model_takes_pytorchs_state():
+def test_a_model_loads_pytorchs_state():
     torch = pytest.importorskip("torch")
     other = torch.nn.Sequential(torch.nn.BatchNorm1d(3), torch.nn.LayerNorm(3)).double()
     x = batch(8, 3)
@@ -200,7 +200,7 @@ def test_a_model_takes_pytorchs_state():
     assert_close(values(model.eval()(gpugrad.tensor(x))), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_running_statistics_start_again():
+def test_resetting_running_statistics():
     layer = nn.BatchNorm1d(3)
     layer(gpugrad.tensor(batch(8, 3, dtype=np.float32)))
     assert layer.num_batches_tracked.item() == 1
@@ -211,7 +211,7 @@ def test_running_statistics_start_again():
     nn.BatchNorm1d(3, track_running_stats=False).reset_running_stats()
 
 
-def test_batch_norm_says_what_it_is():
+def test_repr_of_batch_norm():
     layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
     assert repr(layer) == (
         "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
@@ -226,7 +226,7 @@ def test_batch_norm_says_what_it_is():
     assert not list(nn.BatchNorm1d(3, affine=False, track_running_stats=False).state_dict())
 
 
-def test_statistics_of_no_batch_do_not_count():
+def test_an_empty_batch_does_not_change_statistics():
     layer = nn.BatchNorm1d(3)
     assert layer(gpugrad.ones((0, 3))).shape == (0, 3)
     assert layer.running_mean.tolist() == [0, 0, 0]
@@ -263,8 +263,8 @@ def test_copies_have_statistics_of_their_own():
     assert layer.running_mean.tolist() != before
 
 
-def test_backward_of_what_saved_the_statistics_of_before():
-    """Statistics are replaced, not overwritten: a graph keeps those it was computed with."""
+def test_backward_after_statistics_were_updated():
+    """Statistics are replaced, not overwritten, so a graph keeps those it was computed with."""
     layer = nn.BatchNorm1d(3).eval()
     x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
     loss = layer(x).sum()
@@ -280,7 +280,7 @@ def test_statistics_carry_no_graph():
     assert not any(b.requires_grad for b in layer.buffers())
 
 
-def test_functional_call_writes_the_statistics_it_is_given():
+def test_functional_call_updates_the_statistics_it_is_given():
     layer = nn.BatchNorm1d(3)
     x = gpugrad.tensor(batch(8, 3, dtype=np.float32))
     given = {name: gpugrad.asarray(b, copy=True) for name, b in layer.named_buffers()}
@@ -315,7 +315,7 @@ def test_checkpoint_counts_a_batch_once(momentum):
         assert a.tolist() == b.tolist()
 
 
-def test_transforms_go_through_it():
+def test_transforms_of_batch_norm():
     layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
     x = gpugrad.tensor(batch(6, 3))
     t = gpugrad.tensor(batch(6, 3, seed=5))
@@ -340,7 +340,7 @@ def test_vmap_uses_running_statistics_and_those_of_each_example():
     assert_close(values(gpugrad.vmap(free)(x)), np.stack([values(free(a)) for a in x]))
 
 
-def test_vmap_refuses_to_mix_the_statistics_of_examples():
+def test_vmap_rejects_mixing_the_statistics_of_examples():
     layer = nn.BatchNorm1d(3)
     before = {name: b.tolist() for name, b in layer.named_buffers()}
     x = gpugrad.tensor(batch(4, 6, 3, dtype=np.float32))
@@ -410,6 +410,6 @@ def test_batch_norm_where_shapes_do_not_fit(call, words):
         ),
     ],
 )
-def test_errors_inside_vmap_speak_of_one_example(call, words):
+def test_errors_inside_vmap_describe_one_example(call, words):
     with pytest.raises(ValueError, match=words):
         gpugrad.vmap(call)(gpugrad.ones((4, 3)))

@@ -1,4 +1,4 @@
-"""`gpugrad.op`: operations of one's own, written as the library's are."""
+"""`gpugrad.op`: user-defined operations, written like those of the library."""
 
 import inspect
 
@@ -125,12 +125,12 @@ class TestKinds:
         (s * 2 + c * 3).sum().backward()
         a = x.detach().numpy()
         assert_allclose(x.grad.numpy(), 2 * np.cos(a) - 3 * np.sin(a))
-        s, _ = sincos(x)  # nothing depends on the other
+        s, _ = sincos(x)  # nothing depends on the second output
         (first,) = grad(s.sum(), x, create_graph=True)
         assert_allclose(first.detach().numpy(), np.cos(a))
         assert_allclose(grad(first.sum(), x)[0].numpy(), -np.sin(a))
 
-    def test_several_outputs_one_of_them_of_integers(self):
+    def test_several_outputs_one_of_them_integer(self):
         @gg.op
         def top(xp, x):
             return xp.max(x), xp.argmax(x)
@@ -205,7 +205,7 @@ class TestKinds:
 
 
 class TestSaved:
-    def test_only_what_the_wanted_rules_name(self):
+    def test_only_values_named_by_the_wanted_rules(self):
         x, y = leaf(2.0), leaf(3.0)
         assert (x + y).grad_fn.saved == ()
         (out,) = gg.exp(x).grad_fn.saved
@@ -228,7 +228,7 @@ class TestSaved:
         product(gg.ones(1), leaf(1.0)).sum().backward()
         assert calls == ["x2"]
 
-    def test_nothing_is_recorded_without_need(self):
+    def test_nothing_is_recorded_if_no_input_requires_grad(self):
         assert cube()(gg.ones(2)).grad_fn is None
         with gg.no_grad():
             assert cube()(leaf(1.0)).grad_fn is None
@@ -271,7 +271,7 @@ class TestMistakes:
         if binary:
             assert f(np.ones(1), leaf(1.0)).requires_grad
 
-    def test_rule_given_later_counts(self):
+    def test_rule_registered_later_is_used(self):
         @gg.op
         def f(xp, x):
             return x * 2
@@ -293,7 +293,7 @@ class TestMistakes:
 
         f.vjp(x=lambda xp, g: np.ones(shape))
         x = leaf(1.0, 2.0)
-        if shape == (2, 2):  # as a broadcast input's cotangent has: it is summed
+        if shape == (2, 2):  # the shape of a broadcast input's cotangent, which is summed
             f(x).sum().backward()
             assert_array_equal(x.grad.numpy(), [2, 2])
             return
@@ -325,7 +325,7 @@ class TestMistakes:
             broken(leaf(1.0), 2.5)
         assert isinstance(info.value.__cause__, error)
 
-    def test_argument_that_is_no_array(self):
+    def test_argument_that_is_not_an_array(self):
         with pytest.raises(TypeError, match="cube: cannot take a str"):
             cube()("a")
         with pytest.raises(TypeError, match="cube"):
@@ -378,7 +378,7 @@ def test_number_in_place_of_an_array():
         gg.where(True, x, 0.0)
 
 
-def test_where_in_a_rule_takes_conditions_that_are_no_bools():
+def test_where_in_a_rule_accepts_conditions_that_are_not_bools():
     @gg.op
     def keep(xp, x):
         return xp.where(xp.astype(x > 0, xp.int32), x, 0.0) + xp.where(True, x, 0.0)
@@ -415,7 +415,7 @@ def test_float16_reductions_stay_within_range_where_squares_and_counts_do_not():
         assert_allclose(g[0].item() / 1000, slope, rtol=0.02)
 
 
-def test_an_axis_along_which_elements_are_taken_may_be_a_0d_tensor():
+def test_axis_of_sort_may_be_a_0d_tensor():
     x = gg.asarray([[3.0, 1.0], [2.0, 4.0], [0.0, 5.0]], requires_grad=True)
     g = gg.asarray([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     (by_tensor,) = gg.autograd.grad(gg.sort(x, axis=gg.asarray(0)), x, g)
@@ -424,7 +424,7 @@ def test_an_axis_along_which_elements_are_taken_may_be_a_0d_tensor():
 
 
 class TestRulesForTransforms:
-    """Of an op with `jvp` and `vmap` of its own, and of one without."""
+    """Transforms of ops with and without `jvp` and `vmap` rules."""
 
     def total(self, calls=None):
         @gg.op
@@ -437,7 +437,7 @@ class TestRulesForTransforms:
             x=lambda xp, g, x_shape, scale: xp.broadcast_to(g * scale, x_shape),
         )
 
-    def test_by_default_tangents_are_transposed_and_examples_looped_over(self):
+    def test_without_rules_the_vjp_is_transposed_and_examples_are_looped_over(self):
         calls = []
         f, x = self.total(calls), gg.ones((4, 3, 2))
         assert gg.jvp(f, (x[0],), (2 * x[0],))[1].tolist() == [6, 6]
@@ -445,20 +445,20 @@ class TestRulesForTransforms:
         assert gg.vmap(lambda x: f(x, scale=2.0))(x).tolist() == [[6, 6]] * 4
         assert calls == [(3, 2)] * 4
 
-    def test_rules_given_are_used(self):
+    def test_own_rules_are_used(self):
         calls, used = [], []
 
         def tangent(xp, t, scale):
             used.append(scale)
             return xp.sum(t, axis=0) * scale
 
-        def of_batch(call, batched, x, *, scale):
+        def batch_rule(call, batched, x, *, scale):
             if scale == 3:
                 return NotImplemented
             assert list(batched) == [True]
             return call(gg.permute_dims(x, (1, 0, 2)), scale=scale)
 
-        f, x = self.total(calls).jvp(x=tangent).vmap(of_batch), gg.ones((4, 3, 2))
+        f, x = self.total(calls).jvp(x=tangent).vmap(batch_rule), gg.ones((4, 3, 2))
         assert gg.jvp(f, (x[0],), (2 * x[0],))[1].tolist() == [6, 6]
         assert used == [1.0]
         calls.clear()
@@ -482,7 +482,7 @@ class TestRulesForTransforms:
         assert (t.shape, t.dtype) == (out.shape, out.dtype)
         assert t.tolist() == [[2], [2]]
 
-    def test_of_a_sequence_all_tangents_come_at_once(self):
+    def test_a_rule_for_a_sequence_gets_all_tangents_at_once(self):
         @gg.op
         def dot(xp, *xs):
             return xp.sum(xs[0] * xs[1])
@@ -501,7 +501,7 @@ class TestRulesForTransforms:
         assert gg.jvp(lambda x: dot([3.0 * x.detach(), x]), (x,), (x,))[1].item() == 15
         assert given == [[True, True], [False, True]]
 
-    def test_a_rule_can_have_what_the_vjp_keeps(self):
+    def test_a_jvp_rule_can_use_what_the_vjp_keeps(self):
         f = self.total()
         with pytest.raises(TypeError, match=r"total.jvp: .* asks for \['x'\]; .*scale.*x_shape"):
             f.jvp(x=lambda xp, t, x: t)

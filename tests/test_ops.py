@@ -1,4 +1,4 @@
-"""Every op of the table, over every array library: values, gradients, dtypes, memory."""
+"""Every op in the table on every array library: values, gradients, dtypes, memory."""
 
 import math
 import warnings
@@ -28,8 +28,8 @@ TOLERANCE = {
 }
 
 
-def each(*, differentiable=None, kinks=None):
-    """Parametrize with the cases that have such samples."""
+def each_case(*, differentiable=None, kinks=None):
+    """Parametrize a test with the cases that have such samples."""
     chosen = [
         case
         for case in CASES
@@ -40,7 +40,7 @@ def each(*, differentiable=None, kinks=None):
 
 
 def samples(case, library, dtype="float64", *, mixed=True, kinks=True):
-    """The case's samples that the library can do; none in a complex dtype if it takes none."""
+    """Yield the samples that the library can do; none in a complex dtype if the op takes none."""
     is_complex = dtype.startswith("complex")
     if is_complex and not case.complex:
         return
@@ -55,19 +55,19 @@ def samples(case, library, dtype="float64", *, mixed=True, kinks=True):
             yield sample
 
 
-def in_each(dtypes, case, library, **which):
-    """The dtypes that the case and the library can do, each with every sample."""
+def with_dtypes(dtypes, case, library, **which):
+    """Yield every sample in each of the dtypes that the case and the library can do."""
     for dtype in dtypes:
         for sample in samples(case, library, dtype, **which):
             yield dtype, sample
 
 
 class Call:
-    """One call of an op with a sample's inputs as tensors of a library.
+    """One call of an op, with a sample's inputs as tensors of a library.
 
-    tensors: the inputs, floating arrays as leaves that require grad unless ``wanted`` has
-        a position that is not theirs.
-    outputs: the results as a list; the floating ones are what gradients start from.
+    tensors: the inputs. Floating arrays become leaves that require grad; if ``wanted`` is
+        given, only the input at that position does.
+    outputs: the results as a list; gradients start from the floating ones.
     """
 
     def __init__(self, case, sample, library, dtype="float64", wanted=None):
@@ -89,7 +89,7 @@ class Call:
         self.recorded = [y for y in self.outputs if y.requires_grad]
 
     def cotangents(self, seed=0):
-        """A random cotangent for each recorded output; ones if there is no seed."""
+        """Return a random cotangent for each recorded output; ones if there is no seed."""
         result = []
         for i, y in enumerate(self.outputs):
             if not y.requires_grad:
@@ -108,14 +108,14 @@ class Call:
 
 @contextmanager
 def quiet():
-    """NumPy warns of infinities and nans, which are right answers here."""
+    """Ignore NumPy's warnings about infinities and nans, which are correct results here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield
 
 
 def reference(case, sample, dtype="float64"):
-    """The outputs as NumPy arrays, by the reference, and the dtype that each should have."""
+    """Return the outputs of the reference as NumPy arrays."""
     given = sample.arrays(dtype)
     with quiet():
         outputs = case.through(np, case.reference, *given, **sample.static)
@@ -124,7 +124,7 @@ def reference(case, sample, dtype="float64"):
 
 
 def expected_dtype(sample, given, out, dtype):
-    """What the policy on dtypes says of an output whose reference is ``out``."""
+    """Return the dtype that gpugrad should give an output whose reference is ``out``."""
     if out.dtype.kind not in "fc":
         return out.dtype.name
     if sample.static.get("dtype") is not None:
@@ -142,7 +142,7 @@ def test_the_table_has_every_op():
     assert len(BY_NAME) == len(CASES)
 
 
-def test_errors_are_relative_to_what_the_case_says():
+def test_relative_tolerances_of_cases():
     expected = np.array([[[1e3, 1e-3]], [[1.0, 1e-3]]])
     small = (0, 0, 1), (1, 0, 1)
     for relative_to, agree in ("element", ()), ("matrix", small[:1]), ("array", small):
@@ -167,9 +167,9 @@ def test_every_composite_is_documented_and_public(name):
     assert composites[name].__doc__, f"{name} has no docstring"
 
 
-@each()
+@each_case()
 def test_forward(case, library):
-    for (dtype, sample), checked in every(in_each(DTYPES, case, library)):
+    for (dtype, sample), checked in every(with_dtypes(DTYPES, case, library)):
         with checked:
             call = Call(case, sample, library, dtype)
             expected = reference(case, sample, dtype)
@@ -185,14 +185,14 @@ def test_forward(case, library):
 
 
 def lowest(given, name):
-    """The lowest precision of floating inputs and output."""
+    """Return the dtype of lowest precision among floating inputs and output."""
     names = [name, *(x.dtype.name for x in given if isinstance(x, np.ndarray))]
     kept = [n for n in names if n in TOLERANCE]
     return max(kept, key=lambda n: TOLERANCE[n]["rtol"], default=name)
 
 
-@each()
-def test_inputs_are_untouched(case, library):
+@each_case()
+def test_inputs_are_not_modified(case, library):
     for sample, checked in every(samples(case, library)):
         with checked:
             call = Call(case, sample, library)
@@ -203,21 +203,21 @@ def test_inputs_are_untouched(case, library):
                     assert library.values(x).tobytes() == given.tobytes()
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_gradients(case, library):
-    check_in_double(gradcheck, case, library)
+    check_by_differences(gradcheck, case, library)
 
 
 @pytest.mark.slow
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_second_gradients(case, library):
-    check_in_double(gradgradcheck, case, library)
+    check_by_differences(gradgradcheck, case, library)
 
 
-def check_in_double(check, case, library):
-    """Compare derivatives with differences, for every sample that has double precision."""
+def check_by_differences(check, case, library):
+    """Compare derivatives with differences for every sample that has double precision."""
     found = set()
-    for (dtype, sample), checked in every(in_each(DOUBLE, case, library, kinks=False)):
+    for (dtype, sample), checked in every(with_dtypes(DOUBLE, case, library, kinks=False)):
         if not sample.double:
             continue
         with checked:
@@ -231,8 +231,8 @@ def check_in_double(check, case, library):
         assert found == set(DOUBLE if case.complex else ["float64"])
 
 
-@each(differentiable=True, kinks=True)
-def test_conventions_at_kinks(case, library):
+@each_case(differentiable=True, kinks=True)
+def test_gradients_at_kinks(case, library):
     for sample, checked in every(samples(case, library)):
         if sample.gradients is None:
             continue
@@ -243,9 +243,9 @@ def test_conventions_at_kinks(case, library):
                 assert_close(library.values(g), expected, rtol=1e-12)
 
 
-@each(differentiable=True)
-def test_recorded_sweep_gives_the_same(case, library):
-    for (dtype, sample), checked in every(in_each(DOUBLE, case, library)):
+@each_case(differentiable=True)
+def test_gradients_with_create_graph_are_the_same(case, library):
+    for (dtype, sample), checked in every(with_dtypes(DOUBLE, case, library)):
         with checked:
             call = Call(case, sample, library, dtype)
             if not call.recorded:
@@ -257,8 +257,8 @@ def test_recorded_sweep_gives_the_same(case, library):
                 case.assert_close(library.values(a), library.values(b), rtol=1e-6)
 
 
-@each(differentiable=True)
-def test_one_gradient_alone_is_the_same(case, library):
+@each_case(differentiable=True)
+def test_the_gradient_of_one_input_alone_is_the_same(case, library):
     for sample, checked in every(samples(case, library)):
         with checked:
             together = Call(case, sample, library)
@@ -272,9 +272,9 @@ def test_one_gradient_alone_is_the_same(case, library):
                     case.assert_close(library.values(g), library.values(next(expected)))
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_gradients_have_their_inputs_dtype(case, library):
-    for (dtype, sample), checked in every(in_each(DTYPES, case, library)):
+    for (dtype, sample), checked in every(with_dtypes(DTYPES, case, library)):
         with checked:
             call = Call(case, sample, library, dtype)
             if not call.recorded:
@@ -288,7 +288,7 @@ def test_gradients_have_their_inputs_dtype(case, library):
                 assert type(g.array) is type(x.array)
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_gradients_in_low_precision(case, library):
     chosen = samples(case, library, "float32", mixed=False, kinks=False)
     for sample, checked in every(chosen):
@@ -304,8 +304,8 @@ def test_gradients_in_low_precision(case, library):
                 case.assert_close(library.values(a), library.values(b), rtol=1e-4, atol=1e-4)
 
 
-def memory(tensor):
-    """What tells whether memory is shared: NumPy's array itself, or of others the storage."""
+def array_behind(tensor):
+    """Return the raw array, or the NumPy array behind it, to see whether memory is shared."""
     array = tensor.array
     if type(array).__module__.startswith("array_api_strict"):
         array = np.asarray(array)
@@ -313,7 +313,7 @@ def memory(tensor):
 
 
 def shared(a, b):
-    a, b = memory(a), memory(b)
+    a, b = array_behind(a), array_behind(b)
     if isinstance(a, np.ndarray):
         return np.shares_memory(a, b)
     if hasattr(a, "untyped_storage"):
@@ -321,7 +321,7 @@ def shared(a, b):
     return a.size and a.data.mem.ptr == b.data.mem.ptr
 
 
-@each(differentiable=True)
+@each_case(differentiable=True)
 def test_gradients_share_no_memory(case, library):
     for sample, checked in every(samples(case, library, mixed=False)):
         with checked:
@@ -340,8 +340,8 @@ def test_gradients_share_no_memory(case, library):
                     assert not shared(g, other)
 
 
-@each(differentiable=False)
-def test_ops_without_gradient_record_nothing(case, library):
+@each_case(differentiable=False)
+def test_ops_without_gradients_record_nothing(case, library):
     for sample, checked in every(samples(case, library)):
         with checked:
             call = Call(case, sample, library)
@@ -445,7 +445,7 @@ def test_var_with_too_few_elements_divides_by_zero(library):
         assert gpugrad.var(library.tensor([3.0, 4.0]), correction=3).item() == math.inf
 
 
-def test_where_of_two_scalars_is_of_the_default_dtype(library):
+def test_where_of_two_scalars_has_the_default_dtype(library):
     mask = library.tensor([True, False])
     assert library.dtype(gpugrad.where(mask, 1.0, 0.0).dtype) == "float32"
     assert library.dtype(gpugrad.where(mask, 1, 2.5).dtype) == "float32"
@@ -454,7 +454,7 @@ def test_where_of_two_scalars_is_of_the_default_dtype(library):
     assert gpugrad.where(mask, 1.0, 0.0).tolist() == [1, 0]
 
 
-# Errors name the op and what was given. What the array library finds out keeps its kind.
+# Errors name the op and its operands. An error of the array library keeps its class.
 
 MISFIT = (ValueError, IndexError, RuntimeError)
 x23, x45 = np.zeros((2, 3)), np.zeros((4, 5))
@@ -491,13 +491,14 @@ labels = np.array([0, 2, 1])
 def test_errors(library, name, inputs, static, kind, words):
     sample = Sample(tuple(values(x) for x in inputs), static)
     if library.name == "cupy" and kind is IndexError and name in ("cross_entropy", "one_hot"):
-        Call(BY_NAME[name], sample, library)  # to look at labels, the host would have to wait
+        # No error on a GPU: the host would have to wait to check labels.
+        Call(BY_NAME[name], sample, library)
         return
     with pytest.raises(kind, match=f"^{name}: .*{words}"):
         Call(BY_NAME[name], sample, library)
 
 
-def test_a_shape_that_does_not_fit_names_both():
+def test_errors_about_shapes_name_both():
     with pytest.raises(ValueError, match=r"matmul.*\(2, 3\).*\(4, 5\)"):
         gpugrad.matmul(gpugrad.zeros((2, 3)), gpugrad.zeros((4, 5)))
 
@@ -512,14 +513,14 @@ def test_several_axes_are_a_tuple(name):
         getattr(gpugrad, name)(x, axis=[0, 1])
 
 
-def test_an_axis_of_another_librarys_integers():
+def test_axes_may_be_integers_of_other_libraries():
     x = gpugrad.ones((2, 3), requires_grad=True)
     gpugrad.sum(x, axis=np.int64(-1)).sum().backward()
     gpugrad.max(x, axis=(np.int8(0), np.int64(1))).backward()
     assert_close(x.grad, np.full((2, 3), 1 + 1 / 6), rtol=1e-6)
 
 
-def test_scalars_alone_are_an_error():
+def test_calls_with_only_scalars_are_an_error():
     for name in ("add", "exp", "sum"):
         with pytest.raises(TypeError, match=name):
             getattr(gpugrad, name)(*[1.0, 2.0][: 2 if name == "add" else 1])

@@ -1,4 +1,4 @@
-"""Optimizers: their algorithms, parameter groups, state, and that they write in place."""
+"""Optimizers: their algorithms, parameter groups, state, and updates in place."""
 
 import copy
 import math
@@ -39,7 +39,7 @@ def parameters(seed=0, dtype=np.float64):
 
 
 def descend(optimizer, steps=1):
-    """Steps down a bowl that is not the same in all directions."""
+    """Take steps down a bowl that is steeper in some directions."""
     for _ in range(steps):
         optimizer.zero_grad()
         loss = sum(
@@ -52,7 +52,7 @@ def descend(optimizer, steps=1):
 
 @pytest.mark.parametrize("kind, options", IN_PYTORCH)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
-def test_it_is_pytorchs(torch, kind, options, dtype):
+def test_same_as_pytorch(torch, kind, options, dtype):
     rng = np.random.default_rng(0)
     starts = [
         rng.normal(size=shape) + 0.5j * rng.normal(size=shape) for shape in ((3, 4), (4,), ())
@@ -152,7 +152,7 @@ def test_a_hundred_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(tor
 
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_it_follows_its_formula_in_place_and_keeps_dtypes(library, kind, options, dtype):
+def test_follows_the_formula_in_place_and_keeps_dtypes(library, kind, options, dtype):
     start = np.linspace(-1, 1, 12, dtype=dtype).reshape(3, 4)
     p = library.tensor(start, requires_grad=True)
     array = p.array
@@ -175,7 +175,7 @@ def test_it_follows_its_formula_in_place_and_keeps_dtypes(library, kind, options
 
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_what_has_16_bits_is_computed_in_32_and_rounded(kind, options, dtype):
+def test_16_bit_parameters_are_computed_in_32_bits_and_rounded(kind, options, dtype):
     if dtype == "bfloat16":
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     start = np.linspace(-1, 1, 7).astype(dtype)
@@ -197,7 +197,7 @@ def test_what_has_16_bits_is_computed_in_32_and_rounded(kind, options, dtype):
 
 @pytest.mark.parametrize("kind, options", ALL)
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])
-def test_large_arrays_are_updated_in_pieces_and_wholly(monkeypatch, kind, options, layout):
+def test_large_arrays_are_updated_completely_in_pieces(monkeypatch, kind, options, layout):
     monkeypatch.setattr(implementation, "_PIECE_SIZE", 10)
     start = np.linspace(-1, 1, 91).reshape(13, 7)
     start = start.T.copy().T if layout == "transposed" else start
@@ -229,7 +229,7 @@ def test_a_step_allocates_no_second_array_of_the_parameters_size(kind, options):
     assert peak < p.array.nbytes / 4
 
 
-def test_a_step_leaves_gradients_alone_and_passes_over_what_has_none():
+def test_a_step_leaves_gradients_unchanged_and_skips_parameters_without():
     p, q, r = parameters()
     optimizer = optim.SGD([p, q, r], lr=0.1, momentum=0.9, weight_decay=0.1)
     p.grad = gpugrad.ones((3, 4), dtype=gpugrad.float64)
@@ -245,7 +245,7 @@ def test_a_step_leaves_gradients_alone_and_passes_over_what_has_none():
     optimizer.step()
 
 
-def test_backward_through_values_a_step_has_overwritten_raises():
+def test_backward_through_values_that_a_step_overwrote_raises():
     (p, _, _) = parameters()
     optimizer = optim.SGD([p], lr=0.1)
     kept = (p * p).sum()
@@ -254,7 +254,7 @@ def test_backward_through_values_a_step_has_overwritten_raises():
         kept.backward()
 
 
-def test_a_parameter_in_read_only_memory_is_refused_and_what_to_do_is_said():
+def test_the_error_about_read_only_memory_names_the_remedy():
     array = np.ones(3, np.float32)
     array.flags.writeable = False
     p = nn.Parameter(array)
@@ -268,7 +268,7 @@ def test_a_parameter_in_read_only_memory_is_refused_and_what_to_do_is_said():
 
 
 @pytest.mark.parametrize("kind", [optim.SGD, optim.Adam])
-def test_an_interrupted_step_has_been_noted(kind):
+def test_an_interrupted_step_counts_as_a_write(kind):
     class Interrupted(kind):
         def apply_single(self, array, *rest):
             super().apply_single(array, *rest)
@@ -306,7 +306,7 @@ def test_numpy_numbers_as_hyper_parameters_stay_weak():
 
 
 @pytest.mark.parametrize("yes", [1, np.True_])
-def test_what_says_yes_for_a_bool(yes):
+def test_other_true_values_serve_as_bools(yes):
     p, q = (nn.Parameter(gpugrad.ones(3)) for _ in range(2))
     optimizers = [optim.SGD([x], 0.1, 0.9, nesterov=n) for x, n in ((p, yes), (q, True))]
     assert optimizers[0].param_groups[0]["nesterov"] is True
@@ -378,7 +378,7 @@ def test_amsgrad_can_be_turned_on_between_steps():
     optimizer.load_state_dict(saved)
 
 
-def test_a_changed_pair_is_taken_over():
+def test_a_changed_pair_takes_effect():
     a, b = (optim.Adam(parameters()[:1], betas=(0.5, 0.6)) for _ in range(2))
     descend(a)
     descend(b)
@@ -402,11 +402,11 @@ def test_updates_are_counted_for_each_parameter():
     q.grad = gpugrad.ones_like(q.detach())
     start = values(q).copy()
     optimizer.step()
-    np.testing.assert_allclose(values(q), start - 0.1, rtol=1e-7)  # as any first update
+    np.testing.assert_allclose(values(q), start - 0.1, rtol=1e-7)  # like any first update
     assert [s["step"].item() for s in optimizer.state_dict()["state"].values()] == [2, 1]
 
 
-def test_parameters_that_cannot_be_optimized_are_refused():
+def test_invalid_parameters_are_rejected():
     p = nn.Parameter(gpugrad.ones(2))
     for given, kind, message in (
         ([], ValueError, "SGD: there are no parameters to optimize"),
@@ -446,7 +446,7 @@ def test_parameters_that_cannot_be_optimized_are_refused():
         ({"nesterov": True, "momentum": 1, "dampening": 1}, ValueError, "a dampening of 0"),
     ],
 )
-def test_hyper_parameters_that_cannot_be_are_refused(options, kind, message):
+def test_invalid_hyper_parameters_are_rejected(options, kind, message):
     with pytest.raises(kind, match=message):
         optim.SGD(parameters(), **options)
 
@@ -465,7 +465,7 @@ def test_hyper_parameters_that_cannot_be_are_refused(options, kind, message):
         ({"lr": (0.1, 0.2)}, TypeError, r"Adam: lr must be a number, not \(0.1, 0.2\)"),
     ],
 )
-def test_hyper_parameters_that_adam_cannot_have_are_refused(options, kind, message):
+def test_invalid_hyper_parameters_of_adam_are_rejected(options, kind, message):
     with pytest.raises(kind, match=message):
         optim.Adam(parameters(), **options)
     with pytest.raises(kind, match=message.replace("Adam", "AdamW")):
@@ -491,12 +491,12 @@ def test_hyper_parameters_that_adam_cannot_have_are_refused(options, kind, messa
         (optim.RMSprop, {"momentum": -1}, "RMSprop: momentum must be finite and at least 0"),
     ],
 )
-def test_hyper_parameters_that_others_cannot_have_are_refused(kind, options, message):
+def test_invalid_hyper_parameters_of_the_others_are_rejected(kind, options, message):
     with pytest.raises(ValueError, match=message):
         kind(parameters(), **options)
 
 
-def test_a_refused_group_changes_nothing():
+def test_a_rejected_group_changes_nothing():
     p, q, _ = parameters()
     optimizer = optim.SGD([p], lr=0.1)
     for wrong in {"params": [q, p]}, {"params": [q], "lr": -1}:
@@ -522,10 +522,10 @@ def test_state_dict_resumes_to_the_last_bit(kind, options):
         nn.init.overwrite(p, q.array)
         p.requires_grad_()
     state = first.state_dict()
-    for i, arrays in state["state"].items():  # in which order they come does not matter
+    for i, arrays in state["state"].items():  # their order does not matter
         state["state"][i] = dict(reversed(arrays.items()))
     second.load_state_dict(state)
-    descend(first, 1)  # what was loaded is a copy
+    descend(first, 1)  # does not change the state that was loaded, which is a copy
     descend(second, 3)
     for p, q in zip(
         straight.param_groups[0]["params"], second.param_groups[0]["params"], strict=True
@@ -533,7 +533,7 @@ def test_state_dict_resumes_to_the_last_bit(kind, options):
         np.testing.assert_array_equal(values(p), values(q))
 
 
-def test_state_dict_is_laid_out_as_pytorchs():
+def test_state_dict_has_the_structure_of_pytorchs():
     p, q, r = parameters()
     optimizer = optim.SGD([{"params": [p, q], "lr": 0.5}, {"params": [r]}], momentum=0.9)
     q.grad = gpugrad.ones(4, dtype=gpugrad.float64)
@@ -579,7 +579,7 @@ def test_states_are_exchanged_with_pytorch(torch, kind, options):
         np.testing.assert_allclose(values(p), q.detach(), rtol=1e-12)
 
 
-def test_pytorchs_state_with_an_option_that_is_not_here_is_refused(torch):
+def test_pytorchs_state_with_an_unsupported_option_is_rejected(torch):
     q = torch.ones(3, requires_grad=True)
     for theirs in torch.optim.ASGD([q]), torch.optim.RMSprop([q], centered=True):
         with pytest.raises(ValueError, match=r"a group has .*'alpha'.*, but here"):
@@ -663,7 +663,7 @@ def test_a_state_that_does_not_fit_changes_nothing():
             )
 
 
-def test_a_step_count_that_cannot_be_is_refused():
+def test_an_invalid_step_count_is_rejected():
     optimizer = optim.Adam(parameters()[:1])
     descend(optimizer)
     for step, message in ((-1, "step of parameter 0 is -1.0"), (math.nan, "step .* is nan")):
@@ -676,7 +676,7 @@ def test_a_step_count_that_cannot_be_is_refused():
         optimizer.load_state_dict(state)
 
 
-def test_a_product_of_momenta_that_cannot_be_is_refused():
+def test_an_invalid_product_of_momenta_is_rejected():
     optimizer = optim.NAdam(parameters()[:1])
     descend(optimizer)
     before = optimizer.state_dict()["state"][0]["mu_product"].item()
@@ -687,7 +687,7 @@ def test_a_product_of_momenta_that_cannot_be_is_refused():
     assert optimizer.state_dict()["state"][0]["mu_product"].item() == before
 
 
-def test_an_optimizer_goes_on_after_its_model_was_cast():
+def test_an_optimizer_continues_after_its_model_was_cast():
     gpugrad.manual_seed(0)  # no bias ends close to 0, where it would have few digits
     model = nn.Linear(3, 2)
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

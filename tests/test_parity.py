@@ -1,4 +1,4 @@
-"""Values, first and second gradients against PyTorch's, for every op that PyTorch has."""
+"""Values, first and second gradients compared to PyTorch, for every op that PyTorch has."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ import gpugrad
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # NumPy's, of infinities and nans
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # from NumPy, about infinities and nans
     pytest.mark.filterwarnings("ignore:var.*degrees of freedom:UserWarning"),
 ]
 
@@ -22,22 +22,22 @@ OPS = [case for case in CASES if case.torch is not None]
 
 
 def comparable(case, *, kinks):
-    """The samples that PyTorch's function can do and that it agrees on."""
+    """Yield the samples that PyTorch's function can do with the same results."""
     for sample in case.samples:
         unlike = sample.unlike_torch or sample.mixed or "torch" in sample.beyond
         if not unlike and bool(sample.gradients) == kinks:
             yield sample
 
 
-def raw(value):
-    """A static parameter as PyTorch takes it."""
+def torch_parameter(value):
+    """Convert a static parameter for PyTorch."""
     if isinstance(value, np.dtype):
         return getattr(torch, value.name)
     return value if isinstance(value, str) else TORCH.raw(value)
 
 
-def ours(case, sample, dtype):
-    """The op's inputs as Tensors, and its outputs."""
+def our_call(case, sample, dtype):
+    """Call the op; return its inputs as Tensors, and its outputs."""
     inputs = []
     for x in sample.arrays(dtype):
         if isinstance(x, np.ndarray):
@@ -47,21 +47,21 @@ def ours(case, sample, dtype):
     return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
-def theirs(case, sample, dtype):
-    """The same of PyTorch."""
+def torch_call(case, sample, dtype):
+    """Do the same with PyTorch."""
     inputs = []
     for x, spec in zip(sample.arrays(dtype), sample.inputs, strict=True):
         if isinstance(x, np.ndarray):
             x = TORCH.array(x, spec.layout)
             x.requires_grad_(x.is_floating_point() or x.is_complex())
         inputs.append(x)
-    static = {name: raw(value) for name, value in sample.static.items()}
+    static = {name: torch_parameter(value) for name, value in sample.static.items()}
     outputs = case.through(torch, partial(case.torch, torch), *inputs, **static)
     return inputs, list(outputs) if isinstance(outputs, tuple) else [outputs]
 
 
 def derivatives(module, inputs, outputs, make, *, order):
-    """First gradients of the outputs, then second ones, to inputs and cotangents."""
+    """Return gradients with respect to inputs, then second ones to inputs and cotangents."""
     outputs = [y for y in outputs if y.requires_grad]
     leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
     if not outputs:
@@ -89,25 +89,25 @@ def draw(rng, shape, dtype):
     return np.asarray(values, dtype)
 
 
-def random_of_ours(rng, y):
+def random_tensor(rng, y):
     values = draw(rng, y.shape, NUMPY.dtype(y.dtype))
     return gpugrad.tensor(values, requires_grad=True)
 
 
-def random_of_theirs(rng, y):
+def random_torch_tensor(rng, y):
     values = draw(rng, tuple(y.shape), TORCH.dtype(y.dtype))
     return torch.tensor(values, requires_grad=True)
 
 
 def compare(case, sample, dtype, order, rtol, atol):
-    inputs, outputs = ours(case, sample, dtype)
-    torch_inputs, torch_outputs = theirs(case, sample, dtype)
+    inputs, outputs = our_call(case, sample, dtype)
+    torch_inputs, torch_outputs = torch_call(case, sample, dtype)
     assert len(outputs) == len(torch_outputs)
     pairs = [
         *zip(outputs, torch_outputs, strict=True),
         *zip(
-            derivatives(gpugrad, inputs, outputs, random_of_ours, order=order),
-            derivatives(torch, torch_inputs, torch_outputs, random_of_theirs, order=order),
+            derivatives(gpugrad, inputs, outputs, random_tensor, order=order),
+            derivatives(torch, torch_inputs, torch_outputs, random_torch_tensor, order=order),
             strict=True,
         ),
     ]
@@ -144,7 +144,7 @@ def test_values_and_gradients_in_float32(case):
 @pytest.mark.parametrize(
     "case", [case for case in OPS if any(comparable(case, kinks=True))], ids=lambda case: case.op
 )
-def test_conventions_at_kinks(case):
+def test_gradients_at_kinks(case):
     for sample, checked in every(comparable(case, kinks=True)):
         with checked:
             compare(case, sample, "float64", 1, rtol=1e-9, atol=1e-9)

@@ -1,4 +1,4 @@
-"""NumPy's functions on Tensors: each keeps the graph or is refused; and leaving by DLPack."""
+"""NumPy's functions on Tensors, which keep the graph or are rejected; and export by DLPack."""
 
 import inspect
 import re
@@ -20,24 +20,24 @@ DISPATCHED = {
     if isinstance(f, type(np.sum)) and f.__module__ == module.__name__
 }
 
-OF_FLOATS = """
+FLOAT_UFUNCS = """
     absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh ceil conjugate copysign cos
     cosh divide divmod exp expm1 floor floor_divide hypot log log10 log1p log2 logaddexp maximum
     minimum multiply negative nextafter positive power reciprocal remainder rint sign sin sinh
     sqrt square subtract tan tanh trunc
 """.split()
-OF_BOOLS = "logical_and logical_not logical_or logical_xor".split()
-TO_BOOLS = """
+BOOL_UFUNCS = "logical_and logical_not logical_or logical_xor".split()
+COMPARISON_UFUNCS = """
     equal greater greater_equal isfinite isinf isnan less less_equal not_equal signbit
 """.split()
-OF_INTEGERS = "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift".split()
+INTEGER_UFUNCS = "bitwise_and bitwise_or bitwise_xor invert left_shift right_shift".split()
 PRODUCTS = "matmul vecdot".split()
 
 A = np.array([[0.5, 0.25, 0.75], [0.3, 0.6, 0.9]])
 SQUARE = np.array([[2.0, 0.5, 0.1], [0.5, 3.0, 0.2], [0.1, 0.2, 4.0]])
 INTEGERS = np.array([[3, 1, 2], [2, 0, 1]])
 
-# Every function of NumPy that is answered, called as NumPy's users do.
+# Calls of every function of NumPy that is supported, written as NumPy's users write them.
 CALLS = {
     "all": [lambda x: np.all(x > 0.3, axis=0)],
     "amax": [lambda x: np.amax(x, axis=1)],
@@ -191,7 +191,7 @@ def leaf(values=A):
 
 
 def check(call, values=A):
-    """That ``call`` gives a Tensor NumPy's value, and keeps the graph of a floating one."""
+    """Check that ``call`` gives a Tensor with NumPy's value and, if floating, a graph."""
     x = leaf(values) if values.dtype.kind == "f" else gg.tensor(values)
     result, expected = call(x), call(values)
     assert type(result) is gg.Tensor
@@ -201,8 +201,8 @@ def check(call, values=A):
 
 
 class TestUfuncs:
-    @pytest.mark.parametrize("name", OF_FLOATS)
-    def test_of_floats(self, name):
+    @pytest.mark.parametrize("name", FLOAT_UFUNCS)
+    def test_floats(self, name):
         ufunc = UFUNCS[name]
         values = A + 1 if name == "arccosh" else A
         others = [np.array([0.4, 1.5, 0.2])] * (ufunc.nin - 1)
@@ -215,18 +215,18 @@ class TestUfuncs:
             _, result = check(call, values)
             assert result.requires_grad
 
-    @pytest.mark.parametrize("name", TO_BOOLS)
-    def test_to_bools(self, name):
+    @pytest.mark.parametrize("name", COMPARISON_UFUNCS)
+    def test_comparisons(self, name):
         others = [A[0]] * (UFUNCS[name].nin - 1)
         check(lambda x: UFUNCS[name](x, *others))
 
-    @pytest.mark.parametrize("name", OF_BOOLS)
-    def test_of_bools(self, name):
+    @pytest.mark.parametrize("name", BOOL_UFUNCS)
+    def test_bools(self, name):
         others = [A[0] > 0.3] * (UFUNCS[name].nin - 1)
         check(lambda x: UFUNCS[name](x, *others), A > 0.5)
 
-    @pytest.mark.parametrize("name", OF_INTEGERS)
-    def test_of_integers(self, name):
+    @pytest.mark.parametrize("name", INTEGER_UFUNCS)
+    def test_integers(self, name):
         others = [INTEGERS[0]] * (UFUNCS[name].nin - 1)
         check(lambda x: UFUNCS[name](x, *others), INTEGERS)
 
@@ -239,8 +239,14 @@ class TestUfuncs:
         for function in (np.exp, lambda x: np.multiply(A, x), lambda x: np.float64(3) * np.tanh(x)):
             gradcheck(function, leaf())
 
-    def test_all_others_are_refused(self):
-        others = UFUNCS.keys() - {*OF_FLOATS, *OF_BOOLS, *TO_BOOLS, *OF_INTEGERS, *PRODUCTS}
+    def test_all_others_are_rejected(self):
+        others = UFUNCS.keys() - {
+            *FLOAT_UFUNCS,
+            *BOOL_UFUNCS,
+            *COMPARISON_UFUNCS,
+            *INTEGER_UFUNCS,
+            *PRODUCTS,
+        }
         assert "fmod" in others
         for name in others:
             with pytest.raises(TypeError, match=rf"^numpy\.{name}: .*detach\(\)\.numpy\(\)"):
@@ -293,7 +299,7 @@ class TestUfuncs:
             lambda x: np.add.at(np.ones(3), [0, 0], x),
         ],
     )
-    def test_other_methods_are_refused(self, call):
+    def test_other_methods_are_rejected(self, call):
         with pytest.raises(TypeError, match=r"^numpy\.\w+\.\w+: there is no such function"):
             call(leaf())
 
@@ -310,7 +316,7 @@ class TestUfuncs:
             lambda x: np.matmul(x, A.T, axes=[(0, 1), (0, 1), (0, 1)]),
         ],
     )
-    def test_parameters_without_counterpart_are_refused(self, call):
+    def test_parameters_without_counterpart_are_rejected(self, call):
         with pytest.raises(
             TypeError, match=r"it takes no (out|where|dtype|initial|axes) with Tensors"
         ):
@@ -328,12 +334,12 @@ class TestUfuncs:
         if requires_grad:
             with pytest.raises(RuntimeError, match=r"detach\(\)"):
                 a[0] = x[0]
-            with pytest.raises(ValueError, match="array element") as raised:  # NumPy's words
+            with pytest.raises(ValueError, match="array element") as raised:  # NumPy's message
                 a[0, 0] = x[0, 0]
             assert "detach()" in str(raised.value.__cause__)
             assert_array_equal(a, np.ones((2, 3)))
 
-    def test_a_ufunc_of_the_same_name_is_another(self):
+    def test_other_ufuncs_of_the_same_name_are_rejected(self):
         def add(a, b):
             return a - b
 
@@ -371,7 +377,7 @@ class TestFunctions:
             if call(leaf()).requires_grad and call(leaf()).dtype == gg.float64:
                 gradcheck(call, leaf())
 
-    def test_all_others_are_refused(self):
+    def test_all_others_are_rejected(self):
         others = DISPATCHED.keys() - CALLS.keys() - protocols.QUESTIONS
         assert {"median", "linalg.lstsq", "fft.fft2", "copyto", "save", "linspace"} <= others
         x = leaf()
@@ -379,7 +385,7 @@ class TestFunctions:
             with pytest.raises(TypeError, match=rf"^numpy\.{name}: .*detach\(\)\.numpy\(\)"):
                 x.__array_function__(DISPATCHED[name], (gg.Tensor,), (x,), {})
 
-    def test_questions(self):
+    def test_queries(self):
         x = leaf()
         assert np.shape(x) == (2, 3)
         assert (np.ndim(x), np.size(x), np.size(x, 1)) == (2, 6, 3)
@@ -406,11 +412,11 @@ class TestFunctions:
             lambda x: np.sort(x, kind="stable"),
         ],
     )
-    def test_parameters_without_counterpart_are_refused(self, call):
+    def test_parameters_without_counterpart_are_rejected(self, call):
         with pytest.raises(TypeError, match=r"^numpy\..*: it takes no \w+ with Tensors; .*detach"):
             call(leaf())
 
-    def test_a_remedy_names_what_is_here(self):
+    def test_remedies_name_existing_functions(self):
         for name, instead in (INSTEAD["numpy"] | protocols.INSTEAD_OF_PARAMETERS).items():
             for word in re.findall(r"gpugrad\.([\w.]+)", instead):
                 assert hasattr(gg, word.split(".")[0]), (name, word)
@@ -442,13 +448,13 @@ class TestFunctions:
             lambda x: np.lib.stride_tricks.sliding_window_view(x, 2, axis=1),
         ],
     )
-    def test_nothing_detaches(self, function):
+    def test_nothing_detaches_silently(self, function):
         with pytest.raises((TypeError, RuntimeError), match=r"detach|requires grad"):
             function(leaf())
 
 
 class Quantity(np.ndarray):
-    """An array with a meaning of its own, as arrays with units are."""
+    """An array class that handles NumPy's functions itself, like arrays with units."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, **keywords):
         return "with units"
@@ -457,8 +463,8 @@ class Quantity(np.ndarray):
         return "with units"
 
 
-class TestForeigners:
-    def test_subclasses_with_own_ufuncs(self):
+class TestOtherArrayClasses:
+    def test_subclasses_with_their_own_ufuncs(self):
         x, q = leaf(), np.ones((2, 3)).view(Quantity)
         for result in (x * q, q * x, x < q, np.add(x, q), np.add(q, x), np.stack([x, q])):
             assert isinstance(result, str)
@@ -476,7 +482,7 @@ class TestForeigners:
                 assert_array_equal(result.detach().numpy(), A * A)
 
     @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
-    def test_matrices_and_masked_arrays_are_refused(self):
+    def test_matrices_and_masked_arrays_are_rejected(self):
         for a in (np.matrix(A), np.ma.array(A, mask=A > 0.5)):
             for call in (
                 lambda a: leaf() * a,
@@ -490,7 +496,7 @@ class TestForeigners:
                 with pytest.raises((TypeError, RuntimeError), match=r"matrix|masked|detach"):
                     call(a)
 
-    def test_object_arrays_are_refused(self):
+    def test_object_arrays_are_rejected(self):
         a = np.array([1, "a", None], dtype=object)
         for call in (lambda: leaf()[0] * a, lambda: a * leaf()[0]):
             with pytest.raises(TypeError):
@@ -517,7 +523,7 @@ class TestDLPack:
         torch.from_dlpack(y)[2] = 3
         assert y.tolist() == [0, 0, 3]
 
-    def test_refused_while_grad_is_required(self):
+    def test_rejected_while_grad_is_required(self):
         for x in (leaf(), leaf() * 2):
             for leave in (np.from_dlpack, lambda x: x.__dlpack__()):
                 with pytest.raises(RuntimeError, match=r"requires grad.*detach\(\)"):

@@ -1,4 +1,4 @@
-"""What `dir` and `help` show: all that is public, and nothing else."""
+"""`dir` and `help` show all public names, and no others."""
 
 import inspect
 import pydoc
@@ -18,14 +18,14 @@ SPACES = """
 """.split()
 
 
-def public(space):
+def public_names(space):
     module = import_module(space)
     return {name: getattr(module, name) for name in module.__all__}
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_dir_lists_what_is_public(space):
-    names, module = public(space), import_module(space)
+def test_dir_lists_public_names(space):
+    names, module = public_names(space), import_module(space)
     assert dir(module) == sorted(names)
     text = pydoc.plain(pydoc.render_doc(module))
     for name, value in names.items():
@@ -41,7 +41,7 @@ def test_every_namespace_is_listed():
     modules = {
         value.__name__
         for space in SPACES
-        for value in public(space).values()
+        for value in public_names(space).values()
         if inspect.ismodule(value)
     }
     assert modules | {"gpugrad"} == {*SPACES}
@@ -49,10 +49,10 @@ def test_every_namespace_is_listed():
 
 @pytest.mark.parametrize(
     "kind",
-    sorted({x for s in SPACES for x in public(s).values() if inspect.isclass(x)}, key=str),
+    sorted({x for s in SPACES for x in public_names(s).values() if inspect.isclass(x)}, key=str),
     ids=lambda kind: kind.__name__,
 )
-def test_help_of_a_class_lists_what_it_has(kind):
+def test_help_of_a_class_lists_its_attributes(kind):
     assert all(hasattr(kind, attribute.name) for attribute in inspect.classify_class_attrs(kind))
     text = pydoc.plain(pydoc.render_doc(kind))
     shown = {*re.findall(r"^ \|  (\w+)(?:\(| =|$)", text, re.MULTILINE)}
@@ -60,10 +60,10 @@ def test_help_of_a_class_lists_what_it_has(kind):
     assert not shown & {*missing} - {*dir(kind)}
 
 
-def test_a_class_of_a_users_own_shows_what_it_defines():
+def test_a_users_subclass_shows_the_methods_it_defines():
     class Own(gpugrad.Tensor):
         def view(self, *shape):
-            """As PyTorch's."""
+            """Like PyTorch's method."""
 
     assert "view" in dir(Own)
-    assert "As PyTorch's." in pydoc.render_doc(Own)
+    assert "Like PyTorch's method." in pydoc.render_doc(Own)

@@ -45,7 +45,7 @@ class TestSeeds:
             other.set_state(state)
             assert [draw(other).tolist(), draw(other).tolist()] == expected
 
-    def test_a_seed_reaches_a_generator_that_is_held(self, draw):
+    def test_manual_seed_reaches_a_generator_obtained_before(self, draw):
         generator = gg.random.default_generator()
         gg.manual_seed(5)
         assert draw(generator).tolist() == draw(Generator(5)).tolist()
@@ -137,7 +137,7 @@ class TestDistributions:
         assert abs(x.std() - 2) < 0.05
         assert gg.random.normal(2, mean=1.0, std=0.0).tolist() == [1, 1]
 
-    def test_parameters_that_make_no_distribution(self):
+    def test_invalid_parameters(self):
         for call, words in (
             (lambda: gg.random.normal(2, std=-1.0), r"^normal: std must be at least 0, not -1\.0"),
             (lambda: gg.random.uniform(low=2.0), r"^uniform: low .* above high .*; swap"),

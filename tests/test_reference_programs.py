@@ -96,7 +96,7 @@ def test_gradients_accumulate_until_zero_grad():
 
 @pytest.mark.parametrize("layer_sizes, parameters", [([8, 1], 33), ([4, 4, 1], 37)])
 def test_xor(layer_sizes, parameters):
-    """Solved within 1000 epochs for at least 8 of 10 seeds."""
+    """At least 8 of 10 seeds solve the problem within 1000 epochs."""
     solved = 0
     for seed in range(10):
         model, losses = xor.train(layer_sizes, seed=seed, dtype=gpugrad.float64)
@@ -114,7 +114,7 @@ def test_fit_quadratic(seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_fit_sine(seed):
-    """The network has 97 parameters; it learns the sine and with it the slope."""
+    """The network has 97 parameters; it learns the sine, and its slope learns the cosine."""
     model, losses = fit_sine.train(1000, seed=seed, dtype=gpugrad.float64)
     assert sum(p.size for p in model.parameters()) == 97
     assert losses[-1] < 0.001

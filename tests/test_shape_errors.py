@@ -1,4 +1,4 @@
-"""Errors of shapes: the same words in every array library."""
+"""Errors about shapes have the same words in every array library."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Special functions: SciPy's own on tensors, derivatives where formulas would lose digits, errors.
+"""Special functions: SciPy's own on tensors, derivatives where formulas lose digits, errors.
 
-Values and gradients of every function over every library are tested with the table of ops.
+The tests of the table of ops cover values and gradients of every function on every library.
 """
 
 import importlib.util
@@ -30,8 +30,8 @@ inf, pi = np.inf, np.pi
 CASE_OF = {case.op.removeprefix("special."): case for case in CASES}
 
 
-def names_scipy_looks_up():
-    """The functions that SciPy, from 1.17 on, asks an array's namespace for."""
+def functions_that_scipy_looks_up():
+    """Return the functions that SciPy 1.17 and later look up in an array's namespace."""
     from scipy.special import _support_alternative_backends as dispatch
 
     if tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 17):
@@ -39,8 +39,8 @@ def names_scipy_looks_up():
     return sorted({*dispatch.__all__} - {"digamma"})
 
 
-@pytest.mark.parametrize("name", names_scipy_looks_up())
-def test_scipys_function_of_tensors_keeps_the_graph(name):
+@pytest.mark.parametrize("name", functions_that_scipy_looks_up())
+def test_scipys_functions_keep_the_graph_of_tensors(name):
     case = CASE_OF[name]
     call = getattr(scipy_special, name)
     for sample, checked in every(case.samples[:2]):
@@ -75,7 +75,7 @@ def test_the_tail_of_erfcx_has_a_slope_in_float16():
     assert_close(g, np.array([-1.405e-3, -5.641e-5], np.float16), rtol=1e-2)
 
 
-# Derivatives computed with mpmath, at 40 digits, of the first, second and third order
+# Derivatives of first, second and third order, computed with mpmath to 40 digits
 
 DERIVATIVES = {
     "log_ndtr": {
@@ -179,7 +179,7 @@ def test_the_tail_of_log_ndtr_in_float32():
         ("zeta", 0, (4.0, 2.5), (-0.040583237772083619, 0.047736303251158915)),
     ],
 )
-def test_derivatives_to_parameters_by_differences(name, at, inputs, expected):
+def test_derivatives_with_respect_to_parameters_by_differences(name, at, inputs, expected):
     tensors = [gpugrad.tensor(x, dtype="float64") for x in inputs]
     tensors[at].requires_grad_()
     results = derivatives(lambda _: getattr(special, name)(*tensors), tensors[at], 2)
@@ -187,7 +187,7 @@ def test_derivatives_to_parameters_by_differences(name, at, inputs, expected):
         assert_close(y.detach(), e, rtol=rtol, atol=0)
 
 
-def test_derivatives_to_parameters_in_float16():
+def test_derivatives_with_respect_to_parameters_in_float16():
     a = gpugrad.tensor([3.0], dtype="float16", requires_grad=True)
     special.gammainc(a, 2.5).sum().backward()
     assert a.grad.dtype == gpugrad.float16
@@ -200,7 +200,7 @@ def test_an_empty_tail_has_no_slope():
     assert df.grad.tolist() == [0, 0]
 
 
-def test_what_a_zero_hides_does_not_poison_the_gradient():
+def test_terms_multiplied_by_zero_do_not_make_the_gradient_nan():
     x = gpugrad.tensor([0.0, 4.0], requires_grad=True)
     special.xlogy(gpugrad.tensor([0.0, 1.0]), gpugrad.sqrt(x)).sum().backward()
     assert x.grad.tolist() == [0, 0.125]
@@ -218,7 +218,7 @@ def test_what_a_zero_hides_does_not_poison_the_gradient():
         ("lpmv", (0.0, 2.0, 0.5), "m, v"),
     ],
 )
-def test_what_has_no_gradient_says_so(name, inputs, target):
+def test_errors_about_missing_gradients(name, inputs, target):
     inputs = [gpugrad.tensor(x, requires_grad=True) for x in inputs]
     with pytest.raises(TypeError, match=rf"special\.{name}: it has no VJP for {target}, .*detach"):
         getattr(special, name)(*inputs)
@@ -246,7 +246,7 @@ def test_names_of_cupy():
 
 
 def test_scipys_own_ufuncs_keep_the_graph():
-    """What SciPy's functions are where ``SCIPY_ARRAY_API`` is not set."""
+    """SciPy's functions are ufuncs if ``SCIPY_ARRAY_API`` is not set."""
     code = """
 import gpugrad, numpy, scipy.special
 x = gpugrad.tensor([1.5], dtype=gpugrad.float64, requires_grad=True)

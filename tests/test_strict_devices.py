@@ -1,6 +1,7 @@
-"""Every op on devices that array-api-strict pretends: where results are, and of what dtype.
+"""Every op on the simulated devices of array-api-strict: devices and dtypes of results.
 
-It refuses arrays of two devices in one function, and on ``no_float64`` arrays of double precision.
+array-api-strict rejects arrays on different devices in one function, and arrays of double
+precision on the device ``no_float64``.
 """
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 from libraries import Library
 from modules import LAYERS, OPTIMIZERS, TRANSFORMS, layer
 from samples import every
-from test_batching import MAPPED, Batch, choices, some
-from test_ops import DOUBLE, Call, each, quiet, samples
+from test_batching import MAPPED, Batch, choices_of_inputs, sample_subset
+from test_ops import DOUBLE, Call, each_case, quiet, samples
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 class OnDevice(Library):
-    """array-api-strict's arrays on one of its devices."""
+    """array-api-strict, with its arrays on one of its devices."""
 
     def __init__(self, device):
         super().__init__("array_api_strict", "array_api_strict")
@@ -58,8 +59,8 @@ def chosen(case, library, dtype):
             yield sample
 
 
-def made_by(call):
-    """The results, gradients by a raw and by a recorded sweep, and tangents of a call."""
+def results_of(call):
+    """Yield the results, gradients with and without ``create_graph``, and tangents of a call."""
     yield from call.outputs
     if call.recorded:
         cotangents = call.cotangents()
@@ -72,8 +73,8 @@ def made_by(call):
         yield from [wrap(t, None) for t in tangents.values()]
 
 
-@each()
-def test_all_stays_on_the_device(case):
+@each_case()
+def test_results_stay_on_the_device(case):
     each_sample = (
         (device, dtype, sample)
         for device, dtype in DTYPES_OF_DEVICES
@@ -83,7 +84,7 @@ def test_all_stays_on_the_device(case):
         with checked:
             library = DEVICES[device]
             call = Call(case, sample, library, dtype)
-            for x in made_by(call):
+            for x in results_of(call):
                 assert x.device == device
                 if dtype != "float64":
                     assert library.dtype(x.dtype) not in DOUBLE
@@ -94,26 +95,26 @@ def test_a_batch_stays_on_the_device(case):
     library = DEVICES["no_float64"]
     batches = [
         (sample, over)
-        for sample in some(chosen(case, library, "float32"), library)
-        for over in choices(case, sample, 1)
+        for sample in sample_subset(chosen(case, library, "float32"), library)
+        for over in choices_of_inputs(case, sample, 1)
     ]
     for (sample, over), checked in every(batches):
         with checked, quiet():
             batch = Batch(case, sample, library, "float32", (3,), over)
             batch.by_loop()
-            batch.by_levels()
+            batch.by_vmap()
 
 
-@each()
+@each_case()
 def test_nothing_is_moved_between_devices(case):
-    """Of inputs on two devices an op makes an error that names them; or results on each."""
+    """If inputs are on different devices, the error names them."""
     for sample in samples(case, DEVICES["device1"]):
         call = Call(case, sample, DEVICES["device1"])
         places = [i for i, x in enumerate(call.tensors) if isinstance(x, gg.Tensor)]
         for i in places[1:]:
             mixed = list(call.tensors)
             mixed[i] = DEVICES["CPU_DEVICE"].tensor(call.given[i])
-            if case.op in ("broadcast_arrays", "meshgrid"):  # whose results are not of both
+            if case.op in ("broadcast_arrays", "meshgrid"):  # each result depends on one input
                 assert [y.device for y in call.function(*mixed)] == [x.device for x in mixed]
                 continue
             message = r"^[\w.]+: inputs are on different devices, CPU_DEVICE and device1; move"
@@ -173,8 +174,8 @@ def test_transform(name, device):
     assert_on(device, TRANSFORMS[name](f, leaf(device, 4)))
 
 
-def overwritten_between(device):
-    """A loss that backward has not been called on, and a parameter's step after it."""
+def loss_and_step(device):
+    """Compute a loss, then overwrite its parameter by a step; return both."""
     x = leaf(device, (2, 3))
     loss = gg.sum(x * x * 2)
     x.grad = gg.ones_like(x)
@@ -182,19 +183,19 @@ def overwritten_between(device):
     return x, loss
 
 
-def test_memory_that_cannot_be_told_apart_is_not_copied_to_the_host(monkeypatch):
+def test_memory_without_an_address_is_not_copied_to_the_host(monkeypatch):
     backend = backend_of[type(leaf("device1", 3).array)]
     monkeypatch.setattr(backend, "to_numpy", lambda array: pytest.fail("copied"))
     with gg.tools.memory_report() as report:
-        x, loss = overwritten_between("device1")
+        x, loss = loss_and_step("device1")
         assert backend.buffer(x.array) is None
         assert backend.buffer_size(x.array) == backend.nbytes(x.array) == 24
         assert report.total == report.of_leaves == 24
     loss.backward()
 
 
-def test_memory_that_numpy_can_read_is_told_apart():
-    x, loss = overwritten_between("CPU_DEVICE")
+def test_memory_that_numpy_can_read_has_an_address():
+    x, loss = loss_and_step("CPU_DEVICE")
     backend = backend_of[type(x.array)]
     assert backend.buffer(x.array) == backend.buffer(x.array) != backend.buffer(loss.array)
     with pytest.raises(RuntimeError, match="overwritten in place"):

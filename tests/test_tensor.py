@@ -1,4 +1,4 @@
-"""Tensor: operators and their operands, value semantics, and what leaves gpugrad."""
+"""Tensor: operators and their operands, value semantics, and conversions to other types."""
 
 import copy
 import enum
@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from samples import shown
+from samples import stable_repr
 
 import gpugrad as gg
 from gpugrad.autograd.graph import writes
@@ -122,7 +122,7 @@ class TestOperands:
         s *= leaf(1.0, 2.0)
         assert s.requires_grad
 
-    @pytest.mark.parametrize("other", [object(), [1.0, 2.0], None, {}], ids=shown)
+    @pytest.mark.parametrize("other", [object(), [1.0, 2.0], None, {}], ids=stable_repr)
     @pytest.mark.parametrize("op", ARITHMETIC, ids=name)
     def test_unknown_operands(self, op, other):
         for args in ((leaf(1.0, 2.0), other), (other, leaf(1.0, 2.0))):
@@ -267,7 +267,7 @@ class TestDtypes:
             expected = function(gg.tensor([1, 2, 3], dtype=gg.float64))
             np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=1e-6)
 
-    def test_float64_that_was_asked_for_stays(self):
+    def test_explicit_float64_stays(self):
         i = gg.tensor([1, 2, 3])
         assert i.astype(gg.float64).dtype == gg.float64
         assert i.to(gg.float64).dtype == gg.float64
@@ -297,7 +297,7 @@ class TestDtypes:
 
 
 class TestValues:
-    """`x += y` and `x[i] = v` replace x's value; nothing else changes."""
+    """`x += y` and `x[i] = v` replace the value of x; nothing else changes."""
 
     @pytest.mark.parametrize("op", IN_PLACE, ids=name)
     def test_in_place_operators(self, op):
@@ -313,7 +313,7 @@ class TestValues:
         ):
             assert_array_equal(one.numpy(), other.numpy())
 
-    def test_nobody_else_sees_a_write(self):
+    def test_a_write_changes_no_other_tensor(self):
         x = gg.tensor([1.0, 2.0, 3.0])
         source = x.array
         view, detached, flat, same = x[:2], x.detach(), x.reshape((3, 1)), gg.asarray(x.array)
@@ -483,7 +483,7 @@ class TestIndexing:
             x["a"]
 
 
-class TestLeaving:
+class TestConversions:
     def test_numpy_shares_memory(self):
         x = gg.tensor([1.0, 2.0])
         assert np.shares_memory(x.numpy(), x.array)
@@ -503,7 +503,7 @@ class TestLeaving:
             lambda x: gg.tensor([x[0], 1.0]),
         ],
     )
-    def test_refused_while_grad_is_required(self, leave):
+    def test_rejected_while_grad_is_required(self, leave):
         x = leaf(1.0, 2.0)
         for t in (x, x * 2):
             with pytest.raises(RuntimeError, match=r"requires? grad.*detach\(\)"):
@@ -673,7 +673,7 @@ class TestState:
         assert cells(np.arange(12).reshape(3, 2, 2)) == [["0", "1"], ["2", "3"]]
         assert "shown is [0]" in library.tensor(np.ones((3, 2, 2)))._repr_html_()
 
-    def test_no_attributes_of_ones_own(self):
+    def test_users_cannot_add_attributes(self):
         with pytest.raises(AttributeError):
             gg.ones(2).name = "x"
 
@@ -697,7 +697,7 @@ class TestCopies:
         a, b = copy.deepcopy([x, x])
         assert a is b
 
-    def test_results_are_refused(self):
+    def test_results_are_rejected(self):
         for function in (copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match=r"result of multiply.*detach\(\)"):
                 function(leaf(1.0) * 2)
@@ -726,9 +726,9 @@ class TestMethods:
         result = getattr(x, method)(*args)
         assert_array_equal(result.numpy(), getattr(gg, method)(x, *args).numpy())
 
-    def test_methods_are_those_of_other_libraries(self):
+    def test_methods_exist_in_other_libraries(self):
         torch = pytest.importorskip("torch")
-        own = {"permute_dims"}  # by any name they have two
+        own = {"permute_dims"}  # the others have permute and transpose
         assert {m for m in operators.METHODS if not hasattr(torch.Tensor, m)} <= own | {"astype"}
 
     def test_real_and_imag(self):

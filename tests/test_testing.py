@@ -1,4 +1,4 @@
-"""The checkers themselves: a wrong rule must fail them, a right one pass, and messages help."""
+"""The checkers themselves: wrong rules fail, right rules pass, and the messages help."""
 
 import re
 
@@ -18,7 +18,7 @@ def x(library):
 
 
 def squared(rule):
-    """The op ``x * x`` with a rule of its own."""
+    """Return the op ``x * x`` with the given rule."""
 
     @op
     def square(xp, x):
@@ -29,7 +29,7 @@ def squared(rule):
 
 
 def product(x1, x2):
-    """The matrix product with rules of their own."""
+    """Return the matrix product with the given rules."""
 
     @op
     def product(xp, x1, x2):
@@ -40,22 +40,22 @@ def product(x1, x2):
 
 
 def square_with_constant_rule():
-    """Right at first order; the second derivative is lost."""
+    """Return an op that is right at first order, but loses the second derivative."""
 
     @op
     def doubled(xp, x):
-        """Twice x, without a gradient of its own."""
+        """Twice x, without a gradient."""
         return 2 * x
 
     doubled.vjp(x=lambda xp, g: 0 * g)
     return squared(lambda xp, g, x: g * (doubled(x) if xp is gpugrad else 2 * x))
 
 
-def right_x1(xp, g, x2):
+def correct_rule_x1(xp, g, x2):
     return xp.matmul(g, xp.matrix_transpose(x2))
 
 
-def right_x2(xp, g, x1):
+def correct_rule_x2(xp, g, x1):
     return xp.matmul(xp.matrix_transpose(x1), g)
 
 
@@ -64,7 +64,7 @@ def test_right_rules_pass(x, library):
     gradcheck(square, x)
     gradgradcheck(square, [x])
     y = library.tensor(np.array(X).T, requires_grad=True)
-    matmul = product(right_x1, right_x2)
+    matmul = product(correct_rule_x1, correct_rule_x2)
     gradcheck(matmul, (x, y))
     gradgradcheck(matmul, (x, y))
 
@@ -93,11 +93,11 @@ def test_a_transposed_rule_fails(library):
     a = library.tensor(np.array([[1.0, 2.0], [3.0, 4.0]]), requires_grad=True)
     b = library.tensor(np.array([[0.5, -1.0], [2.0, 1.0]]), requires_grad=True)
     with pytest.raises(AssertionError, match="input 0"):
-        gradcheck(product(lambda xp, g, x2: xp.matmul(g, x2), right_x2), (a, b))
+        gradcheck(product(lambda xp, g, x2: xp.matmul(g, x2), correct_rule_x2), (a, b))
     with pytest.raises(AssertionError, match="input 1"):
-        gradcheck(product(right_x1, lambda xp, g, x1: xp.matmul(x1, g)), (a, b))
+        gradcheck(product(correct_rule_x1, lambda xp, g, x1: xp.matmul(x1, g)), (a, b))
     with pytest.raises(AssertionError, match="input 1"):
-        gradcheck(product(right_x1, lambda xp, g, x1: right_x2(xp, g, x1).mT), (a, b))
+        gradcheck(product(correct_rule_x1, lambda xp, g, x1: correct_rule_x2(xp, g, x1).mT), (a, b))
 
 
 def test_a_rule_wrong_only_at_second_order_fails(x):
@@ -115,7 +115,7 @@ def test_a_rule_without_graph_fails_at_second_order(x):
 
 
 def test_a_rule_not_linear_in_the_cotangent_fails_at_second_order(x):
-    # Its value is right for every g, its derivative with respect to g is not.
+    # The value is right for every g, but the derivative with respect to g is wrong.
     square = squared(lambda xp, g, x: 2 * x * (g.detach() if xp is gpugrad else g))
     gradcheck(square, x)
     with pytest.raises(AssertionError, match="the cotangent of output 0"):
@@ -132,7 +132,7 @@ def test_one_wrong_input_of_many_is_named(x, library):
     y, z = (library.tensor(np.array(X) + k, requires_grad=True) for k in (1, 2))
     with pytest.raises(AssertionError, match="gradcheck of weigh: the gradient to input 2, of"):
         gradcheck(weigh, (x, y, z))
-    gradcheck(weigh, (x, y, z.detach()))  # only what requires grad is checked
+    gradcheck(weigh, (x, y, z.detach()))  # checks only inputs that require grad
 
 
 def test_one_wrong_output_of_several_is_found(x):
@@ -176,7 +176,7 @@ def test_the_message_shows_the_worst_entry(x):
     assert second.startswith("  the gradient to input 0 at (0, 2) ")
 
 
-def test_of_many_wrong_entries_three_are_shown(x):
+def test_three_of_many_wrong_entries_are_shown(x):
     with pytest.raises(AssertionError) as error:
         gradcheck(squared(lambda xp, g: g), x)
     assert len(str(error.value).splitlines()) == 5
@@ -213,7 +213,7 @@ def test_zero_dimensional_and_empty(library):
         gradcheck(squared(lambda xp, g: g), library.tensor(3.0, requires_grad=True))
 
 
-def test_what_cannot_be_checked_is_an_error():
+def test_functions_that_cannot_be_checked_are_errors():
     x = gpugrad.tensor([1.0, 2.0], dtype=gpugrad.float64, requires_grad=True)
     for check in (gradcheck, gradgradcheck):
         with pytest.raises(ValueError, match=f"{check.__name__}.*no output of .*requires grad"):
@@ -224,7 +224,7 @@ def test_what_cannot_be_checked_is_an_error():
             check(gpugrad.exp, gpugrad.tensor([1.0], requires_grad=True))
 
 
-def test_inputs_are_left_alone(x, library):
+def test_inputs_are_not_modified(x, library):
     before = x.tolist()
     gradcheck(gpugrad.exp, x)
     gradgradcheck(gpugrad.exp, x)
@@ -278,7 +278,7 @@ class TestAssertClose:
             assert_close([nan], [nan], equal_nan=False)
 
 
-def test_function_that_changes_its_input():
+def test_a_function_that_changes_its_input():
     @gpugrad.op
     def increment(xp, x):
         x += 1

@@ -1,4 +1,4 @@
-"""Threads: graphs of their own, leaves in common, and a grad mode for each."""
+"""Threads with separate graphs, shared leaves, and a grad mode for each thread."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ THREADS = 8
 
 
 def in_threads(function):
-    """``function(i)`` in each of some threads that start together; their results."""
+    """Call ``function(i)`` in several threads that start together; return the results."""
     barrier = threading.Barrier(THREADS)
 
     def run(i):
@@ -36,7 +36,7 @@ def weights(seed=0):
     return gg.tensor(np.random.default_rng(seed).normal(size=(4, 3)), requires_grad=True)
 
 
-def test_graphs_of_their_own():
+def test_separate_graphs():
     def gradient(i):
         w = weights(i)
         for _ in range(20):
@@ -47,13 +47,13 @@ def test_graphs_of_their_own():
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_leaves_in_common(create_graph):
+def test_shared_leaves(create_graph):
     w, again = weights(), weights()
     repeats = 20
 
     def accumulate(i):
         for _ in range(repeats):
-            # Whole numbers, whose sum does not depend on the order.
+            # Integers, whose sum does not depend on the order.
             (w * float(i + 1)).sum().backward(create_graph=create_graph)
 
     in_threads(accumulate)
@@ -66,7 +66,7 @@ def test_leaves_in_common(create_graph):
     np.testing.assert_allclose(w.grad.numpy(), again.grad.numpy(), rtol=1e-12)
 
 
-def test_one_shared_graph_retained():
+def test_one_shared_graph_that_is_retained():
     w = weights()
     loss = loss_of(w, 0)
     in_threads(lambda i: loss.backward(retain_graph=True))
@@ -75,7 +75,7 @@ def test_one_shared_graph_retained():
     np.testing.assert_allclose(w.grad.numpy(), THREADS * expected.grad.numpy(), rtol=1e-12)
 
 
-def test_grad_mode_is_each_threads_own():
+def test_each_thread_has_its_own_grad_mode():
     def modes(i):
         seen = [gg.is_grad_enabled()]
         for _ in range(200):
@@ -85,14 +85,14 @@ def test_grad_mode_is_each_threads_own():
         seen.append(gg.is_grad_enabled())
         return seen
 
-    with gg.no_grad():  # this thread's only
+    with gg.no_grad():  # in this thread only
         results = in_threads(modes)
         assert not gg.is_grad_enabled()
     for i, seen in enumerate(results):
         assert seen == [True, *[i % 2 == 0] * 200, True]
 
 
-def test_switched_off_in_a_thread_that_ends():
+def test_grad_mode_of_a_thread_that_has_ended():
     thread = threading.Thread(target=lambda: gg.set_grad_enabled(False))
     thread.start()
     thread.join()
@@ -109,8 +109,8 @@ def test_random_generators_in_threads():
     assert in_threads(draws) == [draws(i) for i in range(THREADS)]
 
 
-def test_one_pullback():
-    """What goes through a graph that was recorded inside vmap enters its level once more."""
+def test_one_shared_pullback():
+    """Each sweep through a graph that was recorded inside vmap enters its level again."""
     rows = gg.tensor(np.random.default_rng(0).normal(size=(4, 3)))
     _, pullback = gg.vjp(
         lambda x: gg.vmap(lambda row: gg.checkpoint(lambda t: gg.sin(t) * row, x))(rows), rows[0]

@@ -1,4 +1,4 @@
-"""detect_anomaly, memory_report and profile: what they find, and that they leave no trace."""
+"""detect_anomaly, memory_report and profile: what they find, and that they change nothing."""
 
 import gc
 import json
@@ -30,18 +30,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 
 def line(text, nth=0):
-    """The number of the line of this file that ends with the comment ``text``."""
+    """Return the number of the line in this file that ends with the comment ``text``."""
     lines = Path(__file__).read_text().splitlines()
     return [i for i, s in enumerate(lines, 1) if s.endswith(f"# {text}")][nth]
 
 
 def instrumented():
-    """The implementations of ops that were built while a tool was on, as they are found now."""
+    """Return the implementations in use that were built while a tool was on."""
     found = [i for op in implementation.all_ops() for i in op.implementations.values()]
     return [i for i in found if i.instruments]
 
 
-def all_on():
+def all_tools_on():
     stack = ExitStack()
     for tool in TOOLS:
         stack.enter_context(tool())
@@ -63,7 +63,7 @@ def weights():
 
 class TestObserving:
     @pytest.mark.parametrize("tool", TOOLS)
-    def test_everything_is_put_back(self, tool):
+    def test_everything_is_restored(self, tool):
         x, w = weights()
         loss_of(x, w).backward()
         assert not instrumented()
@@ -77,20 +77,20 @@ class TestObserving:
             raise KeyError
         assert not instrumented()
 
-    def test_graphs_across_the_border(self):
+    def test_graphs_recorded_before_and_after(self):
         x, w = weights()
         (expected,) = grad(loss_of(x, w), w)
         before = loss_of(x, w)
-        with all_on():
+        with all_tools_on():
             assert_array_equal(grad(before, w, retain_graph=True)[0], expected)
             inside = loss_of(x, w)
             assert_array_equal(grad(inside, w, retain_graph=True)[0], expected)
         assert_array_equal(grad(before, w)[0], expected)
         assert_array_equal(grad(inside, w, create_graph=True)[0].detach(), expected)
-        with all_on():
+        with all_tools_on():
             assert_array_equal(grad(inside, w)[0], expected)
 
-    def test_left_in_another_order(self):
+    def test_exit_in_another_order(self):
         x, w = weights()
         first, second = gg.profile(), gg.memory_report()
         first.__enter__()
@@ -103,12 +103,12 @@ class TestObserving:
         del loss
         assert not instrumented()
 
-    def test_on_already(self):
+    def test_entering_twice(self):
         tool = gg.profile()
         with tool, pytest.raises(RuntimeError, match="profile: this one is on already"):
             tool.__enter__()
 
-    def test_ops_made_meanwhile(self):
+    def test_ops_defined_meanwhile(self):
         x = gg.tensor([1.0, 2.0], requires_grad=True)
         with gg.profile() as report:
 
@@ -128,7 +128,7 @@ class TestObserving:
         assert all(not key[0].startswith("twice") or n == 2 for key, n in calls.items())
 
     def test_threads(self):
-        """Tools go on and off while other threads compute."""
+        """Tools are switched on and off while other threads compute."""
         x, w = weights()
         (expected,) = grad(loss_of(x, w), w)
         stop = threading.Event()
@@ -141,7 +141,7 @@ class TestObserving:
         with ThreadPoolExecutor(5) as pool:
             results = [pool.submit(compute, i) for i in range(4)]
             for _ in range(5):
-                with all_on():
+                with all_tools_on():
                     grad(loss_of(x, w), w)
             stop.set()
             assert all(result.result() for result in results)
@@ -166,10 +166,10 @@ class TestObserving:
             yield vmap(gg.grad(f))(batch)
 
         expected = [y.tolist() for y in results()]
-        with all_on():
+        with all_tools_on():
             assert [y.tolist() for y in results()] == expected
 
-    def test_not_imported_unasked(self):
+    def test_not_imported_until_used(self):
         code = "import sys, gpugrad; print('gpugrad.tools' in sys.modules, gpugrad.profile)"
         output = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -180,7 +180,7 @@ class TestObserving:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.op)
 def test_every_op_under_all_tools(case):
-    """The same gradients, an anomaly only where not finite, and nothing kept at the end."""
+    """Gradients are the same, only non-finite values are anomalies, and nothing is kept alive."""
     library = libraries()[0]
     for sample, checked in every(list(samples(case, library))[:2]):
         with checked:
@@ -190,7 +190,7 @@ def test_every_op_under_all_tools(case):
 def under_all_tools(case, sample, library):
     def gradients():
         call = Call(case, sample, library)
-        del call.function  # which refers to the call: a cycle
+        del call.function  # refers to the call, which is a cycle
         if not (call.recorded and call.leaves):
             return call.outputs
         first = call.gradients(call.cotangents(), create_graph=True, allow_unused=True)
@@ -230,7 +230,7 @@ class TestAnomaly:
         assert text.endswith(f"given float32 (2, 3) on {x.device}")
 
     @pytest.mark.parametrize("requires_grad", [False, True])
-    def test_of_one_element(self, requires_grad):
+    def test_one_element(self, requires_grad):
         x = gg.tensor(0.0, requires_grad=requires_grad)
         with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"divide: .* has inf, "):
             1 / x
@@ -245,7 +245,7 @@ class TestAnomaly:
                 1 / n
             assert (n + 1).tolist() == [2, 1]
 
-    def test_asked_for(self, library):
+    def test_deliberate_infinities(self, library):
         x = library.tensor(np.asarray([1.0, -1.0, 2.0]), requires_grad=True)
         data = library.tensor(np.asarray([np.nan, np.inf, 1.0]))
         with gg.detect_anomaly():
@@ -257,7 +257,7 @@ class TestAnomaly:
             assert np.isnan(gg.sum(data).item())
             gg.where(gg.isfinite(data), data * x, 0).sum().backward()
 
-    def test_where_what_an_input_has_came_from(self):
+    def test_origin_of_a_nonfinite_input(self):
         x = gg.tensor([1.0, -1.0])
         with gg.detect_anomaly():
             masked = gg.where(x > 0, x, -gg.inf)  # put in here
@@ -278,8 +278,8 @@ class TestAnomaly:
             caught.value
         )
 
-    def test_elsewhere_than_in_the_input(self):
-        """An infinity in the data does not hide one that is made beside it."""
+    def test_in_another_element_than_in_the_input(self):
+        """An infinity in the data does not hide one that the op produces in another element."""
         x = gg.tensor([gg.inf, 0.0])
         with gg.detect_anomaly(), pytest.raises(FloatingPointError, match=r"first at \(1,\)"):
             1 / x
@@ -339,7 +339,7 @@ class TestAnomaly:
             with pytest.raises(FloatingPointError, match=r"both: its gradient by x2 .* at \(1,\)"):
                 second.sum().backward()
 
-    def test_what_nobody_wants(self):
+    def test_gradients_that_are_not_wanted(self):
         @gg.op
         def product(xp, x1, x2):
             return x1 * x2
@@ -350,11 +350,11 @@ class TestAnomaly:
             product(x, gg.ones(2)).sum().backward()
         assert x.grad.tolist() == [1, 1]
 
-    def test_numpy_told_to_raise(self):
+    def test_numpy_set_to_raise(self):
         with np.errstate(all="raise"), pytest.raises(FloatingPointError, match="log: divide by"):
             gg.log(gg.zeros(2))
 
-    def test_of_many_inputs(self):
+    def test_op_with_many_inputs(self):
         @gg.op
         def total(xp, *arrays):
             return sum(arrays)
@@ -370,8 +370,8 @@ class TestAnomaly:
         with gg.detect_anomaly(), pytest.raises(FloatingPointError, match="by x2 has inf"):
             ((x + bias) * 100).backward(gg.ones_like(x))
 
-    def test_not_chosen(self):
-        """The infinite slope of what `where` leaves out is no anomaly, of either order."""
+    def test_discarded_elements(self):
+        """An infinite slope of elements that `where` discards is not an anomaly, in any order."""
         x = gg.tensor([0.0, 4.0], requires_grad=True)
         with gg.detect_anomaly():
             y = gg.where(x > 0, gg.sqrt(x), 0)
@@ -380,7 +380,7 @@ class TestAnomaly:
             (h,) = grad(g.sum(), x)
             assert h.tolist() == [0, -0.03125]
 
-    def test_what_was_given_is_no_anomaly(self):
+    def test_given_cotangents_are_no_anomaly(self):
         x = gg.tensor([1.0, 2.0], requires_grad=True)
         with gg.detect_anomaly():
             (x * 2).backward(gg.tensor([gg.nan, 1.0]))
@@ -406,8 +406,10 @@ class TestAnomaly:
                 jvp(gg.sqrt, (x,), (gg.ones(2),))
 
     def test_transposed(self):
-        """The rule of an op is run on zeros to be transposed: 0 times an infinite slope is not
-        in the result, unless it is."""
+        """A VJP that is transposed runs on zeros: nan from 0 times an infinite slope is ignored.
+
+        It is an anomaly only if it is in the result.
+        """
 
         @gg.op
         def last_root(xp, x):
@@ -452,8 +454,8 @@ def _shown():
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-class TestPieces:
-    """checkpoint and custom_vjp, whose nodes come of no call of an op."""
+class TestCheckpointAndCustomVJP:
+    """checkpoint and custom_vjp, whose nodes do not belong to a call of an op."""
 
     def test_checkpoint(self):
         x = gg.tensor([4.0, 9.0], requires_grad=True)
@@ -462,7 +464,7 @@ class TestPieces:
         def roots(x):
             return gg.sqrt(x * w) + x  # its root
 
-        with all_on(), gg.memory_report() as report:
+        with all_tools_on(), gg.memory_report() as report:
             y = gg.checkpoint(roots, x)
             assert report.total == report.of_leaves == 16  # x and w
             y.sum().backward()
@@ -488,7 +490,7 @@ class TestPieces:
             lambda kept, g: (g / (2 * kept),),
         )
         x = gg.tensor([4.0, 9.0], requires_grad=True)
-        with all_on(), gg.memory_report() as report:
+        with all_tools_on(), gg.memory_report() as report:
             y = root(x)
             assert report.total == 16
             y.sum().backward(create_graph=create_graph)
@@ -500,7 +502,7 @@ class TestPieces:
         assert f":{line('custom')}: " in str(caught.value)
 
 
-class TestChanged:
+class TestOverwritten:
     def test_a_shared_array(self):
         array = np.ones(3, "float32")
         x = gg.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -567,7 +569,7 @@ class TestMemory:
             y = gg.exp(x)  # exp here
             z = gg.sin(y) * x  # product here
             rows = {row.op: row for row in report.rows}
-        # exp's result, which sin keeps too; sin's; and x.
+        # The result of exp, which sin keeps too; the result of sin; and x.
         assert report.total == report.peak == 3 * 4000
         assert report.of_leaves == 4000
         assert {op: row.nbytes for op, row in rows.items()} == {"exp": 4000, "multiply": 8000}
@@ -587,7 +589,7 @@ class TestMemory:
         assert "\n" not in str(report)
 
     def test_tracemalloc(self):
-        """What is reported is what a graph holds alive."""
+        """The report shows the memory that a graph keeps alive."""
         x = gg.ones(100_000, dtype=gg.float64, requires_grad=True)
         gc.collect()
         tracemalloc.start()
@@ -601,11 +603,11 @@ class TestMemory:
         size = tracemalloc.get_traced_memory()[0]
         tracemalloc.stop()
         assert report.of_leaves == 0
-        assert report.total == 20 * 800_000  # tanh's results and sin's inputs
+        assert report.total == 20 * 800_000  # the results of tanh and the inputs of sin
         assert abs(size - report.total) < 0.01 * report.total
         assert loss.requires_grad
 
-    def test_views_count_whole_and_once(self):
+    def test_memory_of_views_counts_completely_and_once(self):
         x = gg.ones((1000, 10), requires_grad=True)
         y = x + 1
         with gg.memory_report() as report:
@@ -754,7 +756,7 @@ class TestProfile:
         derivative = runs[names.index("matmul backward")]
         within = [r for r in runs if r is not derivative and _is_within(r, derivative)]
         assert {r["name"] for r in within} >= {"matmul", "matrix_transpose"}
-        for r in runs:  # any two are one after the other or one in the other
+        for r in runs:  # any two are disjoint or nested
             for s in runs:
                 if r["tid"] == s["tid"]:
                     apart = _end(r) <= s["ts"] + 1e-3 or _end(s) <= r["ts"] + 1e-3

@@ -1,4 +1,4 @@
-"""What transforms say of bad input: which transform, which argument, what to do."""
+"""Errors of transforms about bad input name the transform, the argument and the remedy."""
 
 import re
 from dataclasses import dataclass
@@ -43,13 +43,13 @@ GRADIENTS = gg.grad, gg.value_and_grad, gg.hessian, gg.hvp
 
 
 def raises(kind, message, call):
-    """That the whole of ``message`` is said."""
+    """Check that a call raises an error whose whole message is ``message``."""
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         call()
 
 
 @pytest.mark.parametrize("transform", [*DERIVATIVES, gg.hvp, gg.vmap], ids=lambda t: t.__name__)
-def test_no_function(transform):
+def test_not_a_function(transform):
     raises(
         TypeError,
         f"{transform.__name__}: f must be a function, not float32 () on cpu; pass f itself, "
@@ -61,13 +61,13 @@ def test_no_function(transform):
 
 
 @pytest.mark.parametrize("transform", [gg.jvp, gg.vjp, gg.linearize], ids=lambda t: t.__name__)
-def test_no_function_first(transform):
+def test_first_argument_not_a_function(transform):
     with pytest.raises(TypeError, match=f"{transform.__name__}: f must be a function"):
         transform(X, (X,), (X,))
 
 
 @pytest.mark.parametrize("transform", GRADIENTS, ids=lambda t: t.__name__)
-def test_results_that_are_no_scalar(transform):
+def test_results_that_are_not_scalar(transform):
     name = transform.__name__
     args = (X, X) if transform is gg.hvp else (X,)
     aux = "; to return more, use has_aux=True" if transform is not gg.hvp else ""
@@ -142,7 +142,7 @@ def test_primals_without_derivatives():
 
 class TestArgnums:
     @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
-    def test_that_choose_nothing(self, transform):
+    def test_argnums_that_choose_nothing(self, transform):
         name = transform.__name__
         raises(
             TypeError,
@@ -181,7 +181,7 @@ class TestArgnums:
         )
 
     @pytest.mark.parametrize("argnums", [None, 1.5, (), (0, None), True, {0}], ids=repr)
-    def test_of_other_types(self, argnums):
+    def test_invalid_types(self, argnums):
         raises(
             TypeError,
             f"grad: argnums must be an int or a parameter's name, or a tuple of these, "
@@ -210,15 +210,15 @@ def test_has_aux_without_a_pair():
         (lambda f: gg.jvp(f, (X,), (X,), has_aux=True), "jvp"),
         (lambda f: gg.linearize(f, X, has_aux=True), "linearize"),
     ):
-        said = f"{name}: with has_aux f must return a pair (result, aux), not a "
-        raises(TypeError, f"{said}Tensor", lambda call=call: call(loss))
-        raises(TypeError, f"{said}tuple of 3", lambda call=call: call(lambda x: (loss(x), 1, 2)))
+        words = f"{name}: with has_aux f must return a pair (result, aux), not a "
+        raises(TypeError, f"{words}Tensor", lambda call=call: call(loss))
+        raises(TypeError, f"{words}tuple of 3", lambda call=call: call(lambda x: (loss(x), 1, 2)))
 
 
 class TestCotangents:
-    def test_of_one_result(self):
+    def test_cotangent_of_one_result(self):
         _, pullback = gg.vjp(double, X)
-        for g, kind, said in (
+        for g, kind, words in (
             (S, ValueError, "of the result must have its shape (3,), not ()"),
             (1.0, ValueError, "of the result must have its shape (3,), not ()"),
             (X * 1j, TypeError, "of the result must be real as that is, not complex64"),
@@ -226,7 +226,7 @@ class TestCotangents:
             ((X,), ValueError, "must have the structure *, not (*,); * is an array"),
             (None, ValueError, "must have the structure *, not None; * is an array"),
         ):
-            raises(kind, f"vjp: the cotangent {said}", lambda g=g: pullback(g))
+            raises(kind, f"vjp: the cotangent {words}", lambda g=g: pullback(g))
         with pytest.raises(TypeError, match=r"pullback\(\) takes 1 positional argument but 2"):
             pullback(X, X)
 
@@ -240,17 +240,17 @@ class TestCotangents:
             lambda: pullback((X, None, None)),
         )
 
-    def test_of_many(self):
+    def test_cotangents_of_many_results(self):
         _, pullback = gg.vjp(lambda x: {"a": x, "b": (x.sum(), x)}, X)
         must = "must have the structure {'a': *, 'b': (*, *)}, not"
-        for g, said in (
+        for g, words in (
             ({"a": X}, f"{must} {{'a': *}}; * is an array"),
             ((X, X, X), f"{must} (*, *, *); * is an array"),
             ({"a": X, "b": (X, X)}, "of the result['b'][0] must have its shape (), not (3,)"),
         ):
-            raises(ValueError, f"vjp: the cotangent {said}", lambda g=g: pullback(g))
+            raises(ValueError, f"vjp: the cotangent {words}", lambda g=g: pullback(g))
 
-    def test_of_another_library(self):
+    def test_cotangent_of_another_library(self):
         strict = pytest.importorskip("array_api_strict")
         _, pullback = gg.vjp(double, strict.asarray([1.0, 2.0]))
         with pytest.raises(ValueError, match="must be an array of array_api_strict on CPU_DEVICE"):
@@ -258,11 +258,11 @@ class TestCotangents:
 
 
 class TestTangents:
-    def test_that_are_no_tuples(self):
-        said = "primals and tangents must be tuples with an element for each argument of f"
-        raises(TypeError, f"jvp: {said}, such as (x,), not Tensor", lambda: gg.jvp(loss, X, X))
+    def test_tangents_that_are_not_tuples(self):
+        words = "primals and tangents must be tuples with an element for each argument of f"
+        raises(TypeError, f"jvp: {words}, such as (x,), not Tensor", lambda: gg.jvp(loss, X, X))
         raises(
-            TypeError, f"jvp: {said}, such as (x,), not dict", lambda: gg.jvp(loss, (X,), {"x": X})
+            TypeError, f"jvp: {words}, such as (x,), not dict", lambda: gg.jvp(loss, (X,), {"x": X})
         )
 
     def test_counts(self):
@@ -271,7 +271,7 @@ class TestTangents:
         raises(TypeError, "linearize: 2 primals but 1 tangent", lambda: push(X))
 
     def test_shapes_dtypes_and_structures(self):
-        for t, kind, said in (
+        for t, kind, words in (
             (S, ValueError, "the tangent of primals[0]['w'] must have its shape (3,), not ()"),
             (
                 1j * X,
@@ -281,7 +281,7 @@ class TestTangents:
         ):
             raises(
                 kind,
-                f"jvp: {said}",
+                f"jvp: {words}",
                 lambda t=t: gg.jvp(lambda p: loss(p["w"]), ({"w": X},), ({"w": t},)),
             )
         for t, shown in (({"v": X}, "{'v': *}"), (X, "*"), (None, "None")):
@@ -301,11 +301,11 @@ class TestTangents:
         f = gg.hvp(lambda x: loss(x["w"]))
         with pytest.raises(TypeError, match=r"^hvp\(f\)\(\) missing 1 .* argument: 'v'"):
             f(X)
-        for v, said in (
+        for v, words in (
             ({"w": S}, "at x['w'] must have its shape (3,), not ()"),
             (X, "must have the structure {'w': *}, not *; * is an array"),
         ):
-            raises(ValueError, f"hvp: the vector {said}", lambda v=v: f({"w": X}, v))
+            raises(ValueError, f"hvp: the vector {words}", lambda v=v: f({"w": X}, v))
 
 
 def test_jacobians():
@@ -344,45 +344,45 @@ def test_jacobians():
 
 
 class TestInAxes:
-    def said(self, kind, message, in_axes, *args, f=None, **kwargs):
+    def check(self, kind, message, in_axes, *args, f=None, **kwargs):
         raises(kind, f"vmap: {message}", lambda: gg.vmap(f or pair, in_axes)(*args, **kwargs))
 
     def test_lengths(self):
-        self.said(
+        self.check(
             ValueError,
             "the axes that in_axes names have different lengths: 2 in x, 3 in y",
             0, ROWS, X,
         )  # fmt: skip
-        self.said(
+        self.check(
             ValueError,
             "the axes that in_axes names have different lengths: 2 in p['a'], 3 in p['b']",
             0, {"a": ROWS, "b": X, "c": X}, f=lambda p: p["a"],
         )  # fmt: skip
 
     def test_counts(self):
-        self.said(
+        self.check(
             ValueError,
             "in_axes (0,) has 1 element, but the call has 2 positional arguments",
             (0,), ROWS, X,
         )  # fmt: skip
-        self.said(
+        self.check(
             ValueError,
             "in_axes (0, 0, 0) has 3 elements, but the call has 1 positional argument",
             (0, 0, 0), ROWS,
         )  # fmt: skip
 
-    def test_axes_that_are_not_there(self):
+    def test_axes_that_do_not_exist(self):
         remedy = "give None in in_axes for what all examples share"
-        self.said(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, S)
-        self.said(ValueError, f"argument x has shape (2, 3) and no axis 2; {remedy}", 2, ROWS, X)
-        self.said(ValueError, f"argument x has shape (2, 3) and no axis -3; {remedy}", -3, ROWS, X)
-        self.said(
+        self.check(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, S)
+        self.check(ValueError, f"argument x has shape (2, 3) and no axis 2; {remedy}", 2, ROWS, X)
+        self.check(ValueError, f"argument x has shape (2, 3) and no axis -3; {remedy}", -3, ROWS, X)
+        self.check(
             ValueError, f"argument x[1] has shape () and no axis 0; {remedy}", 0, [X, 2.0], f=loss
         )
 
     def test_no_arrays(self):
         remedy = "give None in in_axes for what all examples share"
-        self.said(
+        self.check(
             TypeError,
             f"argument y ({remedy}) must be an array or a number, not str",
             0, X, "mean",
@@ -393,23 +393,23 @@ class TestInAxes:
             "arguments given by name have their examples along axis 0; bind what all share "
             "beforehand, by functools.partial"
         )
-        self.said(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, y=2.0)
+        self.check(ValueError, f"argument y has shape () and no axis 0; {remedy}", 0, ROWS, y=2.0)
 
     def test_nothing_mapped(self):
         message = "in_axes maps no argument; at least one must have an axis"
-        self.said(ValueError, message, None, ROWS, X)
-        self.said(ValueError, message, (None, [None]), ROWS, [X])
-        self.said(ValueError, message, 0, f=lambda: 1.0)
-        self.said(ValueError, message, 0, None, f=lambda x: 1.0)
+        self.check(ValueError, message, None, ROWS, X)
+        self.check(ValueError, message, (None, [None]), ROWS, [X])
+        self.check(ValueError, message, 0, f=lambda: 1.0)
+        self.check(ValueError, message, 0, None, f=lambda x: 1.0)
 
     def test_structures(self):
         tail = "it must be nested as that is, or stop above several leaves"
-        self.said(
+        self.check(
             ValueError,
             f"in_axes {{'a': 0}} does not fit argument x, of structure *; {tail}",
             ({"a": 0}, 0), ROWS, ROWS,
         )  # fmt: skip
-        self.said(
+        self.check(
             ValueError,
             f"in_axes {{'a': 0}} does not fit argument y, of structure {{'b': [*, *]}}; {tail}",
             (0, {"a": 0}), ROWS, {"b": [ROWS, ROWS]},
@@ -417,7 +417,7 @@ class TestInAxes:
 
     @pytest.mark.parametrize("in_axes", [{"x": 0}, 0.0, "0"], ids=repr)
     def test_types(self, in_axes):
-        self.said(
+        self.check(
             TypeError,
             f"in_axes must be an int, None, or a tuple with an element for each positional "
             f"argument, not {in_axes!r}",
@@ -430,7 +430,7 @@ class TestInAxes:
 
     def test_types_of_elements(self):
         for axis in (1.0, "a", True):
-            self.said(
+            self.check(
                 TypeError,
                 f"the axis of y must be an int or None, not {axis!r}",
                 (0, axis), ROWS, X,
@@ -438,33 +438,33 @@ class TestInAxes:
 
 
 def test_out_axes():
-    def said(kind, message, f, out_axes):
+    def check(kind, message, f, out_axes):
         raises(kind, f"vmap: {message}", lambda: gg.vmap(f, out_axes=out_axes)(ROWS))
 
     same = double
-    said(
+    check(
         ValueError,
         "out_axes is None for the result, but it differs between examples; give an axis",
         same, None,
     )  # fmt: skip
-    said(
+    check(
         ValueError,
         "out_axes is None for the result['a'], but it differs between examples; give an axis",
         lambda x: {"a": x, "b": S}, None,
     )  # fmt: skip
-    said(
+    check(
         ValueError,
         "out_axes is 2 for the result, which with the axis of examples has 2 axes",
         same, 2,
     )  # fmt: skip
-    said(
+    check(
         ValueError,
         "out_axes (0, 0, 0) does not fit the result, of structure (*, *); it must be nested as "
         "that is, or stop above several leaves",
         lambda x: (x, x), (0, 0, 0),
     )  # fmt: skip
-    said(TypeError, "out_axes for the result must be an int or None, not 0.5", same, 0.5)
-    said(TypeError, "the result[1] must be an array or a number, not str", lambda x: (x, "a"), 0)
+    check(TypeError, "out_axes for the result must be an int or None, not 0.5", same, 0.5)
+    check(TypeError, "the result[1] must be an array or a number, not str", lambda x: (x, "a"), 0)
 
 
 @pytest.mark.parametrize(
@@ -487,51 +487,51 @@ def test_reading_inside_vmap(read, remedy):
         gg.vmap(read)(ROWS)
 
 
-class TestLeaving:
-    """Tensors kept after their vmap."""
+class TestAfterVmap:
+    """Tensors that are used after their vmap has ended."""
 
     @pytest.fixture
-    def kept(self):
-        kept = []
-        gg.vmap(lambda x: kept.append(x * 2) or x)(ROWS)
-        return kept[0]
+    def leaked(self):
+        leaked = []
+        gg.vmap(lambda x: leaked.append(x * 2) or x)(ROWS)
+        return leaked[0]
 
     SAID = (
         "a tensor of a vmap that has ended: return it from the function that is mapped instead "
         "of keeping it"
     )
 
-    def test_used(self, kept):
-        raises(RuntimeError, f"multiply: {self.SAID}", lambda: kept * 2)
-        raises(RuntimeError, f"multiply: {self.SAID}", lambda: gg.vmap(lambda x: x * kept)(ROWS))
+    def test_used(self, leaked):
+        raises(RuntimeError, f"multiply: {self.SAID}", lambda: leaked * 2)
+        raises(RuntimeError, f"multiply: {self.SAID}", lambda: gg.vmap(lambda x: x * leaked)(ROWS))
         raises(
-            RuntimeError, f"vmap: the result: {self.SAID}", lambda: gg.vmap(lambda x: kept)(ROWS)
+            RuntimeError, f"vmap: the result: {self.SAID}", lambda: gg.vmap(lambda x: leaked)(ROWS)
         )
-        raises(RuntimeError, f"grad: argument x: {self.SAID}", lambda: gg.grad(loss)(kept))
+        raises(RuntimeError, f"grad: argument x: {self.SAID}", lambda: gg.grad(loss)(leaked))
         raises(
             RuntimeError,
             f"jvp: argument primals[0]: {self.SAID}",
-            lambda: gg.jvp(loss, (kept,), (X,)),
+            lambda: gg.jvp(loss, (leaked,), (X,)),
         )
         raises(
             RuntimeError,
             f"jvp: the tangent of primals[0]: {self.SAID}",
-            lambda: gg.jvp(loss, (X,), (kept,)),
+            lambda: gg.jvp(loss, (X,), (leaked,)),
         )
-        assert "example" in repr(kept)
+        assert "example" in repr(leaked)
 
     def test_derivatives(self):
-        kept = []
-        gg.vmap(lambda x: kept.append((gg.vjp(gg.sin, x)[1], gg.linearize(gg.sin, x)[1])) or x)(
+        leaked = []
+        gg.vmap(lambda x: leaked.append((gg.vjp(gg.sin, x)[1], gg.linearize(gg.sin, x)[1])) or x)(
             ROWS
         )
-        for derivative, name in zip(kept[0], ("vjp", "linearize"), strict=True):
-            said = (
+        for derivative, name in zip(leaked[0], ("vjp", "linearize"), strict=True):
+            words = (
                 f"{name}: its derivative was made inside a vmap that has ended, and can be called "
                 f"only there"
             )
-            raises(RuntimeError, said, lambda derivative=derivative: derivative(X))
-            raises(RuntimeError, said, lambda d=derivative: gg.vmap(lambda x: d(x))(ROWS))
+            raises(RuntimeError, words, lambda derivative=derivative: derivative(X))
+            raises(RuntimeError, words, lambda d=derivative: gg.vmap(lambda x: d(x))(ROWS))
 
 
 def test_errors_inside_name_the_op():

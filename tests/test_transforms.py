@@ -31,7 +31,7 @@ def random(*shape, seed=0):
 
 
 def close(result, expected, rtol=1e-12, atol=1e-14):
-    """Also that no derivative is left in the result."""
+    """Check the values of a result, and that it does not require grad."""
     assert not result.requires_grad
     expected = expected.numpy() if isinstance(expected, gg.Tensor) else np.asarray(expected)
     assert result.dtype == expected.dtype
@@ -64,9 +64,9 @@ class TestSecondDerivatives:
         finally:
             tracemalloc.stop()
         close(result, expected, rtol=1e-10, atol=1e-9)
-        assert peak < 100 * x.array.nbytes  # the Hessian would have 100,000 times as much
+        assert peak < 100 * x.array.nbytes  # the Hessian would need 100,000 times as much
 
-    def test_product_of_each_way(self):
+    def test_hessian_vector_products_in_each_way(self):
         x, v = random(4), random(4, seed=1)
         expected = gg.hessian(rosenbrock)(x) @ v
         close(gg.hvp(rosenbrock)(x, v), expected)
@@ -76,7 +76,7 @@ class TestSecondDerivatives:
         close(gg.linearize(gg.grad(rosenbrock), x)[1](v), expected)
         close(gg.vjp(gg.grad(rosenbrock), x)[1](v)[0], expected)
 
-    def test_of_trees_and_several_arguments(self):
+    def test_trees_and_several_arguments(self):
         def f(p, z):
             return (p["a"] ** 2 * p["b"].sum() * z).sum() + (z**3).sum()
 
@@ -126,7 +126,7 @@ JACOBIANS = [
     (lambda x, y: gg.exp(x) * y, (), ()),
     (lambda x, y: gg.exp(y) * x.sum(), (2, 2), (3, 1, 2)),
     (lambda x, y: gg.where(x > 0, x, 0.0) @ y, (3, 2), (2,)),
-    (lambda x, y: x * 2, (2,), (2,)),  # which y is not part of
+    (lambda x, y: x * 2, (2,), (2,)),  # does not depend on y
     (lambda x, y: y, (2,), (3,)),
     (lambda x, y: x * y.sum(), (0,), (2,)),
     (lambda x, y: x.sum() + y, (0,), (2,)),
@@ -136,7 +136,7 @@ JACOBIANS = [
 
 
 class TestJacobian:
-    """Against PyTorch and JAX."""
+    """Jacobians, compared to PyTorch and JAX."""
 
     @pytest.mark.parametrize("mode", [None, "forward", "reverse"])
     @pytest.mark.parametrize("case", range(len(JACOBIANS)))
@@ -239,10 +239,10 @@ class TestJacobian:
             (lambda x: double(x), "reverse"),
             (lambda x: gg.concat([double(x), x]), "forward"),
         ):
-            for told in (None, "forward", "reverse"):
+            for requested in (None, "forward", "reverse"):
                 modes.clear()
-                gg.jacobian(f, mode=told)(x)
-                assert {*modes} == {told or mode}
+                gg.jacobian(f, mode=requested)(x)
+                assert {*modes} == {requested or mode}
 
     def test_has_aux(self):
         for mode in ("forward", "reverse"):
@@ -267,7 +267,7 @@ class TestConfusion:
     @ways
     @outside
     def test_siskind_and_pearlmutter(self, outer, inner):
-        """Confusing lazy and eager (2005): d/dx x (d/dy x + y at 1) at 1 is 1, confused 2."""
+        """Confusing lazy and eager (2005): d/dx x (d/dy x + y at 1) at 1 is 1, or 2 if confused."""
         close(outer(lambda x: x * inner(lambda y: x + y)(t(1.0)))(t(1.0)), 1.0)
         close(outer(lambda x: x * inner(lambda y: x * y)(t(2.0)))(t(1.5)), 3.0)
         close(outer(lambda x: inner(lambda y: x**2 * y**3)(x))(t(2.0)), 12 * 2.0**3)
@@ -289,7 +289,7 @@ class TestConfusion:
 
     @ways
     @outside
-    def test_of_a_variable_that_the_inner_function_keeps(self, outer, inner):
+    def test_a_variable_that_the_inner_function_closes_over(self, outer, inner):
         def f(x):
             kept = []
 
@@ -308,8 +308,8 @@ class TestConfusion:
         def f(x):
             return inner(lambda y: outer(lambda z: x * y * z + z**2 * y)(x * y))(x)
 
-        # d/dz: x y + 2 y z at z = x y: x y + 2 x y^2; as a function of y, z = x y moves too:
-        # d/dy: x + 4 x y at y = x: x + 4 x^2
+        # d/dz gives x y + 2 y z, which at z = x y is x y + 2 x y^2. With z = x y as a function
+        # of y, d/dy gives x + 4 x y, which at y = x is x + 4 x^2.
         close(outer(f)(t(3.0)), 1 + 8 * 3.0)
 
     def test_a_pullback_of_an_outer_variable(self):
@@ -335,7 +335,7 @@ class TestConfusion:
         close(f(t(2.0)), 8 * 4.0)
         close(gg.grad(f)(t(2.0)), 16 * 2.0)
 
-    def test_one_example_does_not_see_another(self):
+    def test_examples_do_not_affect_each_other(self):
         def f(x):
             return gg.vmap(gg.grad(lambda y: (y * x.sum()) ** 2), in_axes=0)(x).sum()
 
@@ -409,7 +409,7 @@ class TestClosures:
 
 
 class TestMixing:
-    """With `Tensor.backward`, `gpugrad.autograd.grad` and grad modes, outside and inside."""
+    """Transforms with `Tensor.backward`, `autograd.grad` and grad modes, outside and inside."""
 
     def test_backward_through_a_gradient(self):
         x = t(1.0, 2.0, requires_grad=True)
@@ -424,7 +424,7 @@ class TestMixing:
         gg.vmap(gg.grad(lambda row: (row**3).sum()))(x).sum().backward()
         assert_array_equal(x.grad.numpy(), 6 * x.detach().numpy())
 
-    def test_no_leaf_is_touched(self):
+    def test_leaves_are_not_changed(self):
         x = t(1.0, 2.0, requires_grad=True)
         for transform in (
             gg.grad(lambda x: (x * x).sum()),
@@ -549,7 +549,7 @@ class TestPullbacks:
         both = gg.vmap(gg.vmap(lambda g: pullback(push(g))[0]))(many[:, None])
         close(both[:, 0], np.stack([pullback(push(g))[0].numpy() for g in many]))
 
-    def test_inside_vmap_of_what_was_made_inside_another(self):
+    def test_inside_vmap_with_a_pullback_from_another(self):
         x, many = random(2, 3), random(2, 4, 3, seed=1)
 
         def f(x):
@@ -575,7 +575,7 @@ class TestPullbacks:
         close(gg.jacobian(lambda g: pullback(g)[0])(g), np.diag(3 * x.numpy() ** 2))
         close(gg.jvp(push, (g,), (g,))[1], 3 * x**2 * g)
 
-    def test_of_structures(self):
+    def test_structured_arguments_and_results(self):
         y, pullback = gg.vjp(
             lambda p: {"s": p["a"] * p["b"], "n": gg.argmax(p["a"])}, {"a": t(2.0), "b": t(3.0)}
         )
@@ -584,7 +584,7 @@ class TestPullbacks:
         close(g["a"], 3.0)
         close(g["b"], 2.0)
 
-    def test_of_integers_and_of_what_depends_on_nothing(self):
+    def test_integers_and_constant_results(self):
         _, tangent = gg.jvp(
             lambda x: (gg.argmax(x), gg.ones(2), 3.0), (t(1.0, 2.0),), (t(1.0, 1.0),)
         )
@@ -684,7 +684,7 @@ class TestEdges:
             assert g.__doc__ == "Documented."
             assert g.__wrapped__ is f or transform in (gg.hessian, gg.hvp)
             assert inspect.signature(g) == inspect.signature(f)
-        assert not hasattr(gg.grad(gg.sin), "vjp")  # that of the op would change its rules
+        assert not hasattr(gg.grad(gg.sin), "vjp")  # the op's own `vjp` would change its rules
         gg.grad(functools.partial(f, scale=3.0))(t(1.0))
 
     def test_functions_of_many_kinds(self):
@@ -704,7 +704,7 @@ class TestEdges:
 
 class TestDtypes:
     @pytest.mark.parametrize("dtype", [gg.float16, gg.float32, gg.float64])
-    def test_stay(self, dtype):
+    def test_dtypes_are_kept(self, dtype):
         x = gg.tensor([0.5, 1.5], dtype=dtype)
         v = gg.tensor([1.0, 2.0], dtype=dtype)
 
@@ -759,7 +759,7 @@ class TestDtypes:
         _, pullback = gg.vjp(ours, z)
         close(pullback(v)[0], torch.func.vjp(theirs, zt)[1](vt)[0])
         close(gg.jvp(ours, (z,), (v,))[1], torch.func.jvp(theirs, (zt,), (vt,))[1])
-        # adjoints of each other in the real inner product
+        # They are adjoint to each other in the real inner product.
         u = rng.normal(size=3) + 1j * rng.normal(size=3)
         forward = gg.jvp(ours, (z,), (u,))[1].numpy()
         backward = pullback(v)[0].numpy()
@@ -970,7 +970,7 @@ class TestVmap:
         found = gg.vmap(gg.grad(lambda w, x, y: (x @ w - y) ** 2), in_axes=(None, 0, 0))(w, x, y)
         close(found, 2 * (x.numpy() @ w.numpy() - y.numpy())[:, None] * x.numpy())
 
-    def test_of_module_parameters(self):
+    def test_module_parameters(self):
         model = gg.nn.Linear(3, 2)
         x = gg.tensor(np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32))
         assert_close(gg.vmap(model)(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5)
@@ -982,24 +982,24 @@ class TestVmap:
 
 
 def mixed(*xs):
-    """Results of each one's shape, in which all have a part."""
+    """Return a result for each argument, of its shape, that depends on all arguments."""
     total = sum(gg.cos(x).sum() for x in xs)
     return tuple([gg.sin(x) * total + x**2 for x in xs])
 
 
 class TestVmapOfAllAxes:
-    """Random shapes and axes, against a loop over slices."""
+    """Random shapes and axes, compared to a loop over slices."""
 
     @staticmethod
     def draw(rng, depth):
-        """Arguments, and for each level, the outermost first, its length and the axes."""
+        """Return arguments, and the length and axes of each level, outermost first."""
         while True:
             shapes = [
                 list(rng.integers(0, 4, rng.integers(0, 3))) for _ in range(rng.integers(1, 4))
             ]
             ranks = [len(shape) for shape in shapes]
             levels = []
-            for _ in range(depth):  # put in from the innermost out
+            for _ in range(depth):  # insert axes from the innermost level to the outermost
                 n = int(rng.integers(1, 4))
                 axes = []
                 for shape in shapes:
@@ -1050,33 +1050,33 @@ class TestVmapOfAllAxes:
 C, MATRICES = random(3, seed=5), random(4, 3, 3, seed=6)
 
 
-def bent(a, m):
+def nonlinear(a, m):
     return gg.sin(m @ a) * a.sum()
 
 
-# Derivatives by a, some of them with directions that all examples share.
-BENT = {
-    "vjp": lambda a, m: gg.vjp(lambda a: bent(a, m), a)[1](C)[0],
-    "linearize": lambda a, m: gg.linearize(lambda a: bent(a, m), a)[1](C),
-    "jvp": lambda a, m: gg.jvp(lambda a: bent(a, m), (a,), (C,))[1],
-    "forward": lambda a, m: gg.jacobian(lambda a: bent(a, m), mode="forward")(a),
-    "reverse": lambda a, m: gg.jacobian(lambda a: bent(a, m), mode="reverse")(a),
-    "hessian": lambda a, m: gg.hessian(lambda a: bent(a, m).sum())(a),
-    "hvp": lambda a, m: gg.hvp(lambda a: bent(a, m).sum())(a, C),
+# Derivatives with respect to a, some of them with directions that all examples share.
+NONLINEAR_DERIVATIVES = {
+    "vjp": lambda a, m: gg.vjp(lambda a: nonlinear(a, m), a)[1](C)[0],
+    "linearize": lambda a, m: gg.linearize(lambda a: nonlinear(a, m), a)[1](C),
+    "jvp": lambda a, m: gg.jvp(lambda a: nonlinear(a, m), (a,), (C,))[1],
+    "forward": lambda a, m: gg.jacobian(lambda a: nonlinear(a, m), mode="forward")(a),
+    "reverse": lambda a, m: gg.jacobian(lambda a: nonlinear(a, m), mode="reverse")(a),
+    "hessian": lambda a, m: gg.hessian(lambda a: nonlinear(a, m).sum())(a),
+    "hvp": lambda a, m: gg.hvp(lambda a: nonlinear(a, m).sum())(a, C),
     "grad of jvp": lambda a, m: gg.grad(
-        lambda m: gg.jvp(lambda a: bent(a, m), (a,), (C,))[1].sum()
+        lambda m: gg.jvp(lambda a: nonlinear(a, m), (a,), (C,))[1].sum()
     )(m),
     "jvp of grad": lambda a, m: gg.jvp(
-        lambda m: gg.grad(lambda a: bent(a, m).sum())(a), (m,), (MATRICES[0],)
+        lambda m: gg.grad(lambda a: nonlinear(a, m).sum())(a), (m,), (MATRICES[0],)
     )[1],
-    "several": lambda a, m: gg.vjp(lambda a, m: (bent(a, m), m), a, m)[1]((C, MATRICES[1]))[1],
+    "several": lambda a, m: gg.vjp(lambda a, m: (nonlinear(a, m), m), a, m)[1]((C, MATRICES[1]))[1],
 }
 
 
-@pytest.mark.parametrize("name", BENT)
-def test_each_argument_of_a_batch_of_its_own(name):
-    """Arguments and closures of different levels of vmap, and derivatives of all that."""
-    f, rows = BENT[name], random(2, 3)
+@pytest.mark.parametrize("name", NONLINEAR_DERIVATIVES)
+def test_each_argument_in_its_own_batch(name):
+    """Arguments and closures belong to different levels of vmap, also in derivatives."""
+    f, rows = NONLINEAR_DERIVATIVES[name], random(2, 3)
 
     def by_loop(rows, matrices):
         return gg.stack([gg.stack([f(a, m) for m in matrices]) for a in rows])
@@ -1353,7 +1353,7 @@ for call in (
 """
 
 
-def test_single_tensors_need_no_optree():
+def test_single_tensors_do_not_need_optree():
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_OPTREE], capture_output=True, text=True, check=False
     )
@@ -1362,7 +1362,7 @@ def test_single_tensors_need_no_optree():
 
 
 def test_a_pullback_that_outlives_the_package():
-    """At exit modules lose their names before the last objects go."""
+    """At exit, modules lose their names before the last objects are freed."""
     program = (
         "import threading, gpugrad\n_, threading.kept = gpugrad.vjp(gpugrad.sin, gpugrad.ones(3))\n"
     )

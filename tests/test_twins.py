@@ -1,4 +1,4 @@
-"""Twins: one array library's faster way to an op's values."""
+"""Twins: faster implementations of ops for one array library."""
 
 import array_api_strict
 import numpy as np
@@ -8,8 +8,8 @@ import gpugrad as gg
 from gpugrad.testing import assert_close, twincheck
 
 
-class Counted:
-    """An op of two inputs with twins for NumPy, and what was run."""
+class CountedOp:
+    """An op with a twin for NumPy, and a list of the functions that ran."""
 
     def __init__(self, library="numpy"):
         self.ran = ran = []
@@ -38,7 +38,7 @@ class Counted:
 
 
 def test_runs_instead_of_the_definition():
-    counted = Counted()
+    counted = CountedOp()
     x = gg.tensor([1.0, 2.0], requires_grad=True)
     counted.op(x, factor=3.0).sum().backward()
     assert counted.ran == ["twin", "twin rule"]
@@ -46,15 +46,15 @@ def test_runs_instead_of_the_definition():
 
 
 def test_declines_what_it_does_not_cover():
-    counted = Counted()
+    counted = CountedOp()
     x = gg.ones((2, 2), requires_grad=True)
     counted.op(x).sum().backward()
     assert counted.ran == ["twin", "forward", "twin rule", "rule"]
     assert x.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
 
-def test_recorded_rules_are_the_definitions():
-    counted = Counted()
+def test_recorded_sweeps_use_the_definitions_rules():
+    counted = CountedOp()
     x = gg.tensor([1.0, 2.0], requires_grad=True)
     (g,) = gg.autograd.grad((counted.op(x) ** 2).sum(), x, create_graph=True)
     assert counted.ran == ["twin", "rule"]
@@ -62,18 +62,18 @@ def test_recorded_rules_are_the_definitions():
     assert gg_.tolist() == [8.0, 8.0]
 
 
-def test_is_not_run_on_other_libraries():
-    counted = Counted()
+def test_does_not_run_on_other_libraries():
+    counted = CountedOp()
     x = gg.asarray(array_api_strict.asarray([1.0, 2.0])).requires_grad_()
     counted.op(x).sum().backward()
     assert counted.ran == ["forward", "rule"]
 
 
 @pytest.mark.parametrize("met_before", [False, True])
-def test_of_a_library_met_before_or_after(met_before):
+def test_registered_before_or_after_the_librarys_first_use(met_before):
     if met_before:
         gg.asarray(array_api_strict.asarray([1.0]))
-    counted = Counted("array_api_strict")
+    counted = CountedOp("array_api_strict")
     x = gg.asarray(array_api_strict.asarray([1.0, 2.0])).requires_grad_()
     counted.op(x).sum().backward()
     assert counted.ran == ["twin", "twin rule"]
@@ -102,8 +102,54 @@ def test_joint_rule_and_several_outputs():
     assert (a.grad.item(), b.grad.item()) == (4.0, 3.0)
 
 
-def test_transforms_and_tools_go_through_it():
-    counted = Counted()
+def test_together_takes_the_place_of_the_rules_of_all_inputs():
+    ran = []
+
+    @gg.op(elementwise=True)
+    def product(xp, x1, x2):
+        return x1 * x2
+
+    def rule(name):
+        def run(xp, g, *, guarded=False):
+            ran.append((name, guarded))
+            return NotImplemented
+
+        return run
+
+    with pytest.raises(TypeError, match="together is for elementwise ops with a VJP for each"):
+        product.twin("numpy", together=lambda xp, g, *, guarded=False: None)
+    product.vjp(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+    with pytest.raises(TypeError, match="together needs a parameter guarded=False"):
+        product.twin("numpy", together=lambda xp, g, x1, x2: None)
+    with pytest.raises(TypeError, match=r"the rule for together asks for \['out'\]"):
+        product.twin("numpy", together=lambda xp, g, out, *, guarded=False: None)
+
+    def together(xp, g, x1, x2, *, guarded=False):
+        ran.append(("together", guarded))
+        return NotImplemented if g.ndim > 1 else (g * x2, g * x1)
+
+    product.twin("numpy", x1=rule("x1"), x2=rule("x2"), together=together)
+    a, b = (gg.tensor([[2.0, 3.0]], requires_grad=True) for _ in range(2))
+    for x, y, cotangent, runs in [
+        (a[0], b[0], None, [("together", False)]),
+        (a[0], b[0].detach(), gg.ones(2), [("x1", True)]),
+        (a, b, None, [("together", False), ("x1", False)]),  # the cotangent of b is not asked for
+        (a, b, gg.ones((1, 2)), [("together", True), ("x1", True)]),
+    ]:
+        ran.clear()
+        out = product(x, y)
+        root = out.sum() if cotangent is None else out
+        grads = gg.autograd.grad(root, [a], cotangent)
+        assert grads[0].tolist() == [[2, 3]]
+        assert ran == runs
+    with gg.profile():
+        ran.clear()
+        gg.autograd.grad(product(a, b).sum(), [a, b])
+        assert ran == [("x1", False), ("x2", False)]  # a tool sees each input's rule
+
+
+def test_transforms_and_tools_use_it():
+    counted = CountedOp()
     x = gg.tensor([[1.0], [2.0]])
     assert_close(gg.vmap(gg.vmap(counted.op))(x).tolist(), [[2.0], [4.0]])
     y, t = gg.jvp(counted.op, (x[0],), (x[1],))
@@ -117,15 +163,15 @@ def test_transforms_and_tools_go_through_it():
     assert counted.ran == ["twin", "twin rule", "twin"]
 
 
-def test_given_while_a_tool_is_on():
+def test_registered_while_a_tool_is_on():
     with gg.profile():
-        counted = Counted()
+        counted = CountedOp()
         counted.op(gg.tensor([1.0]))
     counted.op(gg.tensor([1.0]))
     assert counted.ran == ["twin", "twin"]
 
 
-def test_a_guarded_rule_guards_its_twin():
+def test_a_twins_rule_is_guarded_too():
     @gg.op(elementwise=True)
     def inverse(xp, x):
         return 1 / x
@@ -138,7 +184,7 @@ def test_a_guarded_rule_guards_its_twin():
     assert x.grad.tolist() == [0.0, -0.25]
 
 
-def test_a_users_op_has_no_twin_of_the_librarys():
+def test_a_users_op_does_not_get_the_twin_of_the_librarys():
     @gg.op
     def softmax(xp, x):
         return x
@@ -151,15 +197,15 @@ def test_a_users_op_has_no_twin_of_the_librarys():
         del gg.softmax.op.twins["array_api_strict"]
 
 
-def test_what_it_cannot_be_of():
-    op = Counted().op
+def test_invalid_twins():
+    op = CountedOp().op
     with pytest.raises(TypeError, match=r"scaled\.twin: 'y' has no VJP; give that first"):
         op.twin("numpy", y=lambda xp, g: g)
     with pytest.raises(TypeError, match=r"asks for \['out'\]; it can have what its VJP keeps"):
         op.twin("numpy", x=lambda xp, g, out: g)
 
 
-def test_its_errors_say_so():
+def test_its_errors_name_the_twin():
     @gg.op
     def scaled(xp, x1, x2):
         return x1 * x2
@@ -171,14 +217,14 @@ def test_its_errors_say_so():
 
 
 @pytest.mark.parametrize("library", ["CuPy", "no library", "", None])
-def test_of_no_library(library):
+def test_unknown_library(library):
     with pytest.raises(ValueError, match=r"^scaled\.twin: .* is no array library; for CUDA arrays"):
-        Counted().op.twin(library, print)
+        CountedOp().op.twin(library, print)
 
 
 class TestTwincheck:
-    def test_of_twins_that_are_right(self):
-        counted = Counted()
+    def test_accepts_correct_twins(self):
+        counted = CountedOp()
         twincheck(counted.op, gg.ones(3), factor=2.5)
         assert counted.ran == ["forward", "twin", "twin rule", "rule"]
         with pytest.raises(ValueError, match="scaled has no twin for these inputs, or it declines"):

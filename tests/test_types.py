@@ -1,4 +1,4 @@
-"""What type checkers and editors know of the library: mypy, pyright and jedi."""
+"""What type checkers and editors know about the library: mypy, pyright and jedi."""
 
 import json
 import subprocess
@@ -156,7 +156,7 @@ f(t, 1)  # wrong
 
 
 def calls():
-    """A program that makes every call of the table of ops, with the types of their results."""
+    """Return a program that makes every call in the table of ops, with the types of results."""
     expected = {}
     for case in CASES:
         for sample in case.samples:
@@ -179,7 +179,7 @@ def calls():
 
 
 def _source(value):
-    """What to write for a parameter; an `Any` for what has no literal."""
+    """Return the source text of a parameter, or of an `Any` if it has no literal."""
     if isinstance(value, float) and not np.isfinite(value):
         return f"float('{value}')"
     if isinstance(value, (tuple, list)):
@@ -196,7 +196,7 @@ def _expectations(call, result):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A folder with a program that is right, and one that is wrong."""
+    """A folder with a program without type errors, and one with type errors."""
     path = tmp_path_factory.mktemp("program")
     (path / "right.py").write_text(calls())
     (path / "wrong.py").write_text(WRONG)
@@ -204,7 +204,7 @@ def project(tmp_path_factory):
 
 
 def mypy(project):
-    """The errors of mypy: files, line numbers and messages."""
+    """Return the errors of mypy: files, line numbers and messages."""
     options = [
         "--strict",
         "--follow-imports=silent",
@@ -221,7 +221,7 @@ def mypy(project):
 
 
 def pyright(project):
-    """The errors of pyright, likewise."""
+    """Return the errors of pyright in the same way."""
     settings = {"include": ["."], "extraPaths": [str(ROOT.parent)]}
     (project / "pyrightconfig.json").write_text(json.dumps(settings))
     options = ["--outputjson", f"--pythonpath={sys.executable}"]
@@ -265,7 +265,7 @@ class Net(nn.Module):
 
 
 def editor(text):
-    """What jedi knows of a program to which ``text`` was written last."""
+    """Return jedi's view of a program that ends with ``text``."""
     project = jedi.Project(ROOT.parent)
     return jedi.Script(PROGRAM + text, path=ROOT.parent / "program.py", project=project)
 
@@ -273,7 +273,7 @@ def editor(text):
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("gpugrad.so", ["softmax", "sort"]),
+        ("gpugrad.so", ["softmax", "softplus", "softsign", "sort"]),
         ("gpugrad.linalg.eig", ["eig", "eigh", "eigvals", "eigvalsh"]),
         ("gpugrad.special.gammal", ["gammaln"]),
         ("gpugrad.fft.fftf", ["fftfreq"]),

@@ -1,4 +1,4 @@
-"""Indexing, random numbers, modules and other libraries inside vmap, against a loop."""
+"""Indexing, random numbers, modules and NumPy's functions inside vmap, compared to a loop."""
 
 import copy
 import itertools
@@ -11,7 +11,7 @@ import pytest
 from libraries import libraries
 
 import gpugrad
-import gpugrad.einops  # teaches einops
+import gpugrad.einops  # registers gpugrad with einops
 from gpugrad import nn
 from gpugrad.autograd import grad
 from gpugrad.testing import assert_close
@@ -19,8 +19,8 @@ from gpugrad.testing import assert_close
 N = 3  # examples
 
 
-def looped(f, in_axes, *args):
-    """``f`` called for each example, the results stacked."""
+def call_for_each(f, in_axes, *args):
+    """Call ``f`` for each example and stack the results."""
     sizes = {x.shape[0] for x, axis in zip(args, in_axes, strict=True) if axis == 0}
     (n,) = sizes
     results = []
@@ -30,10 +30,10 @@ def looped(f, in_axes, *args):
     return gpugrad.stack(results)
 
 
-def agree(library, f, in_axes, *args, other=None):
-    """A function's values and gradients by vmap are those of the loop, or of another's there."""
+def check_against_loop(library, f, in_axes, *args, other=None):
+    """Check values and gradients by vmap against a loop of ``f``, or of ``other`` if given."""
     leaves = [x for x in args if isinstance(x, gpugrad.Tensor) and x.requires_grad]
-    expected = looped(other or f, in_axes, *args)
+    expected = call_for_each(other or f, in_axes, *args)
     result = gpugrad.vmap(f, in_axes)(*args)
     assert result.dtype == expected.dtype
     assert_close(library.values(result), library.values(expected), rtol=1e-12)
@@ -44,15 +44,15 @@ def agree(library, f, in_axes, *args, other=None):
             assert_close(library.values(a), library.values(b), rtol=1e-12)
 
 
-def over(n):
-    """All ways to choose which of ``n`` arguments differ between examples; at least one does."""
+def choices_of_arguments(n):
+    """Return all ways to choose which of ``n`` arguments differ between examples; one must."""
     return [axes for axes in itertools.product((0, None), repeat=n) if 0 in axes]
 
 
-# The standard lets an array index only where it is alone, or all indices are arrays.
-WIDE = [library for library in libraries() if library.name != "array_api_strict"]
-NUMPY = WIDE[0]
-wide = pytest.mark.parametrize("library", WIDE, ids=repr)
+# The standard allows an array as an index only alone, or if all indices are arrays.
+ALL_KEYS = [library for library in libraries() if library.name != "array_api_strict"]
+NUMPY = ALL_KEYS[0]
+with_all_keys = pytest.mark.parametrize("library", ALL_KEYS, ids=repr)
 
 
 def normal(library, *shape, seed=0, requires_grad=True):
@@ -60,11 +60,11 @@ def normal(library, *shape, seed=0, requires_grad=True):
     return library.tensor(values, requires_grad=requires_grad)
 
 
-def picked(library, low, high, *shape, seed=0):
+def random_indices(library, low, high, *shape, seed=0):
     return library.tensor(np.random.default_rng((seed, *shape)).integers(low, high, shape))
 
 
-# Keys into an array of shape (4, 5, 6), made of indices i of any shape, below 4 and above -5.
+# Keys into an array of shape (4, 5, 6), from indices i of any shape between -4 and 3.
 KEYS = {
     "i": lambda i: i,
     "i,": lambda i: (i,),
@@ -83,39 +83,39 @@ KEYS = {
 }
 
 
-@wide
+@with_all_keys
 @pytest.mark.parametrize("shape", [(), (2,), (2, 1)], ids=str)
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_an_index_that_differs(library, key, shape):
-    for axes in over(2):
+def test_an_index_that_differs_between_examples(library, key, shape):
+    for axes in choices_of_arguments(2):
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
-        i = picked(library, -4, 4, *[N] * (axes[1] == 0), *shape)
-        agree(library, lambda x, i: x[key(i)], axes, x, i)
+        i = random_indices(library, -4, 4, *[N] * (axes[1] == 0), *shape)
+        check_against_loop(library, lambda x, i: x[key(i)], axes, x, i)
 
 
-@wide
+@with_all_keys
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
-def test_assignment_at_an_index_that_differs(library, key):
-    indices = np.array([[3, 0, 3], [1, 1, 2], [0, 3, -4]])  # some repeated: the last stays
+def test_assignment_at_an_index_that_differs_between_examples(library, key):
+    indices = np.array([[3, 0, 3], [1, 1, 2], [0, 3, -4]])  # some are repeated: the last wins
 
     def assigned(x, v, i):
         x = x + 0
         x[key(i)] = v
         return x
 
-    for axes, kind in itertools.product(over(3), ("whole", "number", "row")):
+    for axes, kind in itertools.product(choices_of_arguments(3), ("whole", "number", "row")):
         i = library.tensor(indices if axes[2] == 0 else indices[0])
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
         taken = normal(library, 4, 5, 6)[key(library.tensor(indices[0]))].shape
         shape = {"whole": taken, "number": (), "row": (1, *taken[-1:])}[kind]
         v = normal(library, *[N] * (axes[1] == 0), *shape, seed=1)
-        agree(library, assigned, axes, x, v, i)
+        check_against_loop(library, assigned, axes, x, v, i)
 
 
 ARRAYS = np.array([1, 0, 1]), np.array([[2], [3]])
 MASKS = np.array([True, False, True, True]), np.arange(20).reshape(4, 5) % 3 == 0
 
-# Keys with arrays that all examples share, into an array of the same shape.
+# Keys into an array of that shape, with arrays that all examples share.
 SHARED = {
     "j,:,j": (ARRAYS[0], slice(None), ARRAYS[0]),
     "1,:,j": (1, slice(None), ARRAYS[0]),
@@ -132,9 +132,9 @@ SHARED = {
 }
 
 
-@wide
+@with_all_keys
 @pytest.mark.parametrize("key", SHARED.values(), ids=SHARED)
-def test_a_key_that_examples_share(library, key):
+def test_a_key_that_all_examples_share(library, key):
     key = library.raw(key)
     x = normal(library, N, 4, 5, 6)
 
@@ -143,18 +143,18 @@ def test_a_key_that_examples_share(library, key):
         x[key] = v
         return x
 
-    agree(library, lambda x: x[key], (0,), x)
+    check_against_loop(library, lambda x: x[key], (0,), x)
     taken = tuple(x[0][key].shape)
-    for axes in over(2):
+    for axes in choices_of_arguments(2):
         x = normal(library, *[N] * (axes[0] == 0), 4, 5, 6)
         v = normal(library, *[N] * (axes[1] == 0), *taken, seed=1)
-        agree(library, assigned, axes, x, v)
+        check_against_loop(library, assigned, axes, x, v)
 
 
 def test_indices_of_other_levels(library):
     x = normal(library, 2, N, 5)
-    i = picked(library, 0, 5, 2, 4)
-    j = picked(library, 0, 5, N, 4)
+    i = random_indices(library, 0, 5, 2, 4)
+    j = random_indices(library, 0, 5, N, 4)
 
     def both(x, i, j):
         return x[i] * x[j] - x[(i + j) % 5]
@@ -201,7 +201,7 @@ WHOLE = slice(None)
         ((4,), lambda m: (..., m, WHOLE), lambda m: m[:, None]),
     ],
 )
-def test_assignment_by_a_mask_that_differs(library, shape, key, spread):
+def test_assignment_by_a_mask_that_differs_between_examples(library, shape, key, spread):
     mask = library.tensor(np.random.default_rng(0).random((N, *shape)) < 0.5)
 
     def assigned(x, v, m):
@@ -209,15 +209,15 @@ def test_assignment_by_a_mask_that_differs(library, shape, key, spread):
         x[key(m)] = v
         return x
 
-    def chosen(x, v, m):  # as a library that does not assign so can do it
+    def chosen(x, v, m):  # the same for a library without such assignments
         return gpugrad.where(spread(m), v, x)
 
     row = len(spread(mask[0, ...]).shape) == 2 and len(shape) == 1
-    for axes in [axes for axes in over(3) if axes[2] == 0]:
+    for axes in [axes for axes in choices_of_arguments(3) if axes[2] == 0]:
         x = normal(library, *[N] * (axes[0] == 0), 4, 5)
         v = normal(library, *[N] * (axes[1] == 0), *[5] * row)
-        agree(library, assigned, axes, x, v, mask, other=chosen)
-    agree(library, lambda x, m: assigned(x, 2.0, m), (None, 0), x, mask,
+        check_against_loop(library, assigned, axes, x, v, mask, other=chosen)
+    check_against_loop(library, lambda x, m: assigned(x, 2.0, m), (None, 0), x, mask,
           other=lambda x, m: chosen(x, 2.0, m))  # fmt: skip
 
 
@@ -275,7 +275,7 @@ ROWS = np.arange(6.0).reshape(3, 2)
         (lambda r: gpugrad.fft.fftn(r, axes=(1,)), IndexError, "fft.fftn: axis 1 .* 1 axes"),
     ],
 )
-def test_errors_of_ops_speak_of_one_example(function, error, words):
+def test_errors_of_ops_describe_one_example(function, error, words):
     with pytest.raises(error, match=words):
         gpugrad.vmap(function)(gpugrad.tensor(ROWS))
 
@@ -325,7 +325,7 @@ def test_a_tensor_that_outlives_its_vmap():
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_a_level_of_another_thread_is_further_in(n):
+def test_a_level_of_another_thread_is_inside(n):
     def by_thread(function):
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(function).result()
@@ -337,13 +337,13 @@ def test_a_level_of_another_thread_is_further_in(n):
     assert_close(products, rows[:, None] * more)
 
 
-def test_text():
+def test_repr():
     seen = []
     gpugrad.vmap(lambda r: seen.append(f"{r}") or r)(gpugrad.tensor(ROWS))
     assert seen == ["<one of 3 examples in vmap, shape (2,), float64>"]
 
 
-# NumPy's functions, and what else takes tensors. Of matrices (2, 2).
+# NumPy's functions and others, for matrices (2, 2)
 
 FUNCTIONS = [
     lambda m: np.sin(m) + np.ones(2) * m,
@@ -391,18 +391,20 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_functions(function):
-    agree(NUMPY, function, (0,), normal(NUMPY, N, 2, 2))
+    check_against_loop(NUMPY, function, (0,), normal(NUMPY, N, 2, 2))
 
 
 @pytest.mark.parametrize("n1, n2, axis", [(3, 3, 0), (3, 3, -2), (3, 1, -1), (1, 3, -1)])
 def test_cross_products(n1, n2, axis):
-    for axes in over(2):
+    for axes in choices_of_arguments(2):
         shapes = [[3] * n for n in (n1, n2)]
         x1, x2 = [
             normal(NUMPY, *[N] * (a == 0), *shape, seed=i)
             for i, (a, shape) in enumerate(zip(axes, shapes, strict=True))
         ]
-        agree(NUMPY, lambda x1, x2: gpugrad.linalg.cross(x1, x2, axis=axis), axes, x1, x2)
+        check_against_loop(
+            NUMPY, lambda x1, x2: gpugrad.linalg.cross(x1, x2, axis=axis), axes, x1, x2
+        )
 
 
 @pytest.mark.parametrize("rtol", [None, 0.1, np.array([0.1, 0.9])], ids=str)
@@ -410,7 +412,7 @@ def test_ranks(rtol):
     x = gpugrad.tensor(np.random.default_rng(0).standard_normal((2, 3, 3)))
     rtol = rtol if rtol is None or type(rtol) is float else gpugrad.tensor(rtol)
     rank = gpugrad.vmap(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol))(x)
-    assert_close(rank, looped(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol), (0,), x))
+    assert_close(rank, call_for_each(lambda x: gpugrad.linalg.matrix_rank(x, rtol=rtol), (0,), x))
 
 
 def test_tolerances_that_differ():
@@ -432,11 +434,11 @@ DRAWS = {
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_one_draw_is_that_of_the_loop(draw):
+def test_one_draw_equals_that_of_the_loop(draw):
     x = gpugrad.tensor(ROWS)
     for source in (gpugrad.random, gpugrad.random.Generator(0)):
         results = []
-        for run in (lambda f: gpugrad.vmap(f)(x), lambda f: looped(f, (0,), x)):
+        for run in (lambda f: gpugrad.vmap(f)(x), lambda f: call_for_each(f, (0,), x)):
             gpugrad.manual_seed(0)
             if source is not gpugrad.random:
                 source = gpugrad.random.Generator(0)
@@ -510,7 +512,7 @@ def test_a_network_over_inputs():
         return total, *grad(total, [*net.parameters()])
 
     batch = both(lambda f: gpugrad.vmap(f)(x, labels))
-    loop = both(lambda f: looped(f, (0, 0), x, labels))
+    loop = both(lambda f: call_for_each(f, (0, 0), x, labels))
     for a, b in zip(batch, loop, strict=True):
         assert_close(a, b)
 
@@ -536,7 +538,7 @@ def test_a_network_over_parameters():
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
-def test_random_numbers_computed_again_are_for_the_examples_alone(mode):
+def test_recomputed_random_numbers_differ_between_examples_only(mode):
     x = gpugrad.tensor(np.random.default_rng(0).standard_normal((3, 2, 3)))
     net = network().requires_grad_(False)
     results = []
@@ -546,9 +548,9 @@ def test_random_numbers_computed_again_are_for_the_examples_alone(mode):
     assert_close(*results)
 
 
-def test_derivatives_at_an_index_that_differs():
+def test_derivatives_at_an_index_that_differs_between_examples():
     x = normal(NUMPY, N, 5, requires_grad=False)
-    i = picked(NUMPY, 0, 5, N, 3)
+    i = random_indices(NUMPY, 0, 5, N, 3)
 
     def f(x, i):
         y = x * 1.0
@@ -557,7 +559,7 @@ def test_derivatives_at_an_index_that_differs():
         return (y * x[i[0]]).sum()
 
     derivatives = gpugrad.vmap(gpugrad.hessian(f))(x, i)
-    assert_close(derivatives, looped(lambda x, i: gpugrad.hessian(f)(x, i), (0, 0), x, i))
+    assert_close(derivatives, call_for_each(lambda x, i: gpugrad.hessian(f)(x, i), (0, 0), x, i))
     for mode in ("forward", "reverse"):
         rows = gpugrad.vmap(gpugrad.jacobian(gpugrad.grad(f), mode=mode))(x, i)
         assert_close(rows, derivatives)

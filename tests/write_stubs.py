@@ -1,8 +1,8 @@
-"""Write the stubs, what type checkers and editors read of the ops: ``python tests/write_stubs.py``.
+"""Write the type stubs of the ops for type checkers and editors: ``python tests/write_stubs.py``.
 
-A decorator makes the ops, and the package puts them into its namespaces and on `Tensor` as it is
-imported; type checkers follow neither. The stubs have the signatures and docstrings that the ops
-have at run time. The types of parameters follow from their names, by the tables below.
+A decorator makes the ops, and the package adds them to its namespaces and to `Tensor` when it is
+imported; type checkers cannot follow either. The stubs have the signatures and docstrings that the
+ops have at run time. The types of parameters follow from their names, by the tables below.
 `test_types.py` checks that the stubs are up to date.
 """
 
@@ -21,13 +21,16 @@ from gpugrad.ops.operators import COMPARISONS, OPERATORS
 
 ROOT = Path(gpugrad.__file__).parent
 
-# The types of parameters, of one op or of all. Inputs that are not here are arrays, or numbers
-# where the op takes those. A parameter whose default is None may be None.
+# The types of parameters, for all ops or for one of them. Inputs that are not listed are arrays,
+# or also numbers if the op takes those. A parameter whose default is None may be None.
 INT_OR_INTS = "int | tuple[int, ...]"
 PARAMETERS = {
     "activation": "str",
+    "alpha": "float",
+    "approximate": "str",
     "axes": "Sequence[int]",
     "axis": INT_OR_INTS,
+    "beta": "float",
     "copy": "bool",
     "correction": "float",
     "d": "int",
@@ -39,13 +42,17 @@ PARAMETERS = {
     "full_matrices": "bool",
     "include_initial": "bool",
     "indexing": "str",
+    "input_scale": "float",
     "invert": "bool",
     "k": "int",
     "keepdims": "bool",
     "key": "Any",
+    "max_val": "float",
+    "min_val": "float",
     "mode": "str",
     "n": "int",
     "ndim": "int",
+    "negative_slope": "float",
     "norm": "str",
     "offset": "int",
     "ord": "float",
@@ -55,12 +62,14 @@ PARAMETERS = {
     "return_sign": "bool",
     "rtol": "Array | float",
     "s": "Sequence[int]",
+    "scale": "float",
     "shape": "Shape",
     "shift": INT_OR_INTS,
     "side": "str",
     "source": INT_OR_INTS,
     "stable": "bool",
     "subscripts": "str",
+    "threshold": "float",
     "upper": "bool",
 }
 PARAMETERS_OF = {
@@ -82,7 +91,7 @@ for _name in """
 """.split():
     PARAMETERS_OF[f"{_name}.axis"] = "int"
 
-# What is not one Tensor: a type, or the names in a named tuple.
+# Results that are not one Tensor: a type, or the field names of a named tuple.
 RETURNS = {
     "batch_norm": "tuple[Tensor, Tensor, Tensor]",
     "broadcast_arrays": "tuple[Tensor, ...]",
@@ -111,21 +120,25 @@ from ._tensor import Tensor as Tensor
 
 
 class Source(str):
-    """An annotation that is shown as it is."""
+    """An annotation whose repr is its source text."""
 
     __repr__ = str.__str__
 
 
 def stubs():
-    """The text that each stub should have, by its path."""
-    texts = {"__init__": package(), "_ops": ops(gpugrad), "_tensor_methods": tensor_methods()}
+    """Return the text that each stub should have, by its path."""
+    texts = {
+        "__init__": package_stub(),
+        "_ops": ops_stub(gpugrad),
+        "_tensor_methods": tensor_methods_stub(),
+    }
     for room in "fft", "linalg", "special":
-        texts[room] = ops(import_module(f"gpugrad.{room}"))
+        texts[room] = ops_stub(import_module(f"gpugrad.{room}"))
     return {ROOT / f"{name}.pyi": formatted(HEAD + text) for name, text in texts.items()}
 
 
 def formatted(text):
-    """``text`` without the imports it does not need, as ruff formats it."""
+    """Return ``text`` without unused imports, formatted by ruff."""
     for command in ["check", "--quiet", "--fix-only", "--select=F401,I"], ["format"]:
         text = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--stdin-filename=gpugrad/stub.pyi", "-"],
@@ -138,8 +151,8 @@ def formatted(text):
     return text
 
 
-def package():
-    """The stub of the package, which says where its names come from."""
+def package_stub():
+    """Return the stub of the package, which imports its names from their modules."""
     lines = ["from ._ops import *"]
     for name in gpugrad.__all__:
         value = getattr(gpugrad, name)
@@ -147,7 +160,7 @@ def package():
             lines.append(f"from . import {name} as {name}")
         elif type(value) is float or not getattr(value, "__module__", "").startswith("gpugrad"):
             lines.append(f"{name}: {'float' if type(value) is float else 'Any'}")
-        elif value is not gpugrad.Tensor and not is_of_ops(value):
+        elif value is not gpugrad.Tensor and not is_op(value):
             place = value.__module__.removeprefix("gpugrad")
             lines.append(f"from {place} import {name} as {name}")
     lines.append("bfloat16: Any")  # not in the list, since it needs ml_dtypes
@@ -157,22 +170,22 @@ def package():
     return "\n".join(lines)
 
 
-def ops(module):
-    """The stub of a namespace of ops."""
+def ops_stub(module):
+    """Return the stub of a namespace of ops."""
     lines = []
     for name in module.__all__:
         value = getattr(module, name)
         if module is not gpugrad and vars(gpugrad).get(name) is value:
             lines.insert(0, f"from ._ops import {name} as {name}")
-        elif is_of_ops(value):
-            lines.append(of_op(name, value))
+        elif is_op(value):
+            lines.append(op_definition(name, value))
         elif module is not gpugrad:
-            lines.append(definition(name, annotated(value), value))
+            lines.append(definition(name, annotated_signature(value), value))
     return "\n".join(lines)
 
 
-def tensor_methods():
-    """The stub of the class that `Tensor` has as its base for type checkers: what ops add to it."""
+def tensor_methods_stub():
+    """Return the stub of what ops add to `Tensor`; for type checkers it is a base class."""
     other = "(self, other: Array | complex, /)"
     lines = []
     for name in OPERATORS:
@@ -194,30 +207,30 @@ def tensor_methods():
             continue
         if isinstance(value, property):
             lines.append("@property\n" + definition(name, Source("(self) -> Tensor"), value))
-        elif is_of_ops(value):
-            lines.append(of_op(name, value, is_method=True))
+        elif is_op(value):
+            lines.append(op_definition(name, value, is_method=True))
         else:
-            lines.append(definition(name, annotated(value), value))
+            lines.append(definition(name, annotated_signature(value), value))
     return "\n    ".join(["class TensorMethods:", *"\n".join(lines).splitlines()])
 
 
 OVERRIDE = "# type: ignore[override]"  # other classes answer with a bool
 
 
-def is_of_ops(value):
+def is_op(value):
     return isinstance(getattr(value, "op", None), Op) or value in [*composites.values()]
 
 
 def definition(name, signature, value):
-    """A function whose body is its docstring."""
+    """Return the definition of a function whose body is its docstring."""
     doc = inspect.getdoc(value) or ""
     end = "\n" if "\n" in doc else ""
     body = f'"""{doc}{end}"""' if doc else "..."
     return "\n    ".join([f"def {name}{signature}:", *body.splitlines()])
 
 
-def annotated(function):
-    """The signature of a function that has annotations."""
+def annotated_signature(function):
+    """Return the signature of a function that has annotations."""
 
     def source(annotation):
         if annotation is inspect.Parameter.empty:
@@ -234,14 +247,14 @@ def annotated(function):
     )
 
 
-def of_op(name, call, is_method=False):
-    """The definition of an op, or of a function of several."""
+def op_definition(name, call, is_method=False):
+    """Return the definition of an op, or of a composite."""
     op = getattr(call, "op", None)
     public = op.name if op else next(key for key, value in composites.items() if value is call)
     signature = inspect.signature(call)
     parameters = []
     for i, p in enumerate(signature.parameters.values()):
-        hint = parameter(public, op, p)
+        hint = parameter_type(public, op, p)
         if p.default is None and hint != "Any":
             hint += " | None"
         if op and i < call.__code__.co_posonlyargcount:
@@ -264,8 +277,8 @@ def of_op(name, call, is_method=False):
     return "\n".join([*lines, text])
 
 
-def parameter(public, op, p):
-    """The type of a parameter."""
+def parameter_type(public, op, p):
+    """Return the type of a parameter."""
     if known := PARAMETERS_OF.get(f"{public}.{p.name}"):
         return known
     if p.name not in op.inputs if op else p.name in PARAMETERS:

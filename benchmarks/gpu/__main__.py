@@ -1,15 +1,21 @@
-"""All that is to be run where a GPU is: tests that need one, examples, benchmarks.
+"""Run everything that needs a GPU: tests, examples and benchmarks.
 
-    python benchmarks/gpu [--out FOLDER] [--parts tests table examples benchmarks]
+    python benchmarks/gpu [--out FOLDER] [--parts compile tests table examples benchmarks]
         [--device cpu] [--short | --full] [--list]
 
-The parts are the tests of what only a GPU can show, those of the table of ops and the rest on
-CUDA arrays, the examples, and the benchmarks.
+The parts are a run of all tests on all cores ("compile"), the tests of what only a GPU can show
+("tests"), the tests of the table of ops and all others on CUDA arrays ("table"), the examples, and
+the benchmarks.
 
-Each command has a time limit, and goes on whatever became of the one before. What it printed is
-in FOLDER, by default runs/gpu, with what it wrote: pictures, and the benchmarks' gpu_*.json and
-gpu_*.png, which belong in benchmarks/results/ if they are to be kept. Ends with status 0 if all
-did.
+The first part is run for what it compiles, not for its results, since tests that run at the same
+time disturb each other. CuPy compiles thousands of kernels, each in half a second to six seconds,
+and keeps them in CUPY_CACHE_DIR, by default ~/.cupy/kernel_cache. If you keep that folder, only
+the first run needs this part. It needs pytest-xdist.
+
+Each command has a time limit, and runs whether or not the one before succeeded. Its log and the
+files that it writes are in FOLDER, by default runs/gpu: pictures, and the benchmarks' gpu_*.json
+and gpu_*.png, which you can move to benchmarks/results/ to keep them. The exit status is 0 if all
+commands succeeded.
 """
 
 import argparse
@@ -19,6 +25,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,14 +38,16 @@ EXAMPLES = (
     "differentiate_scipy"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp"
-# Seconds for each command; where CuPy has compiled none of its kernels yet, most are for that.
-LIMITS = {"tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
+# Seconds for each command.
+LIMITS = {"compile": 1800, "tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 
 
 def commands(options, out):
-    """``(part, name, words after python)`` of each."""
+    """Yield ``(part, name, arguments of python)`` for each command."""
     form = ["--short"] if options.short else ["--full"] if options.full else []
     pytest, own = ["-m", "pytest", "-m", "gpu", "-q", "-rs"], str(ROOT / "tests/gpu")
+    if options.device == "cuda" and find_spec("xdist"):
+        yield "compile", "all", [*pytest, "-n", str(os.cpu_count()), str(ROOT / "tests")]
     yield "tests", "gpu", [*pytest, own]
     yield "table", "ops", [*pytest, str(ROOT / "tests"), f"--ignore={own}"]
     for name in EXAMPLES:
@@ -50,7 +59,7 @@ def commands(options, out):
 
 
 def run(words, log, folder, limit):
-    """The command's exit status, None if it ran out of time; what it prints goes to the log."""
+    """Run a command with its output in the log; return its exit status, or None after the limit."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with log.open("w") as file:
@@ -78,7 +87,7 @@ def main():
     add("--full", action="store_true", help="benchmarks in their full form, without a time limit")
     add("--parts", nargs="+", choices=LIMITS, default=list(LIMITS), help="default all")
     add("--out", type=Path, default=Path("runs/gpu"), metavar="FOLDER", help="default runs/gpu")
-    add("--list", action="store_true", help="print the commands, run none")
+    add("--list", action="store_true", help="print the commands without running them")
     options = parser.parse_args()
     out = options.out.resolve()
     todo = [c for c in commands(options, out) if c[0] in options.parts]
@@ -96,16 +105,16 @@ def main():
         limit = None if options.full and part == "benchmarks" else LIMITS[part]
         start = time.perf_counter()
         status = run(words, log, out, limit)
-        failed |= status != 0
-        became = "ran out of time" if status is None else f"status {status}" if status else "ok"
-        print(f"{part:<10}  {name:<20}{time.perf_counter() - start:7.1f} s  {became}", flush=True)
+        failed |= status != 0 and part != "compile"
+        outcome = "ran out of time" if status is None else f"status {status}" if status else "ok"
+        print(f"{part:<10}  {name:<20}{time.perf_counter() - start:7.1f} s  {outcome}", flush=True)
         text = log.read_text(errors="replace").rstrip()
-        if status != 0:
+        if status != 0 and part != "compile":
             print(text[-2000:])
         elif part == "benchmarks":
             print(text[text.rfind("must reach") :])
-        elif part in ("tests", "table"):
-            print(text.splitlines()[-1])
+        elif part in ("compile", "tests", "table"):
+            print(text.splitlines()[-1] if text else "")
     print(f"logs and results: {out}")
     return int(failed)
 

@@ -1,11 +1,11 @@
-"""How fast matrix products are in each precision, against PyTorch's.
+"""How fast matrix products are in each precision, compared to PyTorch.
 
     python benchmarks/gpu/gemm.py [--device cpu] [--short | --full] [--libraries NAME ...]
         [--precisions P ...] [--json PATH] [--plot PATH] [--save]
 
-Square ones; those of a training step of the MLP of 4096 hidden features, as a layer's forward
-and backward ask for them; and batches of small ones with an operand transposed, as attention
-has them. TFLOP/s count 2 m n k operations, over the time that the GPU works.
+The products are square ones; those that the layers of an MLP with 4096 hidden features need in a
+training step, forward and backward; and batches of small ones with a transposed operand, as in
+attention. TFLOP/s are 2 m n k operations divided by the time that the GPU works.
 """
 
 import sys
@@ -20,11 +20,11 @@ from peers import use
 from timing import Workers
 
 LIMIT = 1.05
-LARGE = 2 * 4096**3  # operations of a product from which the limit holds
+LARGE = 2 * 4096**3  # the limit holds for products of at least this many operations
 
 
 class Product(NamedTuple):
-    """``(..., m, k) @ (..., k, n)``; a transposed operand lies in memory as ``(..., n, k)``."""
+    """``(..., m, k) @ (..., k, n)``; transposed operands have their last axes swapped in memory."""
 
     what: str
     batch: tuple
@@ -52,7 +52,7 @@ class Product(NamedTuple):
 
 
 def products(options):
-    """The products, by precision."""
+    """Return the products to measure, by precision."""
     sizes = (64, 128) if options.short else (1024, 2048, 4096, 8192)
     batch, wide, into = (64, 128, 96) if options.short else (8192, 4096, 784)
     heads, tokens, features = (4, 32, 16) if options.short else (256, 1024, 64)
@@ -74,7 +74,7 @@ def products(options):
 
 
 def prepare(library, device, product):
-    """A function that computes the product once."""
+    """Return a function that computes the product once."""
     dtype = use(library, product.precision, device)
     transposed = product.transposed
     if library == "gpugrad":
@@ -109,10 +109,10 @@ def main():
 
 
 def rows_of(results):
-    """A row for each product and library, with its rate and its share of the best one's."""
+    """Return a row for each product and library, with its rate and its share of the best rate."""
     rows = []
     for product, turns in results.items():
-        # On a CPU nothing is known but the time of a run.
+        # On a CPU only the time of a run is known.
         times = {n: [t["gpu"] or t["time"] for t in found] for n, found in turns.items()}
         for library, seconds in times.items():
             rows.append(
@@ -131,7 +131,7 @@ def rows_of(results):
 
 
 def show(options, rows):
-    """Print the tables; returns the bounds."""
+    """Print the tables and return the bounds."""
     bounds = []
     large = min(LARGE, max(r["operations"] for r in rows)) if rows else 0
     for precision in dict.fromkeys(r["precision"] for r in rows):
@@ -166,11 +166,11 @@ def draw(rows):
     def draw_on(figure):
         figure.set_size_inches(11, 2 + 0.2 * len({r["case"] for r in rows}))
         left, right = figure.subplots(1, 2)
-        report.bars(left, rows, what="teraflops", title="rate", label="TFLOP/s", log=True)
+        report.bars(left, rows, key="teraflops", title="rate", label="TFLOP/s", log=True)
         own = [r for r in rows if r["library"] == "gpugrad"]
         report.bars(
-            right, own, what="ratio", title="time against torch's",
-            label="ratio (lower is better)", mark=(LIMIT, "bound of large ones"),
+            right, own, key="ratio", title="time against torch's",
+            label="ratio (lower is better)", mark=(LIMIT, "bound for large products"),
         )  # fmt: skip
 
     return draw_on

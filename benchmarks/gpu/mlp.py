@@ -1,12 +1,12 @@
-"""What a training step of an MLP takes, against PyTorch eager, torch.compile and JAX.
+"""The time of a training step of an MLP, compared to PyTorch eager, torch.compile and JAX.
 
     python benchmarks/gpu/mlp.py [--device cpu] [--short | --full] [--libraries NAME ...]
         [--precisions P ...] [--json PATH] [--plot PATH] [--save]
 
-A step is zero_grad, forward, cross-entropy, backward and SGD with momentum, of a net with ReLU:
-784-256-128-10 in float32 at batch 128, 1024 and 8192, and 784-4096-4096-10 at batch 8192 in
-float32, TF32, float16 and bfloat16, parameters and all. All libraries start from the same
-weights and see the same data, which lie on the device; their first losses are compared.
+A step is zero_grad, forward, cross-entropy, backward and SGD with momentum. The networks, with
+ReLU, are 784-256-128-10 in float32 at batch 128, 1024 and 8192, and 784-4096-4096-10 at batch 8192
+in float32, TF32, float16 and bfloat16, parameters included. All libraries start from the same
+weights and see the same data, which is on the device; their first losses are compared.
 
 torch compile: forward and loss by torch.compile(mode="reduce-overhead"), with CUDA graphs.
 jax jit: the whole step as one program, which may overwrite the parameters it is given.
@@ -27,7 +27,7 @@ LR = 0.01
 MOMENTUM = 0.9
 WIDE = (784, 4096, 4096, 10)
 BOUNDS = {"small": 1.5, "wide": 1.05}
-# How far the first losses may be apart.
+# How far apart the first losses may be.
 CLOSE = {"fp32": 1e-4, "tf32": 3e-3, "fp16": 1e-2, "bf16": 5e-2}
 STEPS = 5
 
@@ -35,7 +35,7 @@ STEPS = 5
 class Training(NamedTuple):
     net: Net
     precision: str
-    kind: str | None  # what it must reach, if anything
+    kind: str | None  # which of BOUNDS it must meet, if any
 
     def __str__(self):
         sizes = "-".join(map(str, self.net.sizes))
@@ -58,7 +58,7 @@ def trainings(options):
 
 
 def prepare(library, device, training):
-    """A function that does one step and returns the loss, as the library's own scalar."""
+    """Return a function that does one step and returns the loss, as the library's own scalar."""
     dtype = use(library, training.precision, device)
     if library == "gpugrad":
         return _gpugrad(training.net, dtype, device)
@@ -117,7 +117,7 @@ def _torch(net, dtype, device, *, compiled):
         loss_of = torch.compile(loss_of, mode="reduce-overhead")
 
     def step():
-        if compiled:  # what the last step returned may be overwritten
+        if compiled:  # the result of the last step may be overwritten
             torch.compiler.cudagraph_mark_step_begin()
         optimizer.zero_grad()
         loss = loss_of(x, y)
@@ -174,7 +174,7 @@ def main():
 
 
 def compare(workers, losses):
-    """Note which libraries' losses are not PyTorch's, or the first one's: other work was timed."""
+    """Report libraries whose losses differ from PyTorch's, which means they did different work."""
     for training, found in losses.items():
         if not found:
             continue
@@ -205,7 +205,7 @@ def rows_of(results):
 
 
 def show(rows):
-    """Print the table; returns the bounds."""
+    """Print the table and return the bounds."""
     lines = [["", "library", "step µs", "spread", "CPU µs", "GPU µs", "step / torch", ""]]
     bounds, last = [], None
     for r in rows:
@@ -236,7 +236,7 @@ def draw(rows):
         figure.set_size_inches(12, 1.8 + 0.75 * len({r["case"] for r in rows}))
         left, right = figure.subplots(1, 2)
         places = report.bars(
-            left, rows, what="ratio", title="time of a step against torch eager's",
+            left, rows, key="ratio", title="time of a step against torch eager's",
             label="ratio (lower is better)",
         )  # fmt: skip
         for r in rows:
@@ -245,7 +245,7 @@ def draw(rows):
                 left.vlines(r["target"], y - 0.12, y + 0.12, color="black", lw=2, label="bound")
                 left.set_xlim(right=max(left.get_xlim()[1], 1.1 * r["target"]))
         shown = [{**r, "µs": 1e6 * r["value"]} for r in rows]
-        places = report.bars(right, shown, what="µs", title="time of a step", label="µs", log=True)
+        places = report.bars(right, shown, key="µs", title="time of a step", label="µs", log=True)
         for key, style in (("cpu", "k|"), ("gpu", "kx")):
             known = [r for r in rows if r[key]]
             at = [places[r["case"], r["library"]] for r in known]

@@ -1,13 +1,14 @@
-"""What an op costs beyond its arithmetic, and how much of the memory's bandwidth it reaches.
+"""The cost of ops beyond their arithmetic, and how much of the memory bandwidth they reach.
 
     python benchmarks/gpu/ops.py [--device cpu] [--short | --full] [--libraries NAME ...]
         [--sections S ...] [--ops NAME ...] [--json PATH] [--plot PATH] [--save]
 
-overhead: forward and backward of ops of the tests' table on about 10 float32 elements, in µs
-    that the CPU is busy with asking for them. A choice of ops; with --full all that PyTorch has.
-bandwidth: ops on 100,000,000 float32 elements, forward and backward apart, by the GPU's time.
-    The bytes are those that must be moved at least, each input once and each result once,
-    however often an op goes through memory; the measure is a copy within the GPU's memory.
+overhead: forward and backward of ops from the tests' table on about 10 float32 elements, in µs
+    of CPU time to enqueue them. A selection of ops; with --full all that PyTorch has too.
+bandwidth: forward and backward of ops on 100,000,000 float32 elements, each by the GPU's time.
+    The bytes counted are those that must be moved at least, each input once and each result
+    once, however often an op goes through memory. 1 is the bandwidth of a copy within the
+    GPU's memory.
 """
 
 import sys
@@ -19,12 +20,12 @@ from typing import NamedTuple
 sys.path.extend(map(str, Path(__file__).resolve().parents[1:3]))
 import report
 from op_table import BY_NAME, call_of
-from peers import COPIED, COPIED_SHORT, LeftOut, clock
+from peers import COPY_SIZE, COPY_SIZE_SHORT, LeftOut, clock
 from timing import Workers
 
-LIMIT = 0.9  # of the copy's bandwidth, for elementwise ops
+LIMIT = 0.9  # share of the copy's bandwidth that elementwise ops must reach
 SMALL = 10
-COLUMNS = 1024  # of the arrays of which rows are reduced
+COLUMNS = 1024  # of each large array
 SECTIONS = ("overhead", "bandwidth")
 
 USUAL = (
@@ -38,12 +39,12 @@ FEW = "add softmax cross_entropy getitem".split()
 class Wide(NamedTuple):
     """An op on large arrays.
 
-    op: of the tests' table, or another that `_Gpugrad` and `_Torch` know.
-    inputs: what each is: ``"normal"``, ``"positive"``, ``"labels"``, or ``"features"``, one
-        number for each column.
-    forward, backward: how many bytes each moves at least, in units of one large float32 array;
-        None for no backward worth measuring.
-    axis: what it is given as such, unless None.
+    op: a name in the tests' table, or another that `_Gpugrad` and `_Torch` know.
+    inputs: the kind of each: ``"normal"``, ``"positive"``, ``"labels"``, or ``"features"``,
+        which has one number for each column.
+    forward, backward: how many bytes each pass moves at least, in units of one large float32
+        array; ``backward`` is None if it is not worth measuring.
+    axis: the argument ``axis``, unless None.
     """
 
     op: str
@@ -108,7 +109,7 @@ def main():
 
 
 def prepare_small(library, device, op):
-    """A function that does the op forward and, where it is differentiable, backward once."""
+    """Return a function that runs the op forward and, if it is differentiable, backward."""
     forward, leaves, outputs_of, grad = call_of(library, op, SMALL, device)
     outputs, cotangents = outputs_of(forward())
     if not outputs:
@@ -128,7 +129,7 @@ def overhead(options, workers):
     results, _ = workers.race(prepare_small, [op for op in chosen if op in BY_NAME])
     rows = []
     for op, turns in results.items():
-        # On a CPU the time of a run.
+        # On a CPU, only the time of a run is known.
         times = {n: [1e6 * (t["cpu"] or t["time"]) for t in found] for n, found in turns.items()}
         for library, found in times.items():
             rows.append(
@@ -159,7 +160,7 @@ def overhead(options, workers):
 
 
 def prepare_wide(library, device, work):
-    """A function that does one pass over large arrays once."""
+    """Return a function that does one pass over large arrays."""
     wide, direction, size = work
     if direction == "copy":
         return clock(library, device, size).copy
@@ -180,7 +181,7 @@ def prepare_wide(library, device, work):
 
 
 class _Gpugrad:
-    """Large arrays, and what is done with them."""
+    """The large arrays and the functions of gpugrad."""
 
     def __init__(self, device, size):
         import gpugrad
@@ -220,7 +221,7 @@ class _Gpugrad:
 
 
 class _Torch:
-    """The same of PyTorch."""
+    """The same for PyTorch."""
 
     def __init__(self, device, size):
         import torch
@@ -257,7 +258,7 @@ class _Torch:
 
 
 def bandwidth(options, workers):
-    size = COPIED_SHORT if options.short else COPIED
+    size = COPY_SIZE_SHORT if options.short else COPY_SIZE
     works = [Pass(Wide("copy", (), 2, None), "copy", size)]
     for wide in WIDE:
         if options.ops and wide.op not in options.ops:
@@ -302,7 +303,7 @@ def _show_bandwidth(rows, size, copy):
             report.spread(own["rounds"]) if own else "",
             report.verdict(report.bound(case, own["fraction"], LIMIT, ">=")) if limited else "",
         ])  # fmt: skip
-    report.table(f"bandwidth at {size:,} float32 elements, by the bytes needed at least", lines)
+    report.table(f"bandwidth at {size:,} float32 elements, by the minimum of bytes", lines)
     bounds = []
     for direction in ("forward", "backward"):
         mine = [r for r in rows if r["library"] == "gpugrad" and r["elementwise"]]
@@ -325,13 +326,13 @@ def draw(rows):
         ):
             if panel[0]["section"] == "overhead":
                 report.bars(
-                    ax, panel, what="value", log=True, label="µs of the CPU",
+                    ax, panel, key="value", log=True, label="CPU time, µs",
                     title=f"an op on {SMALL} elements, forward and backward",
                 )  # fmt: skip
             else:
                 report.bars(
-                    ax, panel, what="fraction", label="share of the copy's bandwidth",
-                    title="large arrays, by the bytes needed at least", mark=(LIMIT, "bound"),
+                    ax, panel, key="fraction", label="share of the copy's bandwidth",
+                    title="large arrays, by the minimum of bytes", mark=(LIMIT, "bound"),
                 )  # fmt: skip
 
     return draw_on

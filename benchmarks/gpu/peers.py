@@ -1,6 +1,6 @@
-"""Each library on a device: what is in its way, how exactly it computes, its clock, its versions.
+"""Each library on a device: whether it can be used, its versions, precision and clock.
 
-All but `state` is called in the library's own process.
+Everything except `state` is called in the library's own process.
 """
 
 import importlib
@@ -12,26 +12,26 @@ from functools import cached_property
 
 import numpy as np
 
-# Name here -> module. The order is that of the turns.
+# Name here -> module, in the order of the turns.
 LIBRARIES = {"gpugrad": "gpugrad", "torch": "torch", "torch compile": "torch", "jax jit": "jax"}
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
-# Float32 numbers of the array that is copied to hold a GPU up, and to measure its bandwidth.
-COPIED = 100_000_000
-COPIED_SHORT = 100_000
+# How many float32 numbers are copied to keep a GPU busy, and to measure its bandwidth.
+COPY_SIZE = 100_000_000
+COPY_SIZE_SHORT = 100_000
 
-# JAX would take three quarters of the GPU's memory, of which the others need some.
+# JAX would take three quarters of the GPU's memory, and leave too little for the others.
 ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 class LeftOut(Exception):
-    """What a library cannot do, or not on this device."""
+    """Raised for what a library cannot do, at all or on this device."""
 
 
 def start(library, device):
-    """What describes the library on the device; `LeftOut` that says why it cannot be used."""
+    """Return a description of the library on the device, or raise `LeftOut` with the reason."""
     os.environ.update(ENVIRONMENT)
     if device == "cpu":
         os.environ["JAX_PLATFORMS"] = device
@@ -88,7 +88,7 @@ def _jax_on_cuda():
 
 
 def use(library, precision, device):
-    """Compute products so exactly from now on; returns the library's dtype for it."""
+    """Set the precision of products from now on; return the library's dtype for it."""
     if precision == "tf32" and device == "cpu":
         raise LeftOut("a CPU has no TF32")
     name = DTYPES[precision]
@@ -104,9 +104,9 @@ def use(library, precision, device):
     if library == "jax jit":
         import jax
 
-        # By default JAX takes TF32 for float32.
-        exactly = {"fp32": "float32", "tf32": "tensorfloat32"}.get(precision)
-        jax.config.update("jax_default_matmul_precision", exactly)
+        # By default JAX uses TF32 for float32.
+        setting = {"fp32": "float32", "tf32": "tensorfloat32"}.get(precision)
+        jax.config.update("jax_default_matmul_precision", setting)
         return jax.numpy.dtype(name)
     import torch
 
@@ -121,7 +121,7 @@ STATE = (
 
 
 def state(device):
-    """What nvidia-smi says of the first GPU's clocks and what slows them; None without it."""
+    """Return what nvidia-smi reports about the first GPU's clocks and throttling, or None."""
     program = shutil.which("nvidia-smi")
     if device == "cpu" or program is None:
         return None
@@ -136,13 +136,13 @@ def state(device):
     return dict(zip(STATE.split(","), values, strict=True))
 
 
-# Clocks. `asynchronous`: whether what is run goes on after the call that asked for it has
-# returned. `has_events`: whether the device itself can be asked when it was where. `wait`: until
-# a result is there. `release`: give back memory that no array uses.
+# Clocks. `asynchronous`: whether work continues after the call that started it has returned.
+# `has_events`: whether the device can record when it reaches a point in its queue. `wait`: wait
+# for a result. `release`: give back memory that no array uses.
 
 
-class Host:
-    """A CPU, which is done when a call returns; ``wait`` is JAX's, which is not."""
+class HostClock:
+    """For a CPU, where work is done when a call returns; JAX passes its own ``wait``."""
 
     asynchronous = has_events = False
 
@@ -163,8 +163,8 @@ class Host:
         target[...] = source
 
 
-class OfJax:
-    """JAX on a GPU, which has no events to record."""
+class JaxClock:
+    """For JAX on a GPU, which has no events to record."""
 
     asynchronous, has_events = True, False
 
@@ -177,15 +177,15 @@ class OfJax:
         pass
 
 
-class _Events:
-    """A GPU, asked through events; ``copy`` copies an array within its memory."""
+class _EventClock:
+    """For a GPU that records events; ``copy`` copies an array within its memory."""
 
     asynchronous = has_events = True
 
     def hold(self, seconds):
-        """Keep the GPU busy for about so long, by copies that are asked for without waiting.
+        """Keep the GPU busy for about this long, by copies that are enqueued without waiting.
 
-        At most 400: a GPU takes some 1000 commands, then asking for more waits.
+        There are at most 400, since a GPU's queue is full after about 1000 commands.
         """
         for _ in range(min(400, math.ceil(seconds / self._seconds_of_copy))):
             self.copy()
@@ -200,7 +200,7 @@ class _Events:
         self._seconds_of_copy = max(self.seconds(start, end) / copies, 1e-6)
 
 
-class OfCuPy(_Events):
+class CuPyClock(_EventClock):
     def __init__(self, size):
         import cupy
 
@@ -236,7 +236,7 @@ class OfCuPy(_Events):
         )
 
 
-class OfTorch(_Events):
+class TorchClock(_EventClock):
     def __init__(self, size):
         import torch
 
@@ -265,10 +265,10 @@ class OfTorch(_Events):
         self._target.copy_(self._source)
 
 
-def clock(library, device, size=COPIED):
-    """The library's clock on the device; ``size``: of the array that it copies."""
+def clock(library, device, size=COPY_SIZE):
+    """Return the library's clock on the device; it copies arrays of ``size`` numbers."""
     if device == "cpu":
-        return Host(size, OfJax().wait if library == "jax jit" else None)
+        return HostClock(size, JaxClock().wait if library == "jax jit" else None)
     if library == "jax jit":
-        return OfJax()
-    return OfCuPy(size) if library == "gpugrad" else OfTorch(size)
+        return JaxClock()
+    return CuPyClock(size) if library == "gpugrad" else TorchClock(size)

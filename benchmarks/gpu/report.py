@@ -1,4 +1,4 @@
-"""The command line of the GPU benchmarks, and what they leave: tables, bounds, JSON, pictures."""
+"""The command line of the GPU benchmarks, and their output: tables, bounds, JSON, pictures."""
 
 import argparse
 import importlib.util
@@ -17,17 +17,17 @@ COLORS = {**harness.COLORS, "torch compile": "#f4a582", "jax jit": "#c2a5cf"}
 
 
 def arguments(description, names, **parts):
-    """The options; of ``parts``, each a list, one can choose."""
+    """Parse the options; ``parts`` are options with a list of choices."""
     parser = argparse.ArgumentParser(description=description, allow_abbrev=False)
     add = parser.add_argument
     add("--device", choices=["cuda", "cpu"], default="cuda", help="default cuda, the first GPU")
-    add("--short", action="store_true", help="small and few, to see that it runs")
-    add("--full", action="store_true", help="more of all, in a few times as long")
+    add("--short", action="store_true", help="few and small cases, to see that it runs")
+    add("--full", action="store_true", help="more cases and rounds; takes a few times as long")
     add("--libraries", nargs="+", choices=names, default=names, metavar="NAME",
-        help=f"of {', '.join(names)}; by default all that are there")  # fmt: skip
+        help=f"of {', '.join(names)}; by default all that are installed")  # fmt: skip
     for name, known in parts.items():
         add(f"--{name}", nargs="+", choices=known, default=None, metavar=name[:-1].upper(),
-            help=f"of {', '.join(known)}" if len(known) < 9 else "by default a choice")  # fmt: skip
+            help=f"of {', '.join(known)}" if len(known) < 9 else "by default some")  # fmt: skip
     add("--json", type=Path, metavar="PATH", help="write the results as JSON")
     add("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
     add("--save", action="store_true", help=f"both, in {RESULTS.parent.name}/{RESULTS.name}/")
@@ -39,13 +39,13 @@ def arguments(description, names, **parts):
 
 
 def precisions(options):
-    """Those asked for, by default all that the device's kind has."""
+    """Return the precisions chosen; by default all that this kind of device has."""
     usual = PRECISIONS if options.device == "cuda" else ("fp32", "fp16", "bf16")
     return [p for p in PRECISIONS if p in (options.precisions or usual)]
 
 
 def machine(options, about):
-    """What a reader needs to compare with another run: device, driver, versions, date."""
+    """Return what a reader needs to compare with another run: device, driver, versions, date."""
     device = next((known["device"] for known in about.values() if "device" in known), None)
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -60,7 +60,7 @@ def machine(options, about):
 
 
 def row(section, case, library, values, baseline, *, unit, target=None, **more):
-    """`harness.row`, and whatever else there is to tell."""
+    """Return a `harness.row` with further entries."""
     return {
         **harness.row(section, case, library, values, baseline, unit=unit, target=target),
         **more,
@@ -68,7 +68,7 @@ def row(section, case, library, values, baseline, *, unit, target=None, **more):
 
 
 def table(title, lines):
-    """Print rows of words; the first is the head."""
+    """Print rows of words, the first of which is the header."""
     print(f"\n{title}")
     harness.print_columns(lines)
 
@@ -84,12 +84,12 @@ def ratio(value):
 
 
 def spread(values):
-    """How far the rounds are apart, as a share of their median."""
+    """Format the difference between the extreme rounds as a share of their median."""
     return f"{100 * (max(values) - min(values)) / median(values):.0f}%"
 
 
 def bound(what, figure, limit, relation="<="):
-    """One figure that must be reached; ``figure`` is None where it was not measured."""
+    """Return a bound and whether ``figure`` meets it; None if it was not measured."""
     met = None
     if figure is not None:
         met = figure <= limit if relation == "<=" else figure >= limit
@@ -97,7 +97,7 @@ def bound(what, figure, limit, relation="<="):
 
 
 def verdict(bound):
-    """The bound as a cell of a table."""
+    """Format a bound as a cell of a table."""
     if bound["met"] is None:
         return ""
     return f"{bound['relation']} {bound['limit']:g} {'met' if bound['met'] else 'missed'}"
@@ -113,7 +113,7 @@ def show_bounds(options, bounds):
 
 
 def finish(name, options, workers, rows, bounds, draw):
-    """Show the bounds, write what was asked for; returns the exit status."""
+    """Show the bounds, write the files asked for, and return the exit status."""
     show_bounds(options, bounds)
     about = machine(options, workers.about)
     print(f"\n{about['device']}; {versions(about)}")
@@ -128,7 +128,7 @@ def finish(name, options, workers, rows, bounds, draw):
             "environment": about,
             "nvidia_smi": workers.states,
             "bounds": bounds,
-            "left_out": {**workers.missing, "cases": list(workers.told())},
+            "left_out": {**workers.missing, "cases": list(workers.describe_problems())},
             "rows": rows,
         }
         options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -137,16 +137,17 @@ def finish(name, options, workers, rows, bounds, draw):
     if options.plot and rows:
         _plot(options.plot, about, draw)
     if workers.problems:
-        print("\nleft out:", *workers.told(), sep="\n  ")
+        print("\nleft out:", *workers.describe_problems(), sep="\n  ")
     return 1 if workers.failed else 0
 
 
 def versions(about):
-    told = []
+    descriptions = []
     for name, known in about["libraries"].items():
         also = [f"{k} {known[k]}" for k in ("cupy", "cuda", "cuda_of_driver") if k in known]
-        told.append(f"{name} {known['version']}" + (f" ({', '.join(also)})" if also else ""))
-    return ", ".join(told)
+        more = f" ({', '.join(also)})" if also else ""
+        descriptions.append(f"{name} {known['version']}{more}")
+    return ", ".join(descriptions)
 
 
 def _plot(path, about, draw):
@@ -170,14 +171,14 @@ def _plot(path, about, draw):
     print(f"wrote {path}")
 
 
-def bars(ax, rows, *, what, title, label, mark=None, log=False):
-    """Horizontal bars of ``what`` of the rows, cases downwards, libraries beside each other.
+def bars(ax, rows, *, key, title, label, mark=None, log=False):
+    """Draw the entry ``key`` of the rows as horizontal bars, with a group for each case.
 
-    mark: a value to draw a line at, and what it is.
+    mark: a value to draw a line at, and its label.
 
-    Returns the place of each case and library's bar.
+    Return the position of each bar, by case and library.
     """
-    rows = [r for r in rows if r.get(what) is not None]
+    rows = [r for r in rows if r.get(key) is not None]
     ax.set_title(title, fontsize=9)
     if not rows:
         ax.text(0.5, 0.5, "not measured", ha="center", fontsize=8, transform=ax.transAxes)
@@ -191,17 +192,17 @@ def bars(ax, rows, *, what, title, label, mark=None, log=False):
         mine = [r for r in rows if r["library"] == library]
         at = [cases.index(r["case"]) + (k - (len(names) - 1) / 2) * width for r in mine]
         places |= {(r["case"], library): y for r, y in zip(mine, at, strict=True)}
-        drawn = ax.barh(at, [r[what] for r in mine], width * 0.92, label=library,
+        drawn = ax.barh(at, [r[key] for r in mine], width * 0.92, label=library,
                         color=COLORS[library])  # fmt: skip
-        ax.bar_label(drawn, [number(r[what]) for r in mine], fontsize=5.5, padding=2)
+        ax.bar_label(drawn, [number(r[key]) for r in mine], fontsize=5.5, padding=2)
     if mark:
         ax.axvline(mark[0], color="black", lw=0.8, ls="--", label=mark[1])
     if log:
         ax.set_xscale("log")
-        ax.xaxis.set_minor_formatter("")  # they would lie on each other
-        ax.set_xlim(min(r[what] for r in rows) / 2, max(r[what] for r in rows) * 3)
+        ax.xaxis.set_minor_formatter("")  # the minor labels would overlap
+        ax.set_xlim(min(r[key] for r in rows) / 2, max(r[key] for r in rows) * 3)
     else:
-        ax.set_xlim(0, 1.1 * max([r[what] for r in rows] + [mark[0] if mark else 0]))
+        ax.set_xlim(0, 1.1 * max([r[key] for r in rows] + [mark[0] if mark else 0]))
     ax.set_yticks(range(len(cases)), cases, fontsize=6.5)
     ax.set_ylim(len(cases) - 0.5, -0.5)
     ax.set_xlabel(label, fontsize=8)

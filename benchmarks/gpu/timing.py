@@ -1,14 +1,14 @@
-"""How a run is timed, and how libraries take turns: each has a process of its own.
+"""How a run is timed, and how libraries take turns, each in a process of its own.
 
-A run's time has three figures, all in seconds:
+The time of a run has three figures, all in seconds:
 
-time: from one run to the next, of many that follow each other: what a program takes.
-cpu: until the calls of a run have returned, the GPU's queue being empty before: Python and
-    the library asking for the work.
-gpu: what the GPU works at a run, without gaps in which it waits for the CPU: between two
-    events, with copies before the first that keep the GPU busy until all runs are asked for.
+time: from one run to the next, in a long sequence of runs; this is what a program takes.
+cpu: until the calls of a run have returned, with the GPU's queue empty beforehand; this is what
+    Python and the library need to enqueue the work.
+gpu: how long the GPU works on a run, between two events. Copies before the first event keep the
+    GPU busy until all runs are enqueued, so that it does not wait for the CPU in between.
 
-On a CPU only the first is known, and of JAX on a GPU the first two.
+On a CPU only the first is known; for JAX on a GPU, the first two.
 """
 
 import sys
@@ -18,36 +18,36 @@ from statistics import median
 import harness
 import peers
 
-# Runs are timed in batches of about so long.
+# Runs are timed in batches of about this many seconds.
 BATCH = 0.02
-# The calls of runs asked for without waiting take about so long: a GPU's queue has room for them.
-ASKED = 0.002
+# Runs are enqueued without waiting for about this many seconds; a GPU's queue has room for them.
+ENQUEUED = 0.002
 
 
 def effort(options):
-    """How many rounds, and the seconds of a turn."""
+    """Return the number of rounds, and the seconds of a turn."""
     if options.short:
         return 1, 0.01
     return (9, 0.3) if options.full else (5, 0.08)
 
 
 def measure(run, clock, seconds):
-    """``{"time", "cpu", "gpu"}`` of a run, medians; None for what cannot be known.
+    """Return the medians ``{"time", "cpu", "gpu"}`` of a run, None where not known.
 
-    gpu_waits: whether the GPU had gaps nevertheless, as it has if a run waits for results;
-        ``gpu`` is then too long.
+    Its ``gpu_waits`` says whether the GPU waited for the CPU nevertheless, as it does if
+    a run reads a result; ``gpu`` is then too long.
     """
     start = time.perf_counter()
     clock.wait(run())
     once = time.perf_counter() - start
     count = max(1, int(min(BATCH, seconds) / once))
-    found = {"time": median(_repeat(lambda: _wall(run, clock, count), seconds))}
+    found = {"time": median(_repeat(lambda: _wall_time(run, clock, count), seconds))}
     found |= {"cpu": None, "gpu": None, "gpu_waits": False}
     if clock.asynchronous:
-        asked = min(50, max(1, int(ASKED / found["time"])))
-        found["cpu"] = median(_repeat(lambda: _asking(run, clock, asked), seconds / 3))
+        few = min(50, max(1, int(ENQUEUED / found["time"])))
+        found["cpu"] = median(_repeat(lambda: _time_on_cpu(run, clock, few), seconds / 3))
         if clock.has_events:
-            pairs = _repeat(lambda: _on_gpu(run, clock, asked, found["cpu"]), seconds / 2)
+            pairs = _repeat(lambda: _time_on_gpu(run, clock, few, found["cpu"]), seconds / 2)
             found["gpu"] = median(gpu for gpu, _ in pairs)
             found["gpu_waits"] = all(waits for _, waits in pairs)
     return found
@@ -61,7 +61,7 @@ def _repeat(function, seconds):
     return results
 
 
-def _wall(run, clock, count):
+def _wall_time(run, clock, count):
     start = time.perf_counter()
     for _ in range(count):
         result = run()
@@ -69,7 +69,7 @@ def _wall(run, clock, count):
     return (time.perf_counter() - start) / count
 
 
-def _asking(run, clock, count):
+def _time_on_cpu(run, clock, count):
     start = time.perf_counter()
     for _ in range(count):
         result = run()
@@ -78,9 +78,11 @@ def _asking(run, clock, count):
     return elapsed / count
 
 
-def _on_gpu(run, clock, count, cpu):
-    """Seconds per run between events, and whether the GPU was done with what held it up before
-    all runs were asked for."""
+def _time_on_gpu(run, clock, count, cpu):
+    """Return seconds per run between events, and whether the copies in front ended too early.
+
+    They did if the GPU finished them before all runs were enqueued.
+    """
     hold = 2 * cpu * count + 1e-3
     for _ in range(3):
         clock.hold(hold)
@@ -97,13 +99,13 @@ def _on_gpu(run, clock, count, cpu):
 
 
 class Workers:
-    """A process for each library that can be used on the device; it says which cannot, and why.
+    """A process for each library that can be used on the device; the others are reported.
 
-    about: what describes each.
-    missing: why the others are left out.
-    problems: ``(library, why) -> cases`` left out later.
-    states: what nvidia-smi said of the GPU before, and four times during each race.
-    failed: whether one of them is an error of gpugrad, not merely beyond it.
+    about: a description of each library.
+    missing: the reasons why libraries are left out.
+    problems: cases that are left out later, ``(library, reason) -> cases``.
+    states: what nvidia-smi reports about the GPU, before and four times during each race.
+    failed: whether gpugrad failed with an error, as opposed to a case that it does not offer.
     """
 
     def __init__(self, options):
@@ -132,9 +134,9 @@ class Workers:
             process.shutdown()
 
     def _ask(self, library, function, *args):
-        """The function's result in the library's process and None, or None and an exception.
+        """Call a function in the library's process; return a result and None, or None and an error.
 
-        An error may have left the GPU or the process unusable: the next call has another.
+        An error may leave the GPU or the process unusable, so the next call gets a new process.
         """
         if library not in self._processes:
             self._processes[library] = harness.fresh_process()
@@ -146,14 +148,15 @@ class Workers:
         return None, error
 
     def race(self, prepare, cases, *, only=None, values=0):
-        """Times of runs, ``{case: {library: [a `measure` per round]}}``, and first results.
+        """Return times of runs, ``{case: {library: [a `measure` per round]}}``, and first results.
 
         prepare: ``(library, device, case) -> run``, called in the library's process.
-        only: names of the libraries, of those that can be used; by default all.
-        values: how many first results of each, numbers, come as ``{case: {library: [...]}}``.
+        only: names of libraries; by default all that can be used.
+        values: how many first results, which must be numbers, to return for each library,
+            as ``{case: {library: [...]}}``.
 
-        In each round each library has one turn, while the others sleep; a round
-        before them prepares and warms up. A library that fails has none.
+        In each round, each library has one turn while the others sleep. A round before them
+        prepares and warms up. A library that fails has no times.
         """
         rounds, seconds = effort(self.options)
         results, firsts = {}, {}
@@ -188,8 +191,8 @@ class Workers:
         self.problems.setdefault((library, why), []).append(str(case))
         print(f"  {case}, {library}: {why}", file=sys.stderr, flush=True)
 
-    def told(self):
-        """What was left out later, in words."""
+    def describe_problems(self):
+        """Yield a line for each reason why cases were left out."""
         for (library, why), cases in self.problems.items():
             more = f" and {len(cases) - 2} more" if len(cases) > 3 else ""
             yield f"{library}: {why} ({'; '.join(cases[:2] if more else cases)}{more})"
@@ -214,7 +217,7 @@ def _run_of(task):
     prepare, library, device, short, case = task
     if library not in _clocks:
         _clocks[library] = peers.clock(
-            library, device, peers.COPIED_SHORT if short else peers.COPIED
+            library, device, peers.COPY_SIZE_SHORT if short else peers.COPY_SIZE
         )
     if task not in _prepared:
         _prepared.clear()
@@ -224,12 +227,12 @@ def _run_of(task):
 
 
 def _begin(task, seconds, values):
-    """Run for a while, from cold; the first few results."""
+    """Run for a while to warm up; return the first few results."""
     run, clock = _run_of(task)
     first = [float(run()) for _ in range(values)]
     end = time.perf_counter() + seconds
     runs = 0
-    while runs < 3 or time.perf_counter() < end:  # CUDA graphs are captured at the third
+    while runs < 3 or time.perf_counter() < end:  # the third run captures CUDA graphs
         clock.wait(run())
         runs += 1
     return first

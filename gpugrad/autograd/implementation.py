@@ -14,7 +14,7 @@ from ..backends import backend_of
 from ..backends.bfloat16 import rounding
 from ..backends.registry import on_change
 from .plan import Plan
-from .rules import bind
+from .rules import bind, guard, guards_itself
 
 # Modules that define twins of the library's own ops, by the array library that they are for.
 # Each is imported when an op first meets an array of that library.
@@ -72,6 +72,7 @@ class Implementation:
         "_twins",
         "_rounding",
         "_enter",
+        "_guard",
     )
 
     def __init__(self, op, kind):
@@ -79,10 +80,12 @@ class Implementation:
         self.kind = kind
         self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
+        self._guard = guard
         forward = op.forward
         if kind is not TENSORS:
             backend = backend_of[kind]
             self.xp = backend.xp
+            self._guard = backend.guard or guard
             self._twins = op.twins.get(backend.name, {})
             if "forward" in self._twins:
                 forward = _with_twin(op, self._twins["forward"], forward)
@@ -118,15 +121,36 @@ class Implementation:
             return plan
         return implementation_of(self.op, TENSORS).plan(plan.key)
 
-    def rule(self, target, rule, names):
+    def rule(self, target, rule, names, guarded=False):
         """A rule as a function of ``(xp, g, saved)``; ``saved`` holds the values of ``names``.
 
         target: the input that the rule is for, or ``"joint"``; None for a rule for tangents,
             which has no twin.
+        guarded: whether it returns 0 instead of nan where ``g`` is 0.
         """
         run = bind(rule, names)
-        if target in self._twins:
-            run = _with_twin(self.op, bind(self._twins[target], names), run)
+        twin = self._twins.get(target)
+        if twin is not None and guards_itself(twin):
+            run = self._guard(run) if guarded else run
+            run = _with_twin(self.op, bind(twin, names, guarded=guarded), run)
+        else:
+            if twin is not None:
+                run = _with_twin(self.op, bind(twin, names), run)
+            run = self._guard(run) if guarded else run
+        return self._wrapped(run)
+
+    def together(self, names, guarded):
+        """The twin for the cotangents of all inputs at once, as `rule` returns one.
+
+        None if there is no such twin, or if a tool is on, which sees each input's rule. The twin
+        may return NotImplemented.
+        """
+        twin = self._twins.get("together")
+        if twin is None or self.instruments:
+            return None
+        return self._wrapped(bind(twin, names, guarded=guarded))
+
+    def _wrapped(self, run):
         if self._rounding is not None:
             run = self._rounding.rule(self.op, run)
         if self._enter is not None:

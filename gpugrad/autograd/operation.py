@@ -20,7 +20,7 @@ from ..backends import describe, explain
 from . import call
 from .implementation import clear, ops
 from .plan import METADATA
-from .rules import kept_names
+from .rules import guards_itself, kept_names
 
 
 def op(
@@ -74,7 +74,12 @@ def op(
     values, such as a CUDA kernel for ``"cupy"``: a forward, and VJPs that run on its arrays.
     Their parameters are as above. Each may return NotImplemented for inputs that it does not
     cover, such as a Python number beside an array. `gpugrad.testing.twincheck` compares a
-    twin with the definition.
+    twin with the definition. Two things spare the twin of an elementwise op passes over memory:
+
+    - A keyword-only parameter ``guarded=False`` of a rule says whether the rule is to return 0
+      instead of nan where ``g`` is 0. Without it, the sweep searches the rule's result for nan.
+    - ``together``, a rule with this parameter, returns the cotangents of all inputs as a tuple. It
+      runs in place of their own rules if all inputs want a cotangent.
 
     differentiable: False for ops whose result never requires grad.
     integer: names of inputs (labels, indices, conditions) that keep their dtype beside
@@ -223,7 +228,8 @@ class Op:
     def jvp(self, **rules):
         """Define rules for tangents; see `op`."""
         for target, rule in rules.items():
-            self._check("jvp", target, rule, self.joint or self.rules.get(target))
+            vjp = self.joint or self.rules.get(target)
+            self._check("jvp", target, rule, kept_names(vjp) if vjp else None)
         self.tangents |= rules
         clear(self)
         return self.call
@@ -244,22 +250,39 @@ class Op:
                 f"{self.name}.twin: {library!r} is no array library; for CUDA arrays it is 'cupy'"
             )
         for target, rule in rules.items():
+            if target == "together":
+                self._check_together(rule)
+                continue
             vjp = self.joint if target == "joint" else self.rules.get(target)
-            self._check("twin", target, rule, vjp)
+            self._check("twin", target, rule, kept_names(vjp) if vjp else None)
         given = rules if forward is None else {"forward": forward, **rules}
         self.twins[library] = {**self.twins.get(library, {}), **given}
         clear(self)
         return self.call
 
-    def _check(self, what, target, rule, vjp):
-        """Raise TypeError unless there is a VJP that keeps all that the rule asks for."""
-        if vjp is None:
+    def _check(self, what, target, rule, kept):
+        """Raise TypeError unless there is a VJP that keeps all that the rule asks for.
+
+        kept: the names of what it keeps; None if there is no VJP.
+        """
+        if kept is None:
             raise TypeError(f"{self.name}.{what}: {target!r} has no VJP; give that first")
-        if unknown := set(kept_names(rule)) - set(kept_names(vjp)):
+        if unknown := set(kept_names(rule)) - set(kept):
             raise TypeError(
                 f"{self.name}.{what}: the rule for {target} asks for {sorted(unknown)}; it can "
-                f"have what its VJP keeps, {sorted(kept_names(vjp))}"
+                f"have what its VJP keeps, {sorted(kept)}"
             )
+
+    def _check_together(self, rule):
+        """Raise TypeError unless the rule can take the place of those of all inputs."""
+        if not (self.elementwise and not self.joint and self.rules.keys() == set(self.inputs)):
+            raise TypeError(
+                f"{self.name}.twin: together is for elementwise ops with a VJP for each input"
+            )
+        if not guards_itself(rule):
+            raise TypeError(f"{self.name}.twin: together needs a parameter guarded=False")
+        kept = {name for vjp in self.rules.values() for name in kept_names(vjp)}
+        self._check("twin", "together", rule, kept)
 
     def failure(self, error, values):
         """The exception to raise for a call on these values that failed with ``error``."""

@@ -92,11 +92,19 @@ class Plan:
             self.joint = None
             self.rules = tuple(rule(op.inputs[i], op.rules[op.inputs[i]], names) for i in chosen)
         diagonal = op.elementwise and not whole
-        self.guarded = (
-            tuple(map(_guard, self.rules)) if diagonal and names and not op.discards else self.rules
-        )
+        self.guarded = self.rules
+        if diagonal and names and not op.discards:
+            self.guarded = tuple(
+                rule(op.inputs[i], op.rules[op.inputs[i]], names, guarded=True) for i in chosen
+            )
         # A diagonal Jacobian is its own transpose.
         own = self.guarded if diagonal else [None] * len(chosen)
+        together = diagonal and all(wanted) and implementation.together(names, guarded=False)
+        if together:
+            self.joint, self.special = _Shared, True
+            guarded = implementation.together(names, guarded=True)
+            self.rules = _sharing(together, self.rules)
+            self.guarded = self.rules if op.discards else _sharing(guarded, self.guarded)
         gathered = op.variadic and op.tangents.get(op.inputs[0])
         self.gathered = rule(None, gathered, names) if gathered else None
         given = [None if op.variadic else op.tangents.get(op.inputs[i]) for i in chosen]
@@ -170,12 +178,34 @@ def _saved_getter(op, sources, n, wanted):
     return lambda call: tuple([get(call) for get in getters])
 
 
-def _guard(rule):
-    return lambda xp, g, saved: xp.zero_discarded_nans(rule(xp, g, saved), g)
-
-
 def _pick_cotangent(i):
     return lambda xp, cotangents, saved: cotangents[i]
+
+
+class _Shared:
+    """A cotangent on its way to the rules of all inputs, and what the first of them computed."""
+
+    __slots__ = ("cotangents", "g")
+
+    def __init__(self, xp, g, saved):
+        self.g = g
+        self.cotangents = None
+
+
+def _sharing(together, rules):
+    """Rules that share one run of ``together``, or are ``rules`` where that declines."""
+
+    def sharing(i, rule):
+        def run(xp, shared, saved):
+            if shared.cotangents is None:
+                shared.cotangents = together(xp, shared.g, saved)
+            if shared.cotangents is NotImplemented:
+                return rule(xp, shared.g, saved)
+            return shared.cotangents[i]
+
+        return run
+
+    return tuple([sharing(i, rule) for i, rule in enumerate(rules)])
 
 
 class OutputPlan:

@@ -1,5 +1,6 @@
 """Rules as the graph calls them: which values a rule keeps, and how it gets them back."""
 
+from functools import partial
 from operator import itemgetter
 
 
@@ -9,9 +10,21 @@ def kept_names(rule):
     return code.co_varnames[2 : code.co_argcount]
 
 
-def bind(rule, names):
+def guards_itself(rule):
+    """Whether a twin's rule has the parameter ``guarded``, see `op`."""
+    return "guarded" in (rule.__kwdefaults__ or ())
+
+
+def guard(rule):
+    """The function ``rule(xp, g, saved)``, made to return 0 instead of nan where ``g`` is 0."""
+    return lambda xp, g, saved: xp.zero_discarded_nans(rule(xp, g, saved), g)
+
+
+def bind(rule, names, **options):
     """``rule`` as a function of ``(xp, g, saved)``; ``saved`` holds the values of ``names``."""
     at = [names.index(name) for name in kept_names(rule)]
+    if options:
+        rule = partial(rule, **options)
     if not at:
         return lambda xp, g, saved: rule(xp, g)
     if len(at) == 1:

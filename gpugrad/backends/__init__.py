@@ -7,7 +7,7 @@ when its first array arrives.
 """
 
 # Imported here, where few imports are in progress: the more there are, the longer it takes.
-import numpy as _  # noqa: F401
+import numpy as _
 
 from .einsum import diagonal_step, unused_letters
 from .einsum import parse as parse_einsum
@@ -32,30 +32,5 @@ from .registry import (
     parse_device,
     transfer,
 )
-
-__all__ = [
-    "SCALARS",
-    "Shape",
-    "add_note",
-    "adopt",
-    "as_shape",
-    "backend_for_device",
-    "backend_of",
-    "cuda_device",
-    "cuda_device_count",
-    "cuda_problem",
-    "describe",
-    "diagonal_step",
-    "explain",
-    "from_dlpack",
-    "is_foreign",
-    "is_on",
-    "match_dtypes",
-    "namespace_of",
-    "parse_device",
-    "parse_einsum",
-    "transfer",
-    "unused_letters",
-]
 
 backend_for_device("cpu")  # registers NumPy

@@ -40,6 +40,10 @@ class Backend:
         None if the library itself handles all its dtypes.
     sweep_context: a function that returns the context in which a sweep runs rules on its arrays;
         None if they need no context.
+    guard: wraps a function ``rule(xp, g, saved)`` to return 0 instead of nan where ``g`` is 0;
+        None if ``zero_discarded_nans`` of its result is as fast.
+    blend: overwrites an array ``x`` with ``a * x + b * y``, ``y`` an array, and returns
+        whether it could; None if one operation after another is as fast.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     """
@@ -50,6 +54,8 @@ class Backend:
     scalar_types: tuple = ()
     in_single: bool | None = None
     sweep_context: Callable | None = None
+    guard: Callable | None = None
+    blend: Callable | None = None
     several_devices = False
 
     def __init__(self, xp):
@@ -169,6 +175,10 @@ class Backend:
     def scope(self, array):
         """A context in which the array's device is the current one."""
         return nullcontext()
+
+    def report(self):
+        """Pairs of texts about the library, for ``python -m gpugrad``."""
+        return []
 
     def explain(self, error, devices):
         """Explain an error of this library's; None if its own text is clear.

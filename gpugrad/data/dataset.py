@@ -8,7 +8,6 @@ from .._arguments import device_and_dtype, moved, whole
 from .._creation import asarray
 from .._tensor import Tensor
 from ..autograd.call import wrap
-from ..autograd.mode import no_grad
 from ..backends import backend_of, explain
 from ..backends.placement import take_rows, transfer_batches
 from ..ops.manipulation import stack
@@ -147,6 +146,5 @@ def _stack_samples(dataset, order, keys):
     for key in keys:
         samples = [dataset[i] for i in order[key]]
         samples = [s if isinstance(s, tuple) else (s,) for s in samples]
-        with no_grad():
-            columns = [stack([asarray(x) for x in column]) for column in zip(*samples, strict=True)]
-        yield [(x.array, slice(None)) for x in columns]
+        columns = [[asarray(x).detach() for x in column] for column in zip(*samples, strict=True)]
+        yield [(stack(column).array, slice(None)) for column in columns]

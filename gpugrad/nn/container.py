@@ -1,35 +1,133 @@
-"""Modules that apply other modules in sequence."""
+"""Containers of modules, as a sequence, a list or a dict; and a list of parameters."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, overload
 
 from .._tensor import Tensor
 from ..autograd.implementation import has_twin
 from ..ops.neural import dense
-from .layers import Linear, ReLU
-from .module import Module
+from .activations import ReLU
+from .layers import Linear
+from .module import Module, Parameter
 
 
-class Sequential(Module):
+def _check_free(module, name):
+    """Raise ValueError for a name under which ``module`` cannot hold a child."""
+    is_free = isinstance(vars(module).get(name), Module) or not hasattr(module, name)
+    if not name or "." in name or not is_free:
+        raise ValueError(
+            f"{type(module).__name__}: {name!r} cannot name a module: names are not empty, have no "
+            f"dots, and are not those of attributes and methods"
+        )
+
+
+class _List(Module):
+    """Modules or parameters in an order. Each is an attribute, whose name is its position."""
+
+    def _item(self, item, index):
+        """What to hold for ``item``; else TypeError."""
+        if isinstance(item, Module):
+            return item
+        raise TypeError(f"{type(self).__name__}: item {index} must be a module, not {item!r}")
+
+    def _named(self):
+        return [(name, x) for name, x in vars(self).items() if isinstance(x, Module)]
+
+    def _items(self):
+        return [x for _, x in self._named()]
+
+    def _arrange(self, named):
+        """Hold these and no others. Names that are positions are counted anew."""
+        named = [
+            (str(i) if name.isdecimal() else name, self._item(x, i))
+            for i, (name, x) in enumerate(named)
+        ]
+        for name, _ in self._named():
+            delattr(self, name)
+        for name, x in named:
+            setattr(self, name, x)
+
+    def _name_at(self, index):
+        named = self._named()
+        try:
+            return named[index][0]
+        except IndexError:
+            raise IndexError(
+                f"{type(self).__name__}: index {index} is out of range for {len(named)} items"
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self._items())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items())
+
+    def __contains__(self, item: object) -> bool:
+        return any(x is item for x in self._items())  # == of tensors is elementwise
+
+    def __setitem__(self, index: int, item: Any) -> None:
+        setattr(self, self._name_at(index), self._item(item, index))
+
+    def __delitem__(self, index: int | slice) -> None:
+        named = self._named()
+        if not isinstance(index, slice):
+            self._name_at(index)
+        del named[index]
+        self._arrange(named)
+
+    def append(self, item: Any) -> Self:
+        """Add an item at the end; returns this."""
+        return self.extend([item])
+
+    def extend(self, items: Iterable[Any]) -> Self:
+        """Add items at the end; returns this."""
+        start = len(self)
+        added = {str(i): self._item(item, i) for i, item in enumerate(items, start)}
+        if taken := added.keys() & vars(self).keys():
+            raise ValueError(
+                f"{type(self).__name__}: an item named {min(taken)!r} is there already"
+            )
+        for name, item in added.items():
+            setattr(self, name, item)
+        return self
+
+    def insert(self, index: int, item: Any) -> Self:
+        """Add an item before that at ``index``, as a list does; returns this."""
+        named = self._named()
+        named.insert(index, ("0", item))
+        self._arrange(named)
+        return self
+
+
+class Sequential(_List):
     """Layers, each applied to the result of the one before.
 
     On a GPU a `Linear` and the activation after it run as one operation, `gpugrad.dense`, which
     needs fewer kernels.
 
-    layers: modules, or functions of a tensor. In `state_dict` and the repr a layer's name is
-        its position.
+    layers: modules, or functions of a tensor; or only one dict of them by name. In `state_dict`
+        and the repr a layer's name is its position, unless it was given one.
+
+    A layer is an attribute under its name, as in ``model.head``.
     """
 
-    def __init__(self, *layers: Module | Callable[[Tensor], Tensor]) -> None:
-        for i, layer in enumerate(layers):
-            if not callable(layer) or isinstance(layer, type):
-                raise TypeError(
-                    f"Sequential: layer {i} must be a module or a function, not {layer!r}"
-                )
-        self.layers = [x if isinstance(x, Module) else _Function(x) for x in layers]
+    def __init__(self, *layers: Module | Callable[[Tensor], Tensor] | Mapping[str, Any]) -> None:
+        if len(layers) == 1 and isinstance(layers[0], Mapping):
+            for i, (name, layer) in enumerate(layers[0].items()):
+                _check_free(self, name)
+                setattr(self, name, self._item(layer, i))
+        else:
+            self.extend(layers)
+
+    def _item(self, item, index):
+        if isinstance(item, Module):
+            return item
+        if callable(item) and not isinstance(item, type):
+            return _Function(item)
+        raise TypeError(f"Sequential: layer {index} must be a module or a function, not {item!r}")
 
     def forward(self, input: Tensor) -> Tensor:
-        layers = self.layers
+        layers = self._items()
         i, n = 0, len(layers)
         # On a CPU one operation is no faster than two, and needs more memory at once in backward.
         fuses = has_twin(dense.op, getattr(input, "_like", input))
@@ -47,24 +145,136 @@ class Sequential(Module):
             input = layer(input)
         return input
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        return ((str(i), layer) for i, layer in enumerate(self.layers))
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self.layers)
-
     @overload
     def __getitem__(self, index: int) -> Any: ...
     @overload
     def __getitem__(self, index: slice) -> "Sequential": ...
     def __getitem__(self, index: int | slice) -> Any:
         """The layer at ``index``, or for a slice a `Sequential` of those layers."""
+        if not isinstance(index, slice):
+            return getattr(self, self._name_at(index))
+        part = Sequential()
+        part._arrange(self._named()[index])
+        return part
+
+
+class ModuleList(_List):
+    """A list of modules, whose parameters are those of the model that has it as an attribute.
+
+    It has no ``forward``: the model's calls the modules.
+
+    modules: an iterable of modules.
+    """
+
+    def __init__(self, modules: Iterable[Module] = ()) -> None:
+        self.extend(modules)
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ModuleList": ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """The module at ``index``, or for a slice a `ModuleList` of those modules."""
         if isinstance(index, slice):
-            return Sequential(*self.layers[index])
-        return self.layers[index]
+            return ModuleList(self._items()[index])
+        return getattr(self, self._name_at(index))
+
+
+class ParameterList(_List):
+    """A list of parameters, which are those of the model that has it as an attribute.
+
+    values: an iterable of parameters; other tensors and arrays become parameters.
+    """
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self.extend(values)
+
+    def _named(self):  # by their names, since in `functional_call` they are not Parameters
+        return [(name, x) for name, x in vars(self).items() if name.isdecimal()]
+
+    def _item(self, item, index):
+        return item if isinstance(item, Parameter) else Parameter(item)
+
+    @overload
+    def __getitem__(self, index: int) -> Parameter: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ParameterList": ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """The parameter at ``index``, or for a slice a `ParameterList` of those parameters."""
+        if isinstance(index, slice):
+            return ParameterList(self._items()[index])
+        return getattr(self, self._name_at(index))
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  ({name}): Parameter of shape {p.shape}, {p.dtype} on {p.device}"
+            for name, p in self._named()
+        ]
+        return "\n".join(["ParameterList(", *lines, ")"]) if lines else "ParameterList()"
+
+
+class ModuleDict(Module):
+    """A dict of modules, whose parameters are those of the model that has it as an attribute.
+
+    It has no ``forward``: the model's calls the modules.
+
+    modules: a dict of modules, or pairs of a name and a module. A name is a str without dots, and
+        not that of a method, such as ``"keys"``; others raise ValueError.
+    """
+
+    def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] = ()) -> None:
+        self.update(modules)
+
+    def __getitem__(self, key: str) -> Any:
+        return dict(self.named_children())[key]
+
+    def __setitem__(self, key: str, module: Module) -> None:
+        if not isinstance(key, str):
+            raise TypeError(f"ModuleDict: a key must be a str, not {key!r}")
+        if not isinstance(module, Module):
+            raise TypeError(f"ModuleDict: {key!r} must be a Module, not {module!r}")
+        _check_free(self, key)
+        setattr(self, key, module)
+
+    def __delitem__(self, key: str) -> None:
+        self.pop(key)
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def keys(self) -> Any:
+        """The names."""
+        return dict(self.named_children()).keys()
+
+    def values(self) -> Any:
+        """The modules."""
+        return dict(self.named_children()).values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Pairs of a name and a module."""
+        return dict(self.named_children()).items()
+
+    def pop(self, key: str) -> Any:
+        """Take a module out, and return it."""
+        module = self[key]
+        delattr(self, key)
+        return module
+
+    def clear(self) -> None:
+        """Take all modules out."""
+        for key in self.keys():
+            delattr(self, key)
+
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
+        """Add modules, or replace those of the same names."""
+        for key, module in dict(modules).items():
+            self[key] = module
 
 
 class MLP(Sequential):

@@ -6,41 +6,106 @@ from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
 from .._batched import behind, levels_now, levels_of, lifted, physical
+from .._creation import asarray
 from .._draws import is_repeated
+from .._dtypes import isdtype
 from .._foreign_names import answer
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..ops.dropout import dropout as _dropout
-from ..ops.elementwise import sqrt
-from ..ops.manipulation import reshape
-from ..ops.neural import cross_entropy as _cross_entropy
-from ..ops.neural import mse
+from ..ops.elementwise import sqrt, where
+from ..ops.indexing import take
+from ..ops.manipulation import expand_dims, reshape
 from ..ops.normalization import batch_norm as _batch_norm
 from ..ops.normalization import layer_norm as _layer_norm
-from ..ops.reductions import sum as _sum
+from ..ops.products import einsum
 from ..random import Generator, default_generator
+from .activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    log_softmax,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    selu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+    tanhshrink,
+)
+from .losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+    triplet_margin_loss,
+)
+from .module import is_unshared
 
 if TYPE_CHECKING:
-    from .._ops import linear, log_softmax, relu, sigmoid, softmax, tanh
+    from .._ops import linear
 else:
-    from ..ops.neural import linear, log_softmax, relu, sigmoid, softmax
-    from ..ops.transcendental import tanh
+    from ..ops.neural import linear
 
 __all__ = [
     "batch_norm",
+    "bilinear",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
+    "elu",
     "flatten",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
+    "logsigmoid",
+    "mish",
     "mse_loss",
+    "nll_loss",
+    "prelu",
     "relu",
+    "relu6",
+    "selu",
     "sigmoid",
+    "silu",
+    "smooth_l1_loss",
     "softmax",
+    "softplus",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "triplet_margin_loss",
 ]
 __dir__ = __all__.copy
 
@@ -60,6 +125,48 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         )
     size = math.prod(shape[first : last + 1])
     return reshape(input, (*shape[:first], size, *shape[last + 1 :]))
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``input1 @ weight[k] @ input2 + bias[k]`` for each output k.
+
+    input1: ``(..., in1)``. input2: ``(..., in2)``, with the same leading axes.
+    weight: ``(out, in1, in2)``. bias: ``(out,)``, or None.
+
+    The result is ``(..., out)``. Raises ValueError if the shapes do not fit.
+    """
+    a, b, w = input1.shape, input2.shape, weight.shape
+    if not (a and b and a[:-1] == b[:-1] and w[1:] == (a[-1], b[-1])):
+        raise ValueError(
+            f"bilinear: inputs (..., in1) and (..., in2) need a weight (out, in1, in2), but the "
+            f"shapes are {a}, {b} and {w}"
+        )
+    if bias is not None and bias.shape != w[:1]:
+        raise ValueError(f"bilinear: bias must have shape {w[:1]}, not {bias.shape}")
+    out = einsum("...i,oij,...j->...o", input1, weight, input2)
+    return out if bias is None else out + bias
+
+
+def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """The rows of ``weight`` at the indices ``input``.
+
+    input: ``(...)``, integers. weight: ``(rows, d)``. The result is ``(..., d)``.
+    padding_idx: a row that gets no gradient; negative counts from the end.
+
+    Raises TypeError for indices that are not integers. An index that is out of range is the array
+    library's error where finding it does not wait for a device; negative ones count from the end.
+    """
+    input = asarray(input)
+    if not isdtype(input.dtype, "integral"):
+        raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
+    shape = (*input.shape, weight.shape[1])
+    out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
+    if padding_idx is None:
+        return out
+    padded = expand_dims(input == padding_idx % weight.shape[0], -1)
+    return where(padded, out.detach(), out)
 
 
 def dropout(
@@ -203,50 +310,23 @@ def _follow(running, statistic, factor, momentum):
             "one running_mean and running_var; give each example its own by functional_call, "
             "keep none (track_running_stats=False), or use those there are (eval())"
         )
-    with no_grad():
-        running *= 1 - momentum
-        running += statistic * (momentum * factor)
+    kept, share = 1 - momentum, momentum * factor
+    if not _blended(running, statistic, kept, share):
+        with no_grad():
+            running *= kept
+            running += statistic * share
 
 
-def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Squared error ``(input - target) ** 2``.
-
-    input, target: must have the same shape; nothing is broadcast.
-    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
-
-    Raises ValueError if the shapes differ.
-    """
-    return mse(input, target, reduction=reduction)
-
-
-def cross_entropy(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
-    """Cross entropy of ``softmax(input)``, in nats.
-
-    input: logits, ``(n, classes)`` or ``(classes,)``.
-    target: integer labels, ``(n,)`` or ``()``; or floating probabilities of the
-        classes, with the shape of ``input``.
-    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
-
-    Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
-    On a GPU labels are not checked, because that would wait for the device; see
-    `gpugrad.one_hot`.
-    """
-    backend = backend_of.get(type(getattr(target, "_like", target)))
-    if backend is None or not backend.is_floating(target.dtype):
-        return _cross_entropy(input, target, reduction=reduction)
-    if tuple(target.shape) != input.shape or not 1 <= input.ndim <= 2:
-        raise ValueError(
-            f"cross_entropy: probabilities must have the shape of logits (n, classes), but logits "
-            f"are {input.shape} and target {tuple(target.shape)}; labels are integers"
-        )
-    losses = -_sum(target * log_softmax(input), axis=-1)
-    if reduction == "none":
-        return losses
-    if reduction not in ("mean", "sum"):
-        raise ValueError(
-            f"cross_entropy: reduction must be 'mean', 'sum' or 'none', not {reduction!r}"
-        )
-    return losses.mean() if reduction == "mean" else losses.sum()
+def _blended(running, statistic, kept, share):
+    """Overwrite ``running`` at once if nothing else can see its memory; whether that was done."""
+    if not (type(running) is type(statistic) is Tensor and isinstance(share, (int, float))):
+        return False
+    blend = backend_of[type(running.array)].blend
+    return (
+        blend is not None
+        and is_unshared(running)
+        and blend(running.array, statistic.array, kept, share)
+    )
 
 
 if not TYPE_CHECKING:

@@ -1,12 +1,13 @@
 """Layers with PyTorch's parameter names, shapes and initial values."""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._arguments import whole
 from .._tensor import Tensor
-from ..ops.neural import linear, relu, sigmoid
-from ..ops.transcendental import tanh
+from ..ops.manipulation import reshape
+from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
 from .module import Module, Parameter
@@ -33,14 +34,8 @@ class Linear(Module):
     ) -> None:
         self.in_features = in_features = whole("Linear: in_features", in_features, 1)
         self.out_features = out_features = whole("Linear: out_features", out_features, 1)
-        generator = generator or default_generator(device)
         # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
-        bound = 1 / math.sqrt(in_features)
-
-        def parameter(*shape: int) -> Parameter:
-            drawn = generator.uniform(shape, low=-bound, high=bound, dtype=dtype)
-            return Parameter(drawn.to(device=device))
-
+        parameter = _uniform(1 / math.sqrt(in_features), dtype, device, generator)
         self.weight = parameter(out_features, in_features)
         self.bias = parameter(out_features) if bias else None
 
@@ -52,33 +47,6 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
-
-
-class ReLU(Module):
-    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
-
-    activation = "relu"  # its name in `gpugrad.dense`
-
-    def forward(self, input: Tensor) -> Tensor:
-        return relu(input)
-
-
-class Tanh(Module):
-    """Hyperbolic tangent, elementwise."""
-
-    activation = "tanh"
-
-    def forward(self, input: Tensor) -> Tensor:
-        return tanh(input)
-
-
-class Sigmoid(Module):
-    """``1 / (1 + exp(-x))`` elementwise."""
-
-    activation = "sigmoid"
-
-    def forward(self, input: Tensor) -> Tensor:
-        return sigmoid(input)
 
 
 class Dropout(Module):
@@ -114,25 +82,146 @@ class Flatten(Module):
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
-class _Loss(Module):
-    def __init__(self, *, reduction: str = "mean") -> None:
-        if reduction not in ("mean", "sum", "none"):
+class Unflatten(Module):
+    """Split the axis ``dim`` into axes of the lengths ``unflattened_size``; undoes a `Flatten`.
+
+    unflattened_size: ints, of which one may be -1 to be inferred.
+
+    Raises ValueError where the lengths do not multiply to that of the axis.
+    """
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        if not isinstance(dim, int):
+            raise TypeError(f"Unflatten: dim must be an int, not {dim!r}; axes have no names")
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, input: Tensor) -> Tensor:
+        shape, dim, sizes = input.shape, self.dim, self.unflattened_size
+        if not -len(shape) <= dim < len(shape):
+            raise ValueError(f"Unflatten: dim {dim} is not an axis of an input of shape {shape}")
+        known = math.prod(n for n in sizes if n != -1)
+        if -1 in sizes and known and shape[dim] % known == 0:
+            sizes = tuple([shape[dim] // known if n == -1 else n for n in sizes])
+        if math.prod(sizes) != shape[dim] or min(sizes, default=0) < 0:
             raise ValueError(
-                f"{type(self).__name__}: reduction must be 'mean', 'sum' or 'none', "
-                f"not {reduction!r}"
+                f"Unflatten: the axis {dim} of an input of shape {shape} cannot be split into "
+                f"lengths {self.unflattened_size}"
             )
-        self.reduction = reduction
+        dim %= len(shape)
+        return reshape(input, (*shape[:dim], *sizes, *shape[dim + 1 :]))
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
-class MSELoss(_Loss):
-    """Squared error; see `functional.mse_loss`."""
+class Identity(Module):
+    """Returns its input. It takes and ignores any arguments, so that it can replace any layer."""
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return functional.mse_loss(input, target, reduction=self.reduction)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input
 
 
-class CrossEntropyLoss(_Loss):
-    """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`."""
+class Bilinear(Module):
+    """``x1 @ weight[k] @ x2 + bias[k]`` for each output k, where x1 and x2 are vectors.
 
-    def forward(self, input: Tensor, target: Any) -> Tensor:
-        return functional.cross_entropy(input, target, reduction=self.reduction)
+    ``(..., in1_features), (..., in2_features) -> (..., out_features)``.
+
+    weight: ``(out_features, in1_features, in2_features)``, uniform within
+        ``1 / sqrt(in1_features)`` of 0.
+    bias: ``(out_features,)``, with the same distribution; None if ``bias`` is False.
+    dtype, device, generator: as for `Linear`.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.in1_features = in1_features = whole("Bilinear: in1_features", in1_features, 1)
+        self.in2_features = in2_features = whole("Bilinear: in2_features", in2_features, 1)
+        self.out_features = out_features = whole("Bilinear: out_features", out_features, 1)
+        parameter = _uniform(1 / math.sqrt(in1_features), dtype, device, generator)
+        self.weight = parameter(out_features, in1_features, in2_features)
+        self.bias = parameter(out_features) if bias else None
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        return functional.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Embedding(Module):
+    """The rows of a table at integer indices: ``(...) -> (..., embedding_dim)``.
+
+    weight: ``(num_embeddings, embedding_dim)``, at first from the standard normal distribution.
+    padding_idx: a row that is at first 0 and gets no gradient; negative counts from the end.
+    max_norm: must be None. To limit the norms of rows, write to the weight after each step.
+    dtype, device, generator: as for `Linear`.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: None = None,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        self.num_embeddings = whole("Embedding: num_embeddings", num_embeddings, 1)
+        self.embedding_dim = whole("Embedding: embedding_dim", embedding_dim, 1)
+        if max_norm is not None:
+            raise ValueError(
+                "Embedding: max_norm is not supported, because forward would overwrite the weight; "
+                "limit the norms after each optimizer step instead, as in: with no_grad(): "
+                "layer.weight[...] = layer.weight * limit / maximum(norms, limit)"
+            )
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise ValueError(
+                    f"Embedding: padding_idx {padding_idx} is not one of {num_embeddings} rows"
+                )
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        generator = generator or default_generator(device)
+        drawn = generator.normal((num_embeddings, embedding_dim), dtype=dtype)
+        if padding_idx is not None:
+            drawn[padding_idx] = 0.0
+        self.weight = Parameter(drawn.to(device=device))
+
+    def forward(self, input: Any) -> Tensor:
+        return functional.embedding(input, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+def _uniform(
+    bound: float, dtype: Any, device: str | None, generator: Generator | None
+) -> Callable[..., Parameter]:
+    """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
+    source = generator or default_generator(device)
+
+    def parameter(*shape: int) -> Parameter:
+        return Parameter(
+            source.uniform(shape, low=-bound, high=bound, dtype=dtype).to(device=device)
+        )
+
+    return parameter

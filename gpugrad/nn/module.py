@@ -1,5 +1,6 @@
 """`Module` and `Parameter`, the building blocks of models."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Union
 
@@ -8,6 +9,7 @@ from .._creation import asarray, tensor
 from .._foreign_names import INSTEAD, missing
 from .._tensor import Tensor
 from .._typing import P
+from ..autograd.call import wrap
 from ..autograd.graph import Leaf, writes
 from ..autograd.hooks import Handle
 from ..backends import backend_of
@@ -55,7 +57,9 @@ class Module:
 
     Attributes that are a `Parameter` or a `Module` belong to the model under the attribute's
     name, and so do tensors given to `register_buffer`. They are found by looking at the
-    instance, so ``super().__init__()`` need not be called.
+    instance, so ``super().__init__()`` need not be called. A list or dict of modules or parameters
+    hides them, and raises TypeError where they would be missed, as in `parameters`: use
+    `ModuleList`, `ModuleDict` or `ParameterList`. A tuple keeps modules out on purpose.
 
     Calling a module calls the ``forward`` that its class was defined with, or the class's own
     ``__call__``. A ``forward`` set on an instance afterwards is not called.
@@ -134,17 +138,22 @@ class Module:
         return (module for _, module in self.named_children())
 
     def named_modules(self) -> Iterator[tuple[str, "Module"]]:
-        """This module, named ``""``, and all modules in it, with dotted names; parents first."""
-        seen = set()
+        """This module, named ``""``, and all modules in it, with dotted names; parents first.
+
+        Raises TypeError at the end if a list or dict hides modules; see `Module`.
+        """
+        seen: dict[int, Module] = {}
         stack: list[tuple[str, Module]] = [("", self)]
         while stack:
             path, module = stack.pop()
             if id(module) in seen:
                 continue
-            seen.add(id(module))
+            seen[id(module)] = module
             yield path, module
             children = [(_join(path, name), child) for name, child in module.named_children()]
             stack.extend(reversed(children))
+        for module in seen.values():
+            _check_nothing_hidden(module, seen)
 
     def modules(self) -> Iterator["Module"]:
         """This module and all modules in it; parents first."""
@@ -175,6 +184,30 @@ class Module:
                     yield _join(path, name), x
 
     # Changes to the whole model
+
+    def apply(self, fn: Callable[["Module"], Any]) -> Self:
+        """Call ``fn`` with each module in this one, then with this one; returns the module.
+
+        Children come before their parents. A typical ``fn`` sets initial values::
+
+            def initialize(module):
+                if isinstance(module, nn.Linear):
+                    nn.init.zeros_(module.bias)
+
+            model.apply(initialize)
+        """
+        seen = set()
+
+        def visit(module):
+            if id(module) in seen:
+                return
+            seen.add(id(module))
+            for child in [*module.children()]:
+                visit(child)
+            fn(module)
+
+        visit(self)
+        return self
 
     def train(self, mode: bool = True) -> Self:
         """Switch all modules to training mode, or with False to `eval` mode; returns the module."""
@@ -229,6 +262,10 @@ class Module:
 
     # State
 
+    def _check_nothing_hidden(self):
+        for _ in self.modules():  # which raises an error at the end
+            pass
+
     def _state(self, path=""):
         """Parameters and persistent buffers under all their names, in PyTorch's order."""
         for name, x in self._own_parameters():
@@ -241,6 +278,7 @@ class Module:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the parameters and persistent buffers, by PyTorch's dotted names."""
+        self._check_nothing_hidden()
         return {name: tensor(x) for name, x in self._state()}
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
@@ -263,6 +301,7 @@ class Module:
                 f"load_state_dict: the state must be a dict of tensors by name, "
                 f"not a {type(state).__name__}"
             )
+        self._check_nothing_hidden()
         targets = dict(self._state())
         missing = [name for name in targets if name not in state]
         unexpected = [name for name in state if name not in targets]
@@ -371,6 +410,56 @@ def overwrite(tensor, values):
             array[...] = values
     finally:
         writes.note(places)
+
+
+def is_unshared(tensor):
+    """Whether nothing but ``tensor`` can see its memory, not even a graph."""
+    backend = backend_of[type(tensor.array)]
+    return _references(tensor) == _ALONE and backend.is_unshared(tensor.array)
+
+
+def _references(tensor):
+    return sys.getrefcount(tensor.array)
+
+
+_ALONE = _references(wrap(object(), None))  # the count where only the tensor has the array
+
+
+def _check_nothing_hidden(module, known):
+    """Raise TypeError if a list or dict of ``module`` holds modules that are not among ``known``.
+
+    ``known`` is keyed by id. Only the first item decides whether a list is one of modules, so that
+    long lists of other things take no time.
+    """
+    for name, value in vars(module).items():
+        first = value
+        while type(first) in _COLLECTIONS and first:
+            first = next(iter(first.values() if type(first) is dict else first))
+        if not isinstance(first, Module | Parameter) or type(value) not in _COLLECTIONS:
+            continue
+        if isinstance(first, Parameter):
+            known = {id(p): p for owner in known.values() for _, p in owner._own_parameters()}
+        if all(id(x) in known for x in _flattened(value)):
+            continue
+        kind = "Parameter" if isinstance(first, Parameter) else "Module"
+        container = f"nn.{kind}List"
+        if type(value) is dict:
+            container = "nn.ModuleDict" if kind == "Module" else "attributes"
+        raise TypeError(
+            f"{type(module).__name__}.{name} is a {type(value).__name__} that hides {kind}s: they "
+            f"would be neither trained nor saved; make it {container}, or a tuple to keep them out"
+        )
+
+
+_COLLECTIONS = list, dict
+
+
+def _flattened(value):
+    if type(value) not in _COLLECTIONS:
+        return [value]
+    return [
+        x for item in (value.values() if type(value) is dict else value) for x in _flattened(item)
+    ]
 
 
 def _join(path, name):

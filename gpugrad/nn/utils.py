@@ -1,7 +1,6 @@
 """Clipping of gradients."""
 
 import math
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +10,7 @@ from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..backends.placement import placed_like
+from .module import is_unshared
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_"]
 __dir__ = __all__.copy
@@ -101,16 +101,9 @@ def _gradients(name, parameters):
 def _own_array(grad):
     """The array of ``grad``, copied first if anything else can see its memory."""
     backend = backend_of[type(grad.array)]
-    if _references(grad) != _ALONE or not backend.is_unshared(grad.array):
+    if not is_unshared(grad):
         grad.array = backend.asarray(grad.array, copy=True)
     return grad.array
-
-
-def _references(tensor):
-    return sys.getrefcount(tensor.array)
-
-
-_ALONE = _references(wrap(object(), None))  # the count where only the tensor has the array
 
 
 def _norm(arrays, norm_type, max_norm):

@@ -1,6 +1,7 @@
 """The ops, by topic. Each is one definition: a forward and its VJPs."""
 
 from . import (
+    activations,
     dropout,
     elementwise,
     indexing,

@@ -9,6 +9,7 @@ import math
 
 from .._batched import aligned, equally
 from ..autograd.operation import elementwise, op
+from .by_name import standard_function
 
 
 def zero_vjp(xp, g):
@@ -19,73 +20,49 @@ def zero_vjp(xp, g):
 # Arithmetic
 
 
-@elementwise
-def add(xp, x1, x2):
-    """Elementwise sum ``x1 + x2``."""
-    return xp.add(x1, x2)
-
-
-add.vjp(
+@standard_function(
     x1=lambda xp, g: g,
     x2=lambda xp, g: g,
 )
+def add(x1, x2):
+    """Elementwise sum ``x1 + x2``."""
 
 
-@elementwise
-def subtract(xp, x1, x2):
-    """Elementwise difference ``x1 - x2``."""
-    return xp.subtract(x1, x2)
-
-
-subtract.vjp(
+@standard_function(
     x1=lambda xp, g: g,
     x2=lambda xp, g: -g,
 )
+def subtract(x1, x2):
+    """Elementwise difference ``x1 - x2``."""
 
 
-@elementwise
-def multiply(xp, x1, x2):
-    """Elementwise product ``x1 * x2``."""
-    return xp.multiply(x1, x2)
-
-
-multiply.vjp(
+@standard_function(
     x1=lambda xp, g, x2: g * x2,
     x2=lambda xp, g, x1: g * x1,
 )
+def multiply(x1, x2):
+    """Elementwise product ``x1 * x2``."""
 
 
-@elementwise
-def divide(xp, x1, x2):
-    """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
-    return xp.divide(x1, x2)
-
-
-divide.vjp(
+@standard_function(
     x1=lambda xp, g, x2: g / x2,
     x2=lambda xp, g, x2, out: -g * out / x2,
 )
+def divide(x1, x2):
+    """Elementwise quotient ``x1 / x2``; dividing by zero gives inf or nan."""
 
 
-@elementwise
-def floor_divide(xp, x1, x2):
+@standard_function(x1=zero_vjp, x2=zero_vjp)
+def floor_divide(x1, x2):
     """Elementwise quotient rounded down, ``x1 // x2``. Its gradients are 0 everywhere."""
-    return xp.floor_divide(x1, x2)
 
 
-floor_divide.vjp(x1=zero_vjp, x2=zero_vjp)
-
-
-@elementwise
-def remainder(xp, x1, x2):
-    """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
-    return xp.remainder(x1, x2)
-
-
-remainder.vjp(
+@standard_function(
     x1=lambda xp, g: g,
     x2=lambda xp, g, x1, x2: -g * xp.floor_divide(x1, x2),
 )
+def remainder(x1, x2):
+    """Elementwise ``x1 % x2``: the remainder of `floor_divide`, with the sign of ``x2``."""
 
 
 @elementwise
@@ -127,22 +104,14 @@ def _pow_exponent(xp, g, x1, x2, out):
 pow.vjp(x1=_pow_base, x2=_pow_exponent)
 
 
-@elementwise
-def square(xp, x):
+@standard_function(x=lambda xp, g, x: g * (2 * x))
+def square(x):
     """Elementwise square ``x * x``."""
-    return xp.square(x)
 
 
-square.vjp(x=lambda xp, g, x: g * (2 * x))
-
-
-@elementwise
-def sqrt(xp, x):
+@standard_function(x=lambda xp, g, out: g / (2 * out))
+def sqrt(x):
     """Elementwise square root; its gradient at 0 is infinite."""
-    return xp.sqrt(x)
-
-
-sqrt.vjp(x=lambda xp, g, out: g / (2 * out))
 
 
 @elementwise
@@ -154,55 +123,30 @@ def reciprocal(xp, x):
 reciprocal.vjp(x=lambda xp, g, out: -g * (out * out))
 
 
-@elementwise
-def hypot(xp, x1, x2):
+@standard_function(
+    x1=lambda xp, g, x1, out: g * xp.where(out != 0, x1 / out, 0.0),
+    x2=lambda xp, g, x2, out: g * xp.where(out != 0, x2 / out, 0.0),
+)
+def hypot(x1, x2):
     """Elementwise ``sqrt(x1**2 + x2**2)`` for real numbers, without overflow.
 
     Where both inputs are 0 the gradient is 0, like that of `abs`.
     """
-    return xp.hypot(x1, x2)
 
 
-hypot.vjp(
-    x1=lambda xp, g, x1, out: g * xp.where(out != 0, x1 / out, 0.0),
-    x2=lambda xp, g, x2, out: g * xp.where(out != 0, x2 / out, 0.0),
-)
-
-
-@elementwise
-def negative(xp, x):
+@standard_function(x=lambda xp, g: -g)
+def negative(x):
     """Elementwise ``-x``."""
-    return xp.negative(x)
 
 
-negative.vjp(x=lambda xp, g: -g)
-
-
-@elementwise
-def positive(xp, x):
+@standard_function(x=lambda xp, g: g)
+def positive(x):
     """Elementwise ``+x``: a copy."""
-    return xp.positive(x)
 
 
-positive.vjp(x=lambda xp, g: g)
-
-
-@elementwise
-def abs(xp, x):
+@standard_function(x=lambda xp, g, x: g * xp.conj(xp.sign(x)))
+def abs(x):
     """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""
-    return xp.abs(x)
-
-
-abs.vjp(x=lambda xp, g, x: g * xp.conj(xp.sign(x)))
-
-
-@elementwise
-def sign(xp, x):
-    """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
-
-    The gradient is 0 for real numbers and at a complex 0.
-    """
-    return xp.sign(x)
 
 
 def _sign_vjp(xp, g, x, out):
@@ -214,115 +158,78 @@ def _sign_vjp(xp, g, x, out):
     return xp.where(size != 0, perpendicular / size, 0.0)
 
 
-def _sign_jvp(xp, t, x, out):
-    if not xp.isdtype(out.dtype, "complex floating"):
-        return xp.zeros_like(t)
-    size = xp.abs(x)
-    perpendicular = t - out * xp.real(xp.conj(out) * t)
-    return xp.where(size != 0, perpendicular / size, 0.0)
+@standard_function(x=_sign_vjp)
+def sign(x):
+    """Elementwise sign: -1, 0 or 1 for real numbers, and ``x / abs(x)`` for complex numbers.
+
+    The gradient is 0 for real numbers and at a complex 0.
+    """
 
 
-sign.vjp(x=_sign_vjp)
-sign.jvp(x=_sign_jvp)
+sign.jvp(x=lambda xp, t, x, out: _sign_vjp(xp, t, x, xp.conj(out)))
 
 
-@elementwise
-def copysign(xp, x1, x2):
+@standard_function(
+    x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
+    x2=zero_vjp,
+)
+def copysign(x1, x2):
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
 
     The gradient to ``x1`` is 0 where ``x1`` is 0; the gradient to ``x2`` is 0 everywhere.
     """
-    return xp.copysign(x1, x2)
 
 
-copysign.vjp(
-    x1=lambda xp, g, x1, out: g * (xp.sign(x1) * xp.sign(out)),
-    x2=zero_vjp,
-)
-
-
-@elementwise
-def nextafter(xp, x1, x2):
+@standard_function(x1=lambda xp, g: g, x2=zero_vjp)
+def nextafter(x1, x2):
     """Elementwise next representable number after ``x1`` towards ``x2``; for real numbers.
 
     The gradient is that of ``x1``, from which the result differs only by a rounding error.
     """
-    return xp.nextafter(x1, x2)
-
-
-nextafter.vjp(x1=lambda xp, g: g, x2=zero_vjp)
 
 
 # Rounding: integers are returned unchanged; the gradient is 0 everywhere
 
 
-@elementwise
-def ceil(xp, x):
+@standard_function(x=zero_vjp)
+def ceil(x):
     """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
-    return xp.ceil(x)
 
 
-ceil.vjp(x=zero_vjp)
-
-
-@elementwise
-def floor(xp, x):
+@standard_function(x=zero_vjp)
+def floor(x):
     """Elementwise largest integer that is at most ``x``, in the dtype of ``x``."""
-    return xp.floor(x)
 
 
-floor.vjp(x=zero_vjp)
-
-
-@elementwise
-def trunc(xp, x):
+@standard_function(x=zero_vjp)
+def trunc(x):
     """Elementwise ``x`` rounded towards 0, in the dtype of ``x``."""
-    return xp.trunc(x)
 
 
-trunc.vjp(x=zero_vjp)
-
-
-@elementwise
-def round(xp, x):
+@standard_function(x=zero_vjp)
+def round(x):
     """Elementwise nearest integer, in the dtype of ``x``; a tie goes to the even one.
 
     For complex numbers, the real and the imaginary part are each rounded.
     """
-    return xp.round(x)
-
-
-round.vjp(x=zero_vjp)
 
 
 # Complex numbers
 
 
-@elementwise
-def conj(xp, x):
+@standard_function(x=lambda xp, g: xp.conj(g))
+def conj(x):
     """Elementwise complex conjugate; a real array is returned unchanged."""
-    return xp.conj(x)
 
 
-conj.vjp(x=lambda xp, g: xp.conj(g))
-
-
-@elementwise
-def real(xp, x):
+@standard_function(x=lambda xp, g: g)  # the sweep casts g to the dtype of x
+def real(x):
     """Elementwise real part; a real array is returned unchanged."""
-    return xp.real(x)
 
 
-real.vjp(x=lambda xp, g: g)  # the sweep casts g to the dtype of x
-
-
-@elementwise
-def imag(xp, x):
+@standard_function(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
+def imag(x):
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
-    return xp.imag(x)
-
-
-imag.vjp(x=lambda xp, g, x_dtype: xp.astype(g, x_dtype) * -1j)
 
 
 @op(discards=True)
@@ -352,30 +259,26 @@ zero_discarded_nans.vmap(_zero_discarded_nans_vmap)
 # Choices
 
 
-@elementwise(discards=True)
-def maximum(xp, x1, x2):
-    """Elementwise maximum; a tie shares its gradient evenly."""
-    return xp.maximum(x1, x2)
-
-
-@elementwise(discards=True)
-def minimum(xp, x1, x2):
-    """Elementwise minimum; a tie shares its gradient evenly."""
-    return xp.minimum(x1, x2)
-
-
 def _share(xp, g, tie, lost):
     return xp.where(tie, g / 2, xp.where(lost, 0.0, g))
 
 
-maximum.vjp(
+@standard_function(
+    discards=True,
     x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 < x2),
     x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 < x1),
 )
-minimum.vjp(
+def maximum(x1, x2):
+    """Elementwise maximum; a tie shares its gradient evenly."""
+
+
+@standard_function(
+    discards=True,
     x1=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x1 > x2),
     x2=lambda xp, g, x1, x2: _share(xp, g, x1 == x2, x2 > x1),
 )
+def minimum(x1, x2):
+    """Elementwise minimum; a tie shares its gradient evenly."""
 
 
 @elementwise(discards=True)
@@ -432,64 +335,54 @@ where.vjp(
 # Comparisons: the results are bools, which carry no gradient
 
 
-@elementwise(differentiable=False)
-def equal(xp, x1, x2):
+@standard_function(differentiable=False)
+def equal(x1, x2):
     """Elementwise ``x1 == x2``."""
-    return xp.equal(x1, x2)
 
 
-@elementwise(differentiable=False)
-def not_equal(xp, x1, x2):
+@standard_function(differentiable=False)
+def not_equal(x1, x2):
     """Elementwise ``x1 != x2``."""
-    return xp.not_equal(x1, x2)
 
 
-@elementwise(differentiable=False)
-def less(xp, x1, x2):
+@standard_function(differentiable=False)
+def less(x1, x2):
     """Elementwise ``x1 < x2``."""
-    return xp.less(x1, x2)
 
 
-@elementwise(differentiable=False)
-def less_equal(xp, x1, x2):
+@standard_function(differentiable=False)
+def less_equal(x1, x2):
     """Elementwise ``x1 <= x2``."""
-    return xp.less_equal(x1, x2)
 
 
-@elementwise(differentiable=False)
-def greater(xp, x1, x2):
+@standard_function(differentiable=False)
+def greater(x1, x2):
     """Elementwise ``x1 > x2``."""
-    return xp.greater(x1, x2)
 
 
-@elementwise(differentiable=False)
-def greater_equal(xp, x1, x2):
+@standard_function(differentiable=False)
+def greater_equal(x1, x2):
     """Elementwise ``x1 >= x2``."""
-    return xp.greater_equal(x1, x2)
 
 
-@elementwise(differentiable=False)
-def isnan(xp, x):
+@standard_function(differentiable=False)
+def isnan(x):
     """Elementwise test for nan; for complex numbers, in either part."""
-    return xp.isnan(x)
 
 
-@elementwise(differentiable=False)
-def isinf(xp, x):
+@standard_function(differentiable=False)
+def isinf(x):
     """Elementwise test for infinity of either sign; for complex numbers, in either part."""
-    return xp.isinf(x)
 
 
-@elementwise(differentiable=False)
-def isfinite(xp, x):
+@standard_function(differentiable=False)
+def isfinite(x):
     """Elementwise test for being neither infinite nor nan."""
-    return xp.isfinite(x)
 
 
-@elementwise(differentiable=False)
-def signbit(xp, x):
+@standard_function(differentiable=False)
+def signbit(x):
     """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""
-    return xp.signbit(x)
 
 
 # Logic and bits
@@ -529,37 +422,31 @@ def logical_not(xp, x):
     return xp.logical_not(x)
 
 
-@elementwise(differentiable=False)
-def bitwise_and(xp, x1, x2):
+@standard_function(differentiable=False)
+def bitwise_and(x1, x2):
     """Elementwise ``x1 & x2`` of integers or bools."""
-    return xp.bitwise_and(x1, x2)
 
 
-@elementwise(differentiable=False)
-def bitwise_or(xp, x1, x2):
+@standard_function(differentiable=False)
+def bitwise_or(x1, x2):
     """Elementwise ``x1 | x2`` of integers or bools."""
-    return xp.bitwise_or(x1, x2)
 
 
-@elementwise(differentiable=False)
-def bitwise_xor(xp, x1, x2):
+@standard_function(differentiable=False)
+def bitwise_xor(x1, x2):
     """Elementwise ``x1 ^ x2`` of integers or bools."""
-    return xp.bitwise_xor(x1, x2)
 
 
-@elementwise(differentiable=False)
-def bitwise_invert(xp, x):
+@standard_function(differentiable=False)
+def bitwise_invert(x):
     """Elementwise ``~x`` of integers or bools."""
-    return xp.bitwise_invert(x)
 
 
-@elementwise(differentiable=False)
-def bitwise_left_shift(xp, x1, x2):
+@standard_function(differentiable=False)
+def bitwise_left_shift(x1, x2):
     """Elementwise ``x1 << x2`` of integers; ``x2`` must be at least 0."""
-    return xp.bitwise_left_shift(x1, x2)
 
 
-@elementwise(differentiable=False)
-def bitwise_right_shift(xp, x1, x2):
+@standard_function(differentiable=False)
+def bitwise_right_shift(x1, x2):
     """Elementwise ``x1 >> x2`` of integers, which keeps the sign; ``x2`` must be at least 0."""
-    return xp.bitwise_right_shift(x1, x2)

@@ -26,7 +26,7 @@ from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from .elementwise import multiply
 from .manipulation import expand_dims, moveaxis, squeeze, vmap_matrices
-from .reductions import kept_shape
+from .reductions import kept_shape, vmap_over_axes
 
 EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
 EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
@@ -610,16 +610,7 @@ def _vector_norm_vjp(xp, g, x, out, axis, ord):
 
 
 vector_norm.vjp(x=_vector_norm_vjp)
-
-
-def _vector_norm_vmap(call, batched, x, axis, keepdims, ord):
-    ndim = x.ndim - 1
-    if not ndim:  # a number has the same norm as an axis with that one element
-        return call(expand_dims(x, 1), axis=1, ord=ord)
-    return call(x, axis=shifted(call.op, axis, ndim), keepdims=keepdims, ord=ord)
-
-
-vector_norm.vmap(_vector_norm_vmap)
+vector_norm.vmap(vmap_over_axes)
 
 
 @op(discards=True)

@@ -114,11 +114,7 @@ moveaxis.vjp(
         g, _moved_axes(len(g.shape), destination, source)
     )
 )
-moveaxis.jvp(
-    x=lambda xp, t, source, destination: xp.permute_dims(
-        t, _moved_axes(len(t.shape), source, destination)
-    )
-)
+moveaxis.jvp(x=moveaxis.op.forward)
 
 
 def _moveaxis_vmap(call, batched, x, source, destination):

@@ -216,9 +216,7 @@ dense.jvp(
     weight=lambda xp, t, x, weight, bias, out, activation: _through_activation(
         xp, xp.matmul(x, t.T), x, weight, bias, out, activation
     ),
-    bias=lambda xp, t, x, weight, bias, out, activation: _through_activation(
-        xp, t, x, weight, bias, out, activation
-    ),
+    bias=_through_activation,
 )
 dense.vmap(
     lambda call, batched, x, weight, bias, *, activation: _activations[activation].call(
@@ -313,6 +311,78 @@ def _cross_entropy_vmap(call, batched, logits, target, *, reduction):
 
 
 cross_entropy.vmap(_cross_entropy_vmap)
+
+
+@op(integer=("target",), discards=True)
+def nll(xp, x, target, /):
+    """``-x`` at the label: of log-probabilities, the negative log-likelihood of each label.
+
+    x: ``(..., classes)``. target: ``(...)``, integer labels in ``[0, classes)``.
+
+    Raises IndexError for a label that is not a class. On a GPU, where this check would have to wait
+    for the device, such a label gives 0 instead.
+    """
+    if not x.shape or target.shape != x.shape[:-1]:
+        raise ValueError(
+            f"target, the labels, must have the shape of x {tuple(x.shape)} without its last "
+            f"axis, not {tuple(target.shape)}"
+        )
+    if not xp.isdtype(target.dtype, "integral"):
+        raise TypeError("target must be integer labels")
+    return -xp.pick(x, target)
+
+
+def _nll_vjp(xp, g, target, x_shape):
+    return -xp.where(xp.one_hot(target, x_shape[-1]), xp.expand_dims(g, axis=-1), 0.0)
+
+
+def _nll_jvp(xp, t, target, x_shape):
+    return -xp.sum(xp.where(xp.one_hot(target, x_shape[-1]), t, 0.0), axis=-1)
+
+
+nll.vjp(x=_nll_vjp)
+nll.jvp(x=_nll_jvp)
+nll.vmap(lambda call, batched, x, target: call(*equally(batched, (x, target))))
+
+
+@elementwise
+def binary_cross_entropy(xp, x, target):
+    """``-(target * log(x) + (1 - target) * log(1 - x))`` for probabilities ``x``.
+
+    As in PyTorch, logarithms are at least -100 and the slope in ``x`` is at most 1e12 (in float16,
+    16384), so that they are finite for a probability of 0 or 1. Outside ``[0, 1]`` they are nan.
+    """
+    of_0, of_1 = _log_probabilities(xp, x)
+    return (target - 1) * of_0 - target * of_1
+
+
+def _log_probabilities(xp, x):
+    return xp.maximum(xp.log1p(-x), -100.0), xp.maximum(xp.log(x), -100.0)
+
+
+def _binary_cross_entropy_x(xp, g, x, target):
+    least = max(1e-12, float(xp.finfo(x.dtype).smallest_normal))
+    return g * (x - target) / xp.maximum(x * (1 - x), least)
+
+
+def _binary_cross_entropy_target(xp, g, x):
+    of_0, of_1 = _log_probabilities(xp, x)
+    return g * (of_0 - of_1)
+
+
+binary_cross_entropy.vjp(x=_binary_cross_entropy_x, target=_binary_cross_entropy_target)
+
+
+@elementwise
+def binary_cross_entropy_with_logits(xp, x, target):
+    """`binary_cross_entropy` of ``sigmoid(x)`` and ``target``, without overflow."""
+    return xp.maximum(x, 0.0) - x * target + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+binary_cross_entropy_with_logits.vjp(
+    x=lambda xp, g, x, target: g * (logistic(xp, x) - target),
+    target=lambda xp, g, x: -g * x,
+)
 
 
 @op

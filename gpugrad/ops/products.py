@@ -31,12 +31,7 @@ def _check_matmul(shape1, shape2):
     k, inner = shape1[-1], shape2[-2:][0]
     if k != inner:
         raise ValueError(f"x1 {shape1} and x2 {shape2} do not align: {k} != {inner}") from None
-    _check_broadcast(shape1[:-2], shape2[:-2], shape1, shape2)
-
-
-def _check_broadcast(batch1, batch2, shape1, shape2):
-    """Raise ValueError if the leading axes of the operands do not broadcast."""
-    for n, m in zip(reversed(batch1), reversed(batch2), strict=False):
+    for n, m in zip(reversed(shape1[:-2]), reversed(shape2[:-2]), strict=False):
         if n != m and 1 not in (n, m):
             raise ValueError(
                 f"the leading axes of x1 {shape1} and x2 {shape2} do not broadcast: {n} != {m}"

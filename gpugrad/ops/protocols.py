@@ -30,27 +30,10 @@ FLATTENING = {"argsort", "cumprod", "cumsum", "sort"}  # where NumPy's axis is N
 LIKE = {"full_like", "ones_like", "zeros_like"}  # no ops, but of tensors all the same
 
 # Answered by NumPy about the values: no gradient can be lost in a bool, a dtype or text.
-QUESTIONS = {
-    "allclose",
-    "array2string",
-    "array_equal",
-    "array_equiv",
-    "array_repr",
-    "array_str",
-    "can_cast",
-    "iscomplexobj",
-    "isclose",
-    "isrealobj",
-    "may_share_memory",
-    "ndim",
-    "result_type",
-    "shape",
-    "shares_memory",
-    "size",
-}
-
-QUESTIONS_OF_SHAPE = {
-    *("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size"),
+QUESTIONS_OF_SHAPE = set("can_cast iscomplexobj isrealobj ndim result_type shape size".split())
+QUESTIONS = QUESTIONS_OF_SHAPE | {
+    *("allclose", "array2string", "array_equal", "array_equiv", "array_repr", "array_str"),
+    *("isclose", "may_share_memory", "shares_memory"),
 }
 
 # What to write for parameters that are refused.

@@ -18,11 +18,12 @@ def _axes(axis, ndim):
     return tuple(a % ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
 
 
-def refuse_axis(axis):
-    """Raise IndexError for an axis of a 0-d array; NumPy's ufuncs and PyTorch accept 0 and -1."""
-    if axis != ():
+def no_axis(axis):
+    """``axis`` of a 0-d array, None or (). IndexError for 0 and -1, which some libraries accept."""
+    if axis is not None and axis != ():
         axis = axis[0] if isinstance(axis, tuple) else axis
         raise IndexError(f"axis {axis} is out of bounds for array of dimension 0")
+    return axis
 
 
 def kept_shape(shape, axis):
@@ -39,7 +40,7 @@ def _broadcast_back(xp, g, shape, axis):
     return xp.broadcast_to(xp.reshape(g, kept_shape(shape, axis)[0]), shape)
 
 
-def _vmap_over_axes(call, batched, x, *, axis, **static):
+def vmap_over_axes(call, batched, x, *, axis, **static):
     """Batching rule for reductions over one axis, several, or all (None)."""
     if len(x.shape) == 1:  # each example is a number, which counts as an array of one element
         shifted(call.op, () if axis is None else axis, 0)
@@ -52,22 +53,18 @@ def _vmap_over_axes(call, batched, x, *, axis, **static):
 @op
 def sum(xp, x, /, axis=None, *, dtype=None, keepdims=False):
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    return xp.sum(x, axis=axis if x.ndim else no_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
 sum.vjp(x=lambda xp, g, x_shape, axis: _broadcast_back(xp, g, x_shape, axis))
 sum.jvp(x=lambda xp, t, axis: xp.sum(t, axis=axis))
-sum.vmap(_vmap_over_axes)
+sum.vmap(vmap_over_axes)
 
 
 @op
 def mean(xp, x, /, axis=None, *, keepdims=False):
     """Mean of the elements, in a floating dtype; nan if there are none."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.mean(x, axis=axis, keepdims=keepdims)
+    return xp.mean(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 def _mean_vjp(xp, g, x_shape, axis):
@@ -82,7 +79,7 @@ def _mean_jvp(xp, t, x_shape, axis):
 
 mean.vjp(x=_mean_vjp)
 mean.jvp(x=_mean_jvp)
-mean.vmap(_vmap_over_axes)
+mean.vmap(vmap_over_axes)
 
 
 @op
@@ -91,9 +88,7 @@ def prod(xp, x, /, axis=None, *, dtype=None, keepdims=False):
 
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    return xp.prod(x, axis=axis if x.ndim else no_axis(axis), dtype=dtype, keepdims=keepdims)
 
 
 def _prod_vjp(xp, g, x, axis):
@@ -131,7 +126,7 @@ def _prod_jvp(xp, t, x, axis):
 
 prod.vjp(x=_prod_vjp)
 prod.jvp(x=_prod_jvp)
-prod.vmap(_vmap_over_axes)
+prod.vmap(vmap_over_axes)
 
 
 @op
@@ -141,8 +136,7 @@ def var(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
     If this divisor is not positive it counts as 0, as in PyTorch: a single element with
     ``correction=1`` gives nan.
     """
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
+    axis = axis if x.ndim else no_axis(axis)
     return xp.var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
@@ -162,7 +156,7 @@ def _var_jvp(xp, t, x, axis, correction):
 
 var.vjp(x=_var_vjp)
 var.jvp(x=_var_jvp)
-var.vmap(_vmap_over_axes)
+var.vmap(vmap_over_axes)
 
 
 @op
@@ -171,8 +165,7 @@ def std(xp, x, /, axis=None, *, correction=0.0, keepdims=False):
 
     At 0, where all elements are equal, the gradient is 0, as in PyTorch.
     """
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
+    axis = axis if x.ndim else no_axis(axis)
     return xp.std(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
@@ -189,23 +182,19 @@ def _std_jvp(xp, t, x, out, axis, correction):
 
 std.vjp(x=_std_vjp)
 std.jvp(x=_std_jvp)
-std.vmap(_vmap_over_axes)
+std.vmap(vmap_over_axes)
 
 
 @op(discards=True)
 def max(xp, x, /, axis=None, *, keepdims=False):
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.max(x, axis=axis, keepdims=keepdims)
+    return xp.max(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 @op(discards=True)
 def min(xp, x, /, axis=None, *, keepdims=False):
     """Minimum of the elements; a tie shares its gradient evenly. Raises if there are none."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.min(x, axis=axis, keepdims=keepdims)
+    return xp.min(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 def _extremum_vjp(xp, g, x, out, axis):
@@ -225,8 +214,8 @@ max.vjp(x=_extremum_vjp)
 min.vjp(x=_extremum_vjp)
 max.jvp(x=_extremum_jvp)
 min.jvp(x=_extremum_jvp)
-max.vmap(_vmap_over_axes)
-min.vmap(_vmap_over_axes)
+max.vmap(vmap_over_axes)
+min.vmap(vmap_over_axes)
 
 
 @op
@@ -236,8 +225,7 @@ def logsumexp(xp, x, /, axis=None, *, keepdims=False):
     The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
     whole gradient; where it is -inf, no element gets any.
     """
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
+    axis = axis if x.ndim else no_axis(axis)
     top = xp.max(x, axis=axis, keepdims=True)
     top = xp.where(xp.isfinite(top), top, 0.0)
     total = xp.sum(xp.exp(x - top), axis=axis, keepdims=True)
@@ -261,36 +249,30 @@ def _logsumexp_vjp(xp, g, x, out, axis):
 
 logsumexp.vjp(x=_logsumexp_vjp)
 logsumexp.jvp(x=lambda xp, t, x, out, axis: xp.sum(_softmax(xp, x, out, axis) * t, axis=axis))
-logsumexp.vmap(_vmap_over_axes)
+logsumexp.vmap(vmap_over_axes)
 
 
 @op(differentiable=False)
 def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.all(x, axis=axis, keepdims=keepdims)
+    return xp.all(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 @op(differentiable=False)
 def any(xp, x, /, axis=None, *, keepdims=False):
     """Whether any element is true."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.any(x, axis=axis, keepdims=keepdims)
+    return xp.any(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 @op(differentiable=False)
 def count_nonzero(xp, x, /, axis=None, *, keepdims=False):
     """The number of elements that are not 0."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.count_nonzero(x, axis=axis, keepdims=keepdims)
+    return xp.count_nonzero(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
-all.vmap(_vmap_over_axes)
-any.vmap(_vmap_over_axes)
-count_nonzero.vmap(_vmap_over_axes)
+all.vmap(vmap_over_axes)
+any.vmap(vmap_over_axes)
+count_nonzero.vmap(vmap_over_axes)
 
 
 def _given_or_only_axis(axis, shape):

@@ -7,7 +7,7 @@ from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
 from .manipulation import reshape, vmap_over_axis
-from .reductions import refuse_axis
+from .reductions import no_axis
 
 
 def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
@@ -22,17 +22,13 @@ def _vmap_over_axis_or_all(call, batched, x, *, axis, keepdims):
 @op(differentiable=False)
 def argmax(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first maximum along ``axis``; None means an index into the flattened array."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.argmax(x, axis=axis, keepdims=keepdims)
+    return xp.argmax(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 @op(differentiable=False)
 def argmin(xp, x, /, axis=None, *, keepdims=False):
     """Index of the first minimum along ``axis``; None means an index into the flattened array."""
-    if axis is not None and x.ndim == 0:
-        refuse_axis(axis)
-    return xp.argmin(x, axis=axis, keepdims=keepdims)
+    return xp.argmin(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
 
 
 argmax.vmap(_vmap_over_axis_or_all)

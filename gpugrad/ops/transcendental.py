@@ -6,73 +6,39 @@ zero decides which side's value and gradient apply.
 
 import math
 
-from ..autograd.operation import elementwise
+from .by_name import standard_function
 
 # Exponentials and logarithms
 
 
-@elementwise
-def exp(xp, x):
+@standard_function(x=lambda xp, g, out: g * out)
+def exp(x):
     """Elementwise exponential."""
-    return xp.exp(x)
 
 
-exp.vjp(x=lambda xp, g, out: g * out)
-
-
-@elementwise
-def expm1(xp, x):
+@standard_function(x=lambda xp, g, out: g * (out + 1))
+def expm1(x):
     """Elementwise ``exp(x) - 1``, precise near 0."""
-    return xp.expm1(x)
 
 
-expm1.vjp(x=lambda xp, g, out: g * (out + 1))
-
-
-@elementwise
-def log(xp, x):
+@standard_function(x=lambda xp, g, x: g / x)
+def log(x):
     """Elementwise natural logarithm; -inf at 0, nan below."""
-    return xp.log(x)
 
 
-log.vjp(x=lambda xp, g, x: g / x)
-
-
-@elementwise
-def log1p(xp, x):
+@standard_function(x=lambda xp, g, x: g / (1 + x))
+def log1p(x):
     """Elementwise ``log(1 + x)``, precise near 0; -inf at -1, nan below."""
-    return xp.log1p(x)
 
 
-log1p.vjp(x=lambda xp, g, x: g / (1 + x))
-
-
-@elementwise
-def log2(xp, x):
+@standard_function(x=lambda xp, g, x: g / (x * math.log(2)))
+def log2(x):
     """Elementwise logarithm to the base 2; -inf at 0, nan below."""
-    return xp.log2(x)
 
 
-log2.vjp(x=lambda xp, g, x: g / (x * math.log(2)))
-
-
-@elementwise
-def log10(xp, x):
+@standard_function(x=lambda xp, g, x: g / (x * math.log(10)))
+def log10(x):
     """Elementwise logarithm to the base 10; -inf at 0, nan below."""
-    return xp.log10(x)
-
-
-log10.vjp(x=lambda xp, g, x: g / (x * math.log(10)))
-
-
-@elementwise
-def logaddexp(xp, x1, x2):
-    """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
-
-    As in `logsumexp`, an infinite input gets the whole gradient if it is inf, and none if it is
-    -inf.
-    """
-    return xp.logaddexp(x1, x2)
 
 
 def _logaddexp_vjp(xp, g, x, out):
@@ -80,58 +46,44 @@ def _logaddexp_vjp(xp, g, x, out):
     return g * xp.exp(xp.where(xp.isfinite(x), x - out, xp.minimum(x, 0.0)))
 
 
-logaddexp.vjp(
+@standard_function(
     x1=lambda xp, g, x1, out: _logaddexp_vjp(xp, g, x1, out),
     x2=lambda xp, g, x2, out: _logaddexp_vjp(xp, g, x2, out),
 )
+def logaddexp(x1, x2):
+    """Elementwise ``log(exp(x1) + exp(x2))`` of real numbers, without overflow.
+
+    As in `logsumexp`, an infinite input gets the whole gradient if it is inf, and none if it is
+    -inf.
+    """
 
 
 # Trigonometric functions; angles are in radians
 
 
-@elementwise
-def sin(xp, x):
+@standard_function(x=lambda xp, g, x: g * xp.cos(x))
+def sin(x):
     """Elementwise sine."""
-    return xp.sin(x)
 
 
-sin.vjp(x=lambda xp, g, x: g * xp.cos(x))
-
-
-@elementwise
-def cos(xp, x):
+@standard_function(x=lambda xp, g, x: -g * xp.sin(x))
+def cos(x):
     """Elementwise cosine."""
-    return xp.cos(x)
 
 
-cos.vjp(x=lambda xp, g, x: -g * xp.sin(x))
-
-
-@elementwise
-def tan(xp, x):
+@standard_function(x=lambda xp, g, out: g * (1 + out * out))
+def tan(x):
     """Elementwise tangent."""
-    return xp.tan(x)
 
 
-tan.vjp(x=lambda xp, g, out: g * (1 + out * out))
-
-
-@elementwise
-def asin(xp, x):
+@standard_function(x=lambda xp, g, x: g / _sqrt_1_minus_square(xp, x))
+def asin(x):
     """Elementwise arcsine; the gradient is infinite at -1 and 1, and nan beyond."""
-    return xp.asin(x)
 
 
-asin.vjp(x=lambda xp, g, x: g / _sqrt_1_minus_square(xp, x))
-
-
-@elementwise
-def acos(xp, x):
+@standard_function(x=lambda xp, g, x: -g / _sqrt_1_minus_square(xp, x))
+def acos(x):
     """Elementwise arccosine; the gradient is infinite at -1 and 1, and nan beyond."""
-    return xp.acos(x)
-
-
-acos.vjp(x=lambda xp, g, x: -g / _sqrt_1_minus_square(xp, x))
 
 
 def _sqrt_1_minus_square(xp, x):
@@ -142,22 +94,9 @@ def _sqrt_1_minus_square(xp, x):
     return xp.sqrt(-(x - 1) * (x - -1))
 
 
-@elementwise
-def atan(xp, x):
+@standard_function(x=lambda xp, g, x: g / (1 + x * x))
+def atan(x):
     """Elementwise arctangent."""
-    return xp.atan(x)
-
-
-atan.vjp(x=lambda xp, g, x: g / (1 + x * x))
-
-
-@elementwise
-def atan2(xp, x1, x2):
-    """Elementwise angle, in [-pi, pi], of the point (``x2``, ``x1``); for real numbers.
-
-    Where both inputs are 0 the gradients are 0.
-    """
-    return xp.atan2(x1, x2)
 
 
 def _over_square_of_distance(xp, x, other):
@@ -167,64 +106,46 @@ def _over_square_of_distance(xp, x, other):
     return xp.where(largest != 0, x / ((x * x + other * other) * largest), 0.0)
 
 
-atan2.vjp(
+@standard_function(
     x1=lambda xp, g, x1, x2: g * _over_square_of_distance(xp, x2, x1),
     x2=lambda xp, g, x1, x2: -g * _over_square_of_distance(xp, x1, x2),
 )
+def atan2(x1, x2):
+    """Elementwise angle, in [-pi, pi], of the point (``x2``, ``x1``); for real numbers.
+
+    Where both inputs are 0 the gradients are 0.
+    """
 
 
 # Hyperbolic functions
 
 
-@elementwise
-def sinh(xp, x):
+@standard_function(x=lambda xp, g, x: g * xp.cosh(x))
+def sinh(x):
     """Elementwise hyperbolic sine."""
-    return xp.sinh(x)
 
 
-sinh.vjp(x=lambda xp, g, x: g * xp.cosh(x))
-
-
-@elementwise
-def cosh(xp, x):
+@standard_function(x=lambda xp, g, x: g * xp.sinh(x))
+def cosh(x):
     """Elementwise hyperbolic cosine."""
-    return xp.cosh(x)
 
 
-cosh.vjp(x=lambda xp, g, x: g * xp.sinh(x))
-
-
-@elementwise
-def tanh(xp, x):
+@standard_function(x=lambda xp, g, out: g * (1 - out * out))
+def tanh(x):
     """Elementwise hyperbolic tangent."""
-    return xp.tanh(x)
 
 
-tanh.vjp(x=lambda xp, g, out: g * (1 - out * out))
-
-
-@elementwise
-def asinh(xp, x):
+# Not + 1: see `_sqrt_1_minus_square`.
+@standard_function(x=lambda xp, g, x: g / xp.sqrt(x * x - -1))
+def asinh(x):
     """Elementwise inverse hyperbolic sine."""
-    return xp.asinh(x)
 
 
-asinh.vjp(x=lambda xp, g, x: g / xp.sqrt(x * x - -1))  # not + 1: see `_sqrt_1_minus_square`
-
-
-@elementwise
-def acosh(xp, x):
+@standard_function(x=lambda xp, g, x: g / (xp.sqrt(x - 1) * xp.sqrt(x - -1)))
+def acosh(x):
     """Elementwise inverse hyperbolic cosine; the gradient is infinite at 1, and nan below."""
-    return xp.acosh(x)
 
 
-acosh.vjp(x=lambda xp, g, x: g / (xp.sqrt(x - 1) * xp.sqrt(x - -1)))
-
-
-@elementwise
-def atanh(xp, x):
+@standard_function(x=lambda xp, g, x: g / ((1 - x) * (1 + x)))
+def atanh(x):
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
-    return xp.atanh(x)
-
-
-atanh.vjp(x=lambda xp, g, x: g / ((1 - x) * (1 + x)))

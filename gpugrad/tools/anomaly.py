@@ -9,6 +9,7 @@ from .._batched import BatchedTensor
 from ..autograd.sweep import fit
 from ..autograd.variables import is_variable
 from ..backends import SCALARS, backend_of, describe
+from ..backends.numpy import position
 from .observing import Tool, arrays_in, described, in_line, user_line
 
 
@@ -216,10 +217,7 @@ def _places(kind, mask):
     with backend.scope(mask):
         flat = xp.reshape(xp.astype(mask, xp.int64), (-1,))
         first, count = int(xp.argmax(flat)), int(xp.sum(flat))
-    index, size = [], math.prod(mask.shape)
-    for n in tuple(mask.shape)[::-1]:
-        first, i = divmod(first, n)
-        index.append(i)
     if not mask.shape:
         return kind
-    return f"{kind} in {count} of {size} elements, the first at {tuple(index[::-1])}"
+    size = math.prod(mask.shape)
+    return f"{kind} in {count} of {size} elements, the first at {position(first, mask.shape)}"

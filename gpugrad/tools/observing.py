@@ -9,6 +9,7 @@ import linecache
 import os
 import sys
 import threading
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ class Tool:
         """A node has been made that keeps the values ``saved``."""
 
 
+@dataclass(slots=True, eq=False)
 class Event:
     """One run of a forward or a rule.
 
@@ -62,32 +64,17 @@ class Event:
     notes: what tools note; each uses itself as the key.
     """
 
-    __slots__ = (
-        "op",
-        "phase",
-        "inputs",
-        "static",
-        "target",
-        "plan",
-        "saved",
-        "record",
-        "parent",
-        "notes",
-        "out",
-    )
-
-    def __init__(self, op, phase, inputs, static, target=None, plan=None, saved=()):
-        self.op = op
-        self.phase = phase
-        self.inputs = inputs
-        self.static = static
-        self.target = target
-        self.plan = plan
-        self.saved = saved
-        self.record = getattr(saved, "record", None)
-        self.parent = None
-        self.notes = {}
-        self.out = None
+    op: Any
+    phase: str
+    inputs: tuple
+    static: dict
+    target: int | None = None
+    plan: Any = None
+    saved: tuple = ()
+    record: "Record | None" = None
+    parent: "Event | None" = None
+    notes: dict = field(default_factory=dict)
+    out: Any = None
 
     def run(self, function, *args, **static):
         self.parent, thread.event = thread.event, self
@@ -127,6 +114,7 @@ class Line(NamedTuple):
         return linecache.getline(self.file, self.number).strip()
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Record:
     """A recorded call: its op, the line of the program, and its inputs.
 
@@ -135,14 +123,11 @@ class Record:
     notes: what tools note; each uses itself as the key.
     """
 
-    __slots__ = ("op", "line", "inputs", "within", "notes", "__weakref__")
-
-    def __init__(self, op, line, inputs, within):
-        self.op = op
-        self.line = line
-        self.inputs = inputs
-        self.within = within
-        self.notes = {}
+    op: Any
+    line: Line | None
+    inputs: tuple
+    within: "Record | None"
+    notes: dict = field(default_factory=dict)
 
 
 class Saved(tuple):
@@ -226,7 +211,8 @@ def _rule(plan, phase, target, rule):
     def observed(xp, g, saved):
         if not _active.tools:
             return rule(xp, g, saved)
-        event = Event(plan.op, phase, (g,), {}, target, plan, saved)
+        record = getattr(saved, "record", None)
+        event = Event(plan.op, phase, (g,), {}, target, plan, saved, record)
         return event.run(rule, xp, g, saved)
 
     return observed

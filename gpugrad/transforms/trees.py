@@ -139,13 +139,6 @@ def _is_record_type(kind):
 
 def _register(optree, kind):
     """Register a dataclass with optree, except its fields with ``metadata={"static": True}``."""
-    with _registering:
-        if kind not in _registered:
-            _register_once(optree, kind)
-            _registered.add(kind)
-
-
-def _register_once(optree, kind):
     inner = [f.name for f in fields(kind) if not f.metadata.get("static")]
     static = [f.name for f in fields(kind) if f.metadata.get("static")]
 
@@ -161,9 +154,12 @@ def _register_once(optree, kind):
         return x
 
     entry = optree.DataclassEntry
-    optree.register_pytree_node(
-        kind, take_apart, put_together, path_entry_type=entry, namespace=_ROOM
-    )
+    with _registering:
+        if kind not in _registered:
+            optree.register_pytree_node(
+                kind, take_apart, put_together, path_entry_type=entry, namespace=_ROOM
+            )
+            _registered.add(kind)
 
 
 def _optree() -> Any:

@@ -1,7 +1,7 @@
 """The table of ops: every op with samples, a reference in NumPy and PyTorch's equivalent.
 
-Tests and benchmarks iterate `CASES`, which has a module for each one of `gpugrad.ops`.
-A new op needs one `Case` there and no test of its own.
+Tests and benchmarks iterate over `CASES`. There is a module here for each module of
+`gpugrad.ops`. A new op needs one `Case` there and no test of its own.
 """
 
 from importlib import import_module

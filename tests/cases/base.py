@@ -1,6 +1,6 @@
-"""What the table of ops is made of: inputs, samples, cases, and samples of kinds of ops.
+"""The parts of the table of ops: inputs, samples, cases, and samples for kinds of ops.
 
-Nothing here needs PyTorch to be installed: it is handed to `Case.torch`.
+Nothing here needs PyTorch to be installed: `Case.torch` gets the module as an argument.
 """
 
 import zlib
@@ -14,8 +14,8 @@ import numpy as np
 import gpugrad
 from gpugrad.testing import _tolerance, assert_close
 
-# Where samples are drawn from. Kinks, ties and poles are kept away from: differences
-# cross them. They have samples of their own, with the gradients expected there.
+# Distributions of samples. They keep away from kinks, ties and poles, which finite differences
+# would cross. Those have samples of their own, with the gradients expected there.
 
 
 def normal(rng, shape):
@@ -27,22 +27,22 @@ def positive(rng, shape):
 
 
 def nonzero(rng, shape):
-    """Both signs, at least 0.3 from 0."""
+    """Values of both signs, at least 0.3 away from 0."""
     return rng.uniform(0.3, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
 
 
 def distinct(rng, shape):
-    """Values at least 0.25 from each other."""
+    """Values at least 0.25 apart."""
     size = int(np.prod(shape))
     return (rng.permutation(size).reshape(shape) - size / 2) / 4 + rng.uniform(0, 0.05)
 
 
-def odd(rng, shape):
-    """At least 0.5 from every multiple of 2, where the quotient by 2 or -2 jumps."""
+def away_from_even(rng, shape):
+    """Values at least 0.5 away from multiples of 2, where the rounded quotient by 2 or -2 jumps."""
     return 2 * rng.integers(-3, 3, shape) + rng.uniform(0.5, 1.5, shape)
 
 
-def twos(rng, shape):
+def plus_or_minus_two(rng, shape):
     return rng.choice([-2.0, 2.0], shape)
 
 
@@ -51,7 +51,7 @@ def bools(rng, shape):
 
 
 def near_one(rng, shape):
-    """Values of which a product of a million neither overflows nor underflows."""
+    """Values so close to 1 that the product of a million neither overflows nor underflows."""
     return np.exp(rng.normal(0, 0.01, shape))
 
 
@@ -67,7 +67,7 @@ class Array:
     """An input array of a sample.
 
     draw: a function of a generator and the shape.
-    dtype: a floating or complex dtype that is part of the sample; None for the one under test.
+    dtype: a floating or complex dtype that is part of the sample; None for the dtype under test.
     layout: ``"contiguous"``, ``"transposed"``, ``"strided"`` or ``"reversed"``.
     """
 
@@ -77,9 +77,9 @@ class Array:
     layout: str = "contiguous"
 
     def values(self, rng, dtype):
-        """The values; floating ones in ``dtype`` unless the sample has one of its own.
+        """Return the values; floating ones have ``dtype``, unless the sample has its own.
 
-        In a complex dtype real draws get an imaginary part drawn likewise.
+        In a complex dtype, real draws get an imaginary part drawn in the same way.
         """
         values = np.asarray(self.draw(rng, self.shape))
         dtype = np.dtype(self.dtype or dtype)
@@ -93,7 +93,7 @@ def A(*shape, draw=normal, dtype=None, layout="contiguous"):
 
 
 def values(data, dtype=None):
-    """Just these values, complex ones as such."""
+    """Return an input with exactly these values; complex values stay complex."""
     array = np.asarray(data)
     dtype = "complex128" if array.dtype.kind == "c" else dtype
     return Array(array.shape, lambda rng, shape: array, dtype)
@@ -103,13 +103,13 @@ def values(data, dtype=None):
 class Sample:
     """One call of an op.
 
-    inputs: `Array`s, Python scalars, or None for an optional input left out.
+    inputs: `Array`s, Python scalars, or None for an optional input that is left out.
     static: static parameters, with NumPy arrays for the arrays in an index, and ``"cpu"``
         for the library's own device.
-    beyond: names of the libraries that cannot do this, being narrower than NumPy.
-    gradients: the expected gradients where cotangents are 1, at a kink or pole, where
-        differences have nothing to say; None elsewhere.
-    unlike_torch: why values or gradients are not PyTorch's, if they are not.
+    beyond: names of the libraries that cannot do this, since they support less than NumPy.
+    gradients: the expected gradients for cotangents of 1, at a kink or pole, where finite
+        differences are useless; None elsewhere.
+    unlike_torch: if values or gradients differ from PyTorch's, the reason.
     """
 
     inputs: tuple
@@ -119,7 +119,7 @@ class Sample:
     unlike_torch: str | None = None
 
     def arrays(self, dtype="float64", example=0):
-        """The inputs as NumPy arrays and scalars, the same at every call; others per example."""
+        """Return NumPy arrays and scalars, the same in each call with the same ``example``."""
         seed = zlib.crc32(repr((self.shapes, self.static)).encode())
         rng = np.random.default_rng((seed, example) if example else seed)
         return [x.values(rng, dtype) if isinstance(x, Array) else x for x in self.inputs]
@@ -130,12 +130,12 @@ class Sample:
 
     @property
     def mixed(self):
-        """Whether floating dtypes are part of the sample."""
+        """Whether the sample has floating dtypes of its own."""
         return any(isinstance(x, Array) and x.dtype for x in self.inputs)
 
     @property
     def double(self):
-        """Whether all its own dtypes are of double precision, so that differences can check it."""
+        """Whether its own dtypes all have double precision, so that differences can check it."""
         dtypes = [x.dtype for x in self.inputs if isinstance(x, Array)]
         dtypes.append(self.static.get("dtype"))
         return all(dtype in (None, "float64", "complex128") for dtype in dtypes)
@@ -161,47 +161,47 @@ def S(*inputs, **static):
 
 
 def square(n, draw=normal):
-    """A square array of about ``n`` elements."""
+    """Return a square array of about ``n`` elements."""
     side = round(n**0.5)
     return A(side, side, draw=draw)
 
 
 def beyond(libraries, *samples):
-    """The samples, for all libraries but these."""
+    """Return the samples, for all libraries except these."""
     names = frozenset(libraries.split())
     return [replace(s, beyond=s.beyond | names) for s in samples]
 
 
 def kink(*inputs, gradients, unlike_torch=None, **static):
-    """A sample at given values with the gradients expected there."""
+    """Return a sample at given values, with the gradients expected there."""
     inputs = tuple(values(x) if isinstance(x, list) else x for x in inputs)
     return Sample(inputs, static, gradients=gradients, unlike_torch=unlike_torch)
 
 
-def plainly(xp, function, *inputs, **static):
+def call_directly(xp, function, *inputs, **static):
     return function(*inputs, **static)
 
 
 @dataclass(frozen=True)
 class Case:
-    """An op and what is known of it.
+    """An op and what tests need to know about it.
 
     op: its name in `gpugrad`, such as ``"add"`` or ``"linalg.cholesky"``.
-    samples: calls of it.
-    reference: the forward in NumPy: a function of what the op takes.
-    torch: PyTorch's equivalent, a function of the module ``torch`` and what the op takes; or None.
+    samples: calls of the op.
+    reference: the forward in NumPy, a function of the op's arguments.
+    torch: PyTorch's equivalent, a function of the module ``torch`` and the op's arguments; or None.
     differentiable: whether floating results carry gradients.
     complex: whether it takes complex numbers; its samples are then tried with them too.
-    through: how tests call the op, if what it returns is not unique or its inputs are not
-        independent: a function of a namespace, gpugrad's, NumPy's or PyTorch's, the function
-        there and what that takes, which returns something unique.
+    through: how tests call the op if its results are not unique or its inputs are not
+        independent. This is a function of a namespace (gpugrad's, NumPy's or PyTorch's), the
+        function there and its arguments. It returns something unique.
     relative_to: what errors in results and gradients are relative to: ``"element"``, each
-        expected element; ``"matrix"``, the largest one of each matrix, which is the last two axes;
-        or ``"array"``, the largest one of all. Elementwise ops have the first, linear algebra and
-        Fourier transforms one of the others: where large terms cancel, the rounding error of the
-        terms remains, and it differs between processors.
-    sized: a sample whose largest array, the result among them, has about so many elements,
-        for benchmarks; by default the first sample, its axes lengthened.
+        expected element; ``"matrix"``, the largest element of each matrix (the last two axes);
+        or ``"array"``, the largest element of all. Elementwise ops use the first, linear algebra
+        and Fourier transforms one of the others: where large terms cancel, their rounding errors
+        remain, and these differ between processors.
+    sized: for benchmarks, a function that returns a sample whose largest array, inputs or result,
+        has about that many elements; by default the first sample with longer axes.
     """
 
     op: str
@@ -210,7 +210,7 @@ class Case:
     torch: Callable | None = None
     differentiable: bool = True
     complex: bool = False
-    through: Callable = plainly
+    through: Callable = call_directly
     relative_to: str = "element"
     sized: Callable[[int], Sample] | None = None
 
@@ -220,7 +220,7 @@ class Case:
         return attrgetter(self.op)(gpugrad)
 
     def at_size(self, n):
-        """A sample whose largest array has about ``n`` elements."""
+        """Return a sample whose largest array has about ``n`` elements."""
         if self.sized:
             return self.sized(n)
         arrays = [x for x in self.samples[0].inputs if isinstance(x, Array)]
@@ -235,14 +235,14 @@ class Case:
         return replace(self.samples[0], inputs=tuple(map(lengthen, self.samples[0].inputs)))
 
     def __call__(self, inputs, static) -> Any:
-        """Call the op; several outputs come as a tuple."""
+        """Call the op; several outputs are returned as a tuple."""
         call = self.function
         if hasattr(call, "op") and call.op.variadic:
             return call(inputs, **static)
         return self.through(gpugrad, call, *inputs, **static)
 
     def assert_close(self, actual, expected, *, rtol=None, atol=None):
-        """Compare NumPy arrays by `gpugrad.testing.assert_close`, ``rtol`` being `relative_to`."""
+        """Compare NumPy arrays with `gpugrad.testing.assert_close`, by `relative_to`."""
         if self.relative_to == "element" or actual.shape != expected.shape:
             assert_close(actual, expected, rtol=rtol, atol=atol)
             return
@@ -299,7 +299,7 @@ def binary(draw1=normal, draw2=None):
 
 
 def scalars(draw=normal):
-    """A Python scalar on either side."""
+    """Samples with a Python scalar on either side."""
     return [
         S(A(2, 3, draw=draw), 1.5),
         S(1.5, A(2, 3, draw=draw)),
@@ -310,13 +310,13 @@ def scalars(draw=normal):
 
 
 def mixed(draw=normal):
-    """Dtypes that differ: integers take the floating dtype, of two the wider is taken."""
+    """Samples of different dtypes: integers take the floating dtype, and the wider one wins."""
     return [
         S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=integers(1, 5))),
         S(A(3, draw=integers(1, 5, "int32")), A(2, 3, draw=draw, dtype="float32")),
         S(A(2, 3, draw=draw, dtype="float32"), A(3, draw=draw, dtype="float64")),
         *beyond(
-            "array_api_strict",  # which has no float16
+            "array_api_strict",  # has no float16
             S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=draw, dtype="float32")),
             S(A(2, 3, draw=draw, dtype="float16"), A(3, draw=integers(1, 5))),
         ),
@@ -331,8 +331,8 @@ def logical():
     return [s for s in binary(bools) if all(isinstance(x, Array) for x in s.inputs)]
 
 
-def of_integers(*more, **static):
-    """Integers become the default floating dtype, where a library makes floats of them."""
+def integer_inputs(*more, **static):
+    """Samples of integers, which become the default floating dtype if the library allows that."""
     return beyond("array_api_strict torch", S(A(2, 3, draw=integers(1, 5)), *more, **static))
 
 
@@ -353,8 +353,8 @@ def reduction(draw=normal, axes=AXES, **static):
     ]
 
 
-def over_nothing(**static):
-    """Reductions of no elements, for ops that have a value for them."""
+def over_no_elements(**static):
+    """Reductions over no elements, for ops that define a value for them."""
     return [
         S(A(0), **static),
         S(A(0, 3), axis=0, **static),
@@ -362,12 +362,12 @@ def over_nothing(**static):
     ]
 
 
-def over_no_axis():
+def over_no_axes():
     return beyond("torch", S(A(2, 3, draw=distinct), axis=()))
 
 
 def along(draw=normal):
-    """Ops that keep the shape and work along one axis."""
+    """Samples for ops that keep the shape and work along one axis."""
     return [
         S(A(2, 3, draw=draw)),
         S(A(2, 3, draw=draw), axis=0),
@@ -381,7 +381,7 @@ def along(draw=normal):
 
 
 def torch_axes(function):
-    """A PyTorch reduction that takes ``axis`` None, int or tuple through ``dim``."""
+    """Return a PyTorch reduction whose ``axis`` may be None, an int or a tuple."""
 
     def call(torch, x, *, axis=None, **static):
         return function(torch, x, tuple(range(x.ndim)) if axis is None else axis, **static)

@@ -9,7 +9,7 @@ from .base import A, Case, S, inf, kink, nan, unary, values
 
 
 def keeps(shape, p, key):
-    """By lanes of 16 bits of Philox4x64-10, as exact fractions of what they can be."""
+    """Return the mask that keeps elements, by 16-bit lanes of Philox4x64-10, in exact fractions."""
     bits = np.random.Philox(key=np.array(key, np.uint64)).random_raw(math.prod(shape) // 4 + 1)
     lanes = [int(word) >> 16 * i & 0xFFFF for word in bits for i in range(4)]
     golden = Fraction((key[0] + key[1] * 0x9E3779B97F4A7C15) % 2**64, 2**64)

@@ -1,4 +1,4 @@
-"""Elementwise ops but the transcendental ones."""
+"""Elementwise ops except the transcendental ones."""
 
 from dataclasses import replace
 
@@ -11,20 +11,20 @@ from .base import (
     Case,
     S,
     arithmetic,
+    away_from_even,
     binary,
     bools,
     inf,
+    integer_inputs,
     integers,
     kink,
     logical,
     nan,
     nonzero,
     normal,
-    odd,
-    of_integers,
+    plus_or_minus_two,
     positive,
     scalars,
-    twos,
     unary,
     values,
 )
@@ -32,11 +32,11 @@ from .base import (
 
 def _division_samples():
     return [
-        *binary(odd, twos),
-        S(A(2, 3, draw=odd), 2.0),
-        S(-3.0, A(2, 3, draw=twos)),
+        *binary(away_from_even, plus_or_minus_two),
+        S(A(2, 3, draw=away_from_even), 2.0),
+        S(-3.0, A(2, 3, draw=plus_or_minus_two)),
         S(A(2, 3, draw=integers(-5, 5)), A(3, draw=integers(1, 4))),
-        S(A(2, 3, draw=odd, dtype="float32"), A(3, draw=integers(2, 3))),
+        S(A(2, 3, draw=away_from_even, dtype="float32"), A(3, draw=integers(2, 3))),
     ]
 
 
@@ -51,7 +51,7 @@ def comparison():
 
 
 def complex_scalars(draw=normal):
-    """A complex Python scalar on either side of complex and of real arrays."""
+    """Samples with a complex Python scalar on either side of complex and real arrays."""
     return [
         S(A(2, 3, draw=draw, dtype="complex128"), 1.5 - 0.5j),
         S(1.5 - 0.5j, A(2, 3, draw=draw, dtype="complex128")),
@@ -75,8 +75,8 @@ def _rounding_samples():
     ]
 
 
-def _of_floats(function):
-    """The function, which leaves integers as NumPy does from 2.1 on."""
+def _only_of_floats(function):
+    """Return the function, but leave integers unchanged, as NumPy does from 2.1 on."""
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 
@@ -174,7 +174,7 @@ def _clip_samples():
             [2.0] * 5,
             gradients=([0, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1]),
         ),
-        kink(  # bounds that are equal, or crossed: the upper wins
+        kink(  # bounds that are equal or crossed: the upper one wins
             [0.0, 1.0, 2.0, 0.0, 1.0, 1.5, 2.0, 3.0],
             [1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0],
             [1.0] * 8,
@@ -188,7 +188,7 @@ def _clip_samples():
 
 
 def _large_where_samples():
-    """Of sizes where NumPy's backend works on bits; float32, so that no differences are taken."""
+    """Samples large enough that NumPy's backend works on bits; float32 avoids slow differences."""
     x, y = A(70, 70, dtype="float32"), A(70, 70, dtype="float32", layout="reversed")
     return [
         S(A(70, 70, draw=bools), *inputs)
@@ -213,7 +213,7 @@ def _torch_clip(torch, x, min=None, max=None):
 
 
 def torch_both(torch, *operands):
-    """Both operands as tensors of one dtype: PyTorch's maximum takes no scalars."""
+    """Return both operands as tensors of one dtype, since PyTorch's maximum takes no scalars."""
     like = next(x for x in operands if isinstance(x, torch.Tensor))
     return [x if isinstance(x, torch.Tensor) else torch.full_like(like, x) for x in operands]
 
@@ -236,7 +236,7 @@ CASES = [
     ),
     Case(
         "multiply",
-        [*arithmetic(), *of_integers(1.5), *complex_scalars()],
+        [*arithmetic(), *integer_inputs(1.5), *complex_scalars()],
         np.multiply,
         lambda torch, x1, x2: torch.mul(x1, x2),
         complex=True,
@@ -247,8 +247,8 @@ CASES = [
             *arithmetic(nonzero),
             *complex_scalars(nonzero),
             S(A(3, draw=integers(1, 9)), A(2, 3, draw=positive)),
-            *of_integers(2),
-            *of_integers(A(3, draw=integers(1, 5))),
+            *integer_inputs(2),
+            *integer_inputs(A(3, draw=integers(1, 5))),
             kink([1.0, -1.0], [0.0, 0.0], gradients=([inf, inf], [-inf, inf])),
         ],
         np.divide,
@@ -280,9 +280,9 @@ CASES = [
         [
             *unary(positive),
             S(A(6, draw=nonzero, dtype="complex128")),
-            *of_integers(),
+            *integer_inputs(),
             kink([0.0, inf], gradients=([inf, 0.0],)),
-            kink(  # either side of the branch cut
+            kink(  # on either side of the branch cut
                 [complex(-4.0, 0.0), complex(-4.0, -0.0)],
                 gradients=([0.25j, -0.25j],),
             ),
@@ -295,7 +295,7 @@ CASES = [
         "reciprocal",
         [
             *unary(nonzero),
-            *of_integers(),
+            *integer_inputs(),
             kink([0.0, -0.0, inf], gradients=([-inf, -inf, 0.0],)),
         ],
         lambda x: 1 / x,
@@ -306,7 +306,7 @@ CASES = [
         "hypot",
         [
             *arithmetic(nonzero),
-            *of_integers(A(3, draw=integers(1, 5))),
+            *integer_inputs(A(3, draw=integers(1, 5))),
             kink(
                 [0.0, 0.0, -3.0],
                 [0.0, -4.0, 4.0],
@@ -383,9 +383,9 @@ CASES = [
         np.nextafter,
     ),
     # Rounding
-    Case("ceil", _rounding_samples(), _of_floats(np.ceil), lambda torch, x: torch.ceil(x)),
-    Case("floor", _rounding_samples(), _of_floats(np.floor), lambda torch, x: torch.floor(x)),
-    Case("trunc", _rounding_samples(), _of_floats(np.trunc), lambda torch, x: torch.trunc(x)),
+    Case("ceil", _rounding_samples(), _only_of_floats(np.ceil), lambda torch, x: torch.ceil(x)),
+    Case("floor", _rounding_samples(), _only_of_floats(np.floor), lambda torch, x: torch.floor(x)),
+    Case("trunc", _rounding_samples(), _only_of_floats(np.trunc), lambda torch, x: torch.trunc(x)),
     Case("round", _rounding_samples(), np.round, _torch_round, complex=True),
     # Complex numbers
     Case("conj", unary(), np.conj, lambda torch, x: torch.conj(x).resolve_conj(), complex=True),
@@ -404,7 +404,7 @@ CASES = [
     Case(
         "zero_discarded_nans",
         [
-            # The second input, a cotangent, gets no gradient.
+            # The second input is a cotangent and gets no gradient.
             S(A(2, 3), A(2, 3, draw=integers(0, 2))),
             S(A(2, 3), A(3, draw=integers(0, 2))),
             kink([nan, nan, 1.0, inf], values([0, 1, 0, 0]), gradients=([0.0, 1.0, 1.0, 1.0],)),

@@ -9,8 +9,8 @@ from .base import LAYOUTS, A, Case, S, beyond
 NORMS = "backward", "ortho", "forward"
 
 
-def along(*, half=False):
-    """Transforms along one axis; of half a spectrum there is no default for one element."""
+def along_axis(*, half=False):
+    """Samples of transforms along one axis; half a spectrum of one element needs ``n``."""
     return [
         S(A(6)),
         S(A(5)),
@@ -26,7 +26,7 @@ def along(*, half=False):
     ]
 
 
-def along_several():
+def along_axes():
     return [
         S(A(2, 3)),
         S(A(5)),
@@ -45,7 +45,7 @@ def along_several():
     ]
 
 
-def shifts():
+def shift_samples():
     return [
         S(A(6)),
         S(A(5)),
@@ -59,49 +59,49 @@ def shifts():
     ]
 
 
-def one(name, *, complex=True, half=False):
+def one_axis(name, *, complex=True, half=False):
     def reference(x, *, n=None, axis=-1, norm="backward"):
         return getattr(np.fft, name)(x, n, axis, norm)
 
     def torch(torch, x, *, n=None, axis=-1, norm="backward"):
         return getattr(torch.fft, name)(x, n, axis, norm)
 
-    samples = along(half=half)
+    samples = along_axis(half=half)
     return Case(f"fft.{name}", samples, reference, torch, complex=complex, relative_to="array")
 
 
-def several(name, *, complex=True):
+def several_axes(name, *, complex=True):
     def reference(x, *, s=None, axes=None, norm="backward"):
         return getattr(np.fft, name)(x, s, axes, norm)
 
     def torch(torch, x, *, s=None, axes=None, norm="backward"):
         return getattr(torch.fft, name)(x, s, axes, norm)
 
-    samples = along_several()
+    samples = along_axes()
     return Case(f"fft.{name}", samples, reference, torch, complex=complex, relative_to="array")
 
 
 CASES = [
-    one("fft"),
-    one("ifft"),
-    several("fftn"),
-    several("ifftn"),
-    one("rfft", complex=False),
-    one("irfft", half=True),
-    several("rfftn", complex=False),
-    several("irfftn"),
-    one("hfft", half=True),
-    one("ihfft", complex=False),
+    one_axis("fft"),
+    one_axis("ifft"),
+    several_axes("fftn"),
+    several_axes("ifftn"),
+    one_axis("rfft", complex=False),
+    one_axis("irfft", half=True),
+    several_axes("rfftn", complex=False),
+    several_axes("irfftn"),
+    one_axis("hfft", half=True),
+    one_axis("ihfft", complex=False),
     Case(
         "fft.fftshift",
-        shifts(),
+        shift_samples(),
         lambda x, *, axes=None: np.fft.fftshift(x, axes),
         lambda torch, x, *, axes=None: torch.fft.fftshift(x, axes),
         complex=True,
     ),
     Case(
         "fft.ifftshift",
-        shifts(),
+        shift_samples(),
         lambda x, *, axes=None: np.fft.ifftshift(x, axes),
         lambda torch, x, *, axes=None: torch.fft.ifftshift(x, axes),
         complex=True,

@@ -8,7 +8,7 @@ from .base import LAYOUTS, A, Case, S, beyond, integers, square, values
 
 
 def _index_samples():
-    """Keys that read and write; a function of the shape ``(3, 4)`` and further inputs."""
+    """Return keys into the shape ``(3, 4)``: standard ones, wider ones, and with negative steps."""
     i = np.asarray
     standard = [
         (0, ...),
@@ -55,7 +55,7 @@ STANDARD_KEYS, WIDER_KEYS, BACKWARD_KEYS = _index_samples()
 
 
 def indexing(make):
-    """Samples ``make(key)`` for keys into an array of shape ``(3, 4)``."""
+    """Return samples ``make(key)`` for keys into an array of shape ``(3, 4)``."""
     return [
         *(make(key) for key in STANDARD_KEYS),
         *beyond("array_api_strict", *(make(key) for key in WIDER_KEYS)),
@@ -63,19 +63,19 @@ def indexing(make):
     ]
 
 
-def _places(n):
-    """A key of ``n`` integers below it, not in order."""
+def _random_indices(n):
+    """Return a key of ``n`` integers below ``n``, in random order."""
     return np.random.default_rng(0).integers(0, n, n)
 
 
-def _taken(key):
-    """The shape of ``x[key]``."""
+def _shape_taken(key):
+    """Return the shape of ``x[key]``."""
     return np.zeros((3, 4))[key].shape
 
 
 def _setitem_samples():
     i = np.asarray
-    whole = indexing(lambda key: S(A(3, 4), A(*_taken(key)), key=key))
+    whole = indexing(lambda key: S(A(3, 4), A(*_shape_taken(key)), key=key))
     scalar = indexing(lambda key: S(A(3, 4), A(), key=key))
     samples = [
         *whole,
@@ -96,14 +96,14 @@ def _setitem_samples():
     ]
     return [
         replace(s, unlike_torch="PyTorch gives a gradient to values that are overwritten")
-        if _repeats(s.static["key"])
+        if _has_duplicates(s.static["key"])
         else s
         for s in samples
     ]
 
 
-def _repeats(key):
-    """Whether a key into an array of shape (3, 4) names a place twice."""
+def _has_duplicates(key):
+    """Return whether a key into an array of shape (3, 4) selects an element twice."""
     places = np.arange(12).reshape(3, 4)[key]
     return np.unique(places).size < places.size
 
@@ -133,7 +133,7 @@ def _torch_scatter_add(torch, values, *, shape, key):
     return out.index_add(0, number.reshape(-1), values).reshape(shape)
 
 
-def _last_written(x, *, key):
+def _is_last_written(x, *, key):
     winner = {}
     places = np.arange(x.size).reshape(x.shape)[key]
     for number, place in enumerate(places.ravel().tolist()):
@@ -150,7 +150,7 @@ def _add_along_axis(values, indices, *, shape, axis):
     out = np.zeros(shape, values.dtype)
     where = np.broadcast_to(indices, values.shape)
     for place in np.ndindex(values.shape):
-        at = list(np.minimum(place, np.subtract(shape, 1)))  # an axis of length 1 takes all
+        at = list(np.minimum(place, np.subtract(shape, 1)))  # an axis of length 1 receives all
         at[axis] = where[place]
         out[tuple(at)] += values[place]
     return out
@@ -181,7 +181,7 @@ CASES = [
         lambda x, *, key: x[key],
         lambda torch, x, *, key: x[key],
         complex=True,
-        sized=lambda n: S(A(n), key=_places(n)),
+        sized=lambda n: S(A(n), key=_random_indices(n)),
     ),
     Case(
         "setitem",
@@ -189,7 +189,7 @@ CASES = [
         _setitem,
         _torch_setitem,
         complex=True,
-        sized=lambda n: S(A(n), A(n), key=_places(n)),
+        sized=lambda n: S(A(n), A(n), key=_random_indices(n)),
     ),
     Case(
         "take",
@@ -209,7 +209,7 @@ CASES = [
         _take,
         lambda torch, x, i, *, axis=0: torch.index_select(x, axis, i.long() % x.shape[axis]),
         complex=True,
-        sized=lambda n: S(square(n), values(_places(round(n**0.5))), axis=0),
+        sized=lambda n: S(square(n), values(_random_indices(round(n**0.5))), axis=0),
     ),
     Case(
         "take_along_axis",
@@ -253,7 +253,7 @@ CASES = [
     Case(
         "scatter_add",
         [
-            *indexing(lambda key: S(A(*_taken(key)), shape=(3, 4), key=key)),
+            *indexing(lambda key: S(A(*_shape_taken(key)), shape=(3, 4), key=key)),
             S(A(), shape=(3,), key=slice(None)),
             S(A(3), shape=(5,), key=np.array([1, 1, -1])),
             S(A(3, layout="reversed"), shape=(5,), key=np.array([1, 1, -1])),
@@ -261,12 +261,12 @@ CASES = [
         _scatter_add,
         _torch_scatter_add,
         complex=True,
-        sized=lambda n: S(A(n), shape=(n,), key=_places(n)),
+        sized=lambda n: S(A(n), shape=(n,), key=_random_indices(n)),
     ),
     Case(
         "last_written",
         indexing(lambda key: S(A(3, 4), key=key)),
-        _last_written,
+        _is_last_written,
         differentiable=False,
     ),
 ]

@@ -1,7 +1,7 @@
 """Linear algebra.
 
-Decompositions are called so that what comes out does not depend on the choices they leave
-open, and what goes in is Hermitian where they take it to be.
+Decompositions are called in such a way that the results do not depend on the choices that a
+decomposition leaves open, and that inputs are Hermitian where a function assumes it.
 """
 
 from dataclasses import replace
@@ -11,32 +11,35 @@ import numpy as np
 
 from .base import LAYOUTS, A, Case, S, beyond, inf, integers, kink, nonzero, values
 
-# Where samples are drawn from.
+# Distributions of samples.
 
 
 def regular(rng, shape):
-    """Each diagonal element outweighs the rest of its row and column, whatever is drawn.
+    """Matrices whose diagonal elements dominate their rows and columns, whatever is drawn.
 
-    So the matrices are well away from singular, and their Hermitian parts positive definite.
+    They are therefore far from singular, and their Hermitian parts are positive definite.
     """
     return rng.uniform(-0.6, 0.6, shape) + shape[-1] * np.eye(shape[-1])
 
 
 def spaced(rng, shape):
-    """Eigenvalues and singular values well apart, and from 0."""
+    """Matrices whose eigenvalues and singular values are far apart, and far from 0."""
     spread = np.zeros(shape[-2:])
     np.fill_diagonal(spread, np.arange(1, 1 + min(shape[-2:])))
     return 0.2 * rng.standard_normal(shape) + spread
 
 
 def near_identity(rng, shape):
-    """Determinants, of 100x100 ones too, that float32 holds; the Hermitian part is definite."""
+    """Matrices with positive definite Hermitian parts, and determinants that fit into float32.
+
+    This holds for matrices of 100x100 too.
+    """
     n = shape[-1]
     return np.eye(n) + 0.1 * rng.standard_normal(shape) / n**0.5
 
 
 def symmetric(rng, shape):
-    """As `spaced`, with real eigenvalues."""
+    """Like `spaced`, but with real eigenvalues."""
     return hermitian(np, spaced(rng, shape))
 
 
@@ -50,7 +53,7 @@ def square(draw=regular, sizes=(3, 1, 2, 4), **static):
     ]
 
 
-def oblong(draw=spaced, **static):
+def rectangular(draw=spaced, **static):
     return [
         *(S(A(m, n, draw=draw), **static) for m, n in ((3, 3), (4, 2), (2, 4), (1, 3), (3, 1))),
         S(A(2, 3, 2, draw=draw), **static),
@@ -61,7 +64,10 @@ def oblong(draw=spaced, **static):
 
 
 def matrices(draw, *more, largest=100):
-    """Sizes for benchmarks: one 3x3 matrix, one of 1e4 elements, or a stack of the largest."""
+    """Return a function that makes samples for benchmarks, of about ``n`` elements.
+
+    A sample is one matrix, or a stack of matrices with side ``largest``.
+    """
 
     def sample(n):
         side = min(round(n**0.5), largest)
@@ -71,24 +77,24 @@ def matrices(draw, *more, largest=100):
     return sample
 
 
-def complete(**static):
-    """Samples with all columns of unitary factors, beyond the first ones too."""
+def complete_factors(**static):
+    """Return samples for which the unitary factors have all their columns."""
     return [
-        replace(s, unlike_torch="it has no gradients through the columns beyond the first")
+        replace(s, unlike_torch="PyTorch has no gradients through the columns beyond the first")
         if s.shapes[0][-2] != s.shapes[0][-1]
         else s
-        for s in oblong(**static)
+        for s in rectangular(**static)
     ]
 
 
-# Ways to call them.
+# Ways to call the decompositions (`Case.through`).
 
 
 def hermitian(xp, x):
     return (x + xp.conj(x).mT) / 2
 
 
-def _of_hermitian(xp, function, x, **static):
+def _on_hermitian(xp, function, x, **static):
     return function(hermitian(xp, x), **static)
 
 
@@ -137,8 +143,8 @@ def _qr(xp, qr, x, **static):
 # References.
 
 
-def in_single(function):
-    """A function of NumPy's that has no float16, of which float32 is made."""
+def in_float32(function):
+    """Wrap a function of NumPy's that has no float16, to compute it in float32."""
 
     @wraps(function)
     def call(*inputs, **static):
@@ -151,10 +157,10 @@ def in_single(function):
 
 
 def complex_results(function):
-    """NumPy's results are real if they can be."""
+    """Wrap a function of NumPy's whose results are real where possible, to make them complex."""
 
     def call(x):
-        result = in_single(function)(x)
+        result = in_float32(function)(x)
         if isinstance(result, tuple):
             return tuple(y + 0j for y in result)
         return result + 0j
@@ -168,7 +174,7 @@ def _cofactor(x):
     for i in range(n):
         for j in range(n):
             minor = np.delete(np.delete(x, i, -2), j, -1)
-            out[..., i, j] = (-1) ** (i + j) * in_single(np.linalg.det)(minor)
+            out[..., i, j] = (-1) ** (i + j) * in_float32(np.linalg.det)(minor)
     return out
 
 
@@ -295,7 +301,7 @@ CASES = [
     Case(
         "linalg.inv",
         square(),
-        in_single(np.linalg.inv),
+        in_float32(np.linalg.inv),
         lambda torch, x: torch.linalg.inv(x),
         complex=True,
         relative_to="matrix",
@@ -304,8 +310,8 @@ CASES = [
     Case(
         "linalg.solve",
         _solve_samples(),
-        in_single(np.linalg.solve),
-        # PyTorch takes (2, 2) for two vectors.
+        in_float32(np.linalg.solve),
+        # PyTorch treats (2, 2) as two vectors.
         lambda torch, x1, x2: (
             torch.linalg.solve(x1, x2 if x2.ndim == 1 else x2[None])
             if x2.ndim == 1 or x1.ndim - 1 == x2.ndim
@@ -318,7 +324,7 @@ CASES = [
     Case(
         "linalg.det",
         square(),
-        in_single(np.linalg.det),
+        in_float32(np.linalg.det),
         lambda torch, x: torch.linalg.det(x),
         complex=True,
         relative_to="matrix",
@@ -334,7 +340,7 @@ CASES = [
     Case(
         "linalg.slogdet",
         square(),
-        in_single(np.linalg.slogdet),
+        in_float32(np.linalg.slogdet),
         lambda torch, x: torch.linalg.slogdet(x),
         complex=True,
         relative_to="matrix",
@@ -342,8 +348,8 @@ CASES = [
     ),
     Case(
         "linalg.pinv",
-        [*oblong(), S(A(3, 2, draw=spaced), rtol=1e-3)],
-        in_single(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
+        [*rectangular(), S(A(3, 2, draw=spaced), rtol=1e-3)],
+        in_float32(lambda x, rtol=None: np.linalg.pinv(x, rtol=rtol)),
         lambda torch, x, rtol=None: torch.linalg.pinv(x, rtol=rtol),
         complex=True,
         relative_to="matrix",
@@ -352,7 +358,7 @@ CASES = [
     Case(
         "linalg.matrix_power",
         _power_samples(),
-        in_single(np.linalg.matrix_power),
+        in_float32(np.linalg.matrix_power),
         lambda torch, x, n: torch.linalg.matrix_power(x, n),
         complex=True,
         relative_to="matrix",
@@ -361,13 +367,13 @@ CASES = [
     Case(
         "linalg.matrix_rank",
         [
-            *oblong(),
+            *rectangular(),
             S(A(2, 0)),
             S(A(3, 3, draw=lambda rng, shape: np.ones(shape))),
             S(A(3, 2, draw=spaced), rtol=0.6),
             S(A(2, 3, 3, draw=spaced), rtol=np.array([0.5, 1e-3])),
         ],
-        in_single(
+        in_float32(
             lambda x, rtol=None: (
                 np.linalg.matrix_rank(x, rtol=rtol) if x.size else np.zeros(x.shape[:-2], "int64")
             )
@@ -377,17 +383,17 @@ CASES = [
     Case(
         "linalg.cholesky",
         square() + square(upper=True),
-        in_single(np.linalg.cholesky),
+        in_float32(np.linalg.cholesky),
         lambda torch, x, upper=False: torch.linalg.cholesky(x, upper=upper),
         complex=True,
-        through=_of_hermitian,
+        through=_on_hermitian,
         relative_to="matrix",
         sized=matrices(near_identity),
     ),
     Case(
         "linalg.qr",
-        oblong() + complete(mode="complete"),
-        in_single(np.linalg.qr),
+        rectangular() + complete_factors(mode="complete"),
+        in_float32(np.linalg.qr),
         lambda torch, x, mode="reduced": torch.linalg.qr(x, mode),
         complex=True,
         through=_qr,
@@ -397,7 +403,7 @@ CASES = [
     Case(
         "linalg.eigh",
         square(spaced),
-        in_single(np.linalg.eigh),
+        in_float32(np.linalg.eigh),
         lambda torch, x: torch.linalg.eigh(x),
         complex=True,
         through=_eigh,
@@ -407,10 +413,10 @@ CASES = [
     Case(
         "linalg.eigvalsh",
         square(spaced),
-        in_single(np.linalg.eigvalsh),
+        in_float32(np.linalg.eigvalsh),
         lambda torch, x: torch.linalg.eigvalsh(x),
         complex=True,
-        through=_of_hermitian,
+        through=_on_hermitian,
         relative_to="matrix",
         sized=matrices(spaced),
     ),
@@ -436,8 +442,8 @@ CASES = [
     ),
     Case(
         "linalg.svd",
-        complete() + oblong(full_matrices=False),
-        in_single(np.linalg.svd),
+        complete_factors() + rectangular(full_matrices=False),
+        in_float32(np.linalg.svd),
         lambda torch, x, full_matrices=True: torch.linalg.svd(x, full_matrices),
         complex=True,
         through=_svd,
@@ -446,8 +452,8 @@ CASES = [
     ),
     Case(
         "linalg.svdvals",
-        oblong(),
-        in_single(np.linalg.svdvals),
+        rectangular(),
+        in_float32(np.linalg.svdvals),
         lambda torch, x: torch.linalg.svdvals(x),
         complex=True,
         relative_to="matrix",
@@ -456,7 +462,7 @@ CASES = [
     Case(
         "linalg.vector_norm",
         _norm_samples(),
-        in_single(np.linalg.vector_norm),
+        in_float32(np.linalg.vector_norm),
         lambda torch, x, axis=None, keepdims=False, ord=2: torch.linalg.vector_norm(
             x, ord, axis, keepdims
         ),
@@ -465,7 +471,7 @@ CASES = [
     Case(
         "linalg.matrix_norm",
         _matrix_norm_samples(),
-        in_single(np.linalg.matrix_norm),
+        in_float32(np.linalg.matrix_norm),
         lambda torch, x, ord="fro", keepdims=False: torch.linalg.matrix_norm(
             x, ord, keepdim=keepdims
         ),

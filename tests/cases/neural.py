@@ -11,10 +11,11 @@ from .base import (
     along,
     beyond,
     inf,
+    integer_inputs,
     integers,
     kink,
     nonzero,
-    of_integers,
+    normal,
     unary,
     values,
 )
@@ -44,12 +45,12 @@ def _softmax(x, *, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 
 
-def _of_complex():
-    """Complex numbers, for ops that put them in an order, as NumPy alone does."""
+def _complex_samples():
+    """Samples of complex numbers for ops that order them, which only NumPy supports."""
     return beyond("array_api_strict torch", S(A(2, 3, dtype="complex128"), axis=0))
 
 
-def _reduced(losses, reduction):
+def _reduce(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
 
@@ -57,11 +58,32 @@ def _cross_entropy(logits, target, *, reduction="mean"):
     log_p = np.log(_softmax(logits.astype("float64")))
     rows = zip(log_p.reshape(-1, logits.shape[-1]), target.ravel(), strict=True)
     losses = np.array([-row[label] for row, label in rows]).reshape(target.shape)
-    return _reduced(losses, reduction)
+    return _reduce(losses, reduction)
 
 
 def _torch_cross_entropy(torch, logits, target, **static):
     return torch.nn.functional.cross_entropy(logits, target.long(), **static)
+
+
+def _binary_cross_entropy(x, target):
+    of_0, of_1 = np.maximum(np.log(1 - x), -100), np.maximum(np.log(x), -100)
+    return -target * of_1 - (1 - target) * of_0
+
+
+def _probabilities(rng, shape):
+    return rng.uniform(0.1, 0.9, shape)
+
+
+def _binary(draw):
+    """Predictions and targets of the same shape, as PyTorch wants them."""
+    shapes = (2, 3), (), (0, 3)
+    return [
+        *(S(A(*shape, draw=draw), A(*shape, draw=_probabilities)) for shape in shapes),
+        S(A(2, 3, draw=draw, layout="transposed"), A(2, 3, draw=_probabilities, layout="strided")),
+        *beyond("torch", S(A(2, 3, draw=draw), A(3, draw=_probabilities))),
+        *beyond("torch", S(A(2, 3, draw=draw), 0.25)),
+        S(A(2, 3, draw=draw, dtype="float32"), A(2, 3, draw=integers(0, 2))),
+    ]
 
 
 CASES = [
@@ -87,8 +109,8 @@ CASES = [
         [
             *along(),
             S(A(3, 0)),
-            *of_integers(),
-            *_of_complex(),
+            *integer_inputs(),
+            *_complex_samples(),
             kink([-inf, 0.0, 0.0], gradients=([0.0, 0.0, 0.0],)),
         ],
         _softmax,
@@ -96,7 +118,7 @@ CASES = [
     ),
     Case(
         "log_softmax",
-        [*along(), *of_integers(), *_of_complex()],
+        [*along(), *integer_inputs(), *_complex_samples()],
         lambda x, *, axis=-1: np.log(_softmax(x, axis=axis)),
         lambda torch, x, *, axis=-1: torch.log_softmax(x, axis),
     ),
@@ -116,7 +138,7 @@ CASES = [
             S(A(4, 3, layout="transposed"), A(2, 3, layout="reversed"), A(2, layout="strided")),
             S(A(4, 3, draw=integers(0, 5)), A(2, 3, dtype="float32"), A(2, dtype="float32")),
             *beyond(
-                "torch",  # whose matmul wants one dtype
+                "torch",  # its matmul requires one dtype
                 S(A(4, 3, dtype="float32"), A(2, 3, dtype="float32"), A(2, dtype="float64")),
                 S(A(4, 3, dtype="float32"), A(2, 3, dtype="float64"), A(2, dtype="float32")),
             ),
@@ -178,7 +200,7 @@ CASES = [
             ),
             S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
-            *of_integers(A(2, draw=integers(0, 3))),
+            *integer_inputs(A(2, draw=integers(0, 3))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),
             replace(
@@ -196,6 +218,45 @@ CASES = [
         _torch_cross_entropy,
     ),
     Case(
+        "nll",
+        [
+            S(A(4, 3), A(4, draw=integers(0, 3))),
+            S(A(3), A(draw=integers(0, 3))),
+            S(A(2, 4, 3), A(2, 4, draw=integers(0, 3, "int32"))),
+            S(A(0, 3), A(0, draw=integers(0, 3))),
+            S(A(4, 3, layout="transposed"), A(4, draw=integers(0, 3), layout="reversed")),
+            kink([0.0, -inf, 1.0], values(0), gradients=([-1.0, 0.0, 0.0],)),
+        ],
+        lambda x, target: -np.take_along_axis(x, target[..., None], -1)[..., 0],
+        lambda torch, x, target: -torch.take_along_dim(x, target.long()[..., None], -1)[..., 0],
+    ),
+    Case(
+        "binary_cross_entropy",
+        [
+            *_binary(_probabilities),
+            kink(
+                [0.0, 0.0, 1.0, 1.0],
+                values([0.0, 1.0, 0.0, 1.0], "float64"),
+                gradients=([0.0, -1e12, 1e12, 0.0], [100.0, 100.0, -100.0, -100.0]),
+            ),
+        ],
+        _binary_cross_entropy,
+        lambda torch, x, target: torch.nn.functional.binary_cross_entropy(
+            x, target, reduction="none"
+        ),
+    ),
+    Case(
+        "binary_cross_entropy_with_logits",
+        [
+            *_binary(normal),
+            S(values([-1e4, -30.0, 30.0, 1e4]), values([0.0, 0.3, 1.0, 1.0])),
+        ],
+        lambda x, target: np.logaddexp(0, x) - x * target,
+        lambda torch, x, target: torch.nn.functional.binary_cross_entropy_with_logits(
+            x, target, reduction="none"
+        ),
+    ),
+    Case(
         "mse",
         [
             *(S(A(4, 3), A(4, 3), reduction=reduction) for reduction in ("mean", "sum", "none")),
@@ -206,7 +267,7 @@ CASES = [
             S(A(3, dtype="float32"), A(3, dtype="float64")),
             kink([1.0, 2.0], [1.0, 1.0], gradients=([0.0, 1.0], [0.0, -1.0])),
         ],
-        lambda x, target, *, reduction="mean": _reduced((x - target) ** 2, reduction),
+        lambda x, target, *, reduction="mean": _reduce((x - target) ** 2, reduction),
         lambda torch, x, target, **static: torch.nn.functional.mse_loss(x, target, **static),
     ),
     Case(

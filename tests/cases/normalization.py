@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .base import LAYOUTS, A, Case, S, beyond, integers, kink, of_integers
+from .base import LAYOUTS, A, Case, S, beyond, integer_inputs, integers, kink
 
 
 def _layer_norm(x, weight=None, bias=None, *, ndim=1, eps=1e-5):
@@ -66,16 +66,16 @@ CASES = [
             S(A(2, 3, 4), A(3, 4), A(3, 4), ndim=2),
             S(A(2, 3, 2), A(2, 3, 2), A(2, 3, 2), ndim=3),
             S(A(2, 3, 4), ndim=2, eps=0.1),
-            # The gradient is 0, but for rounding errors that are divided by the root of eps.
+            # The gradient is 0 except for rounding errors, divided by the square root of eps.
             S(A(4, 1), A(1), A(1), eps=0.1),
             S(A(0, 3), A(3), A(3)),
             S(A(3, 0), A(0), A(0)),
             *(S(A(4, 6, layout=layout), A(6, layout="reversed"), A(6)) for layout in LAYOUTS),
             S(A(2, 3, 4, layout="transposed"), A(3, 4, layout="transposed"), ndim=2),
-            *of_integers(),
+            *integer_inputs(),
             S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
             *beyond(
-                "torch",  # which wants one dtype
+                "torch",  # requires one dtype
                 S(A(4, 3, dtype="float32"), A(3, dtype="float64"), A(3, dtype="float32")),
                 S(A(4, 3, dtype="float64"), A(3, dtype="float32")),
             ),
@@ -100,7 +100,7 @@ CASES = [
             S(A(2, 3, 0), A(3), A(3)),
             *(S(A(6, 4, layout=layout), A(4, layout="reversed"), A(4)) for layout in LAYOUTS),
             S(A(3, 2, 4, layout="transposed"), A(2), A(2)),
-            *of_integers(),
+            *integer_inputs(),
             S(A(4, 3, draw=integers(0, 5)), A(3, dtype="float32")),
         ],
         _batch_norm,

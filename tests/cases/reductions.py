@@ -15,12 +15,12 @@ from .base import (
     bools,
     distinct,
     inf,
+    integer_inputs,
     integers,
     kink,
     near_one,
-    of_integers,
-    over_no_axis,
-    over_nothing,
+    over_no_axes,
+    over_no_elements,
     reduction,
     square,
     torch_axes,
@@ -38,8 +38,8 @@ def _with_correction(function):
     )
 
 
-def _of_one(sample):
-    """The sample, marked if it reduces single elements, whose deviation is always 0."""
+def _mark_single_elements(sample):
+    """Mark the sample as unlike PyTorch if it reduces single elements, whose deviation is 0."""
     if sample.shapes[0] not in ((), (1, 4)):
         return sample
     return replace(sample, unlike_torch="PyTorch's second derivative at 0 is nan")
@@ -77,17 +77,17 @@ def _torch_cumulative(name, initial):
     return call
 
 
-def _joined(concat, x, prepend, append, axis):
+def _concat_pieces(concat, x, prepend, append, axis):
     pieces = [piece for piece in (prepend, x, append) if piece is not None]
     return concat(pieces, axis)
 
 
 def _diff(x, prepend=None, append=None, *, axis=-1, n=1):
-    return np.diff(_joined(np.concatenate, x, prepend, append, axis), n=n, axis=axis)
+    return np.diff(_concat_pieces(np.concatenate, x, prepend, append, axis), n=n, axis=axis)
 
 
 def _torch_diff(torch, x, prepend=None, append=None, *, axis=-1, n=1):
-    return torch.diff(_joined(torch.cat, x, prepend, append, axis), n, axis)
+    return torch.diff(_concat_pieces(torch.cat, x, prepend, append, axis), n, axis)
 
 
 WITH_ZEROS = [0.0], [2.0, 0.0, 3.0], [0.0, 2.0, 0.0, -1.5, 3.0], [0.0, 0.0, 0.0]
@@ -102,8 +102,8 @@ CASES = [
         "sum",
         [
             *reduction(),
-            *over_nothing(),
-            *over_no_axis(),
+            *over_no_elements(),
+            *over_no_axes(),
             S(A(2, 3, dtype="float32"), dtype=gpugrad.float64),
             S(A(2, 3, draw=integers(0, 5, "int32"))),
             S(A(2, 3, draw=integers(0, 5)), dtype=gpugrad.float32, axis=0),
@@ -115,7 +115,7 @@ CASES = [
     ),
     Case(
         "mean",
-        [*reduction(), *over_nothing(), *over_no_axis(), *of_integers(axis=1)],
+        [*reduction(), *over_no_elements(), *over_no_axes(), *integer_inputs(axis=1)],
         np.mean,
         torch_axes(lambda torch, x, dim, **static: torch.mean(x, dim, **static)),
         complex=True,
@@ -124,8 +124,8 @@ CASES = [
         "prod",
         [
             *reduction(),
-            *over_nothing(),
-            *over_no_axis(),
+            *over_no_elements(),
+            *over_no_axes(),
             *(S(values(x)) for x in WITH_ZEROS),
             S(values(ZEROS_IN_ROWS), axis=1),
             S(values(ZEROS_IN_ROWS), axis=0, keepdims=True),
@@ -145,12 +145,12 @@ CASES = [
         Case(
             name,
             [
-                *(_of_one(s) if name == "std" else s for s in reduction()),
+                *(_mark_single_elements(s) if name == "std" else s for s in reduction()),
                 *reduction(axes=[None, -1, (0, 2)], correction=1)[:6],
                 S(A(5), correction=0.5),
                 *beyond("array_api_strict", S(A(2, 3, dtype="complex128"), axis=1)),
                 *more,
-                *of_integers(axis=1),
+                *integer_inputs(axis=1),
             ],
             _with_correction(getattr(np, name)),
             torch_axes(
@@ -160,7 +160,7 @@ CASES = [
             ),
         )
         for name, more in (
-            ("var", over_no_axis()),
+            ("var", over_no_axes()),
             (
                 "std",
                 [
@@ -182,7 +182,7 @@ CASES = [
             name,
             [
                 *reduction(distinct),
-                *over_no_axis(),
+                *over_no_axes(),
                 S(A(2, 3, draw=integers(0, 3)), axis=1),
                 kink([sign * 1.0, sign * 3.0, sign * 3.0], gradients=([0.0, 0.5, 0.5],)),
                 kink(

@@ -48,7 +48,7 @@ def _torch_sort(torch, x, *, axis=-1, descending=False, stable=True):
 
 def _searchsorted(x1, x2, sorter=None, *, side="left"):
     x1 = x1 if sorter is None else x1[sorter]
-    if isinstance(x2, float) and x1.dtype.kind == "f":  # a number takes the array's dtype
+    if isinstance(x2, float) and x1.dtype.kind == "f":  # a Python number takes the array's dtype
         x2 = x1.dtype.type(x2)
     below = np.less if side == "left" else np.less_equal
     return np.sum(below(x1, np.asarray(x2)[..., None]), axis=-1)
@@ -59,7 +59,7 @@ def ascending(rng, shape):
 
 
 def _unique(x):
-    """Values, first indices, inverse indices and counts, by going through the elements."""
+    """Return values, first indices, inverse indices and counts, one element after the other."""
     flat = x.ravel().tolist()
     distinct = sorted(set(flat), key=lambda v: (v != v, v if isinstance(v, float | int) else 0))
     if x.dtype.kind == "c":

@@ -1,4 +1,4 @@
-"""Special functions: SciPy is their reference, PyTorch where it has them too."""
+"""Special functions, compared to SciPy, and to PyTorch where it has them too."""
 
 from dataclasses import replace
 from itertools import cycle
@@ -13,12 +13,12 @@ from .base import (
     S,
     beyond,
     inf,
+    integer_inputs,
     integers,
     kink,
     nan,
     nonzero,
     normal,
-    of_integers,
     positive,
     reduction,
     values,
@@ -32,8 +32,8 @@ def between(low, high):
     return draw
 
 
-def either(low, high):
-    """Of both signs."""
+def both_signs(low, high):
+    """Return a distribution of values with absolute values in the interval, and both signs."""
 
     def draw(rng, shape):
         return rng.uniform(low, high, shape) * rng.choice([-1.0, 1.0], shape)
@@ -46,13 +46,13 @@ unit_3 = A(3, draw=unit)
 counts, trials, orders = (integers(*ends, "int32") for ends in ((0, 4), (4, 8), (1, 4)))
 
 
-def _at(*points, **expected):
-    """A kink or a pole, or another point where rules take care."""
+def _kink(*points, **expected):
+    """Return a `kink` at points given as ints or floats."""
     return kink(*([float(x) for x in p] for p in points), **expected)
 
 
 def _samples(*draws):
-    """Elementwise calls; the backend's functions get whatever shape it is, so a few will do."""
+    """Return a few elementwise calls, enough since the backends' functions take every shape."""
     shapes = [(2, 3), (3,), (2, 1), (1, 3)]
     numbers = [np.asarray(draw(np.random.default_rng(0), ())).item() for draw in draws]
     some = [
@@ -69,7 +69,7 @@ def _samples(*draws):
 
 
 def _torch(name):
-    """PyTorch's function, which takes no numbers."""
+    """Return PyTorch's function, with numbers converted to tensors."""
 
     def call(torch, *inputs):
         like = next(x for x in inputs if isinstance(x, torch.Tensor) and x.is_floating_point())
@@ -79,8 +79,8 @@ def _torch(name):
     return call
 
 
-def _of_trials(function):
-    """Of SciPy, which warns of a number of trials that is not of an integer dtype."""
+def _integer_trials(function):
+    """Wrap SciPy's function, which warns unless the number of trials has an integer dtype."""
     return lambda k, n, p: function(k, np.asarray(n, "int64"), p)
 
 
@@ -98,9 +98,10 @@ def _torch_softmax(name):
 
 
 def _case(name, *draws, more=(), torch=None, lacking=""):
-    """A function of arguments drawn from ``draws``. ``torch`` is its name there, or True.
+    """Return the case of a function whose arguments are drawn from ``draws``.
 
-    lacking: the libraries that lack it, or what its gradient needs.
+    torch: its name in PyTorch; True if it is the same.
+    lacking: the libraries that lack the function, or something that its gradient needs.
     """
     torch = name if torch is True else torch
     return Case(
@@ -120,8 +121,10 @@ log2 = np.log(2.0)
 
 CASES = [
     # The error function and the normal distribution
-    _case("erf", normal, more=[_at([0, -inf, inf], gradients=([2 / pi**0.5, 0, 0],))], torch=True),
-    _case("erfc", normal, more=[_at([-inf, inf], gradients=([0, 0],))], torch=True),
+    _case(
+        "erf", normal, more=[_kink([0, -inf, inf], gradients=([2 / pi**0.5, 0, 0],))], torch=True
+    ),
+    _case("erfc", normal, more=[_kink([-inf, inf], gradients=([0, 0],))], torch=True),
     _case(
         "erfcx",
         normal,
@@ -131,24 +134,24 @@ CASES = [
     _case(
         "erfinv",
         between(-0.9, 0.9),
-        more=[_at([-1, 0, 1], gradients=([inf, pi**0.5 / 2, inf],))],
+        more=[_kink([-1, 0, 1], gradients=([inf, pi**0.5 / 2, inf],))],
         torch=True,
     ),
-    _case("erfcinv", between(0.1, 1.9), more=[_at([0, 2], gradients=([-inf, -inf],))]),
+    _case("erfcinv", between(0.1, 1.9), more=[_kink([0, 2], gradients=([-inf, -inf],))]),
     _case(
         "ndtr",
         normal,
-        more=[_at([-inf, 0, inf], gradients=([0, (2 * pi) ** -0.5, 0],))],
+        more=[_kink([-inf, 0, inf], gradients=([0, (2 * pi) ** -0.5, 0],))],
         torch=True,
     ),
-    _case("ndtri", unit, more=[_at([0, 1], gradients=([inf, inf],))], torch=True),
+    _case("ndtri", unit, more=[_kink([0, 1], gradients=([inf, inf],))], torch=True),
     _case(
         "log_ndtr",
         normal,
         more=[
             S(A(3, draw=between(-30, -10))),
-            _at([-40, inf], gradients=([special.erfcx(40 / 2**0.5) ** -1 * (2 / pi) ** 0.5, 0],)),
-            _at([-1e10], gradients=([1e10],), unlike_torch="PyTorch's is inf"),
+            _kink([-40, inf], gradients=([special.erfcx(40 / 2**0.5) ** -1 * (2 / pi) ** 0.5, 0],)),
+            _kink([-1e10], gradients=([1e10],), unlike_torch="PyTorch's is inf"),
         ],
         torch=True,
     ),
@@ -156,22 +159,24 @@ CASES = [
     _case(
         "expit",
         normal,
-        more=[_at([-inf, 0, inf], gradients=([0, 0.25, 0],)), *of_integers()],
+        more=[_kink([-inf, 0, inf], gradients=([0, 0.25, 0],)), *integer_inputs()],
         torch=True,
     ),
-    _case("logit", unit, more=[_at([0, 0.5, 1], gradients=([inf, 4, inf],))], torch=True),
+    _case("logit", unit, more=[_kink([0, 0.5, 1], gradients=([inf, 4, inf],))], torch=True),
     replace(
-        _case("log_expit", normal, more=[_at([-inf, 0, inf, 1e4], gradients=([1, 0.5, 0, 0],))]),
+        _case("log_expit", normal, more=[_kink([-inf, 0, inf, 1e4], gradients=([1, 0.5, 0, 0],))]),
         torch=lambda torch, x: torch.nn.functional.logsigmoid(x),
     ),
-    _case("entr", unit, more=[_at([0, 1], gradients=([inf, -1],))], torch=True),
+    _case("entr", unit, more=[_kink([0, 1], gradients=([inf, -1],))], torch=True),
     _case(
         "xlogy",
         normal,
         positive,
         more=[
-            _at([0, 0, 1, 1], [2, inf, 0, -1], gradients=([log2, inf, -inf, nan], [0, 0, inf, -1])),
-            _at(
+            _kink(
+                [0, 0, 1, 1], [2, inf, 0, -1], gradients=([log2, inf, -inf, nan], [0, 0, inf, -1])
+            ),
+            _kink(
                 [0, 0],
                 [0, -1],
                 gradients=([0, 0], [0, 0]),
@@ -186,8 +191,8 @@ CASES = [
         normal,
         positive,
         more=[
-            _at([0, 1], [1, -1], gradients=([log2, -inf], [0, inf])),
-            _at([0], [-1], gradients=([0], [0]), unlike_torch="as of xlogy"),
+            _kink([0, 1], [1, -1], gradients=([log2, -inf], [0, inf])),
+            _kink([0], [-1], gradients=([0], [0]), unlike_torch="as of xlogy"),
         ],
         torch=True,
     ),
@@ -195,51 +200,51 @@ CASES = [
         "rel_entr",
         unit,
         unit,
-        more=[_at([0, 0, 1], [0, 1, 0], gradients=([1, -inf, inf], [0, 0, -inf]))],
+        more=[_kink([0, 0, 1], [0, 1, 0], gradients=([1, -inf, inf], [0, 0, -inf]))],
     ),
     _case(
         "kl_div",
         unit,
         unit,
-        more=[_at([0, 0, 1], [0, 1, 0], gradients=([0, -inf, inf], [1, 1, -inf]))],
+        more=[_kink([0, 0, 1], [0, 1, 0], gradients=([0, -inf, inf], [1, 1, -inf]))],
     ),
     _case(
         "huber",
         unit,
-        either(1.0, 2.0),
+        both_signs(1.0, 2.0),
         more=[
-            S(A(3, draw=positive), A(3, draw=either(0.1, 0.4))),
-            _at([1] * 4, [-1, 0, 1, 2], gradients=([0, 0, 0, 1], [-1, 0, 1, 1])),
+            S(A(3, draw=positive), A(3, draw=both_signs(0.1, 0.4))),
+            _kink([1] * 4, [-1, 0, 1, 2], gradients=([0, 0, 0, 1], [-1, 0, 1, 1])),
         ],
     ),
-    _case("pseudo_huber", positive, normal, more=[_at([2], [0], gradients=([0], [0]))]),
-    # Powers and their relatives
+    _case("pseudo_huber", positive, normal, more=[_kink([2], [0], gradients=([0], [0]))]),
+    # Powers and related functions
     _case("exp2", normal, torch=True),
     _case("exp10", normal),
-    _case("cbrt", either(0.5, 2), more=[_at([0, 8], gradients=([inf, 1 / 12],))]),
+    _case("cbrt", both_signs(0.5, 2), more=[_kink([0, 8], gradients=([inf, 1 / 12],))]),
     _case(
         "exprel",
         normal,
         more=[
             S(values([-10.0, -3.0, -0.1, -1e-3, 0.1, 3.0, 9.0])),
-            _at([0, -inf], gradients=([0.5, 0],)),
+            _kink([0, -inf], gradients=([0.5, 0],)),
         ],
     ),
     _case(
         "boxcox",
         positive,
-        either(0.1, 2),
+        both_signs(0.1, 2),
         more=[
-            S(A(3, draw=between(3, 5)), A(3, draw=either(2, 3))),
-            _at([2, 1], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0])),
-            _at([0], [2], gradients=([0], [0.25])),
+            S(A(3, draw=between(3, 5)), A(3, draw=both_signs(2, 3))),
+            _kink([2, 1], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0])),
+            _kink([0], [2], gradients=([0], [0.25])),
         ],
     ),
     _case(
         "boxcox1p",
         positive,
-        either(0.1, 2),
-        more=[_at([1, 0], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0]))],
+        both_signs(0.1, 2),
+        more=[_kink([1, 0], [0, 0], gradients=([0.5, 1], [log2**2 / 2, 0]))],
     ),
     _case(
         "inv_boxcox",
@@ -247,22 +252,22 @@ CASES = [
         between(0.3, 2),
         more=[
             S(A(3), A(3, draw=between(-0.02, 0.02))),
-            _at([1], [0], gradients=([e], [-e / 2])),
+            _kink([1], [0], gradients=([e], [-e / 2])),
         ],
     ),
-    _case("inv_boxcox1p", positive, unit, more=[_at([1], [0], gradients=([e], [-e / 2]))]),
-    # The gamma function and its relatives
+    _case("inv_boxcox1p", positive, unit, more=[_kink([1], [0], gradients=([e], [-e / 2]))]),
+    # The gamma function and related functions
     _case("gamma", positive, more=[S(values([-0.5, -1.3, 4.2]))]),
     _case(
         "gammaln",
         positive,
-        more=[S(values([-0.5, -1.3, 40.0])), _at([1, inf], gradients=([-np.euler_gamma, inf],))],
+        more=[S(values([-0.5, -1.3, 40.0])), _kink([1, inf], gradients=([-np.euler_gamma, inf],))],
         torch=True,
     ),
-    _case("loggamma", positive, more=[_at([-0.5], gradients=([nan],))]),
+    _case("loggamma", positive, more=[_kink([-0.5], gradients=([nan],))]),
     _case("gammasgn", positive, more=[S(values([-0.5, -1.3]))]),
-    _case("rgamma", normal, more=[_at([0, -1, -2, -3], gradients=([1, -1, 2, -6],))]),
-    _case("psi", positive, more=[S(values([-0.5, -1.3, 40.0])), *of_integers()], torch=True),
+    _case("rgamma", normal, more=[_kink([0, -1, -2, -3], gradients=([1, -1, 2, -6],))]),
+    _case("psi", positive, more=[S(values([-0.5, -1.3, 40.0])), *integer_inputs()], torch=True),
     Case(
         "special.polygamma",
         [
@@ -281,11 +286,11 @@ CASES = [
             S(A(2, 3, draw=between(1.1, 1.2))),
             S(A(3, draw=between(20, 30))),
             S(A(3, draw=between(5, 9)), A(3, draw=between(2, 5))),
-            _at([0.5], gradients=([nan],)),
+            _kink([0.5], gradients=([nan],)),
         ],
         special.zeta,
     ),
-    _case("zetac", between(1.1, 4), more=[_at([0.5, -2.5], gradients=([nan, nan],))]),
+    _case("zetac", between(1.1, 4), more=[_kink([0.5, -2.5], gradients=([nan, nan],))]),
     Case(
         "special.multigammaln",
         [
@@ -300,7 +305,7 @@ CASES = [
     _case("betaln", positive, positive, more=[S(A(3, draw=between(50, 90)), A(3, draw=unit))]),
     _case("poch", positive, positive),
     _case("binom", between(3, 5), between(1, 2)),
-    # Incomplete gamma and beta functions, and the distributions made of them
+    # Incomplete gamma and beta functions, and distributions based on them
     *(
         _case(
             name,
@@ -309,7 +314,7 @@ CASES = [
             more=[
                 S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20))),
                 S(A(3, draw=unit), A(3, draw=between(5, 9))),
-                _at([1, 2, 2], [0, 0, inf], gradients=([0, 0, 0], [slope, 0, 0])),
+                _kink([1, 2, 2], [0, 0, inf], gradients=([0, 0, 0], [slope, 0, 0])),
             ],
         )
         for name, slope in (("gammainc", 1), ("gammaincc", -1))
@@ -324,7 +329,7 @@ CASES = [
             unit,
             more=[
                 S(A(3, draw=between(10, 20)), A(3, draw=between(10, 20)), A(3, draw=unit)),
-                _at([1, 1], [1, 1], [0, 1], gradients=([0, 0], [0, 0], [slope, slope])),
+                _kink([1, 1], [1, 1], [0, 1], gradients=([0, 0], [0, 0], [slope, slope])),
             ],
         )
         for name, slope in (("betainc", 1), ("betaincc", -1))
@@ -343,7 +348,7 @@ CASES = [
     *(
         replace(
             _case(name, counts, trials, unit, more=[S(A(3, draw=between(1.2, 1.8)), 4, unit_3)]),
-            reference=_of_trials(getattr(special, name)),
+            reference=_integer_trials(getattr(special, name)),
         )
         for name in ("bdtr", "bdtrc", "bdtri")
     ),
@@ -354,15 +359,15 @@ CASES = [
     ),
     _case("pdtri", counts, unit),
     # Bessel functions
-    _case("j0", normal, more=[S(A(3, draw=between(5, 9))), _at([0], gradients=([0],))]),
-    _case("j1", normal, more=[S(A(3, draw=between(5, 9))), _at([0], gradients=([0.5],))]),
+    _case("j0", normal, more=[S(A(3, draw=between(5, 9))), _kink([0], gradients=([0],))]),
+    _case("j1", normal, more=[S(A(3, draw=between(5, 9))), _kink([0], gradients=([0.5],))]),
     _case("y0", positive),
     _case("y1", positive),
     _case("yn", counts, positive),
-    _case("i0", normal, more=[_at([0], gradients=([0],))], torch=True),
-    _case("i0e", nonzero, more=[_at([0], gradients=([0],))], torch=True),
-    _case("i1", normal, more=[_at([0], gradients=([0.5],))], torch=True),
-    _case("i1e", nonzero, more=[_at([0], gradients=([0.5],))], torch=True),
+    _case("i0", normal, more=[_kink([0], gradients=([0],))], torch=True),
+    _case("i0e", nonzero, more=[_kink([0], gradients=([0],))], torch=True),
+    _case("i1", normal, more=[_kink([0], gradients=([0.5],))], torch=True),
+    _case("i1e", nonzero, more=[_kink([0], gradients=([0.5],))], torch=True),
     *(_case(name, positive) for name in ("k0", "k0e", "k1", "k1e")),
     # Exponential integrals, elliptic integrals, hypergeometric and Legendre functions
     _case("exp1", positive),
@@ -371,29 +376,29 @@ CASES = [
     _case(
         "spence",
         positive,
-        more=[S(A(3, draw=between(0.8, 1.2))), _at([0, 1], gradients=([-inf, -1],))],
+        more=[S(A(3, draw=between(0.8, 1.2))), _kink([0, 1], gradients=([-inf, -1],))],
     ),
     _case(
         "ellipk",
-        either(0.2, 0.8),
-        more=[_at([0, 1], gradients=([pi / 8, inf],))],
+        both_signs(0.2, 0.8),
+        more=[_kink([0, 1], gradients=([pi / 8, inf],))],
         lacking="cupy",
     ),
-    _case("ellipkm1", unit, more=[_at([0, 1], gradients=([-inf, -pi / 8],))], lacking="cupy"),
+    _case("ellipkm1", unit, more=[_kink([0, 1], gradients=([-inf, -pi / 8],))], lacking="cupy"),
     _case("hyp1f1", orders, orders, normal, lacking="cupy"),
     _case("hyp2f1", orders, orders, orders, unit, lacking="cupy"),
     _case("lpmv", integers(0, 2, "int32"), orders, unit),
-    # Trigonometry, of degrees and of small differences
+    # Trigonometry in degrees and for small differences
     *(_case(name, between(20, 70)) for name in ("sindg", "cosdg", "tandg", "cotdg")),
     _case("radian", normal, normal, normal),
     _case("cosm1", normal),
     _case(
         "sinc",
         normal,
-        more=[S(A(3, draw=between(-0.6, 0.6))), _at([0, 1], gradients=([0, -1],))],
+        more=[S(A(3, draw=between(-0.6, 0.6))), _kink([0, 1], gradients=([0, -1],))],
         torch=True,
     ),
-    # Functions of whole axes
+    # Functions along axes
     *(
         Case(
             f"special.{name}",
@@ -409,7 +414,7 @@ CASES = [
     Case(
         "special.logsumexp",
         [
-            # SciPy's of a scalar has an axis too many under keepdims.
+            # With keepdims, SciPy's result for a scalar has an axis too many.
             *(s for s in reduction(axes=[None, 0, (0, -1)]) if s.shapes != ((),)),
             S(A()),
             *(S(A(2, 3), axis, A(3, draw=positive)) for axis in (None, 1, (0, 1))),

@@ -9,17 +9,17 @@ from .base import (
     arithmetic,
     beyond,
     inf,
+    integer_inputs,
     integers,
     kink,
     nonzero,
-    of_integers,
     positive,
     unary,
     values,
 )
 from .elementwise import torch_both
 
-tiny, huge = 3e-200, 3e200  # whose squares underflow and overflow
+tiny, huge = 3e-200, 3e200  # their squares underflow and overflow
 
 
 def _uniform(low, high):
@@ -32,7 +32,7 @@ def _uniform(low, high):
 def _case(name, draw, *more):
     samples = [
         *unary(draw),
-        *of_integers() * (draw is not _within_1),
+        *integer_inputs() * (draw is not _within_1),
         S(A(8, draw=nonzero, dtype="complex128")),  # in every quadrant
         *more,
     ]
@@ -41,10 +41,13 @@ def _case(name, draw, *more):
     )
 
 
-def _cut(*sides):
-    """At points of branch cuts, told by the signs of zeros, the gradients expected there."""
+def _branch_cut(*sides):
+    """Return a kink on both sides of branch cuts, which are told apart by the signs of zeros.
+
+    sides: pairs of a point and the gradient expected there.
+    """
     points, gradients = zip(*sides, strict=True)
-    # PyTorch loses these signs as it subtracts a number.
+    # PyTorch loses these signs when it subtracts a number.
     return beyond("torch", kink(list(points), gradients=(list(gradients),)))
 
 
@@ -65,7 +68,7 @@ CASES = [
         "logaddexp",
         [
             *arithmetic(),
-            *of_integers(A(3, draw=integers(1, 5))),
+            *integer_inputs(A(3, draw=integers(1, 5))),
             S(A(20, 20, dtype="float32"), A(20, dtype="float32")),
             S(values(np.resize([inf, -inf, np.nan, 1.0], 400), "float32"), 1.0),
             S(values(np.resize([inf, -inf], 400), "float32"), inf),
@@ -89,7 +92,7 @@ CASES = [
         "asin",
         _within_1,
         kink([-1.0, 1.0, 1.5], gradients=([inf, inf, np.nan],)),
-        *_cut(
+        *_branch_cut(
             (complex(2, 0.0), -_third),
             (complex(2, -0.0), _third),
             (complex(-2, 0.0), _third),
@@ -100,7 +103,7 @@ CASES = [
         "acos",
         _within_1,
         kink([-1.0, 1.0, 1.5], gradients=([-inf, -inf, np.nan],)),
-        *_cut(
+        *_branch_cut(
             (complex(2, 0.0), _third),
             (complex(2, -0.0), -_third),
             (complex(-2, 0.0), -_third),
@@ -112,7 +115,7 @@ CASES = [
         "atan2",
         [
             *arithmetic(nonzero),
-            *of_integers(A(3, draw=integers(1, 5))),
+            *integer_inputs(A(3, draw=integers(1, 5))),
             kink(
                 [0.0, -0.0, 0.0, 1.0],
                 [0.0, -0.0, -2.0, 0.0],
@@ -136,7 +139,7 @@ CASES = [
         "asinh",
         _any,
         kink([-inf, inf], gradients=([0.0, 0.0],)),
-        *_cut(
+        *_branch_cut(
             (complex(0.0, 2), _third),
             (complex(-0.0, 2), -_third),
             (complex(0.0, -2), -_third),
@@ -147,7 +150,7 @@ CASES = [
         "acosh",
         _above_1,
         kink([1.0, 0.5, inf], gradients=([inf, np.nan, 0.0],)),
-        *_cut(
+        *_branch_cut(
             (complex(-2, 0.0), -1 / np.sqrt(3)),
             (complex(-2, -0.0), -1 / np.sqrt(3)),
             (complex(0.5, 0.0), 2 * _third),

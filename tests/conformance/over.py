@@ -1,8 +1,8 @@
-"""gpugrad as it is over another array library, for the conformance suite.
+"""gpugrad on top of another array library, for the conformance suite.
 
-gpugrad makes NumPy arrays unless it is given others. This namespace is gpugrad with creation
-functions that make arrays of the library whose namespace ``GPUGRAD_OVER`` names, such as
-``array_api_strict``, and with that library's dtypes and devices.
+By default gpugrad creates NumPy arrays. This namespace is gpugrad with creation functions that
+create arrays of another library, and with that library's dtypes and devices. The variable
+``GPUGRAD_OVER`` names the library's namespace, such as ``array_api_strict``.
 """
 
 import importlib

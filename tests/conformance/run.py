@@ -1,10 +1,10 @@
-"""Run the array API standard's own tests over each array library.
+"""Run the array API standard's own tests with gpugrad on each array library.
 
     python tests/conformance/run.py CHECKOUT [LIBRARY ...] [-- PYTEST OPTIONS]
 
 CHECKOUT is a checkout of https://github.com/data-apis/array-api-tests with its submodule, at
-the commit that .github/workflows/ci.yml names, whose requirements.txt is installed. What
-fails because the library does is listed, with the reason, in the file of its name here.
+the commit that .github/workflows/ci.yml names, with its requirements.txt installed. The file
+with a library's name in this folder lists the tests that the library itself fails, with reasons.
 """
 
 import os
@@ -19,14 +19,14 @@ LIBRARIES = {
     "torch": {
         "ARRAY_API_TESTS_MODULE": "over",
         "GPUGRAD_OVER": "array_api_compat.torch",
-        # PyTorch stores these, but has next to no arithmetic for them.
+        # PyTorch stores these dtypes, but has almost no arithmetic for them.
         "ARRAY_API_TESTS_SKIP_DTYPES": "uint16,uint32,uint64",
     },
 }
 
 
 def run(checkout, library, options):
-    """The suite's exit status."""
+    """Run the suite; return its exit status."""
     path = [str(HERE.parent.parent), str(HERE), os.environ.get("PYTHONPATH")]
     environment = os.environ | {
         "ARRAY_API_TESTS_VERSION": "2025.12",
@@ -53,7 +53,7 @@ def main(arguments):
         raise SystemExit(__doc__)
     checkout, *libraries = arguments
     if not Path(checkout, "array-api", "src").is_dir():
-        raise SystemExit(f"{checkout} is no checkout of array-api-tests with its submodule")
+        raise SystemExit(f"{checkout} is not a checkout of array-api-tests with its submodule")
     failed = [name for name in libraries or LIBRARIES if run(checkout, name, options)]
     if failed:
         raise SystemExit(f"array API conformance: failures over {', '.join(failed)}")

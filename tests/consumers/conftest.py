@@ -1,5 +1,5 @@
 def pytest_terminal_summary(terminalreporter):
-    """Say how many of SciPy's functions work on Tensors."""
+    """Print how many of SciPy's functions work on Tensors."""
 
     def functions(outcome, *, differentiable):
         return {

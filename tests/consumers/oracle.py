@@ -1,4 +1,4 @@
-"""What a library makes of Tensors against what it makes of NumPy arrays."""
+"""Compare a library's results on Tensors with its results on NumPy arrays."""
 
 import numpy as np
 
@@ -9,11 +9,12 @@ STEP = 1e-4
 
 
 def check(function, *arrays, rtol=1e-10, tolerance=1e-6):
-    """Assert that ``function`` of Tensors gives the values that it gives of NumPy arrays, with
-    a graph, and gradients that equal differences of it on NumPy arrays.
+    """Assert that ``function`` gives the same values on Tensors as on NumPy arrays, with a graph.
 
-    function: of arrays, to an array or a tuple of arrays.
-    tolerance: of gradients, absolute and relative.
+    Its gradients must equal differences of it on NumPy arrays.
+
+    function: takes arrays and returns an array or a tuple of arrays.
+    tolerance: absolute and relative, for gradients.
     """
     varied = [i for i, x in enumerate(arrays) if is_inexact(x)]
     tensors = [gpugrad.tensor(x, requires_grad=i in varied) for i, x in enumerate(arrays)]
@@ -41,17 +42,17 @@ def is_inexact(x):
 
 
 def random_like(arrays):
-    """Cotangents for arrays, the same at every call."""
+    """Return cotangents for arrays, the same at every call."""
     rng = np.random.default_rng(100)
     return [np.asarray(rng.normal(size=np.shape(y)), np.asarray(y).dtype) for y in arrays]
 
 
 def differences(function, arrays, varied, weights):
-    """Gradients of the weighted sum of what ``function`` gives, by differences of fourth order.
+    """Return gradients of the weighted sum of the results, by fourth-order differences.
 
-    function: of NumPy arrays, to a sequence of them.
-    varied: which of ``arrays`` to step, by their positions. Of a complex one the gradient is
-        dL/dx + i dL/dy, for L the real part of the sum.
+    function: takes NumPy arrays and returns a sequence of them.
+    varied: the positions of the arrays to differentiate with respect to. The gradient for a
+        complex array is dL/dx + i dL/dy, where L is the real part of the sum.
     """
 
     def loss(i, x):

@@ -1,8 +1,7 @@
-"""SciPy's generic functions, each with arguments to call it with.
+"""SciPy's generic functions, each with arguments for a call.
 
-Generic are those that SciPy declares to work on the arrays of any library. All that are
-public are in this table, and besides some that SciPy promises for CPU arrays only but that
-work on tensors too.
+Generic functions are those that SciPy declares to work on the arrays of any library. This table
+has all public ones, and some that SciPy supports for CPU arrays only but that work on Tensors too.
 """
 
 import math
@@ -19,7 +18,7 @@ from scipy.spatial.transform import RigidTransform, Rotation, Slerp
 
 
 class Fixed:
-    """An array that is an argument, but none to differentiate with respect to."""
+    """An array argument that is not differentiated with respect to."""
 
     def __init__(self, values):
         self.values = np.asarray(values)
@@ -28,12 +27,12 @@ class Fixed:
 class Case:
     """A function of SciPy and arguments for it.
 
-    name: the function, below ``scipy.``; several cases may have one name.
-    inputs: arrays; the floating and complex ones are differentiated with respect to.
-    call: what to call instead of the function itself, with the inputs.
-    pick: names of the attributes of the result to look at.
-    why: why it has no gradient on tensors, which the test checks to be so still.
-    error: if it refuses tensors, the exception and words of its message.
+    name: the function's path below ``scipy.``; several cases may have the same name.
+    inputs: arrays. Derivatives are taken with respect to the floating and complex ones.
+    call: a function to call with the inputs instead of the function itself.
+    pick: names of the attributes of the result to compare.
+    why: the reason why it has no gradient on Tensors; the test checks that it has none.
+    error: if it rejects Tensors, the exception and words of its message.
     static: keyword arguments of the function.
     """
 
@@ -50,14 +49,14 @@ class Case:
         return self.name
 
     def __call__(self, *inputs, **keywords):
-        """The arrays in the function's result."""
+        """Call the function; return the arrays in its result."""
         function = self.call or find(self.name)
         result = function(*inputs, **self.static, **keywords)
         return arrays([getattr(result, name) for name in self.pick] if self.pick else result)
 
 
 def find(name):
-    """The function of SciPy with this name, in a module or a class."""
+    """Return the function of SciPy with this name, in a module or a class."""
     path = ["scipy", *name.split(".")]
     is_class = [part[0].isupper() for part in path]
     depth = is_class.index(True) if True in is_class else len(path) - 1
@@ -68,7 +67,7 @@ def find(name):
 
 
 def arrays(result):
-    """The arrays in a result, in order."""
+    """Return the arrays in a result, in order."""
     if isinstance(result, Rotation):
         return [result.as_quat()]
     if isinstance(result, RigidTransform):
@@ -78,7 +77,7 @@ def arrays(result):
     return [result]
 
 
-def each(module, names, *inputs, **keywords):
+def cases_of(module, names, *inputs, **keywords):
     return [Case(f"{module}.{name}", *inputs, **keywords) for name in names.split()]
 
 
@@ -92,8 +91,8 @@ ROTATION = "spatial.transform.Rotation"
 MOTION = "spatial.transform.RigidTransform"
 
 
-def of_rotation(names, *inputs, **static):
-    """Cases of methods of a rotation."""
+def rotation_cases(names, *inputs, **static):
+    """Return cases for methods of a rotation."""
 
     def case(name):
         def call(q, *inputs):
@@ -104,8 +103,8 @@ def of_rotation(names, *inputs, **static):
     return map(case, names.split())
 
 
-def of_motion(names, *inputs, **static):
-    """Cases of methods of a rigid transform."""
+def rigid_transform_cases(names, *inputs, **static):
+    """Return cases for methods of a rigid transform."""
 
     def case(name):
         def call(t, q, *inputs):
@@ -116,8 +115,8 @@ def of_motion(names, *inputs, **static):
     return map(case, names.split())
 
 
-def of_linkage(names, pick=""):
-    """Cases of functions of a tree of clusters."""
+def linkage_cases(names, pick=""):
+    """Return cases for functions of a tree of clusters."""
 
     def case(name):
         path = f"cluster.hierarchy.{name}"
@@ -126,7 +125,7 @@ def of_linkage(names, pick=""):
     return map(case, names.split())
 
 
-# What the functions are given
+# Arguments of the functions
 
 
 def _normal(*shape, seed=0):
@@ -150,7 +149,7 @@ def _difference(x, y, axis):
 
 
 def _normal_like(x):
-    """A source of random arrays, of the library of ``x``."""
+    """Return a function that makes random arrays of the same library as ``x``."""
     rng = np.random.default_rng(0)
     return lambda size: array_namespace(x).asarray(rng.normal(size=size))
 
@@ -171,12 +170,12 @@ def _to_infinity(integrate, p):
 
 
 def _bells(x, p):
-    """For ``cubature``: points ``(n, 2)``, one value per point and rate."""
+    """Return one value per point and rate, for ``cubature``; points ``(n, 2)``."""
     return _bell(x[:, :1] + x[:, 1:] / 2, p[None, :])
 
 
 def _curve(x):
-    """For ``jacobian``: from three numbers to two."""
+    """Map three numbers to two, for ``jacobian``."""
     xp = array_namespace(x)
     return xp.stack([xp.sin(x[0, ...] * x[1, ...]), x[2, ...] ** 3 - x[0, ...]])
 
@@ -194,7 +193,7 @@ def _motion(translation, quaternion):
 
 
 def _affine(upper):
-    """Matrices ``(n, 4, 4)`` of rigid transforms, of their upper three rows."""
+    """Return rigid transforms from the upper three rows of their matrices ``(n, 4, 4)``."""
     xp = array_namespace(upper)
     last = xp.zeros_like(upper[:, :1, :])
     last[:, :, 3] = 1.0
@@ -202,13 +201,13 @@ def _affine(upper):
 
 
 def _sections(x):
-    """Second-order sections of a filter; their fourth coefficient must be 1."""
+    """Return second-order sections of a filter, whose fourth coefficient must be 1."""
     xp = array_namespace(x)
     return xp.concat([x[:, :3], xp.ones_like(x[:, :1]), x[:, 3:]], axis=1)
 
 
 def _linkage(heights):
-    """A tree of four points: two pairs, and then the pairs."""
+    """Return a tree of four points, which joins two pairs and then both pairs."""
     z = array_namespace(heights).asarray([[0.0, 1, 0, 2], [2, 3, 0, 2], [4, 5, 0, 4]])
     z = array_namespace(heights).astype(z, heights.dtype)
     z[:, 2] = heights
@@ -246,36 +245,36 @@ REFUSED = ((RuntimeError, TypeError), "requires grad|without gradient")
 
 CASES = [
     # special
-    *each("special", "cbrt cosdg cosm1 cotdg digamma ellipk ellipkm1 entr erfcx erfinv", UNIT),
-    *each("special", "exp1 exp10 exp2 expi exprel gamma gammaln i0 i0e i1 i1e j0 j1 k0", UNIT),
-    *each("special", "k0e k1 k1e loggamma logit ndtri psi rgamma sinc sindg spence", UNIT),
-    *each("special", "tandg y0 y1", UNIT),
-    *each("special", "erf erfc expit log_ndtr log_softmax logsumexp ndtr softmax", X),
-    *each("special", "betaln binom boxcox boxcox1p chdtr chdtrc chdtri", UNIT * 3, UNIT[::-1]),
-    *each("special", "gammainc gammaincc gammainccinv gammaincinv huber", UNIT * 3, UNIT[::-1]),
-    *each("special", "inv_boxcox inv_boxcox1p kl_div poch pseudo_huber", UNIT * 3, UNIT[::-1]),
-    *each("special", "rel_entr stdtr stdtrit xlog1py xlogy", UNIT * 3, UNIT[::-1]),
-    *each("special", "betainc betaincc betaincinv fdtr fdtrc", UNIT * 3, UNIT[::-1] * 2, UNIT),
-    *each("special", "gdtr gdtrc radian", UNIT * 3, UNIT[::-1] * 2, UNIT),
+    *cases_of("special", "cbrt cosdg cosm1 cotdg digamma ellipk ellipkm1 entr erfcx erfinv", UNIT),
+    *cases_of("special", "exp1 exp10 exp2 expi exprel gamma gammaln i0 i0e i1 i1e j0 j1 k0", UNIT),
+    *cases_of("special", "k0e k1 k1e loggamma logit ndtri psi rgamma sinc sindg spence", UNIT),
+    *cases_of("special", "tandg y0 y1", UNIT),
+    *cases_of("special", "erf erfc expit log_ndtr log_softmax logsumexp ndtr softmax", X),
+    *cases_of("special", "betaln binom boxcox boxcox1p chdtr chdtrc chdtri", UNIT * 3, UNIT[::-1]),
+    *cases_of("special", "gammainc gammaincc gammainccinv gammaincinv huber", UNIT * 3, UNIT[::-1]),
+    *cases_of("special", "inv_boxcox inv_boxcox1p kl_div poch pseudo_huber", UNIT * 3, UNIT[::-1]),
+    *cases_of("special", "rel_entr stdtr stdtrit xlog1py xlogy", UNIT * 3, UNIT[::-1]),
+    *cases_of("special", "betainc betaincc betaincinv fdtr fdtrc", UNIT * 3, UNIT[::-1] * 2, UNIT),
+    *cases_of("special", "gdtr gdtrc radian", UNIT * 3, UNIT[::-1] * 2, UNIT),
     Case("special.hyp1f1", Fixed(UNIT * 3), Fixed(UNIT[::-1]), UNIT),
     Case("special.zeta", UNIT * 2 + 1.5, UNIT[::-1]),
     Case("special.zetac", UNIT * 2 + 1.5),
-    *each("special", "expn polygamma yn", np.arange(8) // 3, UNIT * 3),
-    *each("special", "bdtr bdtrc bdtri", Fixed([1.0, 3.0]), np.array([4, 5]), UNIT[:2]),
-    *each("special", "nbdtr nbdtrc nbdtri", np.array([1, 3]), np.array([4, 5]), UNIT[:2]),
-    *each("special", "pdtr pdtrc", Fixed([1.0, 3.0]), UNIT[:2] * 4),
+    *cases_of("special", "expn polygamma yn", np.arange(8) // 3, UNIT * 3),
+    *cases_of("special", "bdtr bdtrc bdtri", Fixed([1.0, 3.0]), np.array([4, 5]), UNIT[:2]),
+    *cases_of("special", "nbdtr nbdtrc nbdtri", np.array([1, 3]), np.array([4, 5]), UNIT[:2]),
+    *cases_of("special", "pdtr pdtrc", Fixed([1.0, 3.0]), UNIT[:2] * 4),
     Case("special.fdtri", UNIT[:3] + 3, UNIT[3:6] + 5, UNIT[:3]),
     Case("special.lpmv", np.array([0, 1]), np.array([2, 3]), UNIT[:2]),
     Case("special.pdtri", np.array([1, 3]), UNIT[:2]),
     Case("special.multigammaln", UNIT * 4 + 2, call=lambda a: special.multigammaln(a, 3)),
     *without_gradient("is 1 or -1", Case("special.gammasgn", UNIT - 0.5)),
-    # stats: what describes one sample
-    *each("stats", "describe kstat kstatvar kurtosis sem skew variation zscore", POSITIVE),
-    *each("stats", "gmean gstd gzscore hmean lmoment iqr median_abs_deviation", POSITIVE),
-    *each("stats", "tmean tstd tsem tvar", POSITIVE, limits=(0.6, 2.8)),
-    *each("stats", "tmax tmin", POSITIVE),
-    *each("stats", "circmean circstd circvar", POSITIVE, high=4.0, low=-1.0, axis=0),
-    *each("stats", "differential_entropy mode sigmaclip", LONG),
+    # stats: descriptive statistics of one sample
+    *cases_of("stats", "describe kstat kstatvar kurtosis sem skew variation zscore", POSITIVE),
+    *cases_of("stats", "gmean gstd gzscore hmean lmoment iqr median_abs_deviation", POSITIVE),
+    *cases_of("stats", "tmean tstd tsem tvar", POSITIVE, limits=(0.6, 2.8)),
+    *cases_of("stats", "tmax tmin", POSITIVE),
+    *cases_of("stats", "circmean circstd circvar", POSITIVE, high=4.0, low=-1.0, axis=0),
+    *cases_of("stats", "differential_entropy mode sigmaclip", LONG),
     *(
         Case(f"stats.{mean.__name__}", POSITIVE, WEIGHTS, call=lambda x, w, f=mean: f(x, weights=w))
         for mean in (stats.gmean, stats.hmean)
@@ -292,9 +291,9 @@ CASES = [
     Case("stats.yeojohnson_llf", np.asarray(0.7), POSITIVE),
     Case("stats.directional_stats", _normal(5, 3), pick="mean_direction mean_resultant_length"),
     # stats: tests
-    *each("stats", "alexandergovern bartlett", X, Y, Z, pick="statistic pvalue"),
-    *each("stats", "f_oneway levene", X, Y, Z),
-    *each("stats", "jarque_bera kurtosistest normaltest skewtest", LONG),
+    *cases_of("stats", "alexandergovern bartlett", X, Y, Z, pick="statistic pvalue"),
+    *cases_of("stats", "f_oneway levene", X, Y, Z),
+    *cases_of("stats", "jarque_bera kurtosistest normaltest skewtest", LONG),
     Case("stats.ttest_1samp", X, np.array([0.1, 0.2])),
     Case("stats.ttest_rel", X, WEIGHTS),
     Case("stats.ttest_ind", X, Y),
@@ -305,18 +304,18 @@ CASES = [
         call=lambda m1, s1, m2, s2: stats.ttest_ind_from_stats(m1, s1, 9, m2, s2, 12),
     ),
     Case("stats.pearsonr", X, WEIGHTS, pick="statistic pvalue"),
-    *each("stats", "chisquare", POSITIVE, WEIGHTS, sum_check=False),
-    *each("stats", "power_divergence", POSITIVE, lambda_=0.5),
+    *cases_of("stats", "chisquare", POSITIVE, WEIGHTS, sum_check=False),
+    *cases_of("stats", "power_divergence", POSITIVE, lambda_=0.5),
     Case("stats.epps_singleton_2samp", X, Y),
     Case("stats.combine_pvalues", UNIT),
     Case("stats.combine_pvalues", UNIT, method="stouffer"),
     Case("stats.false_discovery_control", UNIT),
     *without_gradient(
         RANKS,
-        *each("stats", "friedmanchisquare kruskal", X, WEIGHTS, POSITIVE),
+        *cases_of("stats", "friedmanchisquare kruskal", X, WEIGHTS, POSITIVE),
         Case("stats.fligner", X[:11], WEIGHTS[:11], Z),
-        *each("stats", "mood chatterjeexi spearmanrho ansari", X, WEIGHTS),
-        *each("stats", "brunnermunzel mannwhitneyu wilcoxon", X, POSITIVE),
+        *cases_of("stats", "mood chatterjeexi spearmanrho ansari", X, WEIGHTS),
+        *cases_of("stats", "brunnermunzel mannwhitneyu wilcoxon", X, POSITIVE),
         Case("stats.cramervonmises_2samp", LONG, Y[:, 0], pick="statistic pvalue"),
         Case("stats.rankdata", X),
         Case("stats._quantile._xp_searchsorted", np.sort(UNIT), X[:, 0]),
@@ -374,7 +373,7 @@ CASES = [
         why=NUMBERS,
     ),
     # integrate
-    *each("integrate", "trapezoid cumulative_trapezoid", SIGNAL),
+    *cases_of("integrate", "trapezoid cumulative_trapezoid", SIGNAL),
     *(
         Case(f"integrate.{f.__name__}", SIGNAL, np.sort(UNIT), call=lambda y, x, f=f: f(y, x=x))
         for f in (integrate.trapezoid, integrate.cumulative_trapezoid, integrate.cumulative_simpson)
@@ -444,7 +443,7 @@ CASES = [
         call=lambda x: differentiate.hessian(optimize.rosen, x),
         pick="ddf",
     ),
-    *each("optimize", "rosen rosen_der rosen_hess", X[:5, 0]),
+    *cases_of("optimize", "rosen rosen_der rosen_hess", X[:5, 0]),
     Case("optimize.rosen_hess_prod", X[:5, 0], X[5:10, 0]),
     Case(
         "optimize.elementwise.find_root",
@@ -475,15 +474,15 @@ CASES = [
         pick="bracket f_bracket",
     ),
     # fft
-    *each(
+    *cases_of(
         "fft", "fft ifft hfft irfft fft2 ifft2 fftn ifftn hfftn irfftn hfft2 irfft2", _complex(3, 4)
     ),
-    *each("fft", "rfft ihfft rfft2 rfftn ihfft2 ihfftn fftshift ifftshift", SIGNAL),
-    *each("fft", "fht ifht", SIGNAL, dln=0.1, mu=0.5),
-    *without_gradient(NUMBERS, *each("fft", "fftfreq rfftfreq", n=6)),
+    *cases_of("fft", "rfft ihfft rfft2 rfftn ihfft2 ihfftn fftshift ifftshift", SIGNAL),
+    *cases_of("fft", "fht ifht", SIGNAL, dln=0.1, mu=0.5),
+    *without_gradient(NUMBERS, *cases_of("fft", "fftfreq rfftfreq", n=6)),
     *without_gradient(
         FOREIGN,
-        *each("fft", "dct dst idct idst dctn dstn idctn idstn", SIGNAL),
+        *cases_of("fft", "dct dst idct idst dctn dstn idctn idstn", SIGNAL),
         error=REFUSED,
     ),
     # linalg, interpolate, cluster, constants
@@ -502,11 +501,11 @@ CASES = [
         error=(AttributeError, "view"),
     ),
     Case("cluster.vq.whiten", X),
-    *of_linkage("to_mlab_linkage"),
-    *of_linkage("to_tree", pick="dist"),
+    *linkage_cases("to_mlab_linkage"),
+    *linkage_cases("to_tree", pick="dist"),
     *without_gradient(
         WHOLE,
-        *of_linkage("is_valid_linkage is_valid_im is_monotonic num_obs_linkage"),
+        *linkage_cases("is_valid_linkage is_valid_im is_monotonic num_obs_linkage"),
         Case(
             "cluster.hierarchy.correspond",
             HEIGHTS,
@@ -514,7 +513,7 @@ CASES = [
         ),
         Case("cluster.hierarchy.is_isomorphic", np.array([1, 1, 2]), np.array([2, 2, 1])),
     ),
-    *each("constants", "lambda2nu nu2lambda", POSITIVE),
+    *cases_of("constants", "lambda2nu nu2lambda", POSITIVE),
     Case(
         "constants.convert_temperature",
         POSITIVE,
@@ -531,16 +530,16 @@ CASES = [
     Case("signal.gauss_spline", X, n=3),
     Case("signal.hilbert", SIGNAL),
     Case("signal.hilbert2", SIGNAL),
-    *each("signal", "fftconvolve oaconvolve", SIGNAL, SIGNAL[:, ::2]),
+    *cases_of("signal", "fftconvolve oaconvolve", SIGNAL, SIGNAL[:, ::2]),
     Case("signal.bilinear_zpk", ZEROS, POLES, np.asarray(0.7), fs=2.0),
-    *each("signal", "lp2lp_zpk lp2hp_zpk lp2bp_zpk lp2bs_zpk", ZEROS, POLES, np.asarray(0.7)),
-    *each("signal", "lp2lp lp2hp lp2bp lp2bs normalize", UNIT[:3], UNIT[3:]),
+    *cases_of("signal", "lp2lp_zpk lp2hp_zpk lp2bp_zpk lp2bs_zpk", ZEROS, POLES, np.asarray(0.7)),
+    *cases_of("signal", "lp2lp lp2hp lp2bp lp2bs normalize", UNIT[:3], UNIT[3:]),
     Case("signal.vectorstrength", UNIT, np.asarray(0.4)),
     Case("signal.minimum_phase", UNIT),
     Case("signal.resample", SIGNAL, num=5, axis=1),
     *without_gradient(
         FOREIGN,
-        *each("signal", "iirdesign", np.array([0.3]), np.array([0.5]), gpass=1, gstop=20),
+        *cases_of("signal", "iirdesign", np.array([0.3]), np.array([0.5]), gpass=1, gstop=20),
         Case(
             "signal.place_poles",
             _normal(3, 3),
@@ -559,20 +558,20 @@ CASES = [
     Case("signal.firwin", np.array([0.2, 0.5]), call=lambda c: signal.firwin(7, c)),
     *without_gradient(
         NUMBERS,
-        *each("signal", "besselap buttap", N=3),
+        *cases_of("signal", "besselap buttap", N=3),
         Case("signal.cheb1ap", N=3, rp=1),
         Case("signal.cheb2ap", N=3, rs=20),
         Case("signal.ellipap", N=3, rp=1, rs=20),
         Case("signal.gammatone", freq=0.2, ftype="iir"),
-        *each("signal", "iirnotch iirpeak iircomb", w0=0.25, Q=10),
+        *cases_of("signal", "iirnotch iirpeak iircomb", w0=0.25, Q=10),
         Case("signal.savgol_coeffs", window_length=7, polyorder=2),
         *(
             Case(f"{module}.get_window", window=("kaiser", 3.0), Nx=6)
             for module in ("signal", "signal.windows")
         ),
-        *each("signal.windows", "barthann bartlett blackman blackmanharris bohman boxcar", M=6),
-        *each("signal.windows", "cosine flattop hamming hann lanczos nuttall parzen", M=6),
-        *each("signal.windows", "triang tukey", M=6),
+        *cases_of("signal.windows", "barthann bartlett blackman blackmanharris bohman boxcar", M=6),
+        *cases_of("signal.windows", "cosine flattop hamming hann lanczos nuttall parzen", M=6),
+        *cases_of("signal.windows", "triang tukey", M=6),
     ),
     *(
         Case(
@@ -604,20 +603,20 @@ CASES = [
         call=lambda p, s: windows.general_gaussian(7, p, s, xp=array_namespace(p)),
     ),
     # spatial.transform
-    *of_rotation("as_quat as_matrix as_mrp as_rotvec magnitude inv mean __iter__"),
-    *of_rotation("as_euler", seq="xyz"),
-    *of_rotation("as_euler", seq="ZXZ"),
-    *of_rotation("apply", VECTORS),
-    *of_rotation("__getitem__", indexer=1),
-    *of_rotation("__pow__", n=0.4),
-    *of_rotation("as_davenport", Fixed(np.eye(3)[[0, 1, 0]]), order="extrinsic"),
+    *rotation_cases("as_quat as_matrix as_mrp as_rotvec magnitude inv mean __iter__"),
+    *rotation_cases("as_euler", seq="xyz"),
+    *rotation_cases("as_euler", seq="ZXZ"),
+    *rotation_cases("apply", VECTORS),
+    *rotation_cases("__getitem__", indexer=1),
+    *rotation_cases("__pow__", n=0.4),
+    *rotation_cases("as_davenport", Fixed(np.eye(3)[[0, 1, 0]]), order="extrinsic"),
     Case(f"{ROTATION}.from_quat", QUATERNIONS),
-    Case(  # which writes into its argument, and may not into a leaf
+    Case(  # writes into its argument, which must not be a leaf
         f"{ROTATION}.from_matrix",
         _normal(2, 3, 3) + 3 * np.eye(3),
         call=lambda m: Rotation.from_matrix(m * 1.0),
     ),
-    *each(ROTATION, "from_rotvec from_mrp", VECTORS),
+    *cases_of(ROTATION, "from_rotvec from_mrp", VECTORS),
     Case(f"{ROTATION}.from_euler", VECTORS, call=lambda a: Rotation.from_euler("xyz", a)),
     Case(
         f"{ROTATION}.from_davenport",
@@ -647,11 +646,11 @@ CASES = [
         UNIT * 2,
         call=lambda q, t: Slerp([0, 1, 2], Rotation(q))(t),
     ),
-    *of_motion("as_matrix as_exp_coords as_dual_quat as_components inv mean __iter__"),
-    *of_motion("apply", VECTORS),
+    *rigid_transform_cases("as_matrix as_exp_coords as_dual_quat as_components inv mean __iter__"),
+    *rigid_transform_cases("apply", VECTORS),
     Case(f"{MOTION}.identity", call=lambda xp: RigidTransform.identity(2), why=NUMBERS),
-    *of_motion("__pow__", n=0.5),  # SciPy's own for NumPy takes it in float32
-    *of_motion("__getitem__", indexer=1),
+    *rigid_transform_cases("__pow__", n=0.5),  # SciPy's own implementation for NumPy uses float32
+    *rigid_transform_cases("__getitem__", indexer=1),
     Case(f"{MOTION}.from_exp_coords", _normal(2, 6)),
     Case(f"{MOTION}.from_dual_quat", _normal(2, 8)),
     Case(f"{MOTION}.from_translation", TRANSLATIONS),

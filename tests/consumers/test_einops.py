@@ -1,4 +1,4 @@
-"""einops on Tensors: values as on NumPy arrays, gradients by finite differences."""
+"""einops on Tensors: values equal those on NumPy arrays, gradients equal finite differences."""
 
 import einops
 import numpy as np
@@ -84,7 +84,7 @@ def test_rearrange_of_a_list_stacks():
     assert y.grad.tolist() == [[1] * 3] * 2
 
 
-def test_mean_of_integers_refuses():
+def test_mean_of_integers_is_an_error():
     with pytest.raises(NotImplementedError, match="reduce_mean is not available"):
         einops.reduce(gpugrad.arange(6), "(a b) -> a", "mean", a=2)
 

@@ -1,4 +1,4 @@
-"""SciPy's generic functions on Tensors: values as on NumPy's arrays, gradients as differences."""
+"""SciPy's generic functions on Tensors: values equal NumPy's, gradients equal differences."""
 
 import inspect
 import warnings
@@ -17,27 +17,27 @@ from gpugrad.testing import assert_close
 
 
 def run(case, inputs, xp):
-    """What SciPy gives for these inputs; ``xp`` tells it whose arrays to make of numbers alone."""
+    """Return SciPy's results for these inputs; ``xp`` is for functions that take only numbers."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # of small samples, and the like
+        warnings.simplefilter("ignore")  # about small samples and the like
         return case(*inputs, **({"xp": xp} if case.why == NUMBERS else {}))
 
 
-def plain(case):
-    """The inputs as NumPy's arrays."""
+def numpy_inputs(case):
+    """Return the inputs as NumPy arrays."""
     return [x.values if isinstance(x, Fixed) else x for x in case.inputs]
 
 
 def assert_values(case, actual, expected):
-    # Numbers and ranks SciPy makes arrays of the library's default dtype, float32.
-    made = case.why in (NUMBERS, RANKS)
+    # For numbers and ranks, SciPy makes arrays with the library's default dtype, float32.
+    default_dtype = case.why in (NUMBERS, RANKS)
     assert len(actual) == len(expected)
     for x, y in zip(actual, expected, strict=True):
         x = np.asarray(x.detach() if isinstance(x, gpugrad.Tensor) else x)
         y = np.asarray(y)
         assert x.shape == y.shape
-        assert x.dtype.kind == y.dtype.kind if made else x.dtype == y.dtype
-        rtol = 1e-6 if made else 1e-10
+        assert x.dtype.kind == y.dtype.kind if default_dtype else x.dtype == y.dtype
+        rtol = 1e-6 if default_dtype else 1e-10
         np.testing.assert_allclose(x, y, rtol=rtol, atol=rtol)
 
 
@@ -45,7 +45,7 @@ def assert_values(case, actual, expected):
 @pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=repr)
 def test_value_and_gradient(case, record_property):
     record_property("scipy", (case.name, case.why))
-    arrays = plain(case)
+    arrays = numpy_inputs(case)
     varied = [i for i, x in enumerate(case.inputs) if not isinstance(x, Fixed) and is_inexact(x)]
 
     def on_numpy(*arrays):
@@ -76,10 +76,10 @@ def test_value_and_gradient(case, record_property):
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.error], ids=repr)
-def test_refused(case, record_property):
+def test_rejected(case, record_property):
     record_property("scipy", (case.name, case.why))
     kind, words = case.error
-    tensors = [gpugrad.tensor(x, requires_grad=True) for x in plain(case)]
+    tensors = [gpugrad.tensor(x, requires_grad=True) for x in numpy_inputs(case)]
     with pytest.raises(kind, match=words):
         run(case, tensors, gpugrad)
 
@@ -89,8 +89,8 @@ ndimage optimize optimize.elementwise signal signal.windows spatial.transform sp
 
 
 def generic():
-    """The names of what SciPy declares to work on the arrays of any library, on any device."""
-    from scipy._lib._array_api import xp_capabilities_table  # private, and as it is in 1.17
+    """Yield the names of functions that SciPy declares to work on any library and device."""
+    from scipy._lib._array_api import xp_capabilities_table  # private; this is how 1.17 has it
 
     for name in MODULES.split():
         module = import_module(f"scipy.{name}")
@@ -102,13 +102,13 @@ def generic():
                 else {}
             )
             for path, function in {public: found, **parts}.items():
-                function = getattr(function, "__func__", function)  # of a static method
+                function = getattr(function, "__func__", function)  # unwrap static methods
                 can = xp_capabilities_table.get(function) if callable(function) else None
                 if can and not any(can[limit] for limit in ("np_only", "cpu_only", "out_of_scope")):
                     yield f"{name}.{path}"
 
 
-@pytest.mark.skipif(not scipy.__version__.startswith("1.17."), reason="the table is of SciPy 1.17")
+@pytest.mark.skipif(not scipy.__version__.startswith("1.17."), reason="the table is for SciPy 1.17")
 def test_table_is_complete():
     cases = {case.name for case in CASES}
     assert not [name for name in generic() if name not in cases and "._" not in name]

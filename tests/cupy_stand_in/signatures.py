@@ -1,6 +1,6 @@
-"""Print as JSON the names that modules and classes have and, where told, their parameters.
+"""Print as JSON the names in modules and classes and, where known, their parameters.
 
-Standard input has the same of the stand-in, if CuPy is to be asked for just these names.
+Standard input may hold this output for the stand-in, to ask CuPy for the same names only.
 """
 
 import importlib
@@ -14,8 +14,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 MODULES = (
-    "cupy cupy.linalg cupy.fft cupy.cuda cupy.cuda.device cupy.cuda.memory "
-    "cupy.cuda.runtime "
+    "cupy cupy.linalg cupy.fft cupy.cuda cupy.cuda.device cupy.cuda.function cupy.cuda.memory "
+    "cupy.cuda.pinned_memory cupy.cuda.runtime "
     "cupy._core cupy._core._routines_linalg cupyx"
 )
 CLASSES = (
@@ -23,8 +23,8 @@ CLASSES = (
 )
 
 
-def offered(owner):
-    """The public names; of a class also the special methods, but for what every class has."""
+def public_names(owner):
+    """Return the public names, and for a class the special methods."""
     names = getattr(owner, "__all__", None) or dir(owner)
     if not inspect.isclass(owner):
         return [n for n in names if n[0] != "_" and not inspect.ismodule(getattr(owner, n))]
@@ -33,7 +33,7 @@ def offered(owner):
 
 
 def parameters(function, name):
-    """Names, kinds and whether there is a default; names alone where a docstring tells them."""
+    """Return names, kinds and whether there is a default; from docstrings only the names."""
     if isinstance(function, str):
         return names_in(function, name)
     is_known = callable(function) and not inspect.isclass(function)
@@ -52,7 +52,7 @@ def names_in(line, name):
 
 
 def cublas():
-    """The module; of CuPy's own, which loads cuBLAS, the signatures that its file has as text."""
+    """Return the module; for CuPy's own, which loads cuBLAS, the signatures in its file."""
     if Path(importlib.import_module("cupy").__file__).parents[1] == Path(__file__).parent:
         return importlib.import_module("cupy.cuda.cublas")
     file = Path(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
@@ -65,9 +65,9 @@ owners["cupy.cuda.cublas"] = cublas()
 owners["cupyx.scipy.special"] = importlib.import_module("cupyx.scipy.special")
 for name in CLASSES.split():
     owners[name] = attrgetter(name.removeprefix("cupy."))(owners["cupy"])
-asked = json.loads(sys.stdin.read() or "{}")
-told = {}
+requested = json.loads(sys.stdin.read() or "{}")
+described = {}
 for path, owner in owners.items():
-    names = [n for n in asked.get(path, offered(owner)) if hasattr(owner, n)]
-    told[path] = {n: parameters(getattr(owner, n), n) for n in names}
-print(json.dumps(told))
+    names = [n for n in requested.get(path, public_names(owner)) if hasattr(owner, n)]
+    described[path] = {n: parameters(getattr(owner, n), n) for n in names}
+print(json.dumps(described))

@@ -1,4 +1,4 @@
-"""What kernels share, and the CPU's way to run them, on the stand-in for CuPy."""
+"""The code that kernels share, and the emulator that runs them on a CPU."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def numpy_dtype(name):
 
 
 def kernel(name, source, dtype="float32"):
-    """A kernel of the source given after what all share."""
+    """Compile a kernel from the shared code and the given source."""
     return cupy.RawModule(code=COMMON + source, options=loader.options(dtype)).get_function(name)
 
 
@@ -26,7 +26,7 @@ def arrays(n=1000, dtype="float32"):
 
 
 class TestConversions:
-    """Between 16-bit floats and float32, where no hardware does it."""
+    """Conversions between 16-bit floats and float32 in software."""
 
     SOURCE = """
         extern "C" __global__ void widen(const T* x, A* out, long long n)
@@ -58,7 +58,7 @@ class TestConversions:
     def test_rounding(self, dtype):
         rng = np.random.default_rng(0)
         bits = rng.integers(0, 1 << 32, 100_000, dtype=np.uint64).astype(np.uint32)
-        # Around what they hold and half-way between two of them, where a tie goes to the even one.
+        # Around 16-bit numbers, and half-way between two of them, where ties go to even.
         held = np.arange(1 << 16, dtype=np.uint16).view(numpy_dtype(dtype)).astype("float32")
         held = held[np.isfinite(held)].view(np.uint32)
         steps = [held + np.uint32(k) for k in (0, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001)]
@@ -200,22 +200,22 @@ class TestArguments:
             lambda x, out: (x, out, None, 2.0),
         ],
     )
-    def test_that_do_not_fit(self, wrong):
+    def test_arguments_that_do_not_fit(self, wrong):
         with pytest.raises(TypeError, match=r"scale( has 4 parameters|: argument \d: )"):
             self.run("scale", *wrong(*arrays()))
 
-    def test_16_bit_floats_are_told_apart(self):
+    def test_16_bit_dtypes_are_distinguished(self):
         x, out = arrays(dtype="float16")
         self.run("scale", x, out, 1000, 2.0, dtype="float16")
         with pytest.raises(TypeError, match="array of float16 is given for bf16"):
             self.run("scale", x, out, 1000, 2.0, dtype="bfloat16")
 
-    def test_of_another_device(self):
+    def test_arrays_on_another_device(self):
         x, out = arrays()
         with cupy.cuda.Device(1), pytest.raises(ValueError, match=r"the current device \(1\)"):
             self.run("scale", x, out, 1000, 2.0)
 
-    def test_no_such_launch(self):
+    def test_invalid_launches(self):
         scale = kernel("scale", self.SOURCE)
         for grid, block in [((1,), (257,)), ((1, 70_000), (32,))]:
             with pytest.raises(ValueError, match="not every GPU takes"):
@@ -233,7 +233,7 @@ def test_a_view_is_where_its_first_element_is():
     assert np.array_equal(out.get(), expected)
 
 
-# What is wrong in a kernel and a GPU may not tell.
+# Mistakes in kernels that a GPU may not report
 WRONG = {
     "not all threads of a block come to the barrier": "if (i < 40) __syncthreads();",
     "waits for a thread that is not there": "if (i < 40) __syncwarp();",
@@ -257,7 +257,7 @@ def test_errors(message):
     )
     with pytest.raises(RuntimeError, match=f"wrong: .*{message}"):
         wrong((1,), (64,), arrays())
-    kernel("scale", TestArguments.SOURCE)((1,), (64,), (*arrays(), 1000, 2.0))  # it goes on
+    kernel("scale", TestArguments.SOURCE)((1,), (64,), (*arrays(), 1000, 2.0))  # kernels still run
 
 
 MUTATIONS = {
@@ -277,7 +277,7 @@ MUTATIONS = {
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_mistake_is_noticed(mutation):
-    """The tests above would fail if what kernels share lacked this."""
+    """The tests above fail if the shared code lacks this."""
     right, wrong = MUTATIONS[mutation]
     assert right in COMMON
     code = COMMON.replace(right, wrong) + REDUCE + TWICE
@@ -286,7 +286,7 @@ def test_a_mistake_is_noticed(mutation):
     module = cupy.RawModule(code=code, options=loader.options("float32"))
     sums = []
     for name in ("reduce", "twice"):
-        for _ in range(2):  # in different orders of the threads
+        for _ in range(2):  # the threads run in different orders
             module.get_function(name)((1,), (96,), (x, out, 500))
             sums.append(out.get()[0] if name == "reduce" else out.get()[0] / 3)
     assert not np.allclose(sums, expected, rtol=1e-5)

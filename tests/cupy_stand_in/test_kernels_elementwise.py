@@ -4,8 +4,13 @@ import cupy
 import numpy as np
 import pytest
 
+import gpugrad as gg
+from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader, zero_discarded_nans
+from gpugrad.backends.numpy import backend as numpy
+from gpugrad.kernels.cuda.elementwise import RULES
+from gpugrad.testing import twincheck
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 1000, 1025])
@@ -33,3 +38,165 @@ def test_zero_discarded_nans_broadcasts():
     c = cupy.asarray(np.array([[np.nan, 1], [2, np.nan]]))
     out = xp.zero_discarded_nans(c, cupy.zeros((1, 2)))
     assert out.get().tolist() == [[0, 1], [2, 0]]
+
+
+def test_zero_discarded_nans_in_place():
+    c, g = cupy.asarray([1.0, np.nan, np.nan]), cupy.asarray([0.0, 0.0, 1.0])
+    assert zero_discarded_nans(c, g, in_place=True) is c
+    assert np.array_equal(c.get(), [1, 0, np.nan], equal_nan=True)
+
+
+NEAR = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+# Those whose inputs are in an interval, and what is on its ends or beyond.
+INSIDE = dict.fromkeys([gg.asin, gg.acos, gg.atanh], (-0.9, 0.9)) | {gg.acosh: (1.1, 3)}
+SPECIAL = 0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0
+
+
+def operands(op, dtype, n=300):
+    """Inputs, the result and a cotangent, as NumPy arrays of a dtype."""
+    rng = np.random.default_rng(0)
+    low, high = INSIDE.get(op, (-3, 3))
+    inputs = [rng.uniform(low, high, n).astype(dtype) for _ in op.op.inputs]
+    if op is gg.pow:  # of a negative base only integers are exponents
+        inputs[1][::2] = np.rint(inputs[1][::2].astype("float64"))
+        inputs[0][1::2] = abs(inputs[0][1::2])
+    for k, x in enumerate(inputs):
+        x[: len(SPECIAL) ** 2] = np.tile(SPECIAL, 7) if k else np.repeat(SPECIAL, 7)
+    if len(inputs) > 1:
+        inputs[1][60:70] = inputs[0][60:70]  # ties
+    if op is gg.pow:  # as its docstring says, the gradient to the base is 0 for an exponent of 0
+        inputs[0][np.isnan(inputs[0].astype("float64")) & (inputs[1] == 0)] = 1
+    g = rng.standard_normal(n).astype(dtype)
+    g[::3] = 0
+    return inputs, g
+
+
+def defined(op, part, guarded, inputs, out, g):
+    """The cotangents by the definition in float64."""
+    values = dict(zip(op.op.inputs, inputs, strict=True)) | {"out": out}
+    values = {name: x.astype("float64") for name, x in values.items()}
+    g = g.astype("float64")
+    results = []
+    for name in op.op.inputs if part == "together" else [part]:
+        rule = op.op.rules[name]
+        c = rule(numpy.xp, g, *[values[kept] for kept in kept_names(rule)])
+        results.append(numpy.xp.zero_discarded_nans(c, g) if guarded else c)
+    return results
+
+
+def parts():
+    for op in RULES:
+        for part in op.op.twins["cupy"]:
+            if part != "forward":
+                yield pytest.param(op, part, id=f"{op.__name__}-{part}")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", loader.TYPES)
+@pytest.mark.parametrize("op, part", parts())
+def test_rules(op, part, dtype):
+    near = NEAR[dtype]
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    inputs, g = operands(op, dtype)
+    out = op.op.forward(numpy.xp, *[x.astype("float64") for x in inputs]).astype(dtype)
+    rule = op.op.twins["cupy"][part]
+    for guarded in (True, False):
+        expected = defined(op, part, guarded, inputs, out, g)
+        for start in (0, 1):  # aligned to 16 bytes, or to no more than an element
+            given = dict(zip(op.op.inputs, inputs, strict=True)) | {"out": out}
+            given = [cupy.asarray(given[name])[start:] for name in kept_names(rule)]
+            got = rule(xp, cupy.asarray(g)[start:], *given, guarded=guarded)
+            assert got is not NotImplemented
+            got = got if part == "together" else [got]
+            for a, e in zip(got, expected, strict=True):
+                assert a.dtype == dtype
+                e = e.astype(dtype).astype("float64")[start:]
+                np.testing.assert_allclose(a.get().astype("float64"), e, rtol=near, atol=near)
+
+
+def test_guarded_or_not():
+    """Without a guard, 0 times an infinite slope is nan, as on a CPU."""
+    for device in ("cpu", "cuda"):
+        x = gg.tensor([0.0, 4.0], device=device, requires_grad=True)
+        with np.errstate(all="ignore"):
+            (gg.sqrt(x) * gg.tensor([0.0, 1.0], device=device)).sum().backward()
+            assert np.array_equal(x.grad.cpu().numpy(), [np.nan, 0.25], equal_nan=True)
+            x.grad = None
+            gg.sqrt(x).backward(gg.tensor([0.0, 1.0], device=device))
+        assert x.grad.tolist() == [0, 0.25]
+
+
+@pytest.mark.parametrize("number", [2, 3.0, 0, -1, True, 0.1])
+def test_numbers(number):
+    for dtype in ("float32", "float16"):
+        given = np.linspace(0.5, 2, 20).astype(dtype)
+        for f in (
+            lambda x: x * number,
+            lambda x: number / x,
+            lambda x: x**number,
+            lambda x: number**x,
+            lambda x: gg.maximum(x, number),
+        ):
+            found = []
+            for device in ("cpu", "cuda"):
+                x = gg.tensor(given, device=device, requires_grad=True)
+                f(x).backward(gg.ones_like(x))
+                assert x.grad.dtype == x.dtype
+                found.append(x.grad.cpu().numpy())
+            np.testing.assert_allclose(*found, rtol=NEAR[dtype])
+
+
+def test_layouts():
+    rng = np.random.default_rng(0)
+    values = [cupy.asarray(rng.uniform(0.5, 2, (6, 8))) for _ in range(3)]
+    rule = gg.divide.op.twins["cupy"]["together"]
+
+    def expected(g, x2, out):
+        return g / x2, -g * out / x2
+
+    for place in (
+        lambda x: x.T.copy().T,
+        lambda x: cupy.repeat(x, 2, 1)[:, ::2],
+        lambda x: x[::-1],
+        lambda x: cupy.broadcast_to(x[1, 1], x.shape),
+        lambda x: cupy.broadcast_to(x[1], x.shape),
+        lambda x: x[:0],
+    ):
+        for i in range(3):
+            given = [place(x) if i == k or not place(x).size else x for k, x in enumerate(values)]
+            for a, e in zip(rule(xp, *given), expected(*given), strict=True):
+                np.testing.assert_allclose(a.get(), e.get(), rtol=1e-14)
+
+
+def test_what_is_left_to_the_definition():
+    x = cupy.ones((2, 3))
+    rule = gg.multiply.op.twins["cupy"]["x1"]
+    for g, x2 in [(x, x[0]), (x, x.astype("float32")), (x + 0j, x + 0j)]:
+        assert rule(xp, g, x2) is NotImplemented
+    rows, row = gg.ones((2, 3), device="cuda"), gg.full(3, 2.0, device="cuda")
+    leaves = [t.requires_grad_() for t in (rows, row)]
+    (rows * row).backward(gg.ones((2, 3), device="cuda"))
+    assert [t.grad.tolist() for t in leaves] == [[[2, 2, 2]] * 2, [2, 2, 2]]
+
+
+def test_twincheck():
+    x, y = (gg.random.uniform((4, 5), low=0.5, high=2.0, device="cuda") for _ in range(2))
+    for op in RULES:
+        if op not in INSIDE:
+            twincheck(op, *[x, y][: len(op.op.inputs)])
+
+
+def test_kept_values_stay_as_they_are():
+    """What a rule returns is searched for nan in place only if nobody else has it."""
+    kept = []
+
+    @gg.op(elementwise=True)
+    def scaled(xp, x, y):
+        return x * y
+
+    scaled.vjp(x=lambda xp, g, y: y, y=lambda xp, g, x: kept.append(g * np.inf) or kept[-1])
+    x, y = (gg.tensor([np.nan, 1.0], device="cuda", requires_grad=True) for _ in range(2))
+    scaled(x, y).backward(gg.zeros(2, device="cuda"))
+    assert [x.grad.tolist(), y.grad.tolist()] == [[0, 1], [0, 0]]
+    assert np.isnan(y.detach().cpu().numpy()[0])
+    assert np.isnan(kept[0].get()).all()

@@ -1,4 +1,4 @@
-"""The kernels of neural networks' ops on the stand-in for CuPy: equal to the ops' definitions."""
+"""The kernels of neural network ops on the stand-in for CuPy equal the ops' definitions."""
 
 import cupy
 import numpy as np
@@ -36,7 +36,7 @@ def on_device(x):
 
 
 def twin(name, part, *inputs, **static):
-    """What the kernel makes of NumPy arrays."""
+    """Run the kernel on NumPy arrays; return its results."""
     reads.clear()
     static = {k: on_device(x) for k, x in static.items()}
     out = twins[name][part](xp, *map(on_device, inputs), **static)
@@ -49,23 +49,23 @@ def is_floating(x):
     return isinstance(x, np.ndarray) and x.dtype.kind in "fV"
 
 
-def exact(x):
+def in_float64(x):
     return x.astype("float64") if is_floating(x) else x
 
 
-def defined(name, part, *inputs, **static):
-    """What the op's definition makes of them in float64."""
+def by_definition(name, part, *inputs, **static):
+    """Run the op's definition on NumPy arrays in float64; return its results."""
     op = Op.registry[name]
     function = {"forward": op.forward, "joint": op.joint, **op.rules}[part]
     with np.errstate(all="ignore"):
-        return function(numpy.xp, *map(exact, inputs), **static)
+        return function(numpy.xp, *map(in_float64, inputs), **static)
 
 
 def agree(got, expected, dtype):
     assert got.dtype == dtype
     assert got.shape == expected.shape
     near = NEAR[dtype.name]
-    got, expected = np.atleast_1d(exact(got.get()), expected)
+    got, expected = np.atleast_1d(in_float64(got.get()), expected)
     finite = np.isfinite(expected)
     assert np.array_equal(got[~finite], expected[~finite], equal_nan=True)
     errors = np.abs(np.subtract(got, expected, where=finite, out=np.zeros_like(got)))
@@ -75,11 +75,11 @@ def agree(got, expected, dtype):
 
 def both(name, part, *inputs, **static):
     (dtype,) = {x.dtype for x in inputs if is_floating(x)}
-    agree(twin(name, part, *inputs, **static), defined(name, part, *inputs, **static), dtype)
+    agree(twin(name, part, *inputs, **static), by_definition(name, part, *inputs, **static), dtype)
 
 
 def special_rows(columns, dtype):
-    """Rows with infinities, nan and what overflows; the last of them is -inf everywhere."""
+    """Return rows with infinities, nan and values that overflow; the last is all -inf."""
     x = numbers(8, columns, dtype=dtype)
     x[1, columns // 2] = -np.inf
     x[2, -1] = np.inf
@@ -99,7 +99,7 @@ class TestActivations:
         x[:4] = [0, np.nan, np.inf, -np.inf][: min(n, 4)]
         if name == "sigmoid":
             both(name, "forward", x)
-        out = defined(name, "forward", x).astype(dtype)
+        out = by_definition(name, "forward", x).astype(dtype)
         both(name, "x", numbers(n, dtype=dtype, seed=1), out)
 
     def test_small_sigmoids_keep_their_digits(self):
@@ -127,13 +127,13 @@ class TestDense:
     def test_backward(self, shape, activation, dtype):
         columns = shape[-1]
         x, weight = numbers(*shape[:-1], 6, dtype=dtype), numbers(columns, 6, dtype=dtype, seed=1)
-        out = defined("dense", "forward", x, weight, activation=activation).astype(dtype)
+        out = by_definition("dense", "forward", x, weight, activation=activation).astype(dtype)
         g = numbers(*shape, dtype=dtype, seed=2)
         for wanted in [(True, True, True), (False, True, True), (True, False, False), (True, True)]:
             kept = {"activation": activation, "wanted": wanted}
             if np.prod(shape) > 1e6 and not all(wanted):
                 continue
-            expected = defined("dense", "joint", g, x, weight, None, out, **kept)
+            expected = by_definition("dense", "joint", g, x, weight, None, out, **kept)
             got = twin("dense", "joint", g, x, weight, out, **kept)
             assert [c is not None for c in got] == [*wanted, False][:3]
             for c, e in zip(got[:2], expected[:2], strict=True):
@@ -143,7 +143,7 @@ class TestDense:
                 agree(got[2], expected[2].reshape(-1, columns).sum(0), dtype)
         if np.prod(shape) < 1e6:
             rows = g.reshape(-1, columns)
-            agree(twin("linear", "bias", g), exact(rows).sum(0), dtype)
+            agree(twin("linear", "bias", g), in_float64(rows).sum(0), dtype)
 
     def test_rows_that_are_not_aligned(self):
         g = cupy.asarray(numbers(1 + (1 << 20), dtype="float32"))
@@ -157,7 +157,7 @@ class TestDense:
         sums = [twins["linear"]["bias"](xp, g).get().tobytes() for _ in range(3)]
         assert len(set(sums)) == 1
 
-    def test_the_definition_refuses(self):
+    def test_the_definition_raises(self):
         x, weight = (gg.ones(shape, device="cuda") for shape in [(2, 3), (4, 5)])
         with pytest.raises(ValueError, match="must be the in_features"):
             gg.dense(x, weight, None, activation="relu")
@@ -176,15 +176,22 @@ class TestRows:
         both(name, "forward", x, axis=-1)
         both(name, "forward", x, axis=1)
         both(name, "forward", x[0], axis=0)
-        out = defined(name, "forward", x).astype(dtype)
+        out = by_definition(name, "forward", x).astype(dtype)
         both(name, "x", numbers(*x.shape, dtype=dtype, seed=1), out, axis=-1)
+
+    def test_blocks_of_float64_have_enough_registers(self):
+        """With 512 threads a kernel has 128 for each, of which the sources need up to 116."""
+        for name in ("softmax", "softmax_backward", "cross_entropy_backward"):
+            for dtype, most in [("float32", 1024), ("float64", 512)]:
+                kernel = loader.kernel("neural", name, np.dtype(dtype)).kernel
+                assert kernel.most == most
 
     def test_more_axes(self, dtype):
         x = numbers(4, 3, MANY_ROWS, 10, dtype=dtype)
         both("softmax", "forward", x, axis=3)
         both("softmax", "x", x, x[::-1], axis=-1)
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         x = cupy.zeros((3, 4))
         forward, rule = (twins["softmax"][part] for part in ("forward", "x"))
         for axis in (0, None, (0, 1)):
@@ -199,13 +206,13 @@ class TestCrossEntropy:
 
     def labels(self, rows, columns, dtype="int64"):
         target = np.random.default_rng(3).integers(0, columns, rows).astype(dtype)
-        target[1::3] = columns  # which are none
+        target[1::3] = columns  # not a class
         target[2::5] = -1
         return target
 
     def expected(self, x, target, reduction):
-        """As on a GPU, where labels that are none take no part."""
-        x = exact(x)
+        """Return the loss as on a GPU, where labels that are not classes are ignored."""
+        x = in_float64(x)
         with np.errstate(all="ignore"):
             shifted = x - x.max(-1, keepdims=True)
             inside = (target >= 0) & (target < x.shape[-1])
@@ -214,11 +221,11 @@ class TestCrossEntropy:
             return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
     def expected_cotangent(self, g, x, target, reduction):
-        x = exact(x)
+        x = in_float64(x)
         with np.errstate(all="ignore"):
             e = np.exp(x - x.max(-1, keepdims=True))
             one_hot = target[..., None] == np.arange(x.shape[-1])
-            g = exact(g) / (target.size if reduction == "mean" else 1)
+            g = in_float64(g) / (target.size if reduction == "mean" else 1)
             g = g[..., None] if reduction == "none" else g
             return g * (e / e.sum(-1, keepdims=True) - one_hot)
 
@@ -246,14 +253,14 @@ class TestCrossEntropy:
             agree(got, np.asarray(self.expected(x, target, reduction)), x.dtype)
 
     def test_definition(self):
-        """Where the labels are right, this is it."""
+        """With valid labels, the expected values equal the definition's."""
         x, target = numbers(20, 7, dtype="float64"), np.arange(20) % 7
         for reduction in self.REDUCTIONS:
             both("cross_entropy", "forward", x, target, reduction=reduction)
             g = numbers(*([20] * (reduction == "none")), dtype="float64")
             both("cross_entropy", "logits", np.asarray(g), x, target, reduction=reduction)
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         forward = twins["cross_entropy"]["forward"]
         x, target = cupy.zeros((4, 3)), cupy.zeros(4, "int64")
         for wrong in [(x, target[:3]), (x[:0], target[:0]), (x, target.astype("int8"))]:
@@ -268,13 +275,13 @@ class TestMSE:
         x, target = (np.asarray(numbers(*shape, dtype=dtype, seed=i)) for i in range(2))
         x.flat[::2] = target.flat[::2]
         static = {"reduction": reduction}
-        expected = np.asarray(defined("mse", "forward", x, target, **static))
+        expected = np.asarray(by_definition("mse", "forward", x, target, **static))
         agree(twin("mse", "forward", x, target, **static), expected, dtype)
         g = np.asarray(numbers(*expected.shape, dtype=dtype, seed=3), dtype)
         for name in ("x", "target"):
             both("mse", name, g, x, target, **static)
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         x = cupy.zeros((4, 3))
         for other in (cupy.zeros(3), cupy.zeros((4, 3), "float32")):
             assert twins["mse"]["forward"](xp, x, other) is NotImplemented
@@ -282,7 +289,7 @@ class TestMSE:
 
 
 def calls():
-    """For each twin what it is given."""
+    """Yield a call for each twin."""
     x, g, out = (numbers(6, 10, dtype="float32", seed=i) for i in range(3))
     weight, bias, target = x.reshape(6, 10), g[0, :6], np.arange(6)
     kept = {"out": out, "axis": -1}
@@ -333,7 +340,7 @@ def test_layouts(call, layout):
 
 @pytest.fixture
 def launches(monkeypatch):
-    """The names of the kernels launched."""
+    """A list of the names of launched kernels."""
     names = []
     launch = Kernel.launch
 
@@ -357,12 +364,11 @@ def test_a_step_launches_few(launches):
     assert launches == ["activate", "activate", "cross_entropy"]
     launches.clear()
     loss.backward()
-    sums = "activate_backward_and_sum"
-    assert launches == ["cross_entropy_backward", sums, sums]
+    assert launches == ["cross_entropy_backward", "sum_rows", "activate_backward_and_sum"]
 
 
 @pytest.mark.parametrize("name", sorted(twins))
 def test_names(name):
-    """A table's names are the op's, and its rules keep no more than the definition's."""
+    """A twin has rules for the op's inputs, and they keep no more than the definition's."""
     op = Op.registry[name]
-    assert set(twins[name]) <= {"forward", "joint", *op.inputs}
+    assert set(twins[name]) <= {"forward", "joint", "together", *op.inputs}

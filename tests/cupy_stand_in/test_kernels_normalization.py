@@ -1,9 +1,10 @@
-"""The kernels of normalization on the stand-in for CuPy: equal to the ops' definitions."""
+"""The kernels of normalization on the stand-in for CuPy equal the ops' definitions."""
 
 import cupy
 import numpy as np
 import pytest
 from cupy._reads import reads
+from cupy._traffic import traffic
 
 import gpugrad as gg
 from gpugrad import nn
@@ -36,7 +37,7 @@ def numbers(*shape, dtype, seed=0):
     return (3 + 2 * rng.standard_normal(shape)).astype(dtype)
 
 
-def exact(x):
+def in_float64(x):
     return None if x is None else np.asarray(x, "float64")
 
 
@@ -53,19 +54,19 @@ def twin(name, part, *inputs, **static):
 
 
 def agree(got, expected, dtype):
-    """Up to rounding, beside the largest value."""
+    """Check that values agree up to rounding, relative to the largest value."""
     if expected is None:
         assert got is None
         return
     assert got.dtype == dtype
     assert got.shape == expected.shape
     scale = np.max(np.abs(expected), initial=0)
-    errors = np.abs(exact(got.get()) - expected)
+    errors = np.abs(in_float64(got.get()) - expected)
     assert errors.max(initial=0) <= NEAR[dtype.name] * max(scale, 1)
 
 
 def check(name, shape, parameter, dtype, affine=(True, True), **static):
-    """Values and, for each choice of what is wanted, cotangents."""
+    """Check values and, for each choice of wanted inputs, cotangents."""
     x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1) / dtype.type(4)
     weight, bias = (
         numbers(*parameter, dtype=dtype, seed=2 + i) if given else None
@@ -73,7 +74,7 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
     )
     op = Op.registry[name]
     got = twin(name, "forward", *map(on_device, (x, weight, bias)), **static)
-    expected = op.forward(numpy.xp, *map(exact, (x, weight, bias)), **static)
+    expected = op.forward(numpy.xp, *map(in_float64, (x, weight, bias)), **static)
     if name == "layer_norm":
         got, expected = (got,), (expected,)
     for a, b in zip(got, expected, strict=True):
@@ -90,7 +91,7 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
         if not any(wanted):
             continue
         got = twin(name, "joint", *cotangents(on_device), wanted, **static)
-        expected = op.joint(numpy.xp, *cotangents(exact), wanted, **static)
+        expected = op.joint(numpy.xp, *cotangents(in_float64), wanted, **static)
         assert [c is not None for c in got] == [*wanted]
         for c, e, w in zip(got, expected, wanted, strict=True):
             agree(c, e if w else None, dtype)
@@ -119,7 +120,7 @@ class TestLayerNorm:
     def test_rows_that_are_not_aligned(self):
         x = cupy.asarray(numbers(1 + 6 * 64, dtype="float32"))[1:].reshape(6, 64)
         out = twin("layer_norm", "forward", x, ndim=1, eps=1e-5)
-        expected = gg.layer_norm(gg.tensor(exact(x.get()))).numpy()
+        expected = gg.layer_norm(gg.tensor(in_float64(x.get()))).numpy()
         agree(out, expected, np.dtype("float32"))
 
     def test_infinities_stay_in_their_rows(self):
@@ -129,7 +130,7 @@ class TestLayerNorm:
         assert np.isnan(out[1:3]).all()
         assert np.isfinite(out[[0, 3]]).all()
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         forward, rule = (gg.layer_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
         x = cupy.ones((3, 4), "float32")
         for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 4097)), cupy.ones(())):
@@ -154,7 +155,7 @@ class TestBatchNorm:
         check("batch_norm", shape, shape[1:], dtype, affine, eps=0.5)
 
     def test_a_mean_far_from_0(self):
-        """Where the mean of squares, less the square of the mean, has no digit left."""
+        """The mean of the squares minus the square of the mean would lose all digits."""
         x = numbers(2000, 3, dtype="float64")
         expected = gg.batch_norm(gg.tensor(x))
         far = cupy.asarray((x + 4096).astype("float32"))
@@ -162,7 +163,7 @@ class TestBatchNorm:
         for a, b, moved in zip(got, expected, (0, 4096, 0), strict=True):
             assert np.allclose(a.get(), b.numpy() + moved, rtol=1e-4, atol=1e-3)
 
-    def test_what_is_left_to_the_definition(self):
+    def test_falls_back_to_the_definition(self):
         forward, rule = (gg.batch_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
         x = cupy.ones((3, 4), "float32")
         for ones in (cupy.ones((0, 4)), cupy.ones((4, 0)), cupy.ones((2, 3, 4)), cupy.ones(3)):
@@ -176,7 +177,7 @@ class TestBatchNorm:
 
 @pytest.mark.parametrize("momentum", [0.1, None])
 def test_training_reads_nothing(momentum):
-    """Layers give the gradients and statistics that they give on the CPU, and no step waits."""
+    """Layers give the same gradients and statistics as on the CPU, and no step waits."""
     rng = np.random.default_rng(0)
     batches = [rng.normal(size=(20, 6)).astype("float32") for _ in range(3)]
 
@@ -195,3 +196,49 @@ def test_training_reads_nothing(momentum):
 
     for a, b in zip(train("cuda"), train("cpu"), strict=True):
         assert np.allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+class TestRunningStatistics:
+    def trained(self, device, momentum=0.1):
+        """A layer after three batches, and what it launched in the last."""
+        layer = nn.BatchNorm1d(4, momentum=momentum, device=device)
+        for seed in range(3):
+            x = gg.tensor(numbers(9, 4, dtype="float32", seed=seed), device=device)
+            with traffic() as launches:
+                layer(x)
+        return layer, [launch.name for launch in launches]
+
+    def test_are_overwritten_by_one_kernel(self):
+        layer, launches = self.trained("cuda")
+        expected, _ = self.trained("cpu")
+        assert launches == ["batch_norm", "blend", "blend", "add"]  # the last counts batches
+        for a, b in zip(layer.buffers(), expected.buffers(), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-6)
+        places = [layer.running_mean.array.data.ptr, layer.running_var.array.data.ptr]
+        layer(gg.ones((9, 4), device="cuda"))
+        assert places == [layer.running_mean.array.data.ptr, layer.running_var.array.data.ptr]
+
+    def test_that_others_have_stay_as_they_are(self):
+        """A graph, a state and a view keep the values that they were given."""
+        layer, _ = self.trained("cuda")
+        x = gg.tensor(numbers(9, 4, dtype="float32"), device="cuda", requires_grad=True)
+        for keep in (lambda mean: mean.detach(), lambda mean: mean[:], lambda mean: x * mean):
+            mean = layer.running_mean.tolist()
+            kept = keep(layer.running_mean)
+            layer(x)
+            assert layer.running_mean.tolist() != mean
+            if kept.node is None:
+                assert kept.tolist() == mean
+            else:
+                kept.backward(gg.ones_like(x))
+                np.testing.assert_allclose(x.grad.cpu().numpy(), [mean] * 9, rtol=1e-6)
+
+    def test_of_another_dtype_or_by_the_count(self):
+        layer, _ = self.trained("cuda", momentum=None)
+        expected, _ = self.trained("cpu", momentum=None)
+        for a, b in zip(layer.buffers(), expected.buffers(), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-6)
+        layer = nn.BatchNorm1d(4, device="cuda")
+        layer(gg.ones((9, 4), dtype=gg.float64, device="cuda"))
+        assert layer.running_mean.dtype == gg.float32
+        np.testing.assert_allclose(layer.running_mean.tolist(), [0.1] * 4, rtol=1e-6)

@@ -1,10 +1,11 @@
-"""The kernels of optimizers and of clipping do what the definitions do, on the stand-in."""
+"""The kernels of optimizers and clipping on the stand-in equal the definitions."""
 
 import cupy
 import numpy as np
 import pytest
 from cupy import _raw
 from cupy._reads import reads
+from cupy.cuda.function import CPointer
 from optimizers import FUSED, OTHERS, params
 
 import gpugrad as gg
@@ -12,17 +13,17 @@ from gpugrad import nn, optim
 from gpugrad.backends.cupy.kernels import loader, optimizers
 from gpugrad.nn.utils import clip_grad_norm_
 
-# Sizes around a block's chunk and a thread's pack, and more tensors than one launch takes.
+# Sizes around the chunk of a block and the pack of a thread; more tensors than one launch takes.
 CHUNK = optimizers.CHUNK
 SHAPES = [(3, 5), (), (0, 4), (CHUNK - 1,), (CHUNK,), (2, CHUNK + 1), (1,), (7,)]
 MANY = [(i % 5 + 1,) for i in range(300)]
-# Updates are compared bit by bit, which is possible as g++ fuses no multiplication and addition.
+# Updates are compared bit by bit: g++ does not fuse multiplications and additions.
 DTYPES = ["float32", "float64", "float16", "bfloat16"]
 
 
 @pytest.fixture(autouse=True)
 def launches(monkeypatch):
-    """The names of the kernels that are launched."""
+    """A list of the names of launched kernels."""
     names = []
     launch = _raw.Kernel.launch
 
@@ -47,7 +48,7 @@ def parameters(values, device="cuda"):
 
 
 def train(kind, options, starts, device, steps=3, arrange=lambda x: x):
-    """The parameters and the state after some steps, each of which lacks some gradients."""
+    """Take some steps, each with some gradients missing; return parameters and state."""
     ps = parameters(starts, device)
     optimizer = kind(ps, **options)
     for step in range(steps):
@@ -76,12 +77,36 @@ def assert_equal(results, expected):
 
 @pytest.mark.parametrize("kind, options", params(FUSED))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_steps_are_the_definitions_bit_by_bit(kind, options, dtype, launches):
+def test_steps_equal_the_definitions_bit_by_bit(kind, options, dtype, launches):
     starts = random(SHAPES, dtype, 100)
     assert_equal(train(kind, options, starts, "cuda"), train(kind, options, starts, "cpu"))
-    # Parameters with the same number of updates go together: two or three launches for a step.
+    # Parameters with the same number of updates share a launch: two or three launches per step.
     assert 3 <= len(launches) <= 9
     assert len({*launches}) == 1
+
+
+def test_tables_are_given_by_their_address(monkeypatch):
+    """CuPy would ask a NumPy array for its description at every launch."""
+    given = []
+    launch = _raw.Kernel.launch
+
+    def noted(kernel, grid, block, args):
+        given.extend(args)
+        launch(kernel, grid, block, args)
+
+    monkeypatch.setattr(_raw.Kernel, "launch", noted)
+    ps = parameters(random(SHAPES, "float32", 0))
+    optimizer = optim.Adam(ps)
+    tables = []
+    for _ in range(3):
+        for p in ps:
+            p.grad = gg.ones_like(p)
+        given.clear()
+        clip_grad_norm_(ps, 1.0)
+        optimizer.step()
+        assert not any(isinstance(x, np.ndarray) for x in given)
+        tables.append([x for x in given if isinstance(x, CPointer)][-2:])
+    assert tables[1] == tables[2]  # the same objects
 
 
 @pytest.mark.parametrize("kind, options", params(OTHERS))
@@ -119,7 +144,7 @@ def _shifted(array):
 
 @pytest.mark.parametrize("arrange", LAYOUTS.values(), ids=LAYOUTS)
 def test_gradients_in_any_layout(arrange, launches):
-    def on_host(x):  # the same values
+    def on_host(x):  # the same values on the CPU
         return gg.asarray(cupy.asnumpy(arrange(x.to("cuda")).array))
 
     starts = random(SHAPES[:2] + SHAPES[3:], "float32", 100)
@@ -213,7 +238,7 @@ def test_parameters_on_two_devices(kind, launches):
     assert launches == ["squares", "total_norm"] * 2 + ["scale"] * 2 + [name] * 2
 
 
-def test_tables_that_another_thread_uses_meanwhile(monkeypatch):
+def test_tables_in_use_by_an_interrupted_step(monkeypatch):
     launch = _raw.Kernel.launch
 
     def step(ps):
@@ -234,12 +259,12 @@ def test_tables_that_another_thread_uses_meanwhile(monkeypatch):
     monkeypatch.setattr(_raw.Kernel, "launch", launch)
     step(qs)
     assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (ps, qs)))
-    for _ in range(3):  # the step before was interrupted by four
+    for _ in range(3):  # four steps of `others` interrupted the step of `ps`
         step(qs)
     assert_equal(*([x.detach().cpu().numpy() for x in xs] for xs in (others, qs)))
 
 
-def test_backward_through_what_a_step_has_overwritten_raises():
+def test_backward_through_values_that_a_step_overwrote_raises():
     (p,) = parameters([np.ones(3, "float32")])
     kept = (p * p).sum()
     (p * p).sum().backward()
@@ -248,7 +273,7 @@ def test_backward_through_what_a_step_has_overwritten_raises():
         kept.backward()
 
 
-def test_an_interrupted_step_has_been_noted(monkeypatch):
+def test_an_interrupted_step_counts_as_a_write(monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt
 
@@ -267,7 +292,7 @@ def test_an_interrupted_step_has_been_noted(monkeypatch):
     assert optimizer.state_dict()["state"][0]["step"].item() == 1
 
 
-def test_a_step_of_a_model_goes_on_where_it_was():
+def test_loaded_state_continues_training_exactly():
     model = nn.MLP(6, [5, 3]).to("cuda")
     optimizer = optim.AdamW(model.parameters(), lr=0.1)
 
@@ -362,7 +387,7 @@ MUTATIONS = {
 
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_a_mistake_is_noticed(mutation, monkeypatch):
-    """The tests above would fail if the kernels' walk over tensors had this."""
+    """The tests above fail if the kernels' loop over tensors has this mistake."""
     right, wrong = MUTATIONS[mutation]
     source = loader.source("optimizers")
     assert source.count(right) == 1

@@ -1,4 +1,4 @@
-"""Dropout's kernels on the stand-in for CuPy: the CPU's masks, bit by bit, and its gradients."""
+"""The kernels of random numbers on the stand-in: the same masks and gradients as on the CPU."""
 
 import cupy
 import numpy as np
@@ -17,7 +17,7 @@ SIZES = 0, 1, 15, 16, 17, 511, 512, 513, 4095, 4096, 4097, 10_000
 
 
 def array(shape, dtype="float32", offset=0):
-    """Of the device; in memory aligned to 16 bytes, or to no more than an element."""
+    """Return an array on the device, aligned to 16 bytes or, with an offset, to one element."""
     values = np.random.default_rng(0).standard_normal(int(np.prod(shape)) + offset)
     return cupy.asarray(values.astype(dtype))[offset:].reshape(shape)
 
@@ -33,7 +33,7 @@ def test_mask(n):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_twin_is_the_definition(dtype, offset):
+def test_twin_equals_the_definition(dtype, offset):
     if dtype == "bfloat16":
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     for n in SIZES:
@@ -57,14 +57,14 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-def test_order_is_not_that_of_memory(layout):
+def test_mask_does_not_depend_on_memory_layout(layout):
     x = layout(array((40, 33)))
     out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7))
     expected = np.where(kept(x.shape, 0.5, (5, 7)), 2 * x.get(), np.float32(0))
     assert np.array_equal(out.get(), expected)
 
 
-def test_what_is_dropped_leaves_no_trace():
+def test_dropped_elements_have_no_effect():
     x = cupy.asarray(np.array([np.inf, np.nan, -np.inf, 1.0] * 200, "float32"))
     out = gg.dropout.op.twins["cupy"]["forward"](None, x, 0.5, (5, 7)).get()
     assert (out[~kept((800,), 0.5, (5, 7))] == 0).all()
@@ -80,25 +80,25 @@ def test_dtypes_without_a_kernel_take_the_definition():
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, float("nan")])
-def test_no_probability(p):
+def test_invalid_probability(p):
     for n in 0, 5:
         with pytest.raises(ValueError, match="dropout: the probability p must be from 0 to 1"):
             gg.dropout(gg.ones(n, device="cuda"), p=p, key=(5, 7))
 
 
 class TestPrograms:
-    """Through gpugrad: the CPU's results, one kernel each way, and no host read."""
+    """Programs give the CPU's results with one kernel in each direction, and no host reads."""
 
     @pytest.fixture
     def launches(self, monkeypatch):
         found = []
         kernel = random.kernel
 
-        def noting(topic, name, dtype):
+        def recording(topic, name, dtype):
             found.append(name)
             return kernel(topic, name, dtype)
 
-        monkeypatch.setattr(random, "kernel", noting)
+        monkeypatch.setattr(random, "kernel", recording)
         return found
 
     def both(self, f, *xs):
@@ -172,12 +172,12 @@ class TestPrograms:
 
 
 class TestNumbers:
-    """`Random` on a device: each number of its own bits of Philox."""
+    """`Random` on a device: each number comes from its own bits of Philox."""
 
     def words(self, key, n):
         return np.random.Philox(key=np.array(key, np.uint64)).random_raw(n)
 
-    def test_uniform_is_of_the_leading_bits(self):
+    def test_uniform_uses_the_leading_bits(self):
         for dtype, bits, word in (("float32", 24, "<u4"), ("float64", 53, "<u8")):
             source = random.Random(3, cupy.cuda.Device(0))
             key = source.keys.state
@@ -228,8 +228,8 @@ class TestNumbers:
             with pytest.raises(ValueError, match="out of bounds for uint8"):
                 source.integers(low, high, (3,), np.dtype("uint8"))
 
-    def test_integers_of_which_words_are_refused(self):
-        """Of 3 * 2**62 a quarter of all words would favour some."""
+    def test_integers_with_rejected_words(self):
+        """For a range of 3 * 2**62, a quarter of all words would favour some numbers."""
         source = random.Random(3, cupy.cuda.Device(0))
         out = source.integers(0, 3 << 62, (30_000,), np.dtype("uint64")).get()
         counts = np.bincount((out >> np.uint64(62)).astype(int))
@@ -261,9 +261,9 @@ class TestNumbers:
         for again in (source, other):
             drawn = [again.normal((5,), np.dtype("float32")).tolist() for _ in range(2)]
             assert drawn == expected
-        assert reads  # by tolist alone
+        assert reads  # from tolist alone
 
-    def test_seeds_and_uses_have_keys_of_their_own(self):
+    def test_seeds_and_uses_have_different_keys(self):
         scope = cupy.cuda.Device(0)
         words = {random.Random(seed, scope).keys.fresh()[0] for seed in [*range(20), None, None]}
         words |= {gg.random.Generator(seed).key()[0] for seed in range(20)}

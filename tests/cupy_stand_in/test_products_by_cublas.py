@@ -1,20 +1,21 @@
-"""Products of matrices on the stand-in for CuPy: what cuBLAS is asked for, and what is copied.
+"""Matrix products on the stand-in for CuPy: the calls of cuBLAS, and the copies of operands.
 
-Its cuBLAS multiplies what lies at the addresses, by columns, so that a wrong flag, leading
-dimension or distance gives wrong numbers.
+The stand-in's cuBLAS multiplies the numbers at the given addresses, column by column, so a wrong
+flag, leading dimension or distance gives wrong numbers.
 """
 
 import inspect
 import itertools
 import math
+import threading
 
 import cupy
-import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
 from cupy._reads import reads
 from cupy.cuda import cublas
-from matrices import MATRICES, STACKS, filled, matrix, stack, swapped
+from matrices import MATRICES, STACKS, matrix, small_integers, stack, transposed
 
 import gpugrad as gg
 from gpugrad import nn, optim
@@ -26,7 +27,7 @@ xp = namespace_of[type(gg.zeros(1, device="cuda").array)]
 
 
 class Watch:
-    """The calls of cuBLAS and the copies of operands."""
+    """Records of the calls of cuBLAS and the copies of operands."""
 
     def __init__(self):
         self.copied = []
@@ -73,13 +74,13 @@ def test_matrices(watch, way1, way2, sizes):
         watch.clear()
         check(xp.matmul(x1, x2), x1, x2)
         assert len(watch.calls) == 1
-        # Matrices of a part of each array in memory are at one distance all the same.
+        # Matrices that are parts of arrays in memory are still at equal distances.
         assert len(watch.copied) == (not free1) + (not free2)
 
 
 @pytest.mark.parametrize("sizes", list(itertools.product((1, 3), repeat=3)), ids=str)
 def test_axes_of_length_1(watch, sizes):
-    """Where an axis has length 1 its stride says nothing: only what overlaps is copied."""
+    """The stride of an axis of length 1 means nothing, so only overlapping operands are copied."""
     m, k, n = sizes
     for way1, way2 in itertools.product(MATRICES, repeat=2):
         for batch in (), (1,), (2,), (1, 2):
@@ -89,7 +90,8 @@ def test_axes_of_length_1(watch, sizes):
             assert len(watch.copied) <= (not free1) + (not free2)
 
 
-# How many operands must be copied of the first with the second in order, and the other way round.
+# How many operands must be copied for each layout of the first, with the second in order, and
+# the other way around
 COPIES = {
     "in order": (0, 0),
     "swapped": (1, 1),
@@ -120,20 +122,20 @@ def test_batches(watch, way1, way2):
             assert len(watch.copied) == (0 if in_order else COPIES[way1][0])
         if way1 == "in order":
             assert len(watch.copied) == COPIES[way2][1]
-        turned = xp.matmul(swapped(x2), swapped(x1))
-        check(turned, swapped(x2), swapped(x1))
+        turned = xp.matmul(transposed(x2), transposed(x1))
+        check(turned, transposed(x2), transposed(x1))
 
 
 def test_rows_of_a_batch_are_one_product(watch):
-    weight = filled((5, 6))
+    weight = small_integers((5, 6))
     for x in (
-        filled((2, 3, 4, 5)),
-        filled((2, 3, 4, 8))[..., :5],
-        swapped(filled((5, 24))).reshape(2, 3, 4, 5),
-        filled((7, 1, 5)),
-        filled((4, 3, 1, 5))[::2],
+        small_integers((2, 3, 4, 5)),
+        small_integers((2, 3, 4, 8))[..., :5],
+        transposed(small_integers((5, 24))).reshape(2, 3, 4, 5),
+        small_integers((7, 1, 5)),
+        small_integers((4, 3, 1, 5))[::2],
     ):
-        for w in weight, swapped(filled((6, 5))):
+        for w in weight, transposed(small_integers((6, 5))):
             watch.clear()
             check(xp.matmul(x, w), x, w)
             assert watch.copied == []
@@ -144,11 +146,11 @@ def test_rows_of_a_batch_are_one_product(watch):
 
 
 def test_vectors(watch):
-    vector, x = filled((5,)), filled((2, 3, 4, 5))
-    every_other = filled((10,))[::2]
+    vector, x = small_integers((5,)), small_integers((2, 3, 4, 5))
+    every_other = small_integers((10,))[::2]
     for v in vector, every_other, vector[::-1]:
-        for matrices in x[0, 0], x[0], x, swapped(filled((2, 3, 5, 4))):
-            for a, b in (matrices, v), (v, swapped(matrices)):
+        for matrices in x[0, 0], x[0], x, transposed(small_integers((2, 3, 5, 4))):
+            for a, b in (matrices, v), (v, transposed(matrices)):
                 watch.clear()
                 check(xp.matmul(a, b), a, b)
                 assert len(watch.calls) == 1
@@ -172,7 +174,7 @@ def test_vectors(watch):
     ids=str,
 )
 def test_empty(watch, shapes):
-    x1, x2 = map(filled, shapes)
+    x1, x2 = map(small_integers, shapes)
     check(xp.matmul(x1, x2), x1, x2)
     assert watch.calls == []
 
@@ -182,23 +184,40 @@ HALVES = {"float16": 2**-11, "bfloat16": 2**-8}
 
 @pytest.mark.parametrize("dtype", ["float32", *HALVES])
 def test_halves_are_summed_in_float32_and_never_cast(watch, dtype, monkeypatch):
-    x, y = (filled(shape, dtype) / 4 for shape in ((3, 40, 200), (3, 200, 30)))
-    ones = filled((1, 4096), dtype) * 0 + 1
+    x, y = (small_integers(shape, dtype) / 4 for shape in ((3, 40, 200), (3, 200, 30)))
+    ones = small_integers((1, 4096), dtype) * 0 + 1
     monkeypatch.setattr(cupy.ndarray, "astype", lambda *_, **__: pytest.fail("cast"))
     watch.clear()
-    for a, b in (x, y), (x[0], y[0]), (swapped(y), swapped(x)), (x, y[0]):
+    for a, b in (x, y), (x[0], y[0]), (transposed(y), transposed(x)), (x, y[0]):
         out = xp.matmul(a, b)
         assert out.dtype == dtype
         expected = np.matmul(a._values.astype("float64"), b._values.astype("float64"))
         near = HALVES.get(dtype, 1e-7) * np.abs(expected) + 1e-12
         assert np.all(np.abs(out._values - expected) <= near)
-    assert xp.matmul(ones, swapped(ones))._values.item() == 4096  # where halves stop at 2048
+    assert xp.matmul(ones, transposed(ones))._values.item() == 4096  # sums in float16 stop at 2048
     assert watch.copied == []
     assert watch.calls.count("gemmStridedBatchedEx") == 2
 
 
-def test_dtypes_that_meet(watch):
-    x, y = filled((2, 3), "float32"), filled((3, 4), "float64")
+@pytest.mark.parametrize("dtype, big", [("float16", 2048), ("bfloat16", 256)])
+def test_partial_sums_of_halves_are_not_rounded(dtype, big):
+    """cuBLAS may round them unless it is told, in each thread, not to."""
+    row, ones = small_integers((1, 4), dtype), small_integers((4, 1), dtype) * 0 + 1
+    row[0] = cupy.asarray([big, 1, -big, 1]).astype(row.dtype)
+    found = []
+
+    def multiply():
+        found.append(xp.matmul(row, ones)._values.item())
+
+    multiply()
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    thread.join()
+    assert found == [2, 2]
+
+
+def test_mixed_dtypes(watch):
+    x, y = small_integers((2, 3), "float32"), small_integers((3, 4), "float64")
     assert xp.matmul(x, y).dtype == "float64"
     check(xp.matmul(x, y), x, y)
     watch.clear()
@@ -209,20 +228,23 @@ def test_dtypes_that_meet(watch):
 
 
 def test_tf32(watch):
-    x, y = cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32")), filled((2, 3, 3), "float32")
-    exact = xp.matmul(x, y)._values
+    x, y = (
+        cupy.asarray(np.full((2, 3, 3), 1 + 2.0**-20, "float32")),
+        small_integers((2, 3, 3), "float32"),
+    )
+    in_float64 = xp.matmul(x, y)._values
     gg.cuda.allow_tf32()
     try:
-        for a, b, out in (x, y, exact), (x[0], y[0], exact[0]):
+        for a, b, out in (x, y, in_float64), (x[0], y[0], in_float64[0]):
             rounded = xp.matmul(a, b)._values
             assert_close(rounded, np.sum(b._values, axis=-2, keepdims=True) + 0 * out)
-        assert not np.array_equal(xp.matmul(x, y)._values, exact)
+        assert not np.array_equal(xp.matmul(x, y)._values, in_float64)
         assert xp.matmul(x.astype("float64"), y.astype("float64"))._values[
             0, 0, 0
-        ] == pytest.approx(exact[0, 0, 0], rel=1e-6)
+        ] == pytest.approx(in_float64[0, 0, 0], rel=1e-6)
     finally:
         gg.cuda.allow_tf32(False)
-    assert np.array_equal(xp.matmul(x, y)._values, exact)
+    assert np.array_equal(xp.matmul(x, y)._values, in_float64)
 
 
 def test_errors():
@@ -233,21 +255,21 @@ def test_errors():
         (((3,), (4,)), "lengths 3 and 4"),
     ]:
         with pytest.raises(ValueError, match=message):
-            xp.matmul(*map(filled, shapes))
+            xp.matmul(*map(small_integers, shapes))
         with pytest.raises(ValueError, match=r"matmul: .*"):
-            gg.matmul(*map(gg.asarray, map(filled, shapes)))
+            gg.matmul(*map(gg.asarray, map(small_integers, shapes)))
     with cupy.cuda.Device(1):
-        other = filled((3, 2))
+        other = small_integers((3, 2))
     with pytest.raises(ValueError, match="devices 0 and 1"):
-        xp.matmul(filled((2, 3)), other)
+        xp.matmul(small_integers((2, 3)), other)
 
 
-def test_cublas_refuses():
-    """What it would refuse or misread, or the tests above would show nothing."""
+def test_cublas_rejects_wrong_calls():
+    """The stand-in's cuBLAS detects wrong calls; otherwise the tests above would show nothing."""
     from cupy.cuda.device import get_cublas_handle
 
     handle = get_cublas_handle()
-    x, scalars = filled((4, 4), "float32"), np.array([1, 0], "float32")
+    x, scalars = small_integers((4, 4), "float32"), np.array([1, 0], "float32")
     p, one = x.data.ptr, scalars.ctypes.data
     good = [handle, 0, 0, 4, 4, 4, one, p, 0, 4, p, 0, 4, one + 4, p, 0, 4, 68, -1]
     names = list(inspect.signature(cublas.gemmEx).parameters)
@@ -289,9 +311,9 @@ GRADIENTS = {
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_backward_copies_nothing(watch, name, monkeypatch):
     function, shapes = GRADIENTS[name]
-    inputs = [gg.asarray(filled(s, "float32")).requires_grad_() for s in shapes]
+    inputs = [gg.asarray(small_integers(s, "float32")).requires_grad_() for s in shapes]
     out = function(*inputs)
-    g = gg.asarray(filled(out.shape, "float32"))
+    g = gg.asarray(small_integers(out.shape, "float32"))
     reshaped = []
     own = cupy.ndarray.reshape
 

@@ -1,6 +1,6 @@
 """Several devices, streams, memory and other libraries' arrays, on the stand-in for CuPy.
 
-Everything here is on ``cuda:1`` while device 0 is the current one, where CuPy would refuse it.
+Arrays are on ``cuda:1`` while device 0 is current, where CuPy itself would reject them.
 """
 
 import copy
@@ -28,20 +28,20 @@ from gpugrad.backends import backend_of, namespace_of
 from gpugrad.testing import assert_close
 
 
-class OnSecond(Library):
-    """CuPy, with arrays on the device that is not current."""
+class OnSecondDevice(Library):
+    """CuPy with its arrays on the device that is not current."""
 
     def _array(self, values):
         with cupy.cuda.Device(1):
             return super()._array(values)
 
 
-SECOND = OnSecond("cupy", "cupy")
+SECOND = OnSecondDevice("cupy", "cupy")
 
 
 @pytest.fixture(autouse=True)
-def alone():
-    """The current device is 0 and stays so; nothing is copied between devices but by request."""
+def device_0_stays_current():
+    """Check that device 0 stays current; clear the records of reads and copies."""
     reads.clear()
     _array.crossings.clear()
     assert cupy.cuda.runtime.getDevice() == 0
@@ -49,7 +49,7 @@ def alone():
     assert cupy.cuda.runtime.getDevice() == 0
 
 
-def on_second(*tensors):
+def assert_on_second(*tensors):
     assert {x.device for x in tensors} == {"cuda:1"}
 
 
@@ -67,15 +67,15 @@ def test_op(case):
             others = [*expected.outputs, *(steps(expected) if expected.recorded else [])]
             assert len(results) == len(others)
             for a, b in zip(results, others, strict=True):
-                on_second(a)
+                assert_on_second(a)
                 near = 1e-6 if sample.mixed or a.dtype in (gg.float32, gg.complex64) else 1e-9
                 case.assert_close(SECOND.values(a), NUMPY.values(b), rtol=near, atol=near)
             assert cupy.cuda.runtime.getDevice() == 0
     assert _array.crossings == []
 
 
-class TestOnTheSecond:
-    """What is not an op."""
+class TestOnSecondDevice:
+    """Everything but ops, with arrays on the second device."""
 
     @pytest.mark.parametrize("name", TRANSFORMS)
     def test_transform(self, name):
@@ -84,11 +84,11 @@ class TestOnTheSecond:
 
         x = gg.random.normal((4,), dtype=gg.float64)
         there = TRANSFORMS[name](f, x.to("cuda:1"))
-        on_second(there)
+        assert_on_second(there)
         assert reads == []
         assert_close(there.cpu().numpy(), TRANSFORMS[name](f, x).numpy(), rtol=1e-12)
 
-    def test_made(self):
+    def test_creation(self):
         x = gg.ones((2, 3), device="cuda:1")
         made = [
             gg.tensor([1.0, 2], device="cuda:1"),
@@ -109,7 +109,7 @@ class TestOnTheSecond:
             gg.tril(x),
             *gg.meshgrid(x[0], x[1]),
         ]
-        on_second(*made)
+        assert_on_second(*made)
         assert reads == []
         assert gg.linspace(0, 1, 5, device="cuda:1").tolist() == [0, 0.25, 0.5, 0.75, 1]
 
@@ -123,19 +123,19 @@ class TestOnTheSecond:
         generator = gg.random.default_generator("cuda:1")
         state = generator.get_state()
         first = {name: draw() for name, draw in draws.items()}
-        on_second(*first.values())
+        assert_on_second(*first.values())
         generator.set_state(state)
         for name, draw in draws.items():
             assert draw().tolist() == first[name].tolist()
         generator = gg.random.Generator(3, device="cuda:1")
-        on_second(generator.normal((2,)), generator.permutation(3))
-        on_second(
+        assert_on_second(generator.normal((2,)), generator.permutation(3))
+        assert_on_second(
             generator.uniform((2,), low=-1, high=3),
             generator.normal((2,), mean=1.0, std=2.0),
             gg.vmap(lambda x: generator.permutation(3))(gg.ones(2, device="cuda:1")),
         )
 
-    def test_read_and_shown(self):
+    def test_conversions_and_repr(self):
         x = gg.tensor([[1.5, 2], [3, 4]], device="cuda:1", requires_grad=True)
         assert repr(x) == (
             "tensor([[1.5, 2. ],\n        [3. , 4. ]], device='cuda:1', requires_grad=True)"
@@ -146,16 +146,16 @@ class TestOnTheSecond:
         assert f"{x[1, 1]:.2f}" == "4.00"
         assert x.T.cpu().detach().numpy().tolist() == [[1.5, 3], [2, 4]]
         assert x._repr_html_() is None or "cuda:1" in x._repr_html_()
-        assert "cuda:1" in gg.ones((90, 90), device="cuda:1")._repr_html_()  # not all is shown
+        assert "cuda:1" in gg.ones((90, 90), device="cuda:1")._repr_html_()  # shows only a part
 
     def test_copied(self, tmp_path):
         x = gg.tensor([1.0, 2], device="cuda:1", requires_grad=True)
         again = copy.deepcopy(x)
-        on_second(again)
+        assert_on_second(again)
         assert again.requires_grad
         gg.save({"x": x.detach()}, tmp_path / "x.safetensors")
         loaded = gg.load(tmp_path / "x.safetensors", device="cuda:1")["x"]
-        on_second(loaded)
+        assert_on_second(loaded)
         assert loaded.tolist() == [1, 2]
 
     def test_a_state_saved_from_one_device_is_loaded_on_another(self, tmp_path):
@@ -165,7 +165,7 @@ class TestOnTheSecond:
         gg.save({"x": [x], "random": generator.get_state()}, tmp_path / "file")
         expected = generator.normal((2,)).tolist()
         loaded = gg.load(tmp_path / "file", device="cuda:1")
-        on_second(*loaded["x"])
+        assert_on_second(*loaded["x"])
         assert gg.load(tmp_path / "file")["x"][0].device == "cpu"
         generator.set_state(loaded["random"])
         assert generator.normal((2,)).tolist() == expected
@@ -183,7 +183,7 @@ class TestOnTheSecond:
         y += 1
         y[y > 8] *= 2
         y.sum().backward()
-        on_second(y, x.grad)
+        assert_on_second(y, x.grad)
         assert y.tolist() == [7, 18, 4, 8]
         assert x.grad.tolist() == [0, 0, 1, 0]
         w = gg.zeros(4, device="cuda:1")
@@ -197,7 +197,7 @@ class TestOnTheSecond:
         x.register_hook(lambda g: g * 2)
         for _ in range(2):
             (x * x).sum().backward()
-        on_second(x.grad)
+        assert_on_second(x.grad)
         assert x.grad.tolist() == [8, 8, 8]
         x.grad = gg.zeros(3, device="cuda:1")
         with pytest.raises(ValueError, match=r"grad: .* on cuda:1"):
@@ -210,7 +210,7 @@ class TestOnTheSecond:
         model.to("cuda:1")
         before = {name: p.tolist() for name, p in model.named_parameters()}
         nn.CrossEntropyLoss()(model(x), labels).backward()
-        on_second(x.grad, *(p.grad for p in model.parameters()))
+        assert_on_second(x.grad, *(p.grad for p in model.parameters()))
         state = model.state_dict()
         model.to("cuda:0").load_state_dict(state)
         assert {p.device for p in model.parameters()} == {"cuda:0"}
@@ -249,7 +249,7 @@ class TestOnTheSecond:
         model(gg.ones((4, 3), device="cuda:1"))
         model.load_state_dict(model.state_dict())
         model[1].reset_running_stats()
-        on_second(*model.state_dict().values())
+        assert_on_second(*model.state_dict().values())
         assert model[0].bias.tolist() == model[1].running_mean.tolist() == [0, 0]
 
     def test_batches(self):
@@ -261,7 +261,7 @@ class TestOnTheSecond:
             for shuffle in (False, True):
                 loader = data.DataLoader(given, 4, shuffle=shuffle, seed=0, device="cuda:1")
                 batches = list(loader)
-                on_second(*(x for batch in batches for x in batch))
+                assert_on_second(*(x for batch in batches for x in batch))
                 taken = [n for _, numbers in batches for n in numbers.tolist()]
                 assert sorted(taken) == [*range(6)]
 
@@ -283,7 +283,7 @@ class TestTransfers:
         values = np.arange(12.0).reshape(3, 4)
         x = gg.tensor(values, device="cuda:0", requires_grad=True)
         y = view(x).to("cuda:1")
-        on_second(y)
+        assert_on_second(y)
         assert y.to("cuda:1") is y
         (y * y).to("cuda:0").sum().backward()
         assert_array_equal(y.detach().cpu().numpy(), view(values))
@@ -311,7 +311,7 @@ class TestTransfers:
 
     def test_to_the_device_that_is_current(self):
         with cupy.cuda.Device(1):
-            on_second(gg.ones(2, device="cuda"), gg.ones(2).cuda())
+            assert_on_second(gg.ones(2, device="cuda"), gg.ones(2).cuda())
             x = gg.ones(2, device="cuda:0").to("cuda")
         assert x.device == "cuda:0"
 
@@ -325,7 +325,7 @@ class TestTransfers:
             x[:] = y
 
     def test_different_devices_for_a_kernel(self, monkeypatch):
-        monkeypatch.setattr(cupy._raw, "on_current", lambda args: None)  # as a GPU launches it
+        monkeypatch.setattr(cupy._raw, "on_current", lambda args: None)  # a GPU would launch it
         x, y = gg.ones(2, device="cuda:0"), gg.ones(2, device="cuda:1")
         with pytest.raises(ValueError, match=r"mse: .*different devices"):
             gg.mse(x, y)
@@ -360,7 +360,7 @@ class TestStreams:
             assert cupy.cuda.get_current_stream().ptr == side.__cuda_stream__()[1]
             with gg.cuda.Stream(0), side:
                 assert gg.cuda.current_stream() == side
-            on_second(gg.ones(2, device="cuda"))
+            assert_on_second(gg.ones(2, device="cuda"))
         assert gg.cuda.current_stream(1) == outer
         assert len({side, gg.cuda.Stream("cuda:1"), outer, gg.cuda.current_stream(1)}) == 3
         assert repr(side).endswith(" on cuda:1>")
@@ -373,7 +373,7 @@ class TestStreams:
     def test_order(self):
         first, second = gg.cuda.Stream(1), gg.cuda.Stream(0)
         x = gg.ones(3, device="cuda:1")
-        x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # as late as it can be
+        x.array.set(np.full(3, 5, np.float32), stream=first._raw)  # runs as late as possible
         assert not first.query()
         second.wait_stream(first)
         second.synchronize()
@@ -463,7 +463,8 @@ class TestMemory:
         limit(3 * 4096 + 1024)
         with pytest.raises(MemoryError) as error:
             loss.backward()
-        first, second = error.value.__notes__
+        twin, first, second = error.value.__notes__
+        assert twin == "in a twin of exp"
         assert first.startswith("in backward through ")
         assert "Of the 8.00 GiB on cuda:1, arrays use" in second
         assert x.grad is None
@@ -476,7 +477,7 @@ class TestMemory:
 
 
 class CUDAError(RuntimeError):
-    """As CuPy raises for its libraries, in a module of its own."""
+    """Like the errors that CuPy raises for NVIDIA's libraries, each in its own module."""
 
     __module__ = "cupy_backends.cuda.libs"
 
@@ -504,11 +505,11 @@ def test_errors_of_cuda_are_explained(monkeypatch, text, meaning):
 
 
 class Foreign:
-    """An array of a library that has no more than ``__cuda_array_interface__``, as Numba's."""
+    """An array of a library that has only ``__cuda_array_interface__``, like Numba."""
 
     def __init__(self, array):
         self.__cuda_array_interface__ = array.__cuda_array_interface__
-        self.array = array  # keeps the memory
+        self.array = array  # keeps the memory alive
 
 
 class TestOtherLibraries:
@@ -526,12 +527,12 @@ class TestOtherLibraries:
         if values.ndim == 2:
             array = array[::2]
         x = gg.asarray(Foreign(array))
-        on_second(x, x + 1)
+        assert_on_second(x, x + 1)
         assert_array_equal(x.cpu().numpy(), array.get())
         self.write(array, ..., 7)
         assert x.tolist() == np.full(array.shape, 7).tolist()
-        on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * Foreign(array))
-        on_second(gg.asarray(Foreign(self.array(np.empty((0, 3)))).array))
+        assert_on_second(gg.ones(array.shape, dtype=gg.float64, device="cuda:1") * Foreign(array))
+        assert_on_second(gg.asarray(Foreign(self.array(np.empty((0, 3)))).array))
 
     def test_shared_memory_is_not_for_sweeps_to_write_into(self):
         array = self.array([1.0, 2])
@@ -589,7 +590,7 @@ class TestOtherLibraries:
             capsule = x.__dlpack__(stream=123, max_version=(1, 0))
         assert (capsule.stream, capsule.producer) == (123, side.__cuda_stream__()[1])
         assert x.__dlpack_device__() == (2, 1)
-        with side, gg.cuda.Stream(0):  # of its own device, whichever is current
+        with side, gg.cuda.Stream(0):  # the stream is on its own device, whichever is current
             assert x.__dlpack__(stream=2).producer == side.__cuda_stream__()[1]
         with pytest.raises(RuntimeError, match="__dlpack__: this tensor requires grad"):
             gg.ones(2, device="cuda:1", requires_grad=True).__dlpack__(stream=1)
@@ -606,7 +607,7 @@ class TestOtherLibraries:
         producer = SimpleNamespace(__dlpack__=export, __dlpack_device__=lambda: (2, 1))
         with gg.cuda.Stream(1) as stream:
             x = gg.from_dlpack(producer)
-        on_second(x)
+        assert_on_second(x)
         assert asked["stream"] == stream.__cuda_stream__()[1]
         self.write(array, 0, 5)
         assert x.tolist() == [5, 2]
@@ -615,7 +616,7 @@ class TestOtherLibraries:
         assert gg.from_dlpack(producer, device="cpu", copy=True).device == "cpu"
 
 
-def test_devices_are_told():
+def test_devices_are_reported():
     assert gg.cuda.is_available()
     assert gg.cuda.why_not() is None
     assert gg.cuda.device_count() == 2

@@ -1,10 +1,12 @@
-"""Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what that refuses."""
+"""Ops on the stand-in for CuPy, which is imported as ``cupy`` here, and what it rejects."""
 
 import cupy
+import cupyx
 import numpy as np
 import pytest
 from cases import CASES
 from cases.base import Array
+from cupy._functions import late
 from cupy._reads import reads
 from libraries import Library
 from numpy.testing import assert_equal
@@ -18,7 +20,7 @@ from gpugrad.testing import assert_close
 
 CUPY, NUMPY = Library("cupy", "cupy"), Library("numpy", "numpy")
 
-# What must wait for the device, and why.
+# The ops that must wait for the device, and why
 WAITS = {
     **dict.fromkeys(
         "nonzero unique_all unique_counts unique_inverse unique_values".split(),
@@ -26,7 +28,7 @@ WAITS = {
     ),
     **dict.fromkeys(
         "linalg.cholesky linalg.inv linalg.matrix_power linalg.solve".split(),
-        "a matrix that will not do is an error",
+        "an unsuitable matrix is an error",
     ),
     **dict.fromkeys(
         "linalg.eig linalg.eigvals linalg.qr linalg.slogdet".split(),
@@ -36,7 +38,7 @@ WAITS = {
 
 
 def has_to_wait(case, sample):
-    """Whether what the sample asks for must: its values may be an error, or give a shape."""
+    """Return whether a sample must wait, since its values may be an error or decide a shape."""
     if case.op == "repeat":
         return isinstance(sample.inputs[1], Array)
     key = sample.static.get("key", ())
@@ -51,7 +53,7 @@ def no_reads_before():
 
 
 def steps(call):
-    """The gradients, raw and recorded, and the tangents of a call."""
+    """Return the gradients of a call, with and without ``create_graph``, and the tangents."""
     cotangents = call.cotangents()
     given = {x.node: x.array for x in call.leaves}
     tangents = forward_sweep(
@@ -88,8 +90,8 @@ def test_op(case, dtype):
     assert waited == expected_to_wait
 
 
-def test_values_that_cupy_computes_otherwise():
-    """Of division that rounds down, and what CuPy refuses to count."""
+def test_functions_that_differ_in_cupy():
+    """Floor division, ``linspace`` with complex ends, and ``arange`` down in unsigned integers."""
     x1 = gg.tensor([1.0, -1, 1, -1, 5, np.inf, 1, -7, 7, 1e10, np.nan, 0, 0.3], dtype=gg.float64)
     x2 = gg.tensor(
         [0.1, np.inf, np.inf, -np.inf, 0, 2, -0.0, 3, -3, 3.3, 1, -2, -0.1], dtype=x1.dtype
@@ -108,10 +110,25 @@ def test_values_that_cupy_computes_otherwise():
         assert make("cuda").dtype == make("cpu").dtype
 
 
-class TestRefusals:
-    """That the stand-in refuses what CuPy refuses, or the tests above would show nothing."""
+def test_pinned_memory_is_copied_before_the_program_goes_on():
+    pinned = cupyx.empty_pinned((2, 3), "float32")
+    pinned[:] = 1
+    late.clear()
+    for given, waits in [(pinned, 1), (pinned[1:], 1), (np.ones(3), 0), ([1.0], 0), (2.0, 0)]:
+        reads.clear()
+        gg.asarray(given, device="cuda")
+        assert len(reads) == waits
+    reads.clear()
+    gg.tensor(np.ones(3)).to("cuda")
+    assert (reads, late) == ([], [])
+    cupy.asarray(pinned)
+    assert len(late) == 1
 
-    def test_nothing_leaves_the_device_unasked(self):
+
+class TestErrorsOfCuPy:
+    """The stand-in rejects what CuPy rejects; otherwise the tests above would show nothing."""
+
+    def test_nothing_leaves_the_device_implicitly(self):
         x = cupy.ones(2)
         for leave in (np.asarray, np.from_dlpack, lambda x: np.ones(2) + x, lambda x: x + [1, 2]):
             with pytest.raises((TypeError, BufferError)):

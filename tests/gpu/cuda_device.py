@@ -1,7 +1,7 @@
-"""What the tests on a GPU need, or they are skipped; and how much of that the stand-in has.
+"""Helpers for the tests on a GPU, which are skipped without one.
 
-The tests run on the stand-in for CuPy too, which shows that they are programs that run; what
-only a GPU can show is marked `only_real`.
+The tests run on the stand-in for CuPy too, to check the test code itself. Tests of what only a
+GPU can show are marked `only_real`.
 """
 
 import sys
@@ -15,14 +15,14 @@ import gpugrad as gg
 if not gg.cuda.is_available():
     pytest.skip(str(gg.cuda.why_not()), allow_module_level=True)
 
-PRETENDED = hasattr(sys.modules["cupy"], "_reads")
+IS_STAND_IN = hasattr(sys.modules["cupy"], "_reads")
 
-# For ``pytestmark``: a GPU that reads another's memory is an error, of which CuPy only warns.
+# For ``pytestmark``. A GPU that reads another's memory is an error here; CuPy only warns.
 on_gpu = [
     pytest.mark.gpu,
     pytest.mark.filterwarnings("error:The device where the array resides"),
 ]
-only_real = pytest.mark.skipif(PRETENDED, reason="the stand-in for CuPy has no clock or speed")
+only_real = pytest.mark.skipif(IS_STAND_IN, reason="the stand-in for CuPy has no clock or speed")
 on_several = pytest.mark.skipif(gg.cuda.device_count() < 2, reason="needs two CUDA devices")
 
 _SPIN = r"""
@@ -42,27 +42,27 @@ def _spin():
 
 
 def keep_busy(seconds):
-    """Give the current stream a kernel that takes so long; nothing on the stand-in."""
-    if not PRETENDED:
+    """Launch a kernel that takes that long on the current stream; do nothing on the stand-in."""
+    if not IS_STAND_IN:
         _spin()((1,), (1,), (int(seconds * 1e9),))
 
 
 @contextmanager
 def host_must_not_wait(number=0):
-    """An error if what is done here waits for the device, which is busy all the while.
+    """Fail if the body waits for the device, which is kept busy meanwhile.
 
-    It is to be done once before: what is compiled and loaded then is not waited for again.
+    Run the body once before, so that compiling and loading kernels does not count as waiting.
     """
     import cupy
 
-    if PRETENDED:
+    if IS_STAND_IN:
         reads = sys.modules["cupy._reads"].reads
         reads.clear()
         yield
         assert reads == []
         return
     with cupy.cuda.Device(number):
-        keep_busy(0)  # compiles it
+        keep_busy(0)  # compiles the kernel
         stream = cupy.cuda.get_current_stream()
         stream.synchronize()
         keep_busy(0.5)

@@ -1,11 +1,11 @@
-"""What a device is asked for besides ops: memory, streams, precision, other libraries' arrays."""
+"""Devices apart from ops: memory, streams, precision, other libraries' arrays."""
 
 import gc
 import threading
 
 import numpy as np
 import pytest
-from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu, on_several, only_real
+from cuda_device import IS_STAND_IN, host_must_not_wait, keep_busy, on_gpu, on_several, only_real
 from numpy.testing import assert_array_equal
 
 import gpugrad as gg
@@ -14,7 +14,7 @@ from gpugrad import cuda, data, nn, optim
 pytestmark = on_gpu
 
 
-def test_what_it_is():
+def test_properties():
     assert cuda.is_available()
     assert cuda.why_not() is None
     assert cuda.device_name()
@@ -30,7 +30,7 @@ def test_never_copied_to_the_host_implicitly():
     assert x.cpu().numpy().tolist() == [1, 1]
 
 
-def test_with_the_cpus():
+def test_mixing_with_the_cpu():
     with pytest.raises(ValueError, match=r"add: .*different devices, cpu and cuda:0.*\.to\("):
         gg.ones(2) + gg.ones(2, device="cuda")
 
@@ -58,7 +58,7 @@ def test_backward_in_another_thread():
     assert_array_equal(x.grad.cpu().numpy(), [3, 3])
 
 
-def test_a_matrix_that_will_not_do_is_an_error():
+def test_an_unsuitable_matrix_is_an_error():
     with pytest.raises(np.linalg.LinAlgError):
         gg.linalg.inv(gg.zeros((2, 2), device="cuda"))
 
@@ -94,7 +94,7 @@ WAITS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_a_wait_is_noticed(name):
-    """Or the tests that nothing waits would show nothing."""
+    """Without this, the tests that nothing waits would show nothing."""
     x = gg.ones(100, device="cuda")
     WAITS[name](x)
     with pytest.raises(AssertionError), host_must_not_wait():
@@ -113,7 +113,7 @@ class TestRandomNumbers:
         assert [draw().tolist(), draw().tolist()] == [first.tolist(), second.tolist()]
         assert first.tolist() != second.tolist()
 
-    def test_are_what_they_should_be(self):
+    def test_distributions(self):
         u, n = (
             gg.random.uniform((10_000,), device="cuda"),
             gg.random.normal((10_000,), device="cuda"),
@@ -124,7 +124,7 @@ class TestRandomNumbers:
         assert abs(n.var().item() - 1) < 0.1
         assert sorted(gg.random.permutation(100, device="cuda").tolist()) == list(range(100))
 
-    def test_elements_dropped_are_the_cpus(self):
+    def test_dropped_elements_equal_the_cpus(self):
         masks = []
         for device in ("cuda", "cpu"):
             gg.manual_seed(7)
@@ -139,7 +139,7 @@ class TestMemory:
 
     @pytest.fixture
     def limit(self):
-        """Lets arrays take just so much more."""
+        """A function that limits how much more memory arrays can take."""
         import cupy
 
         pool = cupy.get_default_memory_pool()
@@ -148,7 +148,7 @@ class TestMemory:
         yield lambda size: pool.set_limit(size=used + size)
         pool.set_limit(size=0)
 
-    def test_too_little_is_an_error_after_which_work_goes_on(self, limit):
+    def test_work_continues_after_an_out_of_memory_error(self, limit):
         model = nn.MLP(100, [100, 10]).to("cuda")
         optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
@@ -166,7 +166,7 @@ class TestMemory:
         step(10)
         assert self.used() == before
 
-    def test_too_little_for_a_batch(self, limit):
+    def test_out_of_memory_for_a_batch(self, limit):
         limit(1_000_000)
         loader = data.DataLoader(np.ones((4, 500_000)), 4, device="cuda")
         with pytest.raises(
@@ -177,13 +177,13 @@ class TestMemory:
         assert next(iter(loader))[0].sum().item() == 400
 
     @only_real
-    def test_more_than_there_is(self):
+    def test_more_than_the_device_has(self):
         n = cuda.memory_stats().total
         with pytest.raises(MemoryError, match="on cuda:0, arrays use"):
             gg.zeros(n, device="cuda")
         assert gg.ones(3, device="cuda").sum().item() == 3
 
-    def test_given_back(self):
+    def test_memory_is_returned(self):
         x = gg.ones(1_000_000, device="cuda")
         reserved = cuda.memory_stats().reserved
         del x
@@ -203,8 +203,8 @@ class TestStreams:
         y.backward()
         assert x.grad.tolist() == [6.0] * 1000
 
-    def test_all_of_a_step_is_on_the_current_one(self):
-        """The stream that is current first is free all the while."""
+    def test_a_step_runs_on_the_current_stream(self):
+        """A step on a side stream does not wait for the first stream, which is busy."""
         import cupy
 
         side, first = cuda.Stream(), cupy.cuda.get_current_stream()
@@ -212,7 +212,7 @@ class TestStreams:
         x = gg.ones((5, 3), device="cuda")
         optimizer = optim.SGD(model.parameters(), lr=0.1)
         side.wait_stream(cuda.current_stream())
-        for again in (False, True):  # first it compiles
+        for again in (False, True):  # the first time it compiles
             cuda.synchronize()
             keep_busy(0.2)
             with side:
@@ -221,7 +221,7 @@ class TestStreams:
                 optimizer.step()
             spun = first.record()
             side.synchronize()
-            assert PRETENDED or not (again and spun.done)
+            assert IS_STAND_IN or not (again and spun.done)
 
     def test_time_between_events(self):
         stream = cuda.current_stream()
@@ -229,7 +229,7 @@ class TestStreams:
         keep_busy(0.02)
         end = stream.record_event(timing=True)
         end.synchronize()
-        assert start.elapsed_time(end) >= (0 if PRETENDED else 19)
+        assert start.elapsed_time(end) >= (0 if IS_STAND_IN else 19)
 
 
 class TestPrecision:
@@ -246,7 +246,7 @@ class TestPrecision:
 
     @only_real
     def test_products(self):
-        x = gg.full((256, 256), 1 + 2**-12, device="cuda")  # which TF32 rounds to 1
+        x = gg.full((256, 256), 1 + 2**-12, device="cuda")  # TF32 rounds this to 1
         ones = gg.ones((256, 256), device="cuda")
         found = {}
         for allowed in (True, False):
@@ -260,7 +260,7 @@ class TestPrecision:
 class TestSeveral:
     LAST = f"cuda:{cuda.device_count() - 1}"
 
-    def test_all_stays_where_it_is(self):
+    def test_results_stay_on_their_device(self):
         gg.manual_seed(0)
         model = nn.MLP(3, [4, 2])
         x = gg.random.normal((5, 3))
@@ -285,7 +285,7 @@ class TestSeveral:
             assert_array_equal(a, b)
             np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-6)
 
-    def test_from_one_to_another(self):
+    def test_transfer(self):
         x = gg.random.normal((3,), device=self.LAST, requires_grad=True)
         keep_busy(0.01)
         y = x.to("cuda:0")
@@ -300,11 +300,11 @@ class TestSeveral:
 
 
 class Foreign:
-    """An array of a library that has no more than ``__cuda_array_interface__``, as Numba's."""
+    """An array of a library that has only ``__cuda_array_interface__``, like Numba."""
 
     def __init__(self, array):
         self.__cuda_array_interface__ = array.__cuda_array_interface__
-        self.array = array  # keeps the memory
+        self.array = array  # keeps the memory alive
 
 
 class TestOtherLibraries:
@@ -322,7 +322,7 @@ class TestOtherLibraries:
     @pytest.fixture
     def torch(self):
         torch = pytest.importorskip("torch")
-        if PRETENDED or not torch.cuda.is_available():
+        if IS_STAND_IN or not torch.cuda.is_available():
             pytest.skip("PyTorch finds no CUDA device")
         return torch
 
@@ -337,7 +337,7 @@ class TestOtherLibraries:
             assert back.data_ptr() == theirs.data_ptr()
 
     def test_streams_of_pytorch(self, torch):
-        """What was asked of either library before is done when the other reads."""
+        """Work enqueued by one library is done before the other reads its results."""
         theirs = torch.zeros(1000, device="cuda")
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

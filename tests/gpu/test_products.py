@@ -1,13 +1,13 @@
-"""Products of matrices by cuBLAS: the right numbers whatever lies in memory how, and no waiting.
+"""Matrix products by cuBLAS: right numbers for every memory layout, and no waiting.
 
-On the stand-in for CuPy, test_products_by_cublas.py tests what is asked of cuBLAS and copied.
+On the stand-in for CuPy, test_products_by_cublas.py tests the calls of cuBLAS and the copies.
 """
 
-import ml_dtypes  # noqa: F401  so that NumPy knows bfloat16
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy
 import numpy as np
 import pytest
 from cuda_device import host_must_not_wait, on_gpu
-from matrices import MATRICES, STACKS, cupy, filled, matrix, stack, swapped
+from matrices import MATRICES, STACKS, cupy, matrix, small_integers, stack, transposed
 
 import gpugrad as gg
 from gpugrad import cuda
@@ -52,10 +52,10 @@ def test_batches(way1, dtype):
 @pytest.mark.parametrize("dtype", EPS)
 @pytest.mark.parametrize("shapes", [((300, 1000), (1000, 200)), ((6, 70, 500), (6, 500, 90))])
 def test_sums_of_many(shapes, dtype):
-    """Halves are summed in float32: the result is as near as it can be."""
+    """Sums of 16-bit floats are computed in float32, so the result is as accurate as possible."""
     rng = np.random.default_rng(0)
     x1, x2 = (cupy.asarray(rng.standard_normal(s).astype(dtype)) for s in shapes)
-    for a, b in (x1, x2), (swapped(x2), swapped(x1)):
+    for a, b in (x1, x2), (transposed(x2), transposed(x1)):
         expected = on_host(a) @ on_host(b)
         near = 40 * EPS["float32"] if EPS[dtype] > EPS["float32"] else 40 * EPS[dtype]
         error = np.abs(on_host(product(a, b)) - expected)
@@ -70,7 +70,7 @@ def test_vectors_and_nothing():
         ((2, 0), (0, 3)),
         ((0, 2), (2, 3)),
     ):
-        x1, x2 = map(filled, shapes)
+        x1, x2 = map(small_integers, shapes)
         assert_close(on_host(product(x1, x2)), on_host(x1) @ on_host(x2), rtol=0)
 
 
@@ -89,8 +89,8 @@ def test_tf32():
 
 
 def test_nothing_waits():
-    x = gg.asarray(filled((6, 50, 40), "float32")).requires_grad_()
-    w = gg.asarray(filled((40, 30), "float32")).requires_grad_()
+    x = gg.asarray(small_integers((6, 50, 40), "float32")).requires_grad_()
+    w = gg.asarray(small_integers((40, 30), "float32")).requires_grad_()
     gg.softmax(x @ w).sum().backward()  # compiles
     with host_must_not_wait():
         gg.softmax(x @ w @ w.mT @ x.mT).sum().backward()

@@ -1,4 +1,4 @@
-"""Training on a GPU: it ends where it does on the CPU, waits for nothing and keeps no memory."""
+"""Training on a GPU: it gives the CPU's results, does not wait, and keeps no memory."""
 
 import gc
 import sys
@@ -6,7 +6,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from cuda_device import PRETENDED, host_must_not_wait, keep_busy, on_gpu
+from cuda_device import IS_STAND_IN, host_must_not_wait, keep_busy, on_gpu
 from modules import TRANSFORMS
 
 import gpugrad as gg
@@ -17,7 +17,7 @@ pytestmark = on_gpu
 
 
 def setting(device, n=64, seed=0):
-    """A model, its optimizer, and a loader of host arrays: the same on every device."""
+    """Return a model, its optimizer and a loader of host arrays, the same on every device."""
     gg.manual_seed(seed)
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(6, 5), nn.Tanh(), nn.Dropout(0.2), nn.MLP(5, [4, 3], nn.Sigmoid)
@@ -52,14 +52,14 @@ def assert_same(trained, expected):
         assert_close(p.detach().cpu().numpy(), q.detach().cpu().numpy(), rtol=1e-3, atol=1e-5)
 
 
-def test_the_cpus_losses_and_weights():
+def test_losses_and_weights_equal_the_cpus():
     losses, model = train("cuda")
     assert {x.device for x in [*losses, *model.parameters()]} == {"cuda:0"}
     assert_same((losses, model), train("cpu"))
 
 
 def test_a_step_does_not_wait():
-    """Nor do batches, of which three have a buffer each."""
+    """Batches do not wait either: there are three, each with its own buffer."""
     model, optimizer, loader = setting("cuda")
     for batch in loader:
         step(model, optimizer, *batch)
@@ -99,7 +99,7 @@ def test_a_transform_does_not_wait(name):
 
 
 def test_memory_returns_to_its_level():
-    steps = 100 if PRETENDED else 1000
+    steps = 100 if IS_STAND_IN else 1000
     model, optimizer, loader = setting("cuda", n=8 * steps // 10)
 
     def epoch():
@@ -116,7 +116,7 @@ def test_memory_returns_to_its_level():
 
 
 def test_batches_arrive_while_the_device_is_busy():
-    """More of them than there are buffers, while not one step is over."""
+    """There are more batches than buffers, and no step is finished meanwhile."""
     _, _, loader = setting("cuda", n=160)
     sums = []
     for images, labels in loader:

@@ -1,11 +1,14 @@
 """The CuPy backend: transfers, memory and random numbers of arrays on CUDA devices."""
 
+import sys
 from contextlib import contextmanager
 from functools import cache, cached_property, wraps
 from itertools import chain
 
 import cupy
-from cupy.cuda.memory import PooledMemory
+import numpy as np
+from cupy.cuda.memory import MemoryAsync, PooledMemory
+from cupy.cuda.pinned_memory import is_memory_pinned
 
 from ..base import Backend, address_range
 from ..registry import parse_device
@@ -14,6 +17,7 @@ from . import devices as cuda_devices
 from . import kernels
 from .batches import transfer_batches
 from .kernels.optimizers import multi_tensor_updater
+from .kernels.reductions import add_rows
 from .namespace import last_positions, may_repeat, xp
 
 
@@ -51,6 +55,13 @@ def _restore_current_device():
         yield
     finally:
         cupy.cuda.runtime.setDevice(before)
+
+
+def _references(holder):
+    return sys.getrefcount(holder[0])
+
+
+_ALONE = _references([object()])
 
 
 @cache
@@ -124,7 +135,9 @@ class CuPy(Backend):
                 data = self.to_device(data, device)
             device = self.device(data)
         with self._scope(device):
-            return cupy.array(data, dtype=dtype, copy=copy)
+            # Pinned memory CuPy copies later, when the program may have written to it already.
+            waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)
+            return cupy.array(data, dtype=dtype, copy=copy, blocking=waits)
 
     def from_interface(self, x):
         """An array that shares the memory of an object with ``__cuda_array_interface__``.
@@ -201,6 +214,9 @@ class CuPy(Backend):
     def buffer_size(self, array):
         return array.data.mem.size
 
+    def report(self):
+        return cuda_devices.report()
+
     def synchronize(self, array):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()
@@ -208,14 +224,48 @@ class CuPy(Backend):
     def multi_tensor_updater(self, array):
         return multi_tensor_updater(array.device.id, array.dtype)
 
+    def guard(self, rule):
+        zero_discarded_nans = self.xp.zero_discarded_nans
+
+        def guarded(xp, g, saved):
+            # A rule may return g, a value that the graph keeps, or a view of one.
+            holder = [rule(xp, g, saved)]
+            if _references(holder) == _ALONE and self.is_unshared(holder[0]):
+                c = kernels.zero_discarded_nans(holder[0], g, in_place=True)
+                if c is not NotImplemented:
+                    return c
+            return zero_discarded_nans(holder[0], g)
+
+        return guarded
+
+    def blend(self, x, y, a, b):
+        with x.device:
+            return kernels.blend(x, y, a, b)
+
     def is_unshared(self, array):
-        return array.base is None and isinstance(array.data.mem, PooledMemory)
+        return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))
 
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))
 
     def dropout_mask(self, x, /, *, shape, p, key):
         return kernels.random.dropout_mask(shape, p, key)
+
+    def add_along_axis(self, values, indices, /, shape, axis):
+        axis %= len(shape)
+        n = indices.shape[axis]
+        if indices.size != n or values.shape != (*shape[:axis], n, *shape[axis + 1 :]):
+            return super().add_along_axis(values, indices, shape, axis)
+        # The same indices for all other axes, as in the gradient of `take`.
+        indices = indices.reshape(n)
+        if not kernels.covers(values.dtype):
+            key = (*[slice(None)] * axis, indices)
+            return self.xp.scatter_add(values, shape, key)
+        with values.device:
+            if not axis:
+                return add_rows(values, indices, shape[0])
+            added = add_rows(cupy.moveaxis(values, axis, 0), indices, shape[axis])
+            return cupy.moveaxis(added, 0, axis)
 
     def setitem(self, x, value, key):
         with x.device:

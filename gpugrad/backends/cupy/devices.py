@@ -1,5 +1,6 @@
 """CUDA devices through CuPy: their names, memory and streams, and the precision of products."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,8 @@ from cupy import _core
 from cupy._core import _routines_linalg as precision
 from cupy.cuda import runtime
 from cupy.cuda.memory import OutOfMemoryError
+
+from ..dtypes import float32  # an object, since CuPy would parse the name in every product
 
 GiB = 2**30
 
@@ -48,6 +51,16 @@ def number_of_pointer(pointer: int) -> int:
 def name(number: int) -> str:
     """The device's model."""
     return runtime.getDeviceProperties(number)["name"].decode()
+
+
+def report() -> list[tuple[str, str]]:
+    """Pairs of texts about CuPy and CUDA, for ``python -m gpugrad``."""
+    driver, own = runtime.driverGetVersion(), runtime.runtimeGetVersion()
+    folder = os.environ.get("CUPY_CACHE_DIR", "~/.cupy/kernel_cache")
+    return [
+        ("CUDA versions", f"driver for {_version(driver)}, CuPy for {_version(own)}"),
+        ("kernel cache", os.path.expanduser(folder)),
+    ]
 
 
 def memory(number: int) -> tuple[int, int, int, int]:
@@ -154,10 +167,10 @@ def _wait(number, other):
 
 def tf32() -> bool:
     """Whether products of float32 matrices may be computed in TF32."""
-    return _core.get_compute_type("float32") == precision.COMPUTE_TYPE_TF32
+    return _core.get_compute_type(float32) == precision.COMPUTE_TYPE_TF32
 
 
 def allow_tf32(allowed: bool) -> None:
     """Allow or forbid TF32 in this process; CuPy warns if the current device has no TF32."""
     kind = precision.COMPUTE_TYPE_TF32 if allowed else precision.COMPUTE_TYPE_DEFAULT
-    _core.set_compute_type("float32", kind)
+    _core.set_compute_type(float32, kind)

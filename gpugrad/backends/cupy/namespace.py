@@ -5,6 +5,7 @@ The functions here replace those that array-api-compat's namespace for CuPy lack
 """
 
 from functools import wraps
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,7 @@ from array_api_compat import cupy as standard
 from ..bfloat16 import finfo, isdtype, result_type
 from ..dtypes import float32
 from . import kernels
+from .kernels.reductions import shape_without, sum_rows
 from .linalg import linalg
 from .products import matmul, tensordot, vecdot
 from .standard import arange, floor_divide, linspace, remainder
@@ -43,9 +45,33 @@ _HALVES = "eE"
 
 
 def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
-    if x.dtype.char == "e" and (dtype is None or dtype == x.dtype):
-        return cupy.sum(x, axis, float32, keepdims=keepdims).astype(x.dtype)
+    if dtype is None or dtype == x.dtype:
+        shape = shape_without(x, axis, keepdims)
+        if shape is not None:
+            return sum_rows(x, shape)
+        if x.dtype.char == "e":
+            return cupy.sum(x, axis, float32, keepdims=keepdims).astype(x.dtype)
     return standard.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _mean(x, /, *, axis=None, keepdims=False):
+    shape = shape_without(x, axis, keepdims)
+    if shape is None:
+        return standard.mean(x, axis=axis, keepdims=keepdims)
+    return sum_rows(x, shape, x.size // prod(shape))
+
+
+def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    shape = shape_without(x, axis, keepdims)
+    if shape is not None and (rows := x.size // prod(shape)) > correction:
+        mean = sum_rows(x, shape, rows)
+        return sum_rows(x, shape, rows - correction, mean)
+    return standard.var(x, axis=axis, correction=correction, keepdims=keepdims)
+
+
+def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
+    var = _var(x, axis=axis, correction=correction, keepdims=keepdims)
+    return cupy.sqrt(var, out=var)
 
 
 def _in_float32(function):
@@ -134,8 +160,9 @@ vars(xp).update(
     astype=_on_its_device(xp.astype),
     sum=_sum,
     prod=_in_float32(xp.prod),
-    std=_in_float32(xp.std),
-    var=_in_float32(xp.var),
+    mean=_mean,
+    std=_in_float32(_std),
+    var=_in_float32(_var),
     cumulative_prod=_in_float32(xp.cumulative_prod),
     cumulative_sum=_in_float32(xp.cumulative_sum),
     where=_where,

@@ -14,12 +14,14 @@ float32, or in TF32 if `gpugrad.cuda.allow_tf32` allows it. CuPy multiplies inte
 numbers.
 """
 
+import threading
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
 
 import cupy
 import numpy as np
+from cupy.cuda import runtime
 from cupy.cuda.device import get_cublas_handle
 
 from .devices import tf32
@@ -27,6 +29,7 @@ from .devices import tf32
 # Constants from CUDA's headers: cublasComputeType_t and cublasGemmAlgo_t.
 _IN_32F, _IN_TF32, _IN_64F = 68, 77, 70
 _ALGORITHM = -1  # cuBLAS's choice
+_SUMS_IN_FLOAT32 = 16  # of cublasMath_t: 16-bit products are never rounded before they are added
 _MOST = 2**31 - 1  # cuBLAS's sizes and leading dimensions are ints
 
 # cuBLAS's alpha and beta, the factors of the product and of the old result, on the host.
@@ -71,6 +74,26 @@ def _cublas():
     return cublas
 
 
+class _Handles(threading.local):
+    """This thread's cuBLAS handles, by the number of their device."""
+
+    def __init__(self):
+        self.known = {}
+
+    def current(self):
+        """The handle of the current device."""
+        device = runtime.getDevice()
+        handle = self.known.get(device)
+        if handle is None:
+            handle = get_cublas_handle()
+            _cublas().setMathMode(handle, _SUMS_IN_FLOAT32)
+            self.known[device] = handle
+        return handle
+
+
+_handles = _Handles()
+
+
 def gemm(kind, plan, a, b, out):
     """Compute ``out = a @ b`` from pointers to the arrays and their plan.
 
@@ -86,13 +109,13 @@ def gemm(kind, plan, a, b, out):
     # fmt: off
     if count == 1:
         _cublas().gemmEx(
-            get_cublas_handle(), t2, t1, n, m, k,
+            _handles.current(), t2, t1, n, m, k,
             kind.one, b, data, ld2, a, data, ld1,
             kind.zero, out, data, n, compute, _ALGORITHM,
         )
     else:
         _cublas().gemmStridedBatchedEx(
-            get_cublas_handle(), t2, t1, n, m, k,
+            _handles.current(), t2, t1, n, m, k,
             kind.one, b, data, ld2, step2, a, data, ld1, step1,
             kind.zero, out, data, n, m * n, count, compute, _ALGORITHM,
         )

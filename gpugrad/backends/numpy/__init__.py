@@ -1,6 +1,4 @@
 """NumPy arrays, on the CPU."""
 
-from .backend import array_of_bytes, backend, ufunc_module
+from .backend import array_of_bytes, backend, position, ufunc_module
 from .namespace import xp
-
-__all__ = ["array_of_bytes", "backend", "ufunc_module", "xp"]

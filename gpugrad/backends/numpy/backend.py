@@ -80,6 +80,19 @@ class NumPy(Backend):
     def is_unshared(self, array):
         return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
 
+    def report(self):
+        built = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        blas = f"{built.get('name')} {built.get('version')}"
+        try:
+            from threadpoolctl import threadpool_info
+        except ImportError:
+            blas += "; to see its threads, pip install threadpoolctl"
+        else:
+            found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+            pools = [f"{p.get('architecture')}, {p['num_threads']} threads" for p in found]
+            blas = ", ".join([blas, *pools])
+        return [("numpy", np.__version__), ("BLAS of numpy", blas)]
+
     def generator(self, seed, device):
         return Random(seed)
 
@@ -106,6 +119,11 @@ def array_of_bytes(data, dtype, shape, *, byteorder="="):
     """Copy the elements in ``data`` into a new array."""
     array = np.frombuffer(data, np.dtype(dtype).newbyteorder(byteorder))
     return array.reshape(shape).astype(dtype)
+
+
+def position(flat, shape):
+    """The index in an array of ``shape`` of the element that is at ``flat`` when flattened."""
+    return tuple(map(int, np.unravel_index(flat, shape)))
 
 
 def keep_freed_memory():

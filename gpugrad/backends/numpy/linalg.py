@@ -46,10 +46,6 @@ def _matrix_norm(x, /, *, keepdims=False, ord="fro"):
     return np.linalg.matrix_norm(x, keepdims=keepdims, ord=ord)
 
 
-def _trace(x, /, *, offset=0, dtype=None):
-    return x.trace(offset, -2, -1, dtype)
-
-
 def _diagonal(x, /, *, offset=0):
     return x.diagonal(offset, -2, -1)
 
@@ -65,13 +61,5 @@ def _cofactor(x, /):
 
 linalg: Any = ModuleType("gpugrad.backends.numpy.linalg.linalg")
 vars(linalg).update({n: getattr(np.linalg, n) for n in dir(np.linalg) if not n.startswith("_")})
-vars(linalg).update(
-    cofactor=_cofactor,
-    cross=_cross,
-    diagonal=_diagonal,
-    eig=_eig,
-    eigvals=_eigvals,
-    matrix_norm=_matrix_norm,
-    trace=_trace,
-    vector_norm=_vector_norm,
-)
+_DEFINED = "cofactor cross diagonal eig eigvals matrix_norm vector_norm".split()
+vars(linalg).update({name: globals()[f"_{name}"] for name in _DEFINED})

@@ -69,29 +69,7 @@ extern "C" __global__ void activate_backward(const T* g, const T* y, T* out, lon
     }
 }
 
-// Sums of columns, always added up in the same order. A block of 32 by ROWS threads processes one
-// chunk of the rows of a strip, which is 32 columns or, if packed, 32 packs wide.
-
-#define ROWS 16
-
-// Adds each column's sums over the threads of a block and stores them.
-template <int N, class S>
-__device__ void store_sums(A* sums, S* out, long long column, long long columns)
-{
-    __shared__ A parts[ROWS][32];
-    int x = threadIdx.x, y = threadIdx.y;
-#pragma unroll
-    for (int k = 0; k < N; k++) {
-        __syncthreads();  // until the previous sums have been read
-        parts[y][x] = sums[k];
-        __syncthreads();
-        A sum = 0;
-        if (y == 0 && column + k < columns) {
-            for (int i = 0; i < ROWS; i++) sum += parts[i][x];
-            store(out + column + k, sum);
-        }
-    }
-}
+// Sums of columns
 
 template <int N>
 __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
@@ -99,36 +77,23 @@ __device__ void sum_cotangents(const T* __restrict__ g, const T* __restrict__ y,
                                long long columns, int activation)
 {
     struct alignas(N * sizeof(T)) Items { T items[N]; };
-    long long column = ((long long)blockIdx.x * 32 + threadIdx.x) * N;
-    long long chunk = (rows + gridDim.y - 1) / gridDim.y;
-    long long start = blockIdx.y * chunk, stop = start + chunk < rows ? start + chunk : rows;
-    A sums[N] = {};
-    if (column < columns) {
-#pragma unroll 4
-        for (long long row = start + threadIdx.y; row < stop; row += ROWS) {
-            long long i = row * columns + column;
-            Items a = *(const Items*)(g + i), b = y ? *(const Items*)(y + i) : a;
+    auto cotangents = [=](long long i, long long column, A* c) {
+        Items a = *(const Items*)(g + i), b = *(const Items*)(y + i);
 #pragma unroll
-            for (int k = 0; k < N; k++) {
-                A c = cotangent(load(a.items + k), load(b.items + k), activation);
-                sums[k] += c;
-                store(a.items + k, c);
-            }
-            if (out) *(Items*)(out + i) = a;
+        for (int k = 0; k < N; k++) {
+            c[k] = cotangent(load(a.items + k), load(b.items + k), activation);
+            store(a.items + k, c[k]);
         }
-    }
-    if (gridDim.y == 1)
-        store_sums<N>(sums, total, column, columns);
-    else
-        store_sums<N>(sums, parts + blockIdx.y * columns, column, columns);
+        *(Items*)(out + i) = a;
+    };
+    sum_columns<N>(cotangents, total, parts, rows, columns, 1);
 }
 
 // out = the cotangent of the input of the activation whose output is y. The sums of its columns go
-// to total if there is one chunk of rows, else each chunk's go to parts. Without y and out, sums g.
-extern "C" __global__ void __launch_bounds__(512)
-activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
-                                                     A* parts, long long rows, long long columns,
-                                                     int activation, bool packed)
+// to total if there is one chunk of rows, else each chunk's go to parts.
+extern "C" __global__ void __launch_bounds__(32 * SUMMED_ROWS)
+activate_backward_and_sum(const T* g, const T* y, T* out, T* total, A* parts, long long rows,
+                          long long columns, int activation, bool packed)
 {
     if (packed)
         sum_cotangents<PACK>(g, y, out, total, parts, rows, columns, activation);
@@ -136,21 +101,11 @@ activate_backward_and_sum(const T* g, const T* y, T* out, T* total,
         sum_cotangents<1>(g, y, out, total, parts, rows, columns, activation);
 }
 
-extern "C" __global__ void __launch_bounds__(512)
-sum_parts(const A* parts, T* total, long long rows, long long columns)
-{
-    long long column = (long long)blockIdx.x * 32 + threadIdx.x;
-    A sum = 0;
-    if (column < columns)
-        for (long long row = threadIdx.y; row < rows; row += ROWS)
-            sum += parts[row * columns + column];
-    store_sums<1>(&sum, total, column, columns);
-}
-
 // Rows, each processed by a group of `width` threads: a power of 2 up to 32, or the whole block.
 // Each thread keeps its share of the first ITEMS * width elements of a row in registers.
 
 #define ITEMS 8
+#define MOST_THREADS (sizeof(A) == 8 ? 512 : 1024)  // in a block; each needs many registers
 
 __device__ inline A group_sum(A x, int width)
 {
@@ -199,7 +154,7 @@ __device__ inline Scale scale_of(const T* x, bool valid, long long columns, int 
     for (long long first_ = (long long)blockIdx.x * groups, row; \
          row = first_ + threadIdx.x / width, first_ < rows; first_ += (long long)gridDim.x * groups)
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 softmax(const T* x, T* out, long long rows, long long columns, int width,
                                    bool is_log)
 {
@@ -217,7 +172,7 @@ softmax(const T* x, T* out, long long rows, long long columns, int width,
     }
 }
 
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 softmax_backward(const T* g, const T* out, T* dx, long long rows,
                                             long long columns, int width, bool is_log)
 {
@@ -291,7 +246,7 @@ extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
 }
 
 // g has one element per row or, unless per_row, a single one.
-extern "C" __global__ void __launch_bounds__(1024)
+extern "C" __global__ void __launch_bounds__(MOST_THREADS)
 cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
                        long long columns, double factor, int width, bool is_long, bool per_row)
 {

@@ -1,4 +1,4 @@
-"""Twins of the ops in gpugrad/ops/neural.py, and of the VJPs of activations.
+"""Twins of the ops in gpugrad/ops/neural.py.
 
 Arrays that are not contiguous are copied. All arrays of a call must have the same dtype.
 """
@@ -8,26 +8,30 @@ from math import prod
 
 import cupy
 import numpy as np
-from cupy import ascontiguousarray as contiguous
 
-from ...backends.cupy.kernels.loader import accumulator, covers, kernel, launch_elementwise
+from ...backends.cupy.kernels.loader import (
+    accumulator,
+    contiguous,
+    covers,
+    kernel,
+    launch_elementwise,
+)
+from ...backends.cupy.kernels.reductions import ROWS, sum_parts, sum_rows, sums_of_columns
+from ...backends.dtypes import float64
 from ...ops.neural import (
     cross_entropy,
     dense,
     linear,
     log_softmax,
     mse,
-    relu,
     sigmoid,
     softmax,
 )
-from ...ops.transcendental import tanh
 
 # The constants in neural.cu, in their order.
 _ACTIVATIONS = {name: np.int32(i) for i, name in enumerate(["none", "relu", "sigmoid", "tanh"])}
 _THREADS = 256
 _BLOCKS = 2048  # more would not be faster; then each thread processes several elements
-_ROWS = 16  # rows of threads in a block that sums columns, as in neural.cu
 
 
 # Activations
@@ -50,15 +54,6 @@ def _sigmoid(xp, x):
     if not covers(x.dtype):
         return NotImplemented
     return _activate(contiguous(x), None, cupy.empty(x.shape, x.dtype), "sigmoid")
-
-
-def _activation_rule(activation):
-    def rule(xp, g, out):
-        if not covers(out.dtype) or g.dtype != out.dtype or g.shape != out.shape:
-            return NotImplemented
-        return _activation_vjp(g, out, activation)
-
-    return rule
 
 
 # Linear layers
@@ -100,7 +95,7 @@ def _linear(xp, x, weight, bias=None):
 def _linear_bias(xp, g):
     if g.ndim < 2 or not g.size or not covers(g.dtype):
         return NotImplemented
-    return _sum_rows(contiguous(g), None, None, "none")
+    return sum_rows(contiguous(g), g.shape[-1:])
 
 
 def _dense_vjp(xp, g, x, weight, out, activation, wanted):
@@ -112,7 +107,7 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     bias = None
     if len(wanted) > 2 and wanted[2]:
         given, g = contiguous(g), cupy.empty(out.shape, dtype)
-        bias = _sum_rows(given, contiguous(out), g, activation)
+        bias = _activation_vjp_and_sums(given, contiguous(out), g, activation)
     else:
         g = _activation_vjp(g, out, activation)
     columns = out.shape[-1]
@@ -124,36 +119,28 @@ def _dense_vjp(xp, g, x, weight, out, activation, wanted):
     )
 
 
-def _sum_rows(g, y, out, activation):
+def _activation_vjp_and_sums(g, y, out, activation):
     """Store the cotangent of the input of the activation whose output is ``y`` in ``out``, and
-    return its sums over rows; without ``y`` and ``out``, return the sums of ``g``."""
+    return its sums over rows."""
     dtype, columns = g.dtype, g.shape[-1]
     rows = g.size // columns
-    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, (g, y, out))
-    strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
-    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
+    grid, packed, parts = sums_of_columns(rows, columns, dtype, (g, y, out))
     total = cupy.empty(columns, dtype)
-    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
     args = g, y, out, total, parts, rows, columns, _ACTIVATIONS[activation], packed
-    kernel("neural", "activate_backward_and_sum", dtype)((strips, chunks), (32, _ROWS), args)
-    if parts is not None:
-        args = parts, total, chunks, columns
-        kernel("neural", "sum_parts", dtype)((-(-columns // 32),), (32, _ROWS), args)
-    return total
-
-
-def _can_pack(columns, dtype, arrays):
-    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
-    if columns * dtype.itemsize % 16:
-        return False
-    return not any(x is not None and x.data.ptr % 16 for x in arrays)
+    kernel("neural", "activate_backward_and_sum", dtype)(grid, (32, ROWS), args)
+    return sum_parts(parts, total)
 
 
 # Rows
 
 
+def _most_threads(dtype):
+    """In a block of a kernel that processes rows; with more, each would have too few registers."""
+    return 512 if dtype == float64 else 1024
+
+
 @cache
-def _groups(columns):
+def _groups(columns, dtype):
     """The number of threads per row, as a kernel's parameter, threads per block, and rows per
     block."""
     if columns <= 256:
@@ -161,7 +148,7 @@ def _groups(columns):
         while width < 32 and 4 * width < columns:
             width *= 2
         return np.int32(width), 128, 128 // width
-    threads = min(-(-columns // 128) * 32, 1024)
+    threads = min(-(-columns // 128) * 32, _most_threads(dtype))
     return np.int32(threads), threads, 1
 
 
@@ -174,7 +161,7 @@ def _each_row(name, arrays, *options):
     out = arrays[-1]
     columns = out.shape[-1]
     rows = out.size // columns
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, out.dtype)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = *arrays, rows, columns, width, *options
     kernel("neural", name, out.dtype)((blocks,), (threads,), args)
@@ -214,7 +201,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
         return NotImplemented
     dtype, columns = logits.dtype, logits.shape[-1]
     rows = prod(target.shape)
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, dtype)
     losses = out = parts = None
     if reduction == "none":
         out = losses = cupy.empty(target.shape, dtype)
@@ -222,7 +209,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
     else:
         out = cupy.empty((), dtype)
         if rows * int(width) <= 4096 and threads == 128:  # one block is fastest
-            blocks, threads = 1, 1024
+            blocks, threads = 1, _most_threads(dtype)
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
             parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
@@ -247,7 +234,7 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction):
     factor = 1 / prod(target.shape) if reduction == "mean" else 1.0
     out = cupy.empty(logits.shape, logits.dtype)
     columns = logits.shape[-1]
-    width, threads, rows_at_once = _groups(columns)
+    width, threads, rows_at_once = _groups(columns, out.dtype)
     rows = logits.size // columns
     blocks = min(-(-rows // rows_at_once), 1 << 20)
     args = contiguous(logits), contiguous(target), contiguous(g), out
@@ -295,9 +282,7 @@ def _mse_rule(sign):
     return rule
 
 
-relu.twin("cupy", x=_activation_rule("relu"))
-sigmoid.twin("cupy", _sigmoid, x=_activation_rule("sigmoid"))
-tanh.twin("cupy", x=_activation_rule("tanh"))
+sigmoid.twin("cupy", _sigmoid)
 linear.twin("cupy", _linear, bias=_linear_bias)
 dense.twin("cupy", _dense, joint=_dense_vjp)
 softmax.twin("cupy", **_softmax_twin(False))

@@ -7,9 +7,8 @@ from functools import cache
 from math import prod
 
 import cupy
-from cupy import ascontiguousarray as contiguous
 
-from ...backends.cupy.kernels.loader import accumulator, covers, kernel
+from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
 from ...backends.dtypes import float64
 from ...ops.normalization import batch_norm, layer_norm
 

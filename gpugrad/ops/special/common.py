@@ -3,29 +3,25 @@
 from typing import Any
 
 from ...autograd.operation import elementwise
+from ..by_name import forward_by_name
 
 
 def special_function(*, integer=(), discards=False, differences=(), **rules) -> Any:
     """Define an elementwise op whose forward is the function of the same name in ``xp.special``.
-
-    The decorated function has no body: it provides the op's name, inputs and docstring.
 
     integer, discards, rules: as for `op` and its method ``vjp``.
     differences: names of inputs whose VJPs use `parameter_slope`.
     """
 
     def define(function):
-        # `op` reads the names of parameters, so functions of ``*inputs`` would not work.
         name, inputs = function.__name__, function.__code__.co_varnames
         listed = ", ".join(inputs)
-        scope = {"__name__": function.__module__, "slope": parameter_slope}
-        exec(f"def {name}(xp, {listed}): return xp.special.{name}({listed})", scope)
-        scope[name].__doc__ = function.__doc__
         for target in differences:
             at = inputs.index(target)
             rule = f"lambda xp, g, {listed}, out: g * slope(xp, '{name}', {at}, ({listed}), out)"
-            rules[target] = eval(rule, scope)
-        return elementwise(scope[name], integer=integer, discards=discards).vjp(**rules)
+            rules[target] = eval(rule, {"slope": parameter_slope})
+        forward = forward_by_name("xp.special", function)
+        return elementwise(forward, integer=integer, discards=discards).vjp(**rules)
 
     return define
 

@@ -1,8 +1,8 @@
-"""A stand-in for CuPy over NumPy: its names, signatures and refusals, and pretended devices.
+"""A stand-in for CuPy that computes with NumPy, with CuPy's signatures and errors and fake devices.
 
-Only what the library uses is here, and only as CuPy 14.2 has it. What a GPU does otherwise than
-NumPy and no error tells is done so here too: indices out of bounds wrap, of values assigned to
-one place another than the last stays, and matrices that will not do give nan.
+It has only what gpugrad uses, in the way of CuPy 14.2. Where a GPU silently differs from NumPy, so
+does the stand-in: indices out of bounds wrap around, the value that stays after several assignments
+to one element is not the last, and unsuitable matrices give nan.
 """
 
 import numpy as _np

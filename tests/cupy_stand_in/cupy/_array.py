@@ -1,26 +1,27 @@
-"""CuPy's array, kept by NumPy: its devices, its refusals and its memory."""
+"""CuPy's array class on top of NumPy: its devices, errors and memory."""
 
 import ctypes
 
 import numpy as np
 
 from ._reads import note
+from ._traffic import launched
 from .cuda.device import Device, current_device, owners
-from .cuda.memory import Block, PooledMemory, UnownedMemory, pool
+from .cuda.memory import Block, UnownedMemory, pool
 from .cuda.stream import get_current_stream
 
 
 class MemoryPointer:
     def __init__(self, array):
         root = array if array.base is None else array.base
-        kind = PooledMemory if type(root._held) is Block else UnownedMemory
+        kind = pool._kind if type(root._held) is Block else UnownedMemory
         self.ptr = array._values.__array_interface__["data"][0]
         self.device_id = array.device.id
         self.mem = kind(_owner(array._values))
 
 
 class Capsule:
-    """What DLPack hands over, here with the streams of the consumer and the producer."""
+    """A DLPack capsule, with the streams of the consumer and the producer."""
 
     def __init__(self, array, stream, producer):
         self.array = array
@@ -28,7 +29,7 @@ class Capsule:
         self.producer = producer
 
 
-crossings: list = []  # of each copy between devices the source and the stream: a record
+crossings: list = []  # a record of copies between devices: the source and the stream
 
 
 class Flags:
@@ -39,7 +40,7 @@ class Flags:
 
 
 class ndarray:
-    """An array of a device, of which NumPy and Python learn only what they ask for."""
+    """An array on a device, whose values reach NumPy and Python only by explicit calls."""
 
     __slots__ = ("__weakref__", "_held", "_values", "base", "device")
     __hash__ = None
@@ -53,9 +54,9 @@ class ndarray:
         self.base = base
         if base is None and owner is None:
             owner = pool._take(values.nbytes, device.id)
-        self._held = owner  # of another library's memory the object, of its own the block
+        self._held = owner  # keeps alive another library's object, or the memory block
 
-    # What it is
+    # Properties
 
     shape = property(lambda self: self._values.shape)
     dtype = property(lambda self: self._values.dtype)
@@ -82,9 +83,9 @@ class ndarray:
             raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
         if self.shape != arr.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
-        (stream or get_current_stream())._ask(lambda: np.copyto(self._values, arr))
+        (stream or get_current_stream())._enqueue(lambda: np.copyto(self._values, arr))
 
-    # What leaves the device
+    # Conversions that leave the device
 
     def get(self, stream=None, order="C", out=None, blocking=True):
         note("get")
@@ -164,7 +165,10 @@ class ndarray:
     # Elements
 
     def __getitem__(self, key):
-        return wrap(self._values[self._key(key, reading=True)], [self])
+        out = wrap(self._values[self._key(key, reading=True)], [self])
+        if out.base is None and out is not self:
+            launched("getitem", [out._values, *[x._values for x in arrays_in(key)]], [out._values])
+        return out
 
     def __setitem__(self, key, value):
         if isinstance(value, np.ndarray):
@@ -172,16 +176,18 @@ class ndarray:
         on_current([self, value])
         key, given = self._key(key, reading=isinstance(value, ndarray) and value.ndim), key
         values = value._values if isinstance(value, ndarray) else value
+        written = self._values[key]
+        launched("setitem", [x._values for x in arrays_in((value, *_parts(given)))], [written])
         if not has_integers(given):
             self._values[key] = values
             return
-        # Which of several values for one place stays is undefined: here the first.
+        # It is undefined which of several values for one element stays; here it is the first.
         places = np.arange(self.size).reshape(self.shape)[key]
         values = np.broadcast_to(np.asarray(values, self.dtype), places.shape)
         self._values.flat[places.ravel()[::-1]] = values.ravel()[::-1]
 
     def _key(self, key, reading):
-        """The key for NumPy; indices out of bounds wrap, as on a GPU."""
+        """Return the key for NumPy; indices out of bounds wrap around, as on a GPU."""
         parts = key if isinstance(key, tuple) else (key,)
         on_current([part for part in parts if isinstance(part, ndarray)])
         parts = [part._values if isinstance(part, ndarray) else part for part in parts]
@@ -240,16 +246,19 @@ class ndarray:
     def _set_part(self, name, value):
         on_current([self, value])
         setattr(self._values, name, unwrapped(value))
+        launched("setitem", [x._values for x in arrays_in([value])], [getattr(self._values, name)])
 
     def copy(self, order="C"):
-        """On the current device: the one thing that reaches another device's memory."""
+        """Copy to the current device; no other method reads another device's memory."""
         flags = self._values.flags
         is_dense = flags.c_contiguous or flags.f_contiguous
         if order == "K" and self.device != current_device() and self.size and not is_dense:
             raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
         if self.device != current_device():
             crossings.append((self.device.id, get_current_stream().ptr))
-        return wrap(self._values.copy(order), [])
+        out = wrap(self._values.copy(order), [])
+        launched("copy", [self._values], [out._values])
+        return out
 
     def astype(self, dtype, order="K", casting=None, subok=None, copy=True):
         return self._astype(dtype, order, copy or None)
@@ -260,10 +269,18 @@ class ndarray:
             return self
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        return wrap(self._values.astype(dtype, order=order), [])
+        out = wrap(self._values.astype(dtype, order=order), [])
+        launched("astype", [self._values], [out._values])
+        return out
 
     def reshape(self, *shape, order="C", copy=None):
-        return wrap(self._values.reshape(*shape, order=order), [self])
+        return self._view_or_copy("reshape", self._values.reshape(*shape, order=order))
+
+    def _view_or_copy(self, name, values):
+        out = wrap(values, [self])
+        if out.base is None and out is not self:
+            launched(name, [self._values], [out._values])
+        return out
 
     def transpose(self, *axes):
         return wrap(self._values.transpose(*axes), [self])
@@ -275,7 +292,7 @@ class ndarray:
         return wrap(self._values.squeeze(axis), [self])
 
     def ravel(self, order="C"):
-        return wrap(self._values.ravel(order), [self])
+        return self._view_or_copy("ravel", self._values.ravel(order))
 
     def view(self, dtype=None, type=None):
         return wrap(self._values.view(dtype or self.dtype), [self])
@@ -301,7 +318,7 @@ def _operator(name, ufunc):
 
 def _comparison(name, ufunc):
     def compare(self, other):
-        if other is None and name in ("eq", "ne"):  # elementwise, as NumPy's
+        if other is None and name in ("eq", "ne"):  # elementwise, like NumPy
             return wrap(np.full(self.shape, name == "ne"), [])
         return _cupy_function(ufunc)(self, other) if _takes(other) else NotImplemented
 
@@ -318,7 +335,7 @@ def has_interface(x):
 
 
 def from_interface(x):
-    """The memory of another library's array, or the array itself."""
+    """Return an array over the memory of another library's array, or the array itself."""
     if isinstance(x, ndarray) or not has_interface(x):
         return x
     interface = x.__cuda_array_interface__
@@ -335,7 +352,7 @@ def from_interface(x):
 
 
 def borrowed(values, device, owner):
-    """An array of memory that is another object's."""
+    """Return an array over memory that another object owns."""
     out = ndarray.__new__(ndarray)
     out._set(values, device, None, owner)
     return out
@@ -387,13 +404,16 @@ def is_mask(part):
     )
 
 
+def _parts(key):
+    return key if isinstance(key, tuple) else (key,)
+
+
 def has_integers(key):
-    parts = key if isinstance(key, tuple) else (key,)
-    return any(isinstance(p, (ndarray, np.ndarray)) and p.dtype.kind in "iu" for p in parts)
+    return any(isinstance(p, (ndarray, np.ndarray)) and p.dtype.kind in "iu" for p in _parts(key))
 
 
 def on_current(operands):
-    """ValueError in CuPy's words if an array is on another device than the current one."""
+    """Raise CuPy's ValueError if an array is on another device than the current one."""
     current = current_device()
     for x in operands:
         if isinstance(x, ndarray) and x.device != current:
@@ -404,7 +424,7 @@ def on_current(operands):
 
 
 def unwrapped(x):
-    """What NumPy is to be given for an operand; TypeError for an array of its own."""
+    """Return the NumPy array behind an operand; raise TypeError if it is a NumPy array itself."""
     if isinstance(x, ndarray):
         return x._values
     if isinstance(x, (list, tuple)):
@@ -415,7 +435,7 @@ def unwrapped(x):
 
 
 def wrap(values, operands):
-    """NumPy's result as arrays; what shares an operand's memory is a view of that."""
+    """Return NumPy's result as arrays; one that shares an operand's memory becomes its view."""
     if isinstance(values, tuple):
         parts = [wrap(part, operands) for part in values]
         return type(values)(*parts) if hasattr(values, "_fields") else tuple(parts)

@@ -1,8 +1,8 @@
-// CUDA C++ on a CPU, for the tests: after this comes a kernel's source, then _raw.py's own lines.
+// CUDA C++ on a CPU, for the tests. A kernel's source follows, and then lines that _raw.py adds.
 //
-// Blocks run one after another, the threads of one as fibers that give way at barriers and warp
-// exchanges. Shared memory starts as garbage; what would hang or be undefined is an error, and so
-// is an access outside the arrays given, for which the compiler's sanitizers call functions here.
+// Blocks run one after another. The threads of a block are fibers that yield at barriers and warp
+// exchanges. Shared memory starts as garbage. Deadlocks and undefined behaviour are errors, and so
+// are accesses outside the given arrays, for which the compiler's sanitizers call functions here.
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ constexpr int warpSize = 32;
 #define __shared__ static __attribute__((section("emulated_shared")))
 #define __align__(n) alignas(n)
 
-// Bounds of that memory and of the whole library, by the linker.
+// Bounds of that memory and of the whole library, from the linker.
 extern "C" char __start_emulated_shared[] __attribute__((weak));
 extern "C" char __stop_emulated_shared[] __attribute__((weak));
 #pragma GCC visibility push(hidden)
@@ -38,17 +38,17 @@ extern "C" char __ehdr_start[], _end[];
 
 namespace emulator {
 
-// Fibers, one for each thread of the largest block yet; each runs one thread after another.
+// Fibers, one for each thread of the largest block so far; each runs one thread after another.
 
 enum State { READY, AT_BARRIER, IN_WARP, DONE };
 
 struct Fiber {
     jmp_buf here;
     State state;
-    int line;  // of the barrier or exchange it waits at
-    // What it says in an exchange of its warp, and is told:
+    int line;  // the source line of the barrier or exchange it waits at
+    // What it gives to, and gets from, an exchange of its warp:
     unsigned mask;  // the lanes that take part
-    int from;       // the lane whose value it asks for
+    int from;       // the lane whose value it gets
     bool vote;
     unsigned votes;
     unsigned char offered[16], received[16];
@@ -73,21 +73,28 @@ template <class... Values> void fail(const char* text, Values... values)
 
 // Memory
 
-struct Array { char *start, *stop; };
+struct Array {
+    char *start, *stop;
+    unsigned char* touched;  // if not null: for each byte 1 if it was read, 2 if it was written
+};
 
 char* stacks;
-const Array* arrays;  // those given, null if not all are known
+const Array* arrays;  // the arguments, null if not all are known
 int array_count;
 
 #define UNCHECKED __attribute__((no_sanitize_address))
 
-UNCHECKED void check(void* at, size_t size)
+UNCHECKED void check(void* at, size_t size, int how)
 {
     char* p = (char*)at;
 #define WITHIN(start, stop) (p >= (start) && p + size <= (stop))
     if (!arrays || WITHIN(stacks, stacks + MOST * STACK) || WITHIN(__ehdr_start, _end)) return;
-    for (int i = 0; i < array_count; i++)
-        if (WITHIN(arrays[i].start, arrays[i].stop)) return;
+    for (int i = 0; i < array_count; i++) {
+        if (!WITHIN(arrays[i].start, arrays[i].stop)) continue;
+        if (arrays[i].touched)
+            for (size_t k = 0; k < size; k++) arrays[i].touched[p - arrays[i].start + k] |= how;
+        return;
+    }
     const Array* nearest = nullptr;
     size_t distance = -1;
     for (int i = 0; i < array_count; i++) {
@@ -101,7 +108,7 @@ UNCHECKED void check(void* at, size_t size)
     leave();
 }
 
-struct Place { const char* file; unsigned line, column; };  // as UBSan describes one
+struct Place { const char* file; unsigned line, column; };  // in UBSan's layout
 
 [[noreturn]] inline void undefined(const char* what, void* place)
 {
@@ -135,7 +142,7 @@ inline void start_fibers()
     }
 }
 
-// Back to the scheduler until the others have come as far.
+// Return to the scheduler until the other threads have come to the same point.
 __attribute__((noinline)) void wait(State state, int line)
 {
     Fiber& fiber = fibers[current];
@@ -152,7 +159,7 @@ __attribute__((noinline)) void enter(int number)
     if (!_setjmp(scheduler)) _longjmp(fibers[number].here, 1);
 }
 
-// Let the threads of a warp go on that all those they wait for have joined; whether any could.
+// Resume the threads of a warp whose partners have all arrived; return whether there were any.
 inline bool release_warp(int first)
 {
     bool any = false;
@@ -196,7 +203,7 @@ inline bool release_warp(int first)
     return any;
 }
 
-// Let the block go on whose threads all wait at one barrier.
+// Resume a block whose threads all wait at the same barrier.
 inline bool release_block()
 {
     for (int i = 0; i < count; i++) {
@@ -222,8 +229,8 @@ inline void run_block(unsigned number)
     char* shared = __start_emulated_shared;
     if (shared) memset(shared, 0xff, __stop_emulated_shared - shared);
     for (int i = 0; i < count; i++) fibers[i].state = READY;
-    // Each warp goes as far as it can before the next, and some blocks backwards, as what depends on
-    // the order is wrong.
+    // Each warp runs as far as it can before the next, in some blocks in reverse order, since code
+    // that depends on the order is wrong.
     bool backwards = (launches + number) & 1;
     int warps = (count + 31) / 32;
     for (;;) {
@@ -245,7 +252,7 @@ inline void run_block(unsigned number)
     }
 }
 
-// The threads left waiting by an error begin anew.
+// Threads that an error left waiting start again.
 inline const char* finish()
 {
     arrays = nullptr;
@@ -290,7 +297,7 @@ const char* launch(void (*kernel)(P...), const unsigned* grid, const unsigned* b
     return run(kernel, grid, block, args, arrays, count, std::index_sequence_for<P...>{});
 }
 
-// Parameters as text: kind, size, name and a line's end; of pointers "p" and what is pointed to.
+// Parameters as text: kind, size, name and a newline; for pointers "p" and their target.
 
 template <class V> const char* name_of()
 {
@@ -324,7 +331,7 @@ template <class... P> void describe(void (*)(P...), char* out)
     (describe_one<P>(out), ...);
 }
 
-// What the threads of a warp do together, in a line of the source.
+// Exchanges between the threads of a warp, at a line of the source.
 struct Line {
     int line;
 
@@ -378,11 +385,11 @@ struct Line {
 
 extern "C" {
 #define CHECK(n) \
-    void __asan_load##n##_noabort(void* p) { emulator::check(p, n); } \
-    void __asan_store##n##_noabort(void* p) { emulator::check(p, n); }
+    void __asan_load##n##_noabort(void* p) { emulator::check(p, n, 1); } \
+    void __asan_store##n##_noabort(void* p) { emulator::check(p, n, 2); }
 CHECK(1) CHECK(2) CHECK(4) CHECK(8) CHECK(16)
-void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n); }
-void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n); }
+void __asan_loadN_noabort(void* p, long n) { emulator::check(p, n, 1); }
+void __asan_storeN_noabort(void* p, long n) { emulator::check(p, n, 2); }
 void __asan_handle_no_return() {}
 void __ubsan_handle_out_of_bounds(void* at, void*)
 {
@@ -411,7 +418,7 @@ void __ubsan_handle_divrem_overflow(void* at, void*, void*)
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
-// Atomic functions; no other thread runs meanwhile.
+// Atomic functions; no other thread runs at the same time.
 
 #define ATOMIC(name, V, result) \
     inline V name(V* p, V x) { V old = *p; *p = result; return old; }

@@ -1,4 +1,4 @@
-"""What ``cupyx.errstate`` sets."""
+"""The settings of ``cupyx.errstate``."""
 
 import threading
 

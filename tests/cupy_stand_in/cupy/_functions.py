@@ -1,13 +1,16 @@
-"""CuPy's functions: each is declared as CuPy has it, and carried out by NumPy."""
+"""CuPy's functions, with CuPy's signatures, carried out by NumPy."""
 
 import functools
 
 import numpy as np
 
 from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
+from ._reads import note
+from ._traffic import launched
 from ._wrapping import through
 from .cuda.device import Device, current_device
 from .cuda.memory import pool
+from .cuda.pinned_memory import is_memory_pinned
 from .cuda.stream import get_current_stream
 
 _kernel = through(np)
@@ -17,7 +20,7 @@ _waiting_for_counts = through(np, reads=lambda given: isinstance(given["repeats"
 
 
 def _summing(function):
-    """A reduction that sums bfloat16 in float32, as CuPy does and NumPy does not."""
+    """Return a reduction that sums bfloat16 in float32, like CuPy and unlike NumPy."""
     reduce = _kernel(function)
 
     @functools.wraps(function)
@@ -31,6 +34,8 @@ def _summing(function):
 
 # Creation
 
+late: list = []  # the pinned arrays that a GPU would have copied later: a record
+
 
 def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocking=False):
     obj = from_interface(obj)
@@ -39,7 +44,12 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
         if obj.device != current_device():
             return obj.copy(order)._astype(dtype, order, copy=None)
         return obj._astype(dtype, order, copy)
-    return wrap(np.array(_unwrapped_data(obj), dtype=dtype, order=order, ndmin=ndmin), [])
+    values = _unwrapped_data(obj)
+    if blocking:
+        note("array")
+    elif isinstance(values, np.ndarray) and is_memory_pinned(values.ctypes.data):
+        late.append(values)
+    return wrap(np.array(values, dtype=dtype, order=order, ndmin=ndmin), [])
 
 
 def _unwrapped_data(data):
@@ -73,17 +83,22 @@ def from_dlpack(array, *, device=None, copy=None):
 
 def ascontiguousarray(a, dtype=None):
     on_current([a])
-    return wrap(np.ascontiguousarray(a._values, dtype), [a])
+    out = wrap(np.ascontiguousarray(a._values, dtype), [a])
+    if out.base is None and out is not a:
+        launched("ascontiguousarray", [a._values], [out._values])
+    return out
 
 
 def arange(start, stop=None, step=1, dtype=None):
-    np.dtype(dtype or float).type(step)  # which refuses what an unsigned integer cannot be
-    return wrap(np.arange(start, stop, step, dtype), [])
+    np.dtype(dtype or float).type(step)  # rejects a negative step of unsigned integers
+    out = np.arange(start, stop, step, dtype)
+    launched("arange", [], [out])
+    return wrap(out, [])
 
 
 def empty(shape, dtype=float, order="C"):
     out = np.empty(shape, dtype, order)
-    out.fill(np.nan if out.dtype.kind in "fc" else 85)  # to be noticed
+    out.fill(np.nan if out.dtype.kind in "fc" else 85)  # so that reading it is noticed
     return wrap(out, [])
 
 
@@ -161,12 +176,16 @@ def all(a, axis=None, out=None, keepdims=False): ...
 def any(a, axis=None, out=None, keepdims=False): ...
 def argmax(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    return wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+    out = wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+    launched("argmax", [a._values], [out._values])
+    return out
 
 
 def argmin(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    return wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+    out = wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+    launched("argmin", [a._values], [out._values])
+    return out
 
 
 @_kernel
@@ -212,13 +231,17 @@ def isin(element, test_elements, assume_unique=False, invert=False): ...
 def searchsorted(a, v, side="left", sorter=None): ...
 def take(a, indices, axis=None, out=None):
     on_current([a, indices])
-    return wrap(np.take(a._values, unwrapped(indices), axis, mode="wrap"), [])
+    out = np.take(a._values, unwrapped(indices), axis, mode="wrap")
+    launched("take", [out, *[x._values for x in arrays_in(indices)]], [out])
+    return wrap(out, [])
 
 
 def take_along_axis(a, indices, axis):
     on_current([a, indices])
     n = a.shape[axis] or 1
-    return wrap(np.take_along_axis(a._values, indices._values % n, axis), [])
+    out = np.take_along_axis(a._values, indices._values % n, axis)
+    launched("take_along_axis", [out, indices._values], [out])
+    return wrap(out, [])
 
 
 @_kernel
@@ -254,7 +277,7 @@ def matmul(
     return wrap(np.matmul(*map(unwrapped, args), dtype=dtype), [])
 
 
-# Parts
+# Real and imaginary parts
 
 
 def real(val):

@@ -1,7 +1,7 @@
-"""Raw kernels: CUDA C++ compiled for the CPU and run there, each thread of a block in turn.
+"""Raw kernels: CUDA C++ is compiled for the CPU, where the threads of a block run in turn.
 
-What a GPU would take in silence and get wrong, such as an argument of another size than its
-parameter, is an error here.
+Mistakes that a GPU would silently accept, such as an argument whose size differs from its
+parameter's, are errors here.
 """
 
 import ctypes
@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
+from ._traffic import is_recorded, launched
+from .cuda.function import CPointer
 
 EMULATOR = Path(__file__).with_name("_emulator.h")
 FLAGS = [
@@ -80,7 +82,7 @@ class RawModule:
 
 
 class Kernel:
-    """A kernel as the compiled library has it."""
+    """A kernel in a compiled library."""
 
     def __init__(self, library, name):
         try:
@@ -116,7 +118,13 @@ class Kernel:
                 raise TypeError(f"{self.name}: argument {i}: {error}") from None
         pointers = [value.__array_interface__["data"][0] for value in values]
         arrays = self.arrays(args)
-        bounds = [bound for array in arrays for bound in np.lib.array_utils.byte_bounds(array)]
+        # Of each array, where it starts and ends, and marks for what is read and written of it.
+        bounds, marks = [], []
+        for array in arrays:
+            start, stop = np.lib.array_utils.byte_bounds(array)
+            marks.append(np.zeros(stop - start if is_recorded() else 0, np.uint8))
+            at = marks[-1].__array_interface__["data"][0] if is_recorded() else None
+            bounds += [start, stop, at]
         error = self.run(
             (ctypes.c_uint * 3)(*grid),
             (ctypes.c_uint * 3)(*block),
@@ -126,9 +134,11 @@ class Kernel:
         )
         if error:
             raise RuntimeError(f"{self.name}: {error.decode()}")
+        read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
+        launched(self.name, read if arrays else None, written if arrays else None)
 
     def arrays(self, args):
-        """The arrays that the kernel may access; none if it finds some by other means."""
+        """Return the arrays that the kernel may access; none if arguments may hold addresses."""
         given = zip(self.parameters, args, strict=True)
         if any(parameter.may_hold_addresses(x) for parameter, x in given):
             return []
@@ -136,7 +146,7 @@ class Kernel:
 
 
 class Parameter:
-    """What a kernel takes; a pointer's kind, size and name are those of what it points to."""
+    """A parameter of a kernel; a pointer has the kind, size and name of its target."""
 
     def __init__(self, text):
         self.is_pointer = text.startswith("p ")
@@ -147,7 +157,10 @@ class Parameter:
         return self.name + " *" * self.is_pointer
 
     def value(self, given):
-        """The bytes to pass, as an array; TypeError where the parameter is another type."""
+        """Return the bytes to pass, as an array; raise TypeError if the types differ."""
+        if isinstance(given, CPointer):
+            memory = (ctypes.c_byte * self.size).from_address(given._address)
+            return np.frombuffer(memory, np.uint8)
         if self.is_pointer:
             return np.array(self.address(given), np.uint64)
         if isinstance(given, (bool, int, float, complex)):
@@ -184,7 +197,7 @@ class Parameter:
             return True
         if self.name in ("half", "bf16"):
             return dtype.name == {"half": "float16", "bf16": "bfloat16"}[self.name]
-        if self.kind == "struct":  # of several elements, or a pointer's target
+        if self.kind == "struct":  # with several elements, or the target of a pointer
             return self.size % dtype.itemsize == 0
         if self.name.endswith("*"):
             return dtype.kind in "iu" and dtype.itemsize == self.size
@@ -193,8 +206,8 @@ class Parameter:
 
 @functools.cache
 def compiled(code, options):
-    """The library of the kernels of a source, kept on disk for other processes."""
-    # Without bounds a kernel may have 255 registers, of a block's 65536.
+    """Compile the kernels in a source into a library, cached on disk for other processes."""
+    # Without launch bounds a thread may use 255 of the block's 65536 registers.
     entries = [
         f'extern "C" const int {name}__most = {most or 256};\n'
         f'extern "C" const char* {name}__launch(const unsigned* g, const unsigned* b, void** args,'
@@ -203,7 +216,7 @@ def compiled(code, options):
         f'extern "C" void {name}__describe(char* out) {{ emulator::describe({name}, out); }}'
         for most, name in KERNEL.findall(code)
     ]
-    # In a namespace without a name all functions' shared variables can be in one section.
+    # In an unnamed namespace, the shared variables of all functions can be in one section.
     lines = f'#include "{EMULATOR}"', "namespace {", '#line 1 "kernels"', code, "}", *entries, ""
     text = "\n".join(lines)
     compiler = shutil.which("g++")
@@ -220,8 +233,8 @@ def compiled(code, options):
             done = subprocess.run(compiling, cwd=own, input=text, capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(f"the kernels do not compile:\n{done.stderr}")
-            # Apart, and so without the sanitizers' own library.
+            # Link separately, and so without the sanitizers' own library.
             linking = [compiler, "-shared", "-o", "kernels.so", "kernels.o"]
             subprocess.run(linking, cwd=own, check=True)
-            Path(own, "kernels.so").replace(target)  # at once, whoever else makes it
+            Path(own, "kernels.so").replace(target)  # atomic, in case another process does the same
     return ctypes.PyDLL(str(target))

@@ -1,9 +1,9 @@
-"""What made the host wait for the device: the stand-in's own record, which CuPy has not."""
+"""A record of everything that made the host wait for the device; CuPy does not have this."""
 
 import sys
 from pathlib import Path
 
-HERE = str(Path(__file__).parent)  # and cupyx beside it
+HERE = str(Path(__file__).parent)  # cupyx is beside it
 
 reads: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Functions with CuPy's signatures, carried out by NumPy's of the same name."""
+"""Functions with CuPy's signatures that run NumPy's functions of the same name."""
 
 import functools
 import inspect
@@ -7,12 +7,13 @@ import numpy as np
 
 from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
 from ._reads import note
+from ._traffic import launched
 
 
 def through(numpy, reads=lambda arguments: False, view=False):
-    """A decorator: the function's body is NumPy's of that name in the module ``numpy``.
+    """Return a decorator that runs the function of the same name in the module ``numpy``.
 
-    reads: tells from the arguments by name whether the device is waited for.
+    reads: a function of the arguments by name that says whether the call waits for the device.
     view: whether no kernel runs, so that the current device does not matter.
     """
 
@@ -32,11 +33,19 @@ def through(numpy, reads=lambda arguments: False, view=False):
             out = options.get("out")
             given = {k: unwrapped(v) for k, v in options.items()}
             values = target(*map(unwrapped, args), **given)
-            return out if out is not None else wrap(values, arrays)
+            out = wrap(values, arrays) if out is None else out
+            made = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
+            if made and not view:
+                launched(name, [x._values for x in arrays], [x._values for x in made])
+            return out
 
         return call
 
     return decorate
+
+
+def _is_in(x, arrays):
+    return any(x is other for other in arrays)
 
 
 def _is_floating(args):
@@ -51,11 +60,11 @@ def _remainder(x1, x2, **options):
     return np.subtract(x1, np.floor(x1 / x2) * x2, **options)
 
 
-_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # of floats as CuPy does
+_ROUNDED = {"floor_divide": _floor_divide, "remainder": _remainder}  # for floats, like CuPy
 
 
 class ufunc:
-    """An elementwise function, as far as CuPy's go."""
+    """An elementwise function with the features of CuPy's."""
 
     def __init__(self, name):
         self._ufunc = getattr(np, name)
@@ -77,7 +86,10 @@ class ufunc:
         function = _ROUNDED.get(self.name) if _is_floating(args) else None
         options |= {"dtype": dtype, "casting": casting}
         values = (function or self._ufunc)(*map(unwrapped, args), **options)
-        return wrap(values, []) if out is None else out
+        read = [x._values for x in args if isinstance(x, ndarray)]
+        out = wrap(values, []) if out is None else out
+        launched(self.name, read, [x._values for x in arrays_in(out)])
+        return out
 
     def at(self, a, indices, b=None):
         supported = {"add": "fdeilLqQI", "maximum": "fdIiQLql"}.get(self.name)
@@ -86,3 +98,5 @@ class ufunc:
         on_current([a, *arrays_in(indices), b])
         key = a._key(indices, reading=False)
         self._ufunc.at(a._values, key, unwrapped(b))
+        read = [x._values for x in (a, *arrays_in(indices), b) if isinstance(x, ndarray)]
+        launched(f"{self.name}.at", read, [a._values])

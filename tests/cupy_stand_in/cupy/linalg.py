@@ -1,4 +1,4 @@
-"""Linear algebra as CuPy has it: silent where a matrix will not do, unless told to look."""
+"""Linear algebra as in CuPy: errors for unsuitable matrices only if ``errstate`` asks for them."""
 
 import functools
 
@@ -34,8 +34,8 @@ def _refuse_half(args):
         raise TypeError("float16 is unsupported in linalg")
 
 
-def _looking(name, *args):
-    """NumPy's function; its errors come only where ``errstate`` asks for them."""
+def _silent(name, *args):
+    """Run NumPy's function, but raise its errors only if ``errstate`` asks for them."""
     on_current(args)
     _refuse_half(args)
     if state.linalg == "raise":
@@ -56,19 +56,19 @@ def solve(a, b):
         raise ValueError(
             "a must have (..., M, M) shape and b must have (..., M, K) for multidimensional b"
         )
-    return _looking("solve", a, b)
+    return _silent("solve", a, b)
 
 
 def inv(a):
-    return _looking("inv", a)
+    return _silent("inv", a)
 
 
 def cholesky(a):
-    return _looking("cholesky", a)
+    return _silent("cholesky", a)
 
 
 def matrix_power(M, n):
-    return _looking("matrix_power", M, n)
+    return _silent("matrix_power", M, n)
 
 
 @_kernel
@@ -104,7 +104,7 @@ def eigvals(a):
 
 
 def _complex(a):
-    """Real eigenvalues too come as complex numbers, except those of no matrices."""
+    """Convert real eigenvalues to complex numbers, except those of empty arrays."""
     on_current([a])
     _refuse_half([a])
     dtype = a.dtype if not a.size else np.result_type(a.dtype, np.complex64)

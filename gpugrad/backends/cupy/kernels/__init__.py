@@ -1,7 +1,7 @@
 """The CUDA kernels that the backend itself runs; `gpugrad.kernels.cuda` has those of ops."""
 
 from . import random
-from .elementwise import zero_discarded_nans
+from .elementwise import blend, zero_discarded_nans
 from .loader import covers, kernel
 
-__all__ = ["covers", "kernel", "random", "zero_discarded_nans"]
+__all__ = ["blend", "covers", "kernel", "random", "zero_discarded_nans"]

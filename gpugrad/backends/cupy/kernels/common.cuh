@@ -143,3 +143,53 @@ __device__ inline A block_max(A x)
     __syncthreads();
     return warp_max(lane < warps ? parts[lane] : -infinity());
 }
+
+// Sums of columns, always added up in the same order. A block of 32 by SUMMED_ROWS threads processes
+// one chunk of the rows of a strip, which is 32 columns or, if packed, 32 packs wide.
+
+#define SUMMED_ROWS 16
+
+// Adds each column's sums over the threads of a block, divides them and stores them.
+template <int N, class S>
+__device__ void store_sums(const A* sums, S* out, long long column, long long columns, A divisor)
+{
+    __shared__ A parts[SUMMED_ROWS][32];
+    int x = threadIdx.x, y = threadIdx.y;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        __syncthreads();  // until the previous sums have been read
+        parts[y][x] = sums[k];
+        __syncthreads();
+        A sum = 0;
+        if (y == 0 && column + k < columns) {
+            for (int i = 0; i < SUMMED_ROWS; i++) sum += parts[i][x];
+            store(out + column + k, sum / divisor);
+        }
+    }
+}
+
+// Sums the values of each column; `get(i, column, values)` gives the N values from element i on,
+// the first of which is in that column. The sums, divided, go to total if there is one chunk of
+// rows, else each chunk's go to parts.
+template <int N, class Get>
+__device__ void sum_columns(Get get, T* total, A* parts, long long rows, long long columns,
+                            A divisor)
+{
+    long long column = ((long long)blockIdx.x * 32 + threadIdx.x) * N;
+    long long chunk = (rows + gridDim.y - 1) / gridDim.y;
+    long long start = blockIdx.y * chunk, stop = start + chunk < rows ? start + chunk : rows;
+    A sums[N] = {};
+    if (column < columns) {
+#pragma unroll 4
+        for (long long row = start + threadIdx.y; row < stop; row += SUMMED_ROWS) {
+            A values[N];
+            get(row * columns + column, column, values);
+#pragma unroll
+            for (int k = 0; k < N; k++) sums[k] += values[k];
+        }
+    }
+    if (gridDim.y == 1)
+        store_sums<N>(sums, total, column, columns, divisor);
+    else
+        store_sums<N>(sums, parts + blockIdx.y * columns, column, columns, A(1));
+}

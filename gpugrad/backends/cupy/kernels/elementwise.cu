@@ -1,22 +1,41 @@
 // Elementwise functions of the namespace, each of which would take several of CuPy's kernels.
 
-extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, long long n)
+// out = c, but 0 where c is nan and g is 0. out may be c, of which only what changes is written then.
+// g is read only near nan. single: g is one element for all others. As CuPy compiles with -ftz=true,
+// a subnormal g counts as 0.
+extern "C" __global__ void zero_discarded_nans(const T* c, const T* g, T* out, long long n,
+                                               bool single)
 {
-    bool packed = n % PACK == 0 && is_aligned(c) && is_aligned(g) && is_aligned(out);
-    long long first = thread_number(), stride = thread_count();
-    if (packed) first *= PACK, stride *= PACK;
-    for (long long i = first; i < n; i += stride) {
-        if (packed) {
-            Pack a = *(const Pack*)(c + i), b = *(const Pack*)(g + i);
+    bool aligned = is_aligned(c) && (single || is_aligned(g)) && is_aligned(out);
+    long long packed = aligned ? n / PACK * PACK : 0;
+    for (long long i = thread_number() * PACK; i < packed; i += thread_count() * PACK) {
+        Pack a = *(const Pack*)(c + i);
+        bool any = false;
+#pragma unroll
+        for (int k = 0; k < PACK; k++) {
+            A x = load(a.items + k);
+            any = any || x != x;
+        }
+        if (any) {
 #pragma unroll
             for (int k = 0; k < PACK; k++) {
                 A x = load(a.items + k);
-                if (x != x && load(b.items + k) == 0) store(a.items + k, 0);
+                if (x != x && load(g + (single ? 0 : i + k)) == 0) store(a.items + k, 0);
             }
-            *(Pack*)(out + i) = a;
-        } else {
-            A x = load(c + i);
-            store(out + i, x != x && load(g + i) == 0 ? 0 : x);
         }
+        if (any || out != c) *(Pack*)(out + i) = a;
     }
+    for (long long i = packed + thread_number(); i < n; i += thread_count()) {
+        A x = load(c + i);
+        bool is_nan = x != x;
+        if (is_nan && load(g + (single ? 0 : i)) == 0) x = 0;
+        if (is_nan || out != c) store(out + i, x);
+    }
+}
+
+// x = a * x + b * y, for the few elements of statistics.
+extern "C" __global__ void blend(T* x, const T* y, long long n, double a, double b)
+{
+    for (long long i = thread_number(); i < n; i += thread_count())
+        store(x + i, (A)a * load(x + i) + (A)b * load(y + i));
 }

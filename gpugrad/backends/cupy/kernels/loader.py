@@ -16,13 +16,23 @@ TYPES = {
 }
 
 
-_sources: dict[str, Path] = {}  # topic -> file
+_sources: dict[str, tuple[Path, str]] = {}  # topic -> a file, and what comes after it
 
 
 def add_sources(folder):
     """Make the files ``<topic>.cu`` in ``folder`` known."""
     for file in folder.glob("*.cu"):
-        _sources[file.stem] = file
+        add_source(file.stem, file)
+
+
+def add_source(topic, file, more=""):
+    """Make a topic known whose source is that of a file and, after it, ``more``."""
+    _sources[topic] = file, more
+
+
+def topics():
+    """The names of all topics."""
+    return list(_sources)
 
 
 add_sources(Path(__file__).parent)
@@ -54,10 +64,30 @@ def launch_elementwise(topic, name, arrays, *options):
     out = arrays[-1]
     n, dtype = out.size, out.dtype
     if n:
-        # More blocks than 2048 would not be faster; then each thread has several steps.
-        blocks = min(-(-n * dtype.itemsize // (16 * 256)), 2048)
-        kernel(topic, name, dtype)((blocks,), (256,), (*arrays, n, *options))
+        kernel(topic, name, dtype)(*elementwise_grid(n, dtype), (*arrays, n, *options))
     return out
+
+
+def elementwise_grid(n, dtype):
+    """The grid and block of a kernel that goes over ``n`` elements in steps of 16 bytes."""
+    # More blocks than 2048 would not be faster; then each thread has several steps.
+    return (min(-(-n * dtype.itemsize // (16 * 256)), 2048),), (256,)
+
+
+def contiguous(x):
+    """``x`` itself or a copy that is C-contiguous."""
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+
+
+def flat(x):
+    """``x`` as kernels take it that go over all elements, and whether it is only one element.
+
+    An array of equal elements, which was broadcast from one, is passed as that element.
+    """
+    if x.flags.c_contiguous:
+        return x, x.size == 1
+    one = all(n == 1 or not step for n, step in zip(x.shape, x.strides, strict=True))
+    return (x if one else cupy.ascontiguousarray(x)), one
 
 
 @cache
@@ -70,7 +100,13 @@ def options(dtype):
     return "-std=c++17", f"-DSTORED={stored}", f"-DCOMPUTED={computed}"
 
 
-def source(topic):
-    """The text of ``<topic>.cu`` after that of ``common.cuh``."""
-    files = Path(__file__).with_name("common.cuh"), _sources[topic]
-    return "\n".join(file.read_text("utf-8") for file in files)
+def file(topic):
+    """The file with a topic's source."""
+    return _sources[topic][0]
+
+
+def source(*topics):
+    """The text of ``common.cuh`` and, after it, that of topics with the same file."""
+    files = Path(__file__).with_name("common.cuh"), file(topics[0])
+    texts = [path.read_text("utf-8") for path in files]
+    return "\n".join(texts + [_sources[topic][1] for topic in topics])

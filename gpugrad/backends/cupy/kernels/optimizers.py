@@ -4,12 +4,15 @@ from functools import cache, lru_cache
 
 import cupy
 import numpy as np
+from cupy.cuda.function import CPointer
 
 from .loader import covers, kernel
 
 CHUNK = 2048  # elements of a block, and words of `Tensors`, as in the source
 WORDS = 448
 THREADS = 256
+
+_NUMBERS = 8  # the most that a kernel takes
 
 _TENSORS = np.dtype([("count", "i8"), ("words", "i8", WORDS)])
 
@@ -55,7 +58,7 @@ class MultiTensorUpdater:
         if tables is None:
             return False
         run = kernel("optimizers", name, self.dtype)
-        numbers = np.array((numbers,), _struct(self.computed, len(numbers)))
+        tables.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
             grads = [
                 g if g.flags.c_contiguous and g.dtype is self.dtype
@@ -63,9 +66,9 @@ class MultiTensorUpdater:
                 for g in grads
             ]  # fmt: skip
             addresses = [g.data.ptr for g in grads]
-            for some, blocks, table, first_arrays in tables:
-                first_arrays[:] = addresses[some]
-                run((blocks,), (THREADS,), (table, numbers))
+            for table in tables.launches:
+                table.first_arrays[:] = addresses[table.some]
+                run((table.blocks,), (THREADS,), (table.argument, tables.argument))
         return True
 
     def norm(self, arrays, most):
@@ -77,14 +80,14 @@ class MultiTensorUpdater:
         if tables is None:
             return None
         with cupy.cuda.Device(self.device):
-            total = sum(blocks for _, blocks, _, _ in tables)
+            total = sum(table.blocks for table in tables.launches)
             sums = cupy.empty(total, self.computed)
             out = cupy.empty(2, self.computed)
             run = kernel("optimizers", "squares", self.dtype)
             start = 0
-            for _, blocks, table, _ in tables:
-                run((blocks,), (THREADS,), (table, sums[start:]))
-                start += blocks
+            for table in tables.launches:
+                run((table.blocks,), (THREADS,), (table.argument, sums[start:]))
+                start += table.blocks
             kernel("optimizers", "total_norm", self.dtype)((1,), (1024,), (sums, out, total, most))
             return out[0], out[1]
 
@@ -98,8 +101,8 @@ class MultiTensorUpdater:
             return False
         run = kernel("optimizers", "scale", self.dtype)
         with cupy.cuda.Device(self.device):
-            for _, blocks, table, _ in tables:
-                run((blocks,), (THREADS,), (table, factor))
+            for table in tables.launches:
+                run((table.blocks,), (THREADS,), (table.argument, factor))
         return True
 
     def _tables_to_clip(self, arrays):
@@ -111,21 +114,46 @@ class MultiTensorUpdater:
         return _tables(entries.tobytes(), len(arrays), self.dtype.itemsize)
 
 
-@cache
-def _struct(dtype, n):
-    return np.dtype([("numbers", dtype, n)])
+class _Table:
+    """The `Tensors` of one launch.
+
+    some: the slice of the tensors that it is for.
+    blocks: the number of blocks.
+    first_arrays: the addresses of the tensors' first arrays, which may be changed between launches.
+    argument: what the kernel is given for it.
+    """
+
+    def __init__(self, some, blocks, rows):
+        self.some = some
+        self.blocks = blocks
+        n = len(rows[0])
+        self._table = np.zeros(1, _TENSORS)  # which `argument` does not keep alive
+        self._table["count"] = n
+        words = self._table["words"][0]
+        words[: len(rows) * n] = np.concatenate(rows)
+        self.first_arrays = words[2 * n : 3 * n]
+        self.argument = CPointer(self._table.ctypes.data)
+
+
+class _Tables:
+    """The tables of all launches over some tensors, and the numbers that go with them.
+
+    Of NumPy arrays CuPy would read ``__array_interface__`` at every launch, which takes
+    longer than the rest of it.
+    """
+
+    def __init__(self, launches, dtype):
+        self.launches = launches
+        self.numbers = np.zeros(_NUMBERS, dtype)
+        self.argument = CPointer(self.numbers.ctypes.data)
 
 
 @lru_cache(maxsize=100)
 def _tables(entries, count, itemsize):
-    """Make the tables of each launch over ``count`` tensors, or return None.
+    """Make the `_Tables` of ``count`` tensors, or return None if two parameters share memory.
 
     entries: of each tensor its size and the addresses of its arrays, as bytes. If there are
         several arrays, the first is a gradient and the second a parameter.
-
-    Returns for each launch the slice of the tensors that it is for, its number of blocks, its
-    `Tensors`, and a view of the addresses of their first arrays. Returns None if two parameters
-    share memory.
     """
     sizes, *addresses = np.frombuffer(entries, np.int64).reshape(count, -1).T
     if len(addresses) > 1:
@@ -134,18 +162,13 @@ def _tables(entries, count, itemsize):
         stops = starts + sizes[order] * itemsize
         if (stops[:-1] > starts[1:]).any():
             return None
-    tables = []
+    launches = []
     most = WORDS // (len(addresses) + 2)
     for i in range(0, count, most):
         some = slice(i, i + most)
         blocks = -(-sizes[some] // CHUNK)
         stops = blocks.cumsum()
         if stops[-1]:
-            n = len(blocks)
             rows = [stops - blocks, sizes[some], *[row[some] for row in addresses]]
-            table = np.zeros(1, _TENSORS)
-            table["count"] = n
-            words = table["words"][0]
-            words[: len(rows) * n] = np.concatenate(rows)
-            tables.append((some, int(stops[-1]), table, words[2 * n : 3 * n]))
-    return tables
+            launches.append(_Table(some, int(stops[-1]), rows))
+    return _Tables(launches, "f8" if itemsize == 8 else "f4")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...dtypes import bool_, float32, float64, int64
 from ...philox import LANES, Keys, limit
-from .loader import kernel
+from .loader import contiguous, kernel
 
 _THREADS = 256
 
@@ -39,7 +39,7 @@ def dropout(x, p, key):
     out = cupy.empty(x.shape, dtype)
     # Rounded to the array's dtype, as a multiplication of arrays would.
     scale = float(dtype.type(1 / (1 - p) if p < 1 else 1.0))
-    _launch("dropout", dtype, x.size, LANES, (cupy.ascontiguousarray(x), out, scale), key, least)
+    _launch("dropout", dtype, x.size, LANES, (contiguous(x), out, scale), key, least)
     return out
 
 

@@ -1,4 +1,4 @@
-"""How exact products of matrices are."""
+"""The precision of matrix products."""
 
 from . import _routines_linalg
 

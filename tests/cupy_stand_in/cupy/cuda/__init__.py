@@ -1,6 +1,6 @@
-"""Pretended devices, and streams of which only copies can be behind."""
+"""Simulated devices and streams; only copies can be pending on a stream."""
 
-from . import device, memory, runtime  # noqa: F401
+from . import device, function, memory, pinned_memory, runtime  # noqa: F401
 from .device import Device  # noqa: F401
 from .memory import MemoryPool  # noqa: F401
 from .stream import Event, Stream, get_current_stream, get_elapsed_time  # noqa: F401

@@ -1,27 +1,36 @@
-"""cuBLAS's products of matrices, carried out by NumPy on the memory at the pointers given.
+"""cuBLAS's matrix products, carried out by NumPy on the memory at the given pointers.
 
-Matrices lie in it by columns, as cuBLAS has them: a wrong flag, leading dimension or step gives
-wrong numbers, and what cuBLAS refuses is refused.
+As in cuBLAS, matrices are stored by columns: a wrong flag, leading dimension or step gives wrong
+numbers, and arguments that cuBLAS rejects are errors.
 """
 
 import ctypes
+import threading
 
 import numpy as np
 
 from .device import get_cublas_handle
 
-__all__ = ["gemmEx", "gemmStridedBatchedEx"]
+__all__ = ["gemmEx", "gemmStridedBatchedEx", "setMathMode"]
 
 _calls: list[str] = []  # the stand-in's own record
 
-# cudaDataType, and what cublasComputeType_t is for each: of 32F, its TF32, and 64F.
+# cudaDataType, and the values of cublasComputeType_t for each: 32F, its TF32 variant, and 64F.
 _DTYPES = {0: "float32", 1: "float64", 2: "float16", 14: "bfloat16"}
 _TF32 = 77
 _COMPUTE = {0: (68, _TF32), 1: (70,), 2: (68,), 14: (68,)}
 
 
+_SUMS_IN_COMPUTE_TYPE = 16  # cublasMath_t, "disallow reduced precision reduction"
+_modes = threading.local()  # of this thread's handles
+
+
 class CUBLASError(RuntimeError):
     pass
+
+
+def setMathMode(handle, mode):
+    vars(_modes)[str(handle)] = mode
 
 
 def gemmEx(
@@ -73,13 +82,17 @@ def _multiply(
     a = a.swapaxes(1, 2) if transa else a
     b = b.swapaxes(1, 2) if transb else b
     out = one * np.matmul(a, b)
-    if zero:  # else what is there, perhaps nan, is not read
+    if Atype in (2, 14) and not vars(_modes).get(str(handle), 0) & _SUMS_IN_COMPUTE_TYPE:
+        half = k // 2  # of two sums each is rounded
+        parts = np.matmul(a[..., :half], b[:, :half]), np.matmul(a[..., half:], b[:, half:])
+        out = one * sum(part.astype(c.dtype).astype(computed) for part in parts)
+    if zero:  # else the memory, which may hold nan, is not read
         out += zero * c
     c[...] = out.astype(c.dtype)
 
 
 def _at(pointer, kind, shape, steps):
-    """The array of elements in memory, at distances of so many elements."""
+    """Return the array at an address; ``steps`` are distances in elements."""
     dtype = np.dtype(_DTYPES[kind])
     last = sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     memory = (ctypes.c_byte * ((last + 1) * dtype.itemsize)).from_address(pointer)
@@ -88,7 +101,7 @@ def _at(pointer, kind, shape, steps):
 
 
 def _rounded(x, compute):
-    """In TF32 without the 13 last bits of a float32, here cut off."""
+    """Cut off the last 13 bits of a float32 if the compute type is TF32."""
     if compute != _TF32:
         return x
     return (np.ascontiguousarray(x).view(np.uint32) & 0xFFFFE000).view(np.float32)

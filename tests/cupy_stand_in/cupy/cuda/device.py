@@ -1,4 +1,4 @@
-"""Devices: two, of which each thread has a current one."""
+"""Two devices, one of which is current in each thread."""
 
 import threading
 
@@ -53,4 +53,4 @@ def from_pointer(ptr):
     return Device(owners.get(ptr))
 
 
-owners = {}  # of memory that other libraries have: the stand-in's own record
+owners = {}  # the devices of other libraries' memory; only in the stand-in

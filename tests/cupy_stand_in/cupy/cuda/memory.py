@@ -1,13 +1,13 @@
-"""The pool that arrays' memory comes from and goes back to: for each device what it holds."""
+"""The pool that arrays get their memory from and return it to, with counts for each device."""
 
 import gc
 from collections import Counter
 
 from .device import current_device
 
-__all__ = ["MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
+__all__ = ["MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
 
-_UNIT = 512  # bytes, in which the pool counts
+_UNIT = 512  # the pool counts in units of this many bytes
 
 
 class OutOfMemoryError(MemoryError):
@@ -24,6 +24,12 @@ class PooledMemory:
         self.size = values.nbytes
 
 
+class MemoryAsync:
+    """An allocation of CUDA's own pool, which `MemoryAsyncPool` asks."""
+
+    __init__ = PooledMemory.__init__
+
+
 class UnownedMemory:
     """An allocation of another library."""
 
@@ -31,6 +37,8 @@ class UnownedMemory:
 
 
 class MemoryPool:
+    _kind = PooledMemory  # that of its allocations
+
     def __init__(self, allocator=None):
         self._used, self._total, self._limit = Counter(), Counter(), {}
 
@@ -48,7 +56,7 @@ class MemoryPool:
         self._limit[current_device().id] = size
 
     def _take(self, size, device):
-        """What holds the memory of an array of this size until it is gone, or an error."""
+        """Return a block that holds memory of this size until it is deleted, or raise."""
         size = -(-size // _UNIT) * _UNIT
         limit = self._limit.get(device)
         if limit and self._total[device] + size > limit:

@@ -1,4 +1,4 @@
-"""What CUDA's runtime says."""
+"""The functions of the CUDA runtime."""
 
 import ctypes
 

@@ -1,6 +1,6 @@
-"""Streams and events. What is asked of the current stream is done at once; copies for another late.
+"""Streams and events. Work on the current stream is done at once, copies on other streams later.
 
-They are done when something waits for them, so that what forgets to wait finds other values.
+They are done when something waits for them, so that code that forgets to wait sees wrong values.
 """
 
 import itertools
@@ -15,7 +15,7 @@ _pointers = itertools.count(16, 16)
 
 
 def _currents():
-    """The streams that are current in this thread: for each device a stack."""
+    """Return this thread's stacks of current streams, one for each device."""
     if not hasattr(_local, "stacks"):
         _local.stacks = {}
     return _local.stacks
@@ -41,7 +41,7 @@ class Event:
     def record(self, stream=None):
         self._stream = stream or get_current_stream()
         self._stream._check_device("the event was made on", self._device_id)
-        self._position = self._stream._asked
+        self._position = self._stream._enqueued
         if self._time is not None:
             self._time = time.perf_counter()
 
@@ -68,7 +68,7 @@ class Stream:
         self.device_id = -1 if null or ptds else current_device().id
         self.is_non_blocking = non_blocking
         self._late = []
-        self._finished = 0  # of what was ever asked for late
+        self._finished = 0  # how many pieces of work are done
 
     def __eq__(self, other):
         return isinstance(other, Stream) and self.ptr == other.ptr
@@ -98,7 +98,7 @@ class Stream:
         if self == get_current_stream(self.device_id):
             event._reach()
         else:
-            self._ask(event._reach)
+            self._enqueue(event._reach)
 
     def synchronize(self):
         note("stream")
@@ -108,14 +108,14 @@ class Stream:
         if self.device_id not in (-1, device_id):
             raise RuntimeError(f"a stream of device {self.device_id}, but {what} {device_id}")
 
-    def _ask(self, work):
-        """Do this late, or at once if the stream is current."""
+    def _enqueue(self, work):
+        """Do this work later, or at once if the stream is current."""
         self._late.append(work)
         if self == get_current_stream(self.device_id):
             self._finish()
 
     @property
-    def _asked(self):
+    def _enqueued(self):
         return self._finished + len(self._late)
 
     def _finish(self, position=None):

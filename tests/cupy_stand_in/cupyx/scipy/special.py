@@ -1,4 +1,4 @@
-"""CuPy's special functions by SciPy's: those that both have."""
+"""CuPy's special functions, carried out by SciPy; those that both have."""
 
 import numpy as np
 import scipy.special

@@ -1,0 +1,52 @@
+"""``python -m gpugrad`` prints what this installation consists of, for a report of a bug."""
+
+import os
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+
+from . import __version__, cuda
+from .backends import backend_for_device
+
+# What gpugrad uses if it is there, by the names of the modules.
+_OPTIONAL = (
+    "cupy torch ml_dtypes optree opt_einsum safetensors scipy graphviz matplotlib tqdm einops"
+).split()
+_VARIABLES = "CUDA_VISIBLE_DEVICES CUPY_CACHE_DIR CUPY_TF32 SCIPY_ARRAY_API".split()
+_VARIABLES += "OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
+
+
+def report():
+    """Pairs of texts: what it is about, and how it is here."""
+    yield "gpugrad", f"{__version__}, in {Path(__file__).parent}"
+    yield "Python", f"{platform.python_version()}, {sys.executable}"
+    yield "system", f"{platform.platform()}, {os.cpu_count()} CPUs"
+    yield from backend_for_device("cpu").report()
+    yield "array-api-compat", version("array-api-compat")
+    distributions = packages_distributions()
+    for module in _OPTIONAL:
+        yield module, _installed(distributions.get(module, []))
+    problem = cuda.why_not()
+    yield "CUDA", "is used" if problem is None else f"is not used: {problem}"
+    if problem is None:
+        yield from backend_for_device("cuda").report()
+        for i in range(cuda.device_count()):
+            yield f"cuda:{i}", cuda.device_name(i)
+    for name in _VARIABLES:
+        yield f"${name}", os.environ.get(name, "is not set")
+
+
+def _installed(distributions):
+    found = []
+    for name in distributions:
+        try:
+            found.append(f"{version(name)} ({name})")
+        except PackageNotFoundError:  # removed meanwhile
+            continue
+    return ", ".join(found) or "is not installed"
+
+
+if __name__ == "__main__":
+    for name, text in report():
+        print(f"{name:21} {text}")

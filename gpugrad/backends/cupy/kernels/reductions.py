@@ -1,0 +1,95 @@
+"""Sums, means and variances over the leading axes of arrays.
+
+For these CuPy has no fast way: CUB, which it uses, takes contiguous rows only. Here sums are always
+added up in the same order, so results are reproducible, also those of `add_rows`.
+"""
+
+from math import prod
+
+import cupy
+
+from ...dtypes import int64
+from .loader import accumulator, contiguous, covers, kernel
+
+ROWS = 16  # rows of threads in a block that sums columns, as in common.cuh
+
+
+def shape_without(x, axis, keepdims):
+    """The shape of a reduction of ``x``, if ``axis`` is its leading axes and a kernel supports it.
+
+    Else None: for reductions over all axes too.
+    """
+    axes = axis if type(axis) is tuple else (axis,)
+    ndim = x.ndim
+    if not (0 < len(axes) < ndim and covers(x.dtype) and x.size and x.flags.c_contiguous):
+        return None
+    if not all(type(a) is int and -ndim <= a < ndim for a in axes):
+        return None
+    if {a % ndim for a in axes} != {*range(len(axes))}:
+        return None
+    rest = x.shape[len(axes) :]
+    return (1,) * (len(axes) * keepdims) + rest if prod(rest) > 1 else None
+
+
+def sum_rows(x, shape, divisor=1.0, mean=None):
+    """The sums of the columns of contiguous ``x``, divided by ``divisor``, in this ``shape``.
+
+    mean: the means of the columns; then it is the squares of deviations from these that are summed.
+    """
+    dtype = x.dtype
+    columns = prod(shape)
+    rows = x.size // columns
+    grid, packed, parts = sums_of_columns(rows, columns, dtype, (x,))
+    total = cupy.empty(shape, dtype)
+    args = x, mean, total, parts, rows, columns, float(divisor), packed
+    kernel("reductions", "sum_rows", dtype)(grid, (32, ROWS), args)
+    return sum_parts(parts, total, divisor)
+
+
+def sums_of_columns(rows, columns, dtype, arrays):
+    """How to launch a kernel that sums columns of arrays, which are contiguous.
+
+    Returns the grid, whether to read packs of 16 bytes, and an array for the sums of each chunk of
+    rows, or None if there is one chunk. Afterwards call `sum_parts`.
+    """
+    packed = rows * columns >= 1 << 20 and _can_pack(columns, dtype, arrays)
+    strips = -(-columns // (32 * (16 // dtype.itemsize if packed else 1)))
+    chunks = 1 if rows <= 256 else min(-(-rows // 64), max(528 // strips, 1))
+    parts = None if chunks == 1 else cupy.empty((chunks, columns), accumulator(dtype))
+    return (strips, chunks), packed, parts
+
+
+def sum_parts(parts, total, divisor=1.0):
+    """Store the sums of the chunks' sums, divided, in ``total`` unless that has them; return it."""
+    if parts is not None:
+        chunks, columns = parts.shape
+        args = parts, total, chunks, columns, float(divisor)
+        kernel("reductions", "sum_parts", total.dtype)((-(-columns // 32),), (32, ROWS), args)
+    return total
+
+
+def add_rows(values, indices, n):
+    """An array ``(n, ...)`` of zeros to which ``values[i]`` is added at ``indices[i]``.
+
+    The values for each place are added up in their order, so the result is reproducible, as that
+    of CuPy's ``add.at`` is not. Indices wrap around.
+    """
+    values = contiguous(values)
+    shape, dtype = (n, *values.shape[1:]), values.dtype
+    if not (values.size and n):
+        return cupy.zeros(shape, dtype)
+    indices = indices.astype(int64, copy=False) % n  # n may be too large for their dtype
+    order = cupy.argsort(indices)  # which is stable
+    starts = cupy.searchsorted(indices[order], cupy.arange(n + 1))
+    out = cupy.empty(shape, dtype)
+    blocks = min(-(-out.size // 256), 1 << 16)
+    args = values, order, starts, out, n, out.size // n
+    kernel("reductions", "sum_segments", dtype)((blocks,), (256,), args)
+    return out
+
+
+def _can_pack(columns, dtype, arrays):
+    """Whether all rows start at multiples of 16 bytes, so that kernels can read 16 at a time."""
+    if columns * dtype.itemsize % 16:
+        return False
+    return not any(x.data.ptr % 16 for x in arrays)

@@ -1,0 +1,381 @@
+"""Activations: functions of `gpugrad.nn.functional`, and the layers that apply them."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .._arguments import whole
+from .._creation import full
+from .._tensor import Tensor
+from ..ops.elementwise import where
+from ..ops.manipulation import reshape
+from .module import Module, Parameter
+
+if TYPE_CHECKING:
+    from .._ops import (
+        elu,
+        gelu,
+        hardswish,
+        hardtanh,
+        leaky_relu,
+        log_softmax,
+        mish,
+        relu,
+        sigmoid,
+        silu,
+        softmax,
+        softplus,
+        softsign,
+        tanh,
+    )
+else:
+    from ..ops.activations import (
+        elu,
+        gelu,
+        hardswish,
+        hardtanh,
+        leaky_relu,
+        mish,
+        silu,
+        softplus,
+        softsign,
+    )
+    from ..ops.neural import log_softmax, relu, sigmoid, softmax
+    from ..ops.transcendental import tanh
+
+
+def relu6(input: Tensor) -> Tensor:
+    """``min(max(x, 0), 6)`` elementwise; the slope at 0 and at 6 is 0."""
+    return hardtanh(input, 0.0, 6.0)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """``x`` where it is positive, else ``weight * x``, which is also the slope at 0.
+
+    input: ``(n, channels, ...)``, or any shape if there is only one weight.
+    weight: ``(channels,)``, ``(1,)`` or ``()``.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    if weight.size != 1 or weight.ndim > 1:
+        channels = input.shape[1] if input.ndim > 1 else 1
+        if weight.shape != (channels,):
+            raise ValueError(
+                f"prelu: weight must have one element, or shape ({channels},) as the input of "
+                f"shape {input.shape} has {channels} channels, not {weight.shape}"
+            )
+        weight = reshape(weight, (channels,) + (1,) * (input.ndim - 2))
+    elif weight.ndim:
+        weight = reshape(weight, ())
+    return where(input > 0, input, weight * input)
+
+
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def selu(input: Tensor) -> Tensor:
+    """``1.0507 * x`` where ``x`` is positive, else ``1.0507 * 1.6733 * (exp(x) - 1)``.
+
+    With these constants, from Klambauer et al. (2017), means of 0 and variances of 1 persist from
+    layer to layer. The slope at 0 is that of the second piece.
+    """
+    return elu(input, _SELU_ALPHA, scale=_SELU_SCALE)
+
+
+def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; the slope at 0 is 1.
+
+    From Barron (2017). Raises ValueError if ``alpha`` is 0.
+    """
+    if alpha == 0:
+        raise ValueError("celu: alpha must not be 0")
+    return elu(input, alpha, input_scale=1 / alpha)
+
+
+def hardsigmoid(input: Tensor) -> Tensor:
+    """``min(max(x + 3, 0), 6) / 6`` elementwise; the slope at -3 and at 3 is 0."""
+    return hardtanh(input, -3.0, 3.0) / 6 + 0.5
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """``log(sigmoid(x))`` elementwise, without overflow."""
+    return -softplus(-input, threshold=math.inf)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """``x - tanh(x)`` elementwise."""
+    return input - tanh(input)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """``a * sigmoid(b)``, where ``a`` and ``b`` are the halves of the input along axis ``dim``.
+
+    From Dauphin et al. (2017). Raises ValueError if there is no such axis, or its length is odd.
+    """
+    ndim = input.ndim
+    if not -ndim <= dim < ndim:
+        raise ValueError(f"glu: dim {dim} is not an axis of an input of shape {input.shape}")
+    half, odd = divmod(input.shape[dim], 2)
+    if odd:
+        raise ValueError(
+            f"glu: the input's axis {dim} is halved, and must have an even length, but its shape "
+            f"is {input.shape}"
+        )
+    before = (slice(None),) * (dim % ndim)
+    a = input[(*before, slice(None, half), ...)]
+    b = input[(*before, slice(half, None), ...)]
+    return a * sigmoid(b)
+
+
+class ReLU(Module):
+    """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
+
+    activation = "relu"  # its name in `gpugrad.dense`
+
+    def forward(self, input: Tensor) -> Tensor:
+        return relu(input)
+
+
+class Tanh(Module):
+    """Hyperbolic tangent, elementwise."""
+
+    activation = "tanh"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return tanh(input)
+
+
+class Sigmoid(Module):
+    """``1 / (1 + exp(-x))`` elementwise."""
+
+    activation = "sigmoid"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return sigmoid(input)
+
+
+class ReLU6(Module):
+    """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return relu6(input)
+
+
+class LeakyReLU(Module):
+    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        self.negative_slope = negative_slope
+
+    def forward(self, input: Tensor) -> Tensor:
+        return leaky_relu(input, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        return f"negative_slope={self.negative_slope}"
+
+
+class PReLU(Module):
+    """``x`` where it is positive, else ``weight * x``, with a weight that is trained.
+
+    num_parameters: 1, or the number of channels: the length of the input's second axis.
+    init: the initial value of the weight, which has shape ``(num_parameters,)``.
+    dtype, device: of the weight; by default float32 on the CPU.
+    """
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        self.num_parameters = whole("PReLU: num_parameters", num_parameters, 1)
+        self.init = init
+        self.weight = Parameter(full(self.num_parameters, float(init), dtype=dtype, device=device))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class ELU(Module):
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        return elu(input, self.alpha)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}"
+
+
+class SELU(Module):
+    """Scaled exponential linear unit; see `functional.selu`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return selu(input)
+
+
+class CELU(Module):
+    """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        self.alpha = alpha
+
+    def forward(self, input: Tensor) -> Tensor:
+        return celu(input, self.alpha)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}"
+
+
+class GELU(Module):
+    """Gaussian error linear unit; see `gpugrad.gelu`.
+
+    approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        if approximate not in ("none", "tanh"):
+            raise ValueError(f"GELU: approximate must be 'none' or 'tanh', not {approximate!r}")
+        self.approximate = approximate
+
+    def forward(self, input: Tensor) -> Tensor:
+        return gelu(input, self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class SiLU(Module):
+    """``x * sigmoid(x)`` elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return silu(input)
+
+
+class Mish(Module):
+    """``x * tanh(log(1 + exp(x)))`` elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return mish(input)
+
+
+class Softplus(Module):
+    """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
+
+    Where ``beta * x`` is above ``threshold`` the result is ``x``.
+    """
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        return softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Softsign(Module):
+    """``x / (1 + abs(x))`` elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return softsign(input)
+
+
+class Hardtanh(Module):
+    """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
+
+    Raises ValueError unless ``min_val`` is less than ``max_val``.
+    """
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+        if not min_val < max_val:
+            raise ValueError(
+                f"Hardtanh: min_val must be less than max_val, but they are {min_val} and {max_val}"
+            )
+        self.min_val = min_val
+        self.max_val = max_val
+
+    def forward(self, input: Tensor) -> Tensor:
+        return hardtanh(input, self.min_val, self.max_val)
+
+    def extra_repr(self) -> str:
+        return f"min_val={self.min_val}, max_val={self.max_val}"
+
+
+class Hardswish(Module):
+    """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return hardswish(input)
+
+
+class Hardsigmoid(Module):
+    """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return hardsigmoid(input)
+
+
+class LogSigmoid(Module):
+    """``log(sigmoid(x))`` elementwise, without overflow."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return logsigmoid(input)
+
+
+class Tanhshrink(Module):
+    """``x - tanh(x)`` elementwise."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return tanhshrink(input)
+
+
+class Softmax(Module):
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``, without overflow.
+
+    PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return softmax(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Module):
+    """``log(softmax(x))`` along the axis ``dim``, without overflow; see `Softmax`."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return log_softmax(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class GLU(Module):
+    """Gated linear unit, which halves the axis ``dim``; see `functional.glu`."""
+
+    def __init__(self, dim: int = -1) -> None:
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        return glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"

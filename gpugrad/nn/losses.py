@@ -1,0 +1,616 @@
+"""Losses: functions of `gpugrad.nn.functional`, and the modules that apply them.
+
+The ``reduction`` of all is ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. Except where
+it says otherwise, input and target must have the same shape: nothing is broadcast.
+"""
+
+import math
+from typing import Any
+
+from .._creation import asarray
+from .._limits import finfo
+from .._tensor import Tensor
+from ..backends import backend_of
+from ..ops.activations import softplus
+from ..ops.elementwise import abs as _abs
+from ..ops.elementwise import clip, minimum, sqrt, where
+from ..ops.manipulation import broadcast_shapes, moveaxis
+from ..ops.neural import binary_cross_entropy as _binary_cross_entropy
+from ..ops.neural import binary_cross_entropy_with_logits as _binary_cross_entropy_with_logits
+from ..ops.neural import cross_entropy as _cross_entropy
+from ..ops.neural import log_softmax, mse, nll
+from ..ops.reductions import sum as _sum
+from ..ops.transcendental import exp, log
+from .module import Module
+
+REDUCTIONS = "mean", "sum", "none"
+
+
+def _check_reduction(name, reduction, known=REDUCTIONS):
+    if reduction not in known:
+        *most, last = map(repr, known)
+        raise ValueError(
+            f"{name}: reduction must be {', '.join(most)} or {last}, not {reduction!r}"
+        )
+
+
+def _check_shapes(name, input, **others):
+    for other, x in others.items():
+        if tuple(x.shape) != tuple(input.shape):
+            raise ValueError(
+                f"{name}: {other} must have the shape of the input {tuple(input.shape)}, not "
+                f"{tuple(x.shape)}; nothing is broadcast"
+            )
+
+
+def _reduced(name, losses, reduction):
+    _check_reduction(name, reduction)
+    if reduction == "none":
+        return losses
+    return losses.mean() if reduction == "mean" else losses.sum()
+
+
+# Of numbers
+
+
+def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+    """Squared error ``(input - target) ** 2``.
+
+    input, target: must have the same shape; nothing is broadcast.
+    reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+
+    Raises ValueError if the shapes differ.
+    """
+    return mse(input, target, reduction=reduction)
+
+
+def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+    """Absolute error ``abs(input - target)``; its gradient is 0 where they are equal.
+
+    For shapes, ``reduction`` and errors see `mse_loss`.
+    """
+    _check_shapes("l1_loss", input, target=target)
+    return _reduced("l1_loss", _abs(input - target), reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Any, *, reduction: str = "mean", delta: float = 1.0
+) -> Tensor:
+    """Half the squared error where the error is at most ``delta``, and linear beyond.
+
+    The linear pieces are ``delta * (abs(input - target) - delta / 2)``, so that values and slopes
+    meet. ``delta`` must be positive. For shapes, ``reduction`` and errors see `mse_loss`.
+    """
+    if not delta > 0:
+        raise ValueError(f"huber_loss: delta must be positive, not {delta}")
+    _check_shapes("huber_loss", input, target=target)
+    return _reduced("huber_loss", _huber(input - target, delta), reduction)
+
+
+def _huber(error, delta):
+    limited = clip(error, -delta, delta)
+    return limited * (error - 0.5 * limited)
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Any, *, reduction: str = "mean", beta: float = 1.0
+) -> Tensor:
+    """``(input - target) ** 2 / (2 * beta)`` where the error is at most ``beta``, linear beyond.
+
+    The linear pieces are ``abs(input - target) - beta / 2``; this is `huber_loss` divided by
+    ``beta``. With a ``beta`` of 0 it is `l1_loss`; less is an error. For shapes, ``reduction`` and
+    errors see `mse_loss`.
+    """
+    if not beta >= 0:
+        raise ValueError(f"smooth_l1_loss: beta must be at least 0, not {beta}")
+    _check_shapes("smooth_l1_loss", input, target=target)
+    error = input - target
+    losses = _abs(error) if beta == 0 else _huber(error, beta) / beta
+    return _reduced("smooth_l1_loss", losses, reduction)
+
+
+# Of classes
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Any,
+    weight: Any = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of ``softmax(input)``, in nats.
+
+    input: logits, ``(n, classes, ...)`` or ``(classes,)``.
+    target: integer labels, ``(n, ...)`` or ``()``; or floating probabilities of the
+        classes, with the shape of ``input``.
+    weight: ``(classes,)``, factors of the classes' losses; by default 1.
+    ignore_index: a label that gives a loss of 0 and does not count in the mean. By default every
+        label must be a class; PyTorch's default is -100. Labels only.
+    reduction: ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. For labels the mean is
+        weighted: the sum divided by the sum of the labels' weights. Without any it is nan.
+    label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
+
+    Raises ValueError if the shapes do not fit, and IndexError for a label that is not a class.
+    On a GPU labels are not checked, because that would wait for the device; see
+    `gpugrad.one_hot`.
+    """
+    of_labels = not _is_floating(target)
+    is_plain = weight is None and ignore_index is None and label_smoothing == 0
+    if of_labels and is_plain and len(input.shape) < 3:
+        return _cross_entropy(input, target, reduction=reduction)
+    name = "cross_entropy"
+    _check_reduction(name, reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"{name}: label_smoothing must be from 0 to 1, not {label_smoothing}")
+    target, weight = asarray(target), _class_weights(name, input, weight)
+    if of_labels:
+        _check_labels(name, input, target)
+        log_p = log_softmax(_classes_last(input))
+        return _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing)
+    if target.shape != tuple(input.shape) or not target.ndim:
+        raise ValueError(
+            f"{name}: probabilities must have the shape of logits (n, classes, ...), but logits "
+            f"are {input.shape} and target {target.shape}; labels are integers"
+        )
+    if ignore_index is not None:
+        raise ValueError(f"{name}: ignore_index is for labels, but the target is floating")
+    log_p, target = log_softmax(_classes_last(input)), _classes_last(target)
+    if label_smoothing:
+        target = target * (1 - label_smoothing) + label_smoothing / log_p.shape[-1]
+    if weight is not None:
+        target = target * weight
+    return _reduced(name, -_sum(target * log_p, axis=-1), reduction)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Any,
+    weight: Any = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of labels, given the logarithms of probabilities.
+
+    input: log-probabilities, ``(n, classes, ...)`` or ``(classes,)``, as of `log_softmax`.
+
+    For all else see `cross_entropy`, which is this and `log_softmax` in one.
+    """
+    _check_reduction("nll_loss", reduction)
+    target, weight = asarray(target), _class_weights("nll_loss", input, weight)
+    _check_labels("nll_loss", input, target)
+    return _of_labels(_classes_last(input), target, weight, ignore_index, reduction)
+
+
+def _is_floating(x):
+    backend = backend_of.get(type(getattr(x, "_like", x)))
+    return backend is not None and backend.is_floating(x.dtype)
+
+
+def _classes_last(x):
+    return x if x.ndim < 3 else moveaxis(x, 1, -1)
+
+
+def _class_weights(name, input, weight):
+    if weight is None or not len(input.shape):
+        return None
+    weight, classes = asarray(weight), input.shape[min(len(input.shape) - 1, 1)]
+    if weight.shape != (classes,):
+        raise ValueError(
+            f"{name}: weight must have shape ({classes},), a factor for each class, not "
+            f"{weight.shape}"
+        )
+    return weight
+
+
+def _check_labels(name, input, target):
+    shape = tuple(input.shape)
+    if not shape or target.shape != shape[:1] * (len(shape) > 1) + shape[2:]:
+        raise ValueError(
+            f"{name}: the input must have shape (n, classes, ...) and target, the labels, shape "
+            f"(n, ...), but they have {shape} and {target.shape}"
+        )
+
+
+def _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
+    """The losses of labels, given log-probabilities whose last axis is that of the classes."""
+    counted = None
+    if ignore_index is not None:
+        counted = target != ignore_index
+        target = where(counted, target, 0)
+    losses = nll(log_p, target)
+    weights = None
+    if weight is not None:
+        weights = weight[target]
+        losses = losses * weights
+    if label_smoothing:
+        others = log_p if weight is None else log_p * weight
+        spread = -_sum(others, axis=-1) / log_p.shape[-1]
+        losses = losses * (1 - label_smoothing) + spread * label_smoothing
+    if counted is not None:
+        losses = where(counted, losses, 0.0)
+        weights = where(counted, 1.0 if weights is None else weights, 0.0).astype(losses.dtype)
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    # A quotient of means, because in float16 the sums could overflow.
+    return losses.mean() if weights is None else losses.mean() / weights.mean()
+
+
+# Of probabilities
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Any, weight: Any = None, *, reduction: str = "mean"
+) -> Tensor:
+    """``-(target * log(input) + (1 - target) * log(1 - input))`` for probabilities.
+
+    weight: factors of the losses, which broadcast to their shape.
+
+    Logarithms are at least -100, see `gpugrad.binary_cross_entropy`. The loss is nan for an input
+    outside ``[0, 1]``. For shapes, ``reduction`` and errors see `mse_loss`.
+    """
+    _check_shapes("binary_cross_entropy", input, target=target)
+    losses = _binary_cross_entropy(input, target)
+    return _weighted("binary_cross_entropy", losses, weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Any,
+    weight: Any = None,
+    *,
+    reduction: str = "mean",
+    pos_weight: Any = None,
+) -> Tensor:
+    """`binary_cross_entropy` of ``sigmoid(input)``, without overflow and loss of digits.
+
+    weight: factors of the losses, which broadcast to their shape.
+    pos_weight: factors of the targets' part, ``target * log(sigmoid(input))``, which broadcast
+        likewise; above 1 they favour recall over precision.
+
+    For shapes, ``reduction`` and errors see `mse_loss`.
+    """
+    name = "binary_cross_entropy_with_logits"
+    _check_shapes(name, input, target=target)
+    if pos_weight is None:
+        losses = _binary_cross_entropy_with_logits(input, target)
+    else:
+        # Both terms are positive, so that nothing cancels.
+        factor = _factor(name, "pos_weight", pos_weight, input.shape)
+        losses = factor * target * _softplus(-input) + (1 - target) * _softplus(input)
+    return _weighted(name, losses, weight, reduction)
+
+
+def _softplus(x):
+    return softplus(x, threshold=math.inf)
+
+
+def _weighted(name, losses, weight, reduction):
+    if weight is not None:
+        losses = losses * _factor(name, "weight", weight, losses.shape)
+    return _reduced(name, losses, reduction)
+
+
+def _factor(name, parameter, factor, shape):
+    factor = asarray(factor)
+    try:
+        fits = broadcast_shapes(factor.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"{name}: {parameter} must broadcast to the shape of the input {shape}, but has shape "
+            f"{factor.shape}"
+        )
+    return factor
+
+
+def kl_div(
+    input: Tensor, target: Any, *, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """Kullback-Leibler divergence, elementwise ``target * (log(target) - input)``.
+
+    input: log-probabilities.
+    target: probabilities, or with ``log_target`` their logarithms. Where a probability is 0, so is
+        the loss.
+    reduction: ``"batchmean"``, the sum divided by the length of the first axis, is the mean of the
+        divergences of ``(n, classes)`` inputs; ``"mean"`` also divides by the number of classes.
+        ``"sum"`` and ``"none"`` are as elsewhere.
+
+    Raises ValueError if the shapes differ.
+    """
+    _check_reduction("kl_div", reduction, ("batchmean", *REDUCTIONS))
+    _check_shapes("kl_div", input, target=target)
+    if log_target:
+        losses = exp(target) * (target - input)
+    else:
+        losses = target * (log(where(asarray(target) == 0, 1.0, target)) - input)
+    if reduction != "batchmean":
+        return _reduced("kl_div", losses, reduction)
+    if not losses.ndim:
+        raise ValueError("kl_div: 'batchmean' needs an input with a first axis, not a number")
+    return losses.sum() / losses.shape[0]
+
+
+# Of vectors
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Any, target: Any, margin: float = 0.0, *, reduction: str = "mean"
+) -> Tensor:
+    """``1 - c`` where the target is 1, and ``max(c - margin, 0)`` where it is -1.
+
+    ``c`` is the cosine of the angle between the vectors; 1e-12 (in float16, 6e-5) is added to
+    their squared lengths. At the margin, the gradient is that of ``c``.
+
+    input1, input2: ``(n, d)`` or ``(d,)``.
+    target: ``(n,)`` or ``()``.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    shape = tuple(input1.shape)
+    target, input2 = asarray(target), asarray(input2)
+    if len(shape) not in (1, 2) or input2.shape != shape or target.shape != shape[:-1]:
+        raise ValueError(
+            f"cosine_embedding_loss: the inputs must have shape (n, d) and the target (n,), but "
+            f"they have {shape}, {input2.shape} and {target.shape}"
+        )
+    least = max(1e-12, finfo(input1.dtype).smallest_normal)
+
+    def length(x):
+        return sqrt(_sum(x * x, axis=-1) + least)
+
+    cosine = _sum(input1 * input2, axis=-1) / (length(input1) * length(input2))
+    apart = where(target == -1, clip(cosine - margin, 0), 0.0)
+    return _reduced("cosine_embedding_loss", where(target == 1, 1 - cosine, apart), reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Any,
+    negative: Any,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    *,
+    reduction: str = "mean",
+) -> Tensor:
+    """``max(d(anchor, positive) - d(anchor, negative) + margin, 0)``.
+
+    ``d(x, y)`` is the norm of order ``p`` of ``x - y + eps``. If the difference and the margin add
+    up to 0, the gradient is that of the distances.
+
+    anchor, positive, negative: ``(n, d)`` or ``(d,)``.
+    margin: must be positive.
+    swap: whether to replace the second distance by ``d(positive, negative)`` where that is less.
+    reduction: ``"mean"`` or ``"sum"`` over the n losses, or ``"none"``.
+
+    From Balntas et al. (2016). Raises ValueError if the shapes differ.
+    """
+    from ..ops.linalg import vector_norm  # by `import gpugrad.nn` it would take some milliseconds
+
+    name = "triplet_margin_loss"
+    if not margin > 0:
+        raise ValueError(f"{name}: margin must be positive, not {margin}")
+    _check_shapes(name, anchor, positive=positive, negative=negative)
+    if not len(anchor.shape):
+        raise ValueError(f"{name}: the inputs must have shape (n, d) or (d,), not ()")
+
+    def distance(x, y):
+        return vector_norm(x - y + eps, axis=-1, ord=p)
+
+    far = distance(anchor, negative)
+    if swap:
+        far = minimum(far, distance(asarray(positive), negative))
+    return _reduced(name, clip(distance(anchor, positive) - far + margin, 0), reduction)
+
+
+# Modules
+
+
+class _Loss(Module):
+    """A loss of which the class names the reductions it knows."""
+
+    _reductions: tuple[str, ...] = REDUCTIONS
+
+    def __init__(self, *, reduction: str = "mean") -> None:
+        _check_reduction(type(self).__name__, reduction, self._reductions)
+        self.reduction = reduction
+
+    def _keep(self, name: str, weight: Any) -> None:
+        """Make a weight, if there is one, a buffer."""
+        if weight is None:
+            setattr(self, name, None)
+        else:
+            self.register_buffer(name, asarray(weight))
+
+
+class MSELoss(_Loss):
+    """Squared error; see `functional.mse_loss`."""
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return mse_loss(input, target, reduction=self.reduction)
+
+
+class L1Loss(_Loss):
+    """Absolute error; see `functional.l1_loss`."""
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return l1_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Squared error up to ``beta``, linear beyond; see `functional.smooth_l1_loss`."""
+
+    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Half the squared error up to ``delta``, linear beyond; see `functional.huber_loss`."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class CrossEntropyLoss(_Loss):
+    """Cross entropy of logits and labels or probabilities; see `functional.cross_entropy`.
+
+    The weight, if there is one, is a buffer.
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self,
+        weight: Any = None,
+        *,
+        ignore_index: int | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self._keep("weight", weight)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
+
+
+class NLLLoss(_Loss):
+    """Negative log-likelihood of labels; see `functional.nll_loss`.
+
+    The weight, if there is one, is a buffer.
+    """
+
+    weight: Tensor | None
+
+    def __init__(
+        self, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.ignore_index = ignore_index
+        self._keep("weight", weight)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return nll_loss(
+            input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
+
+
+class BCELoss(_Loss):
+    """Binary cross entropy of probabilities; see `functional.binary_cross_entropy`.
+
+    The weight, if there is one, is a buffer.
+    """
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Any = None, *, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self._keep("weight", weight)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """Binary cross entropy of logits; see `functional.binary_cross_entropy_with_logits`.
+
+    The weights, if there are any, are buffers.
+    """
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(
+        self, weight: Any = None, *, reduction: str = "mean", pos_weight: Any = None
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self._keep("weight", weight)
+        self._keep("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return binary_cross_entropy_with_logits(
+            input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
+        )
+
+
+class KLDivLoss(_Loss):
+    """Kullback-Leibler divergence of log-probabilities; see `functional.kl_div`."""
+
+    _reductions = ("batchmean", *REDUCTIONS)
+
+    def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__(reduction=reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Any) -> Tensor:
+        return kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """Draws pairs of vectors together or apart; see `functional.cosine_embedding_loss`."""
+
+    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.margin = margin
+
+    def forward(self, input1: Tensor, input2: Any, target: Any) -> Tensor:
+        return cosine_embedding_loss(input1, input2, target, self.margin, reduction=self.reduction)
+
+
+class TripletMarginLoss(_Loss):
+    """Draws vectors nearer to one than to another; see `functional.triplet_margin_loss`."""
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        *,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(reduction=reduction)
+        if not margin > 0:
+            raise ValueError(f"TripletMarginLoss: margin must be positive, not {margin}")
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Any, negative: Any) -> Tensor:
+        return triplet_margin_loss(
+            anchor,
+            positive,
+            negative,
+            self.margin,
+            self.p,
+            self.eps,
+            self.swap,
+            reduction=self.reduction,
+        )

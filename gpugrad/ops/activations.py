@@ -1,0 +1,167 @@
+"""Smooth and piecewise linear activations, elementwise and of real numbers.
+
+Each keeps only its input for backward. All have PyTorch's values and, at kinks, its gradients;
+where PyTorch gives nan for an infinite input, most of them give the limit.
+"""
+
+import math
+
+from ..autograd.operation import elementwise
+from .neural import logistic
+
+
+@elementwise
+def leaky_relu(xp, x, /, negative_slope=0.01):
+    """``x`` where it is positive, else ``negative_slope * x``, which is also the slope at 0."""
+    choose = xp.maximum if negative_slope <= 1 else xp.minimum
+    return choose(x, negative_slope * x)
+
+
+leaky_relu.vjp(x=lambda xp, g, x, negative_slope: xp.where(x > 0, g, g * negative_slope))
+
+
+@elementwise
+def elu(xp, x, /, alpha=1.0, *, scale=1.0, input_scale=1.0):
+    """``scale * x`` where ``x`` is positive, else ``scale * alpha * (exp(input_scale * x) - 1)``.
+
+    At 0 the slope is that of the second piece. With the defaults of ``scale`` and
+    ``input_scale`` this is the exponential linear unit of Clevert et al. (2016); the functions
+    `selu` and `celu` in `gpugrad.nn.functional` choose others.
+    """
+    return scale * xp.where(x > 0, x, alpha * xp.expm1(input_scale * xp.minimum(x, 0)))
+
+
+def _elu_vjp(xp, g, x, alpha, scale, input_scale):
+    slope = alpha * input_scale * xp.exp(input_scale * xp.minimum(x, 0))
+    return g * scale * xp.where(x > 0, 1.0, slope)
+
+
+elu.vjp(x=_elu_vjp)
+
+
+# The results below are products of x and a factor that tends to 0 or 1. The factor has reached its
+# limit, in every dtype, far inside the bounds to which x is clipped; so inf * 0 does not occur.
+
+
+@elementwise
+def gelu(xp, x, /, approximate="none"):
+    """Gaussian error linear unit: ``x`` times the standard normal distribution function of ``x``.
+
+    approximate: ``"none"``, or ``"tanh"`` for
+        ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))``.
+
+    From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
+    ``approximate``.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"approximate must be 'none' or 'tanh', not {approximate!r}")
+    bounded = xp.maximum(x, -40.0)
+    if approximate == "tanh":
+        return bounded * logistic(xp, _gelu_argument(xp.minimum(bounded, 40.0)))
+    return bounded * (0.5 * xp.special.erfc(-math.sqrt(0.5) * x))
+
+
+def _gelu_argument(x):
+    # (1 + tanh(z)) / 2 is the logistic function of 2 * z, which keeps its digits far below 0.
+    return x * (_GELU_LINEAR + _GELU_CUBIC * x * x)
+
+
+_GELU_LINEAR = 2 * math.sqrt(2 / math.pi)
+_GELU_CUBIC = 0.044715 * _GELU_LINEAR
+
+
+def _gelu_vjp(xp, g, x, approximate):
+    x = xp.clip(x, -40.0, 40.0)
+    if approximate == "tanh":
+        z = _gelu_argument(x)
+        share = logistic(xp, z)
+        slope = _GELU_LINEAR + (3 * _GELU_CUBIC) * x * x
+        return g * share * (1 + x * slope * logistic(xp, -z))
+    density = xp.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return g * (0.5 * xp.special.erfc(-math.sqrt(0.5) * x) + x * density)
+
+
+gelu.vjp(x=_gelu_vjp)
+
+
+@elementwise
+def silu(xp, x):
+    """``x * sigmoid(x)``, also called swish."""
+    return xp.maximum(x, -1000.0) * logistic(xp, x)
+
+
+def _silu_vjp(xp, g, x):
+    x = xp.clip(x, -1000.0, 1000.0)
+    return g * logistic(xp, x) * (1 + x * logistic(xp, -x))
+
+
+silu.vjp(x=_silu_vjp)
+
+
+@elementwise
+def mish(xp, x):
+    """``x * tanh(log(1 + exp(x)))``, from Misra (2019)."""
+    return xp.maximum(x, -1000.0) * xp.tanh(_log_1_plus_exp(xp, x))
+
+
+def _mish_vjp(xp, g, x):
+    x = xp.clip(x, -1000.0, 1000.0)
+    t = xp.tanh(_log_1_plus_exp(xp, x))
+    return g * (t + x * (1 - t * t) * logistic(xp, x))
+
+
+mish.vjp(x=_mish_vjp)
+
+
+@elementwise
+def softplus(xp, x, /, beta=1.0, threshold=20.0):
+    """``log(1 + exp(beta * x)) / beta``, without overflow.
+
+    Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
+    """
+    scaled = beta * x
+    return xp.where(scaled > threshold, x, _log_1_plus_exp(xp, scaled) / beta)
+
+
+def _log_1_plus_exp(xp, x):
+    return xp.maximum(x, 0.0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def _softplus_vjp(xp, g, x, beta, threshold):
+    scaled = beta * x
+    return g * xp.where(scaled > threshold, 1.0, logistic(xp, scaled))
+
+
+softplus.vjp(x=_softplus_vjp)
+
+
+@elementwise
+def softsign(xp, x):
+    """``x / (1 + abs(x))`` elementwise."""
+    return x / (1 + xp.abs(x))
+
+
+# Not divided by the square, which would overflow.
+softsign.vjp(x=lambda xp, g, x: g / (1 + xp.abs(x)) / (1 + xp.abs(x)))
+
+
+@elementwise(discards=True)
+def hardtanh(xp, x, /, min_val=-1.0, max_val=1.0):
+    """``x`` limited to ``[min_val, max_val]``; unlike that of `clip`, the slope at a bound is 0."""
+    return xp.clip(x, min_val, max_val)
+
+
+hardtanh.vjp(
+    x=lambda xp, g, x, min_val, max_val: xp.where((x > min_val) & (x < max_val), g, 0.0),
+)
+
+
+@elementwise(discards=True)
+def hardswish(xp, x):
+    """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
+    return xp.maximum(x, -3.0) * (xp.clip(x, -3.0, 3.0) / 6 + 0.5)
+
+
+hardswish.vjp(
+    x=lambda xp, g, x: xp.where(x <= -3, 0.0, xp.where(x >= 3, g, g * (x / 3 + 0.5))),
+)

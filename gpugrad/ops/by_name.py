@@ -1,0 +1,49 @@
+"""Elementwise ops whose forward is the function of the same name in ``xp``.
+
+The decorated functions have no body: they provide the op's name, inputs and docstring.
+"""
+
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from ..autograd.operation import elementwise
+
+
+def standard_function(*, differentiable=True, discards=False, **rules) -> Any:
+    """Define an op that is a function of the array API standard.
+
+    differentiable, discards, rules: as for `op` and its method ``vjp``.
+    """
+
+    def define(function):
+        forward = forward_by_name("xp", function)
+        call = elementwise(forward, differentiable=differentiable, discards=discards)
+        return call.vjp(**rules)
+
+    return define
+
+
+def forward_by_name(namespace, function):
+    """An op's forward, with the name, inputs and docstring of ``function``."""
+    # `op` reads the names of parameters, so a function of ``*inputs`` would not work.
+    name, own = function.__name__, function.__code__
+    code = _template(namespace, own.co_argcount)
+    code = code.replace(
+        co_name=name,
+        co_qualname=name,
+        co_names=(*code.co_names[:-1], name),
+        co_varnames=("xp", *own.co_varnames),
+        co_filename=own.co_filename,  # `inspect.getsource` shows the definition
+        co_firstlineno=own.co_firstlineno,
+    )
+    forward: Any = FunctionType(code, {"__name__": function.__module__}, name)
+    forward.__doc__ = function.__doc__
+    return forward
+
+
+@cache  # since compiling takes longer than all the rest
+def _template(namespace, count):
+    """The code of a call of a function in ``namespace`` with ``count`` inputs."""
+    inputs = ", ".join([f"x{i}" for i in range(count)])
+    return eval(f"lambda xp, {inputs}: {namespace}.function({inputs})").__code__

@@ -1,0 +1,121 @@
+"""How many kernels ops launch, and how often these go through memory, on the stand-in for CuPy."""
+
+from typing import NamedTuple
+
+import cupy
+import numpy as np
+import pytest
+from cupy._traffic import traffic
+from cupy.cuda.memory import MemoryAsync, PooledMemory, pool
+
+import gpugrad as gg
+from gpugrad.autograd import grad
+from gpugrad.backends.cupy.kernels import zero_discarded_nans
+
+N = 4096
+
+
+class Cost(NamedTuple):
+    """Launches of a forward and a backward pass, and passes over memory.
+
+    A pass reads or writes as many bytes as a large operand has.
+    """
+
+    launches: int
+    passes: float
+
+
+def cost(recorded):
+    assert None not in [launch.read for launch in recorded]
+    moved = sum(launch.read + launch.written for launch in recorded)
+    return Cost(len(recorded), round(moved / (4 * N), 1))
+
+
+def leaf(shape=N, low=0.5):
+    values = np.random.default_rng(0).uniform(low, 2, shape).astype("float32")
+    return gg.tensor(values, device="cuda", requires_grad=True)
+
+
+def costs(function, inputs, given=True):
+    """The cost forward, and backward from cotangents that are given or from a single result."""
+    with traffic() as forward:
+        out = function(*inputs)
+    cotangent = leaf(out.shape).detach() if given else None
+    with traffic() as backward:
+        grad(out, inputs, cotangent)
+    return cost(forward), cost(backward)
+
+
+# What ops of two and of one large array cost forward and, guarded, backward.
+BINARY = {
+    gg.multiply: ((1, 3), (1, 5)),
+    gg.divide: ((1, 3), (1, 5)),
+    gg.maximum: ((1, 3), (1, 5)),
+    gg.minimum: ((1, 3), (1, 5)),
+    gg.pow: ((1, 3), (1, 6)),
+}
+UNARY = {
+    gg.negative: ((1, 2), (1, 2)),
+    gg.exp: ((1, 2), (1, 3)),
+    gg.log: ((1, 2), (1, 3)),
+    gg.sqrt: ((1, 2), (1, 3)),
+    gg.tanh: ((1, 2), (1, 3)),
+    gg.sigmoid: ((1, 2), (1, 3)),
+    gg.relu: ((1, 2), (1, 3)),
+    gg.square: ((1, 2), (1, 3)),
+    gg.abs: ((1, 2), (1, 3)),
+    gg.sin: ((1, 2), (1, 3)),
+}
+
+
+@pytest.mark.parametrize("op", BINARY, ids=lambda op: op.__name__)
+def test_binary(op):
+    assert costs(op, [leaf(), leaf()]) == BINARY[op]
+
+
+@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.__name__)
+def test_unary(op):
+    assert costs(op, [leaf()]) == UNARY[op]
+
+
+@pytest.mark.parametrize("kind", [PooledMemory, MemoryAsync])
+def test_a_gradient_is_not_copied(kind, monkeypatch):
+    monkeypatch.setattr(pool, "_kind", kind)
+    x = leaf()
+    y = gg.exp(x)
+    with traffic() as backward:
+        y.backward(gg.ones_like(y))
+    assert cost(backward)[0] == 2  # the ones, and the rule
+
+
+def test_with_a_number():
+    for function in (lambda x: x * 3, lambda x: 3 * x, lambda x: x / 3):
+        assert costs(function, [leaf()]) == ((1, 2), (1, 2))
+    for function in (lambda x: x**2, lambda x: x**3):
+        assert costs(function, [leaf()]) == ((1, 2), (1, 3))
+
+
+def test_of_one_input():
+    """Only what its cotangent needs is read."""
+    x, y = leaf(), leaf().detach()
+    assert costs(lambda x: x * y, [x])[1] == (1, 3)
+    assert costs(lambda x: y / x, [x])[1] == (1, 4)
+    assert costs(lambda x: gg.maximum(x, y), [x])[1] == (1, 4)
+
+
+def test_a_broadcast_cotangent_is_read_as_one_element():
+    assert costs(lambda x: gg.exp(x).sum(), [leaf()])[1] == (1, 2)
+
+
+def test_what_has_no_kernel_is_searched_for_nan_once():
+    """The result of the definition's VJP is read; only near a nan is more read or written."""
+    x, row = leaf((64, N // 64)), leaf(N // 64).detach()
+    assert costs(lambda x: x * row, [x])[1] == (2, 3)  # 2 for the product
+
+    c, g = cupy.full(N, np.inf, "float32"), cupy.ones(N, "float32")
+    c[:4] = np.nan
+    g[1] = 0
+    with traffic() as recorded:
+        zero_discarded_nans(c, g, in_place=True)
+    assert cost(recorded) == (1, 1)
+    assert (recorded[0].read, recorded[0].written) == (4 * N + 16, 16)

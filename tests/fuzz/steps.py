@@ -1,0 +1,1024 @@
+"""The steps that random programs are made of, each in gpugrad and in PyTorch."""
+
+import math
+from functools import partial, reduce
+from itertools import accumulate
+
+import numpy as np
+import torch
+from programs import LARGEST, NUMPY, OPS, TORCH, Draft, Program, add
+
+import gpugrad as gg
+from gpugrad.nn import functional
+
+F = torch.nn.functional
+
+# What PyTorch wants otherwise.
+
+
+def same(*tensors):
+    """Tensors of one dtype, for which 0-d ones count too."""
+    dtype = reduce(torch.promote_types, [x.dtype for x in tensors])
+    return [x.to(dtype) for x in tensors]
+
+
+def dims(x, axis):
+    """An axis, or all of several, as a tuple."""
+    if axis is None:
+        return tuple(range(x.ndim))
+    return axis if isinstance(axis, tuple) else (axis,)
+
+
+def reduced(f, x, axis, keepdims, **static):
+    """A reduction, which of a 0-d tensor has no axis."""
+    if x.ndim == 0:
+        return f(x[None], dim=(0,), keepdim=False, **static)
+    return f(x, dim=dims(x, axis), keepdim=keepdims, **static)
+
+
+def places(x, key):
+    """For each element of x[key] its position in the flattened x, from NumPy."""
+    return np.arange(x.numel()).reshape(tuple(x.shape))[key]
+
+
+def taken(x, key):
+    at = places(x, key)
+    return x.reshape(-1)[torch.from_numpy(at.reshape(-1).copy())].reshape(at.shape)
+
+
+def assigned(x, value, key):
+    """x with a value written at a key; at a repeated index the last one stays."""
+    at = places(x, key)
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype)
+    flat = value.to(x.dtype).expand(at.shape).reshape(-1)
+    source = np.full(x.numel(), -1)
+    for n, place in enumerate(at.ravel()):
+        source[place] = n
+    source = torch.from_numpy(source.reshape(tuple(x.shape)))
+    return torch.where(source >= 0, flat[source.clamp(min=0)], x)
+
+
+# Elementwise
+
+
+def one(d):
+    return (d.real(),), {}
+
+
+def one_any(d):
+    return (d.any(),), {}
+
+
+def two(d, kinds="f"):
+    x = d.pick(kinds)
+    return (x, d.fitting(x, kinds)), {}
+
+
+def each(names, draw, ours, theirs, spaces=(gg, torch), **options):
+    """Add steps that differ only in a function, which the calls get as their first argument."""
+    for name in names:
+        f, g = [getattr(space, name) for space in spaces]
+        add(name, draw, partial(ours, f), partial(theirs, g), **options)
+
+
+def unary(name, f, draw=one, grows=False):
+    """A function written with operators and names that both namespaces have."""
+    add(name, draw, lambda c, x: f(gg, x), lambda c, x: f(torch, x), grows=grows)
+
+
+unary("sin", lambda m, x: m.sin(x), one_any)
+unary("cos", lambda m, x: m.cos(x), one_any)
+unary("exp", lambda m, x: m.exp(x), one_any, grows=True)
+unary("tanh", lambda m, x: m.tanh(x))
+unary("tanh_complex", lambda m, x: m.tanh(x / (1 + x * m.conj(x))), one_any)
+unary("sigmoid", lambda m, x: m.sigmoid(x))
+unary("tan", lambda m, x: m.tan(m.tanh(x)))
+unary("sinh", lambda m, x: m.sinh(x), grows=True)
+unary("cosh", lambda m, x: m.cosh(x), grows=True)
+unary("asin", lambda m, x: m.asin(0.75 * m.sin(x)))
+unary("acos", lambda m, x: m.acos(0.75 * m.sin(x)))
+unary("atan", lambda m, x: m.atan(x))
+unary("asinh", lambda m, x: m.asinh(x))
+unary("acosh", lambda m, x: m.acosh(x * x + 1.5), grows=True)
+unary("atanh", lambda m, x: m.atanh(0.75 * m.sin(x)))
+unary("log", lambda m, x: m.log(x * x + 0.5))
+unary("log_complex", lambda m, x: m.log(1 + x / (1 + x * m.conj(x))), one_any)
+unary("log2", lambda m, x: m.log2(x * x + 0.5), grows=True)
+unary("log10", lambda m, x: m.log10(x * x + 0.5))
+unary("log1p", lambda m, x: m.log1p(x * x))
+unary("expm1", lambda m, x: m.expm1(x), grows=True)
+unary("sqrt", lambda m, x: m.sqrt(x * x + 0.5))
+unary("sqrt_complex", lambda m, x: m.sqrt(1 + x / (1 + x * m.conj(x))), one_any)
+unary("reciprocal", lambda m, x: m.reciprocal(x * x + 0.5))
+unary("square", lambda m, x: m.square(x), one_any, grows=True)
+unary("negative", lambda m, x: -x, one_any)
+unary("conj", lambda m, x: m.conj(x), one_any)
+unary("cube", lambda m, x: x**3, one_any, grows=True)
+unary("affine", lambda m, x: 1.5 * x - 0.25, one_any, grows=True)
+unary("rational", lambda m, x: (2 - x) / (x * x + 2), one)
+each(["erf", "erfc", "i0e"], one, lambda f, c, x: f(x), lambda f, c, x: f(x),
+     spaces=(gg.special, torch.special))  # fmt: skip
+add("entr", one, lambda c, x: gg.special.entr(gg.sigmoid(x)),
+    lambda c, x: torch.special.entr(torch.sigmoid(x)))  # fmt: skip
+# Near 1 the second derivative in PyTorch is right to 9 digits only.
+add("gammaln", one, lambda c, x: gg.special.gammaln(x * x + 30),
+    lambda c, x: torch.special.gammaln(x * x + 30), grows=True)  # fmt: skip
+add("gelu", one, lambda c, x: 0.5 * x * (1 + gg.special.erf(x * 2**-0.5)), lambda c, x: F.gelu(x))
+add("relu", one, lambda c, x: functional.relu(c.away(x)), lambda c, x: F.relu(c.away(x)))
+add("abs", one, lambda c, x: gg.abs(c.away(x)), lambda c, x: torch.abs(c.away(x)))
+add("abs_complex", one_any, lambda c, x: gg.abs(x / (2 + gg.conj(x) * x) + 1),
+    lambda c, x: torch.abs(x / (2 + torch.conj(x) * x) + 1))  # fmt: skip
+add("sign", one, lambda c, x: gg.sign(c.away(x)), lambda c, x: torch.sign(c.away(x)))
+add("stop_gradient", one_any, lambda c, x: gg.stop_gradient(x), lambda c, x: x.detach())
+add("real", one_any, lambda c, x: gg.real(x) + 0, lambda c, x: torch.real(x) + 0)
+add("imag", one_any,
+    lambda c, x: gg.imag(x * 1j) if gg.isdtype(x.dtype, "complex floating") else x + 0,
+    lambda c, x: torch.imag(x * 1j) if x.is_complex() else x + 0)  # fmt: skip
+
+
+def binary(name, f, grows=True, kinds="fc"):
+    add(name, partial(two, kinds=kinds), lambda c, x, y: f(gg, x, y),
+        lambda c, x, y: f(torch, *same(x, y)), grows=grows)  # fmt: skip
+
+
+binary("add", lambda m, x, y: x + y)
+binary("subtract", lambda m, x, y: x - 0.5 * y)
+binary("multiply", lambda m, x, y: x * y)
+binary("divide", lambda m, x, y: x / (y * m.conj(y) + 1.5))
+binary("pow", lambda m, x, y: (x * x + 0.5) ** (0.5 * y), kinds="f")
+binary("atan2", lambda m, x, y: m.atan2(x, y * y + 0.5), kinds="f")
+binary("hypot", lambda m, x, y: m.hypot(x, y * y + 0.5), kinds="f")
+binary("logaddexp", lambda m, x, y: m.logaddexp(x, y), kinds="f")
+
+
+each(["maximum", "minimum"], two, lambda f, c, x, y: f(c.away(x, than=y), y),
+     lambda f, c, x, y: f(*same(c.away(x, than=y), y)))  # fmt: skip
+
+
+def _clip(d):
+    low, high = d.choose([(-1.0, None), (None, 0.5), (-1.0, 1.0), (0.0, 0.5)])
+    return (d.real(),), {"low": low, "high": high}
+
+
+def _ends(low, high):
+    return [p for p in (low, high) if p is not None]
+
+
+add("clip", _clip, lambda c, x, low, high: gg.clip(c.away(x, *_ends(low, high)), low, high),
+    lambda c, x, low, high: torch.clip(c.away(x, *_ends(low, high)), low, high))  # fmt: skip
+add("greater", one, lambda c, x: c.away(x, 0.25) > 0.25, lambda c, x: c.away(x, 0.25) > 0.25)
+
+
+def _where(d):
+    x, y = two(d, "fc")[0]
+    result = np.broadcast_shapes(d.shape(x), d.shape(y))
+    found = d.assignable(result, "b")
+    if not found:
+        fits = d.assignable(result, "f")
+        found = [d.step("greater", d.choose(fits) if fits else d.step("total", d.real()))]
+    return (d.choose(found), x, y), {}
+
+
+add("where", _where, lambda c, b, x, y: gg.where(b, x, y),
+    lambda c, b, x, y: torch.where(b, *same(x, y)))  # fmt: skip
+add("total", one, lambda c, x: gg.sum(x), lambda c, x: torch.sum(x), grows=True)
+
+
+def _where_number(d):
+    found = d.where(lambda i: d.dtype(i).kind == "b")
+    condition = d.choose(found) if found else d.step("greater", d.real())
+    fits = d.where(
+        lambda i: d.dtype(i).kind in "fc" and _broadcast_size(d.shape(i), d.shape(condition))
+    )
+    x = d.choose(fits) if fits else d.step("total", d.real())
+    return (condition, x), {"value": d.choose([0.0, 0.5, -2.0])}
+
+
+def _broadcast_size(*shapes):
+    """The size to which shapes broadcast, 0 if it is too large or they do not."""
+    try:
+        size = math.prod(np.broadcast_shapes(*shapes))
+    except ValueError:
+        return 0
+    return size if size <= LARGEST else 0
+
+
+add("where_number", _where_number, lambda c, b, x, value: gg.where(b, x, value),
+    lambda c, b, x, value: torch.where(b, x, value))  # fmt: skip
+
+
+def _astype(d):
+    x = d.pick("fcbi")
+    if d.dtype(x).kind == "c":
+        return (x,), {"dtype": d.choose(["complex64", "complex128"])}
+    widest = sorted({t for t in d.dtypes if t.startswith("float")})
+    return (x,), {"dtype": d.choose(widest)}
+
+
+def _to(c, x, dtype):
+    """In the run in double precision all floating dtypes are the widest."""
+    if x.dtype in (torch.float64, torch.complex128) and c.wide:
+        return x + 0
+    return x.to(torch.float64 if c.wide else TORCH[np.dtype(dtype)])
+
+
+add("astype", _astype, lambda c, x, dtype: gg.astype(x, dtype), _to)
+
+# Reductions
+
+
+def _reduction(d, kinds="f"):
+    x = d.pick(kinds)
+    keepdims = d.flag() if d.ndim(x) else False
+    return (x,), {"axis": d.axes(x), "keepdims": keepdims}
+
+
+def reduction(name, theirs, kinds="f", guard=False, grows=True, draw=None):
+    ours = getattr(gg, name)
+
+    def call(c, x, axis, keepdims, **static):
+        return ours(c.spread(x) if guard else x, axis=axis, keepdims=keepdims, **static)
+
+    def torch_call(c, x, axis, keepdims, **static):
+        return reduced(theirs, c.spread(x) if guard else x, axis, keepdims, **static)
+
+    add(name, draw or partial(_reduction, kinds=kinds), call, torch_call, grows=grows)
+
+
+reduction("sum", torch.sum, "fc")
+reduction("mean", torch.mean, "fc")
+reduction("logsumexp", torch.logsumexp)
+reduction("max", torch.amax, guard=True)
+reduction("min", torch.amin, guard=True)
+
+
+def _spread_out(d):
+    """An axis and a correction that leave degrees of freedom, and a deviation that is not 0."""
+    x = d.real(ndim=1)
+    if max(d.shape(x)) == 1:
+        x = d.step("concat", x, d.step("affine", x), axis=0)
+    shape = d.shape(x)
+    long = [a for a, n in enumerate(shape) if n > 1]
+    axis = d.choose([*long, None, (d.choose(long),)])
+    return (x,), {"axis": axis, "keepdims": d.flag(), "correction": d.choose([0, 1, 0.5])}
+
+
+reduction("std", torch.std, guard=True, draw=_spread_out)
+reduction("var", torch.var, guard=True, draw=_spread_out)
+
+
+def _along(d, kinds="f", **more):
+    x = d.pick(kinds, ndim=1)
+    return (x,), {"axis": d.axis(x), **more}
+
+
+# PyTorch divides by the elements for derivatives of prod and cumprod, and loses digits near 0.
+
+
+def _product(x, axis, keepdims):
+    y = reduce(torch.mul, torch.unbind(x, axis))
+    return y.unsqueeze(axis) if keepdims else y
+
+
+def _products(x, axis):
+    return torch.stack(list(accumulate(torch.unbind(x, axis), torch.mul)), axis)
+
+
+def _prod(d):
+    x = d.any(ndim=1)
+    return (x,), {"axis": d.axis(x), "keepdims": d.flag()}
+
+
+add("prod", _prod, lambda c, x, axis, keepdims: gg.prod(x, axis=axis, keepdims=keepdims),
+    lambda c, x, axis, keepdims: _product(x, axis, keepdims), grows=True)  # fmt: skip
+
+
+def _cumulative(d):
+    args, static = _along(d, "fc")
+    room = 2 * math.prod(d.shape(args[0])) <= LARGEST
+    return args, {**static, "include_initial": d.flag() and room}
+
+
+def _cumulated(f, first):
+    def call(c, x, axis, include_initial):
+        y = f(x, axis)
+        if not include_initial:
+            return y
+        return torch.cat([torch.full_like(y.narrow(axis, 0, 1), first), y], axis)
+
+    return call
+
+
+add("cumulative_sum", _cumulative, lambda c, x, **static: gg.cumulative_sum(x, **static),
+    _cumulated(torch.cumsum, 0), grows=True)  # fmt: skip
+add("cumulative_prod", _cumulative, lambda c, x, **static: gg.cumulative_prod(x, **static),
+    _cumulated(_products, 1), grows=True)  # fmt: skip
+
+
+def _diff(d):
+    x = d.any(ndim=1)
+    long = [a for a, n in enumerate(d.shape(x)) if n > 1]
+    if not long:
+        x, long = d.step("concat", x, x, axis=0), [0]
+    axis = d.choose(long)
+    return (x,), {"axis": axis, "n": d.integer(1, d.shape(x)[axis] - 1)}
+
+
+add("diff", _diff, lambda c, x, axis, n: gg.diff(x, axis=axis, n=n),
+    lambda c, x, axis, n: torch.diff(x, n, axis), grows=True)  # fmt: skip
+
+# Sorting
+
+
+def _sort(d):
+    args, static = _along(d)
+    return args, {**static, "descending": d.flag()}
+
+
+add("sort", _sort, lambda c, x, **static: gg.sort(c.spread(x), **static),
+    lambda c, x, axis, descending: torch.sort(c.spread(x), axis, descending).values,
+    grows=True)  # fmt: skip
+add("argsort", _sort, lambda c, x, **static: gg.argsort(c.spread(x), **static),
+    lambda c, x, axis, descending: torch.argsort(c.spread(x), axis, descending))  # fmt: skip
+each(["argmax", "argmin"], lambda d: _along(d, keepdims=d.flag()),
+     lambda f, c, x, axis, keepdims: f(c.spread(x), axis=axis, keepdims=keepdims),
+     lambda f, c, x, axis, keepdims: f(c.spread(x), axis, keepdim=keepdims))  # fmt: skip
+
+
+def _sorted_by(d):
+    x = d.any(ndim=1)
+    axis = d.axis(x)
+    same_shape = d.where(lambda i: d.shape(i) == d.shape(x) and d.dtype(i).kind == "f")
+    key = d.choose(same_shape) if same_shape else d.step("real", x)
+    return (x, d.step("argsort", key, axis=axis, descending=d.flag())), {"axis": axis}
+
+
+add("take_along_axis", _sorted_by,
+    lambda c, x, i, axis: gg.take_along_axis(x, i, axis=axis),
+    lambda c, x, i, axis: torch.take_along_dim(x, i, axis))  # fmt: skip
+
+
+def _at_argmax(d):
+    x = d.any(ndim=1)
+    n = d.shape(x)[0]
+    most = LARGEST * n // math.prod(d.shape(x))
+    key = d.where(
+        lambda i: (
+            d.dtype(i).kind == "f"
+            and d.ndim(i)
+            and d.shape(i)[-1] == n
+            and math.prod(d.shape(i)[:-1]) <= most
+        )
+    )
+    if key:
+        key = d.choose(key)
+    else:
+        key = d.step("getitem", d.step("real", x), key=(slice(None), *[0] * (d.ndim(x) - 1)))
+    return (x, d.step("argmax", key, axis=-1, keepdims=False)), {}
+
+
+add("at_index", _at_argmax, lambda c, x, i: x[i], lambda c, x, i: x[i])
+
+# Indexing and assignment
+
+
+def _getitem(d):
+    x = d.any()
+    key = d.key(x)
+    if math.prod(np.empty(d.shape(x))[key].shape) > LARGEST:
+        key = (slice(None, None, -1),) * d.ndim(x)
+    return (x,), {"key": key}
+
+
+def _setitem(d):
+    x = d.writable()
+    key = d.key(x)
+    shape = np.empty(d.shape(x))[key].shape
+    found = d.assignable(shape, "fc" if d.dtype(x).kind == "c" else "f")
+    if found and d.integer(0, 3):
+        return (x, d.choose(found)), {"key": key}
+    return (x,), {"key": key, "value": d.choose([0.0, 0.5, -1.0])}
+
+
+def _ours_setitem(c, x, value, key):
+    x[key] = value
+    return x
+
+
+add("getitem", _getitem, lambda c, x, key: x[key], lambda c, x, key: taken(x, key))
+add("setitem", _setitem, _ours_setitem, lambda c, x, value, key: assigned(x, value, key),
+    writes=True)  # fmt: skip
+
+
+def _take(d):
+    x = d.any(ndim=1)
+    axis = d.axis(x)
+    n = d.shape(x)[axis]
+    most = min(6, LARGEST * n // math.prod(d.shape(x)))
+    indices = [d.integer(0, n - 1) for _ in range(d.integer(1, most))]
+    return (x,), {"indices": np.array(indices), "axis": axis}
+
+
+add("take", _take, lambda c, x, indices, axis: gg.take(x, indices, axis=axis),
+    lambda c, x, indices, axis: torch.index_select(x, axis, torch.from_numpy(indices)))  # fmt: skip
+
+# Changes in place
+
+
+def _in_place(d):
+    x = d.writable()
+    kinds = "fc" if d.dtype(x).kind == "c" else "f"
+    return (x, d.choose(d.assignable(d.shape(x), kinds))), {}
+
+
+def in_place(name, f, theirs):
+    add(name, _in_place, f, lambda c, x, y: theirs(x, y).to(x.dtype), grows=True, writes=True)
+
+
+def _iadd(c, x, y):
+    x += y
+    return x
+
+
+def _isub(c, x, y):
+    x -= y
+    return x
+
+
+def _imul(c, x, y):
+    x *= y
+    return x
+
+
+def _itruediv(c, x, y):
+    x /= y * gg.conj(y) + 1.5
+    return x
+
+
+in_place("iadd", _iadd, lambda x, y: x + y)
+in_place("isub", _isub, lambda x, y: x - y)
+in_place("imul", _imul, lambda x, y: x * y)
+in_place("itruediv", _itruediv, lambda x, y: x / (y * y.conj() + 1.5))
+add("view", one_any, lambda c, x: x[...], lambda c, x: x + 0)
+
+# Products
+
+
+def _matrix_product(d):
+    x = d.any(ndim=1)
+
+    def fits(i):
+        if d.dtype(i).kind not in "fc" or not d.ndim(i):
+            return False
+        try:
+            return np.matmul(np.zeros(d.shape(x)), np.zeros(d.shape(i))).size <= LARGEST
+        except ValueError:
+            return False
+
+    found = d.where(fits)
+    if found:
+        return (x, d.choose(found)), {}
+    y = d.step("matrix_transpose", x)
+    return ((x, y) if d.shape(x)[-2] < d.shape(x)[-1] else (y, x)), {}
+
+
+add("matrix_transpose", lambda d: ((d.any(ndim=2),), {}), lambda c, x: x.mT, lambda c, x: x.mT)
+add("matmul", _matrix_product, lambda c, x, y: x @ y,
+    lambda c, x, y: torch.matmul(*same(x, y)), grows=True)  # fmt: skip
+
+
+def _einsum(d):
+    operands = [d.any(most=3) for _ in range(d.integer(1, 3))]
+    lengths, words = {}, []
+    for x in operands:
+        word = ""
+        for n in d.shape(x):
+            known = [a for a in lengths if lengths[a] == n and (a not in word or len(operands) < 3)]
+            new = "abcdefghi"[len(lengths)]
+            room = math.prod(lengths.values()) * n <= 8 * LARGEST
+            label = d.choose([*known, new]) if room else d.choose(known or [new])
+            lengths[label] = n
+            word += label
+        words.append(word)
+    labels = d.several(sorted(lengths))
+    while math.prod(lengths[a] for a in labels) > LARGEST:
+        labels.pop()
+    return tuple(operands), {"subscripts": f"{','.join(words)}->{''.join(labels)}"}
+
+
+add("einsum", _einsum, lambda c, *xs, subscripts: gg.einsum(subscripts, *xs),
+    lambda c, *xs, subscripts: torch.einsum(subscripts, *same(*xs)), grows=True)  # fmt: skip
+
+
+def _tensordot(d):
+    x = d.any()
+    y = d.choose(d.where(lambda i: d.dtype(i).kind in "fc"))
+    pairs, used = [], set()
+    for a in d.permuted(range(d.ndim(x))):
+        found = [b for b in range(d.ndim(y)) if b not in used and d.shape(y)[b] == d.shape(x)[a]]
+        if found and (d.flag() or _size_left(d, x, y, pairs) > LARGEST):
+            pairs.append((a, d.choose(found)))
+            used.add(pairs[-1][1])
+    if _size_left(d, x, y, pairs) > LARGEST:
+        y, pairs = x, [(a, a) for a in range(d.ndim(x))]
+    return (x, y), {"axes": (tuple(a for a, _ in pairs), tuple(b for _, b in pairs))}
+
+
+def _size_left(d, x, y, pairs):
+    size = math.prod(d.shape(x)) * math.prod(d.shape(y))
+    for a, _ in pairs:
+        size //= d.shape(x)[a] ** 2
+    return size
+
+
+add("tensordot", _tensordot, lambda c, x, y, axes: gg.tensordot(x, y, axes=axes),
+    lambda c, x, y, axes: torch.tensordot(*same(x, y), axes), grows=True)  # fmt: skip
+
+
+def _vecdot(d):
+    x = d.any(ndim=1)
+    y = d.choose(d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x)))
+    return (x, y), {"axis": d.axis(x)}
+
+
+add("vecdot", _vecdot, lambda c, x, y, axis: gg.vecdot(x, y, axis=axis),
+    lambda c, x, y, axis: torch.linalg.vecdot(*same(x, y), dim=axis), grows=True)  # fmt: skip
+add("outer", lambda d: ((d.any(), d.any()), {}),
+    lambda c, x, y: gg.linalg.outer(x.reshape(-1)[:6], y.reshape(-1)[:6]),
+    lambda c, x, y: torch.outer(*same(x.reshape(-1)[:6], y.reshape(-1)[:6])),
+    grows=True)  # fmt: skip
+
+# Linear algebra. Matrices are made regular, or given distinct eigenvalues or singular values.
+
+
+def _matrix(d, kinds="fc"):
+    return (d.pick(kinds, ndim=2, exact=True),), {}
+
+
+def square(x):
+    n = min(x.shape[-2:])
+    return x[..., :n, :n]
+
+
+def bent(m, x):
+    """Elements of at most 1."""
+    return x / m.sqrt(1 + m.real(x) ** 2 + m.imag(x) ** 2) if _is_complex(m, x) else m.tanh(x)
+
+
+def _is_complex(m, x):
+    return x.is_complex() if m is torch else gg.isdtype(x.dtype, "complex floating")
+
+
+def eye(m, x, scale=1.0, steps=0.0):
+    """A diagonal matrix with ``scale``, ``scale + steps``, ... of the shape of a matrix of x."""
+    values = np.zeros(tuple(x.shape[-2:]))
+    for i in range(min(values.shape)):
+        values[i, i] = scale + steps * i
+    name = NUMPY[x.dtype].name if m is torch else np.dtype(x.dtype).name
+    values = values.astype(name)
+    return torch.from_numpy(values) if m is torch else gg.asarray(values)
+
+
+def regular(m, x):
+    return bent(m, square(x)) / 2 + eye(m, square(x), 3.0)
+
+
+def definite(m, x):
+    b = bent(m, square(x))
+    return b @ m.conj(b).mT + eye(m, b)
+
+
+def hermitian(m, x):
+    b = bent(m, square(x)) / 4
+    return b + m.conj(b).mT + eye(m, b, 0.0, 2.0)
+
+
+def tall(m, x):
+    x = x if x.shape[-2] >= x.shape[-1] else x.mT
+    return bent(m, x) / 2 + eye(m, x, 3.0)
+
+
+def uneven(m, x):
+    return bent(m, x) / 4 + eye(m, x, 1.0, 1.5)
+
+
+def linear_algebra(name, f, kinds="fc", grows=False):
+    add(name, partial(_matrix, kinds=kinds), lambda c, x: f(gg, x), lambda c, x: f(torch, x),
+        grows=grows)  # fmt: skip
+
+
+def _function_of_matrix(m, x):
+    w, v = m.linalg.eigh(hermitian(m, x))
+    return (v * m.exp(0.3 * w)[..., None, :]) @ m.conj(v).mT
+
+
+def _low_rank(m, x):
+    u, s, vh = m.linalg.svd(uneven(m, x), full_matrices=False)
+    return (u * m.sin(s)[..., None, :]) @ vh
+
+
+def _qr(m, x, of):
+    q, r = m.linalg.qr(tall(m, x))
+    diagonal = torch.diagonal(r, 0, -2, -1) if m is torch else gg.linalg.diagonal(r)
+    diagonal = m.real(diagonal) if _is_complex(m, x) else diagonal
+    signs = m.sign(diagonal)
+    return q * signs[..., None, :] if of == "q" else r * signs[..., :, None]
+
+
+linear_algebra("inv", lambda m, x: m.linalg.inv(regular(m, x)))
+linear_algebra("det", lambda m, x: m.linalg.det(regular(m, x)), grows=True)
+linear_algebra("slogdet", lambda m, x: m.linalg.slogdet(regular(m, x))[1])
+linear_algebra("cholesky", lambda m, x: m.linalg.cholesky(definite(m, x)))
+linear_algebra("eigvalsh", lambda m, x: m.linalg.eigvalsh(hermitian(m, x)))
+linear_algebra("eigh_function", _function_of_matrix)
+linear_algebra("svdvals", lambda m, x: m.linalg.svdvals(uneven(m, x)))
+linear_algebra("svd_function", _low_rank)
+linear_algebra("qr_q", partial(_qr, of="q"))
+linear_algebra("qr_r", partial(_qr, of="r"))
+linear_algebra("pinv", lambda m, x: m.linalg.pinv(uneven(m, x)))
+linear_algebra("matrix_power", lambda m, x: m.linalg.matrix_power(regular(m, x) / 2, 3), grows=True)
+linear_algebra("matrix_norm", lambda m, x: m.linalg.matrix_norm(uneven(m, x)), grows=True)
+add("trace", _matrix, lambda c, x: gg.linalg.trace(x),
+    lambda c, x: torch.diagonal(x, 0, -2, -1).sum(-1), grows=True)  # fmt: skip
+
+
+def _solve(d):
+    a = d.any(ndim=2, exact=True)
+    n = min(d.shape(a)[-2:])
+    columns = d.where(lambda i: d.dtype(i).kind in "fc" and d.ndim(i) >= 2
+                      and d.shape(i)[-2] == n and d.dtype(i) != "float16"
+                      and _broadcast_size((*d.shape(a)[:-2], n, 1), d.shape(i)))  # fmt: skip
+    vectors = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == (n,)
+                      and d.dtype(i) != "float16")  # fmt: skip
+    if not columns + vectors:
+        return (a, d.step("getitem", a, key=(..., slice(n), slice(0, 1)))), {}
+    return (a, d.choose(columns + vectors)), {}
+
+
+def _their_solve(c, a, b):
+    a, b = same(regular(torch, a), b)
+    if b.ndim == 1:
+        return torch.linalg.solve(a, b[:, None])[..., 0]
+    if b.ndim < a.ndim:  # PyTorch may take it for a batch of vectors
+        b = b.reshape((1,) * (a.ndim - b.ndim) + b.shape)
+    return torch.linalg.solve(a, b)
+
+
+add("solve", _solve, lambda c, a, b: gg.linalg.solve(regular(gg, a), b), _their_solve)
+
+
+def _norm(d):
+    x = d.any()
+    keepdims = d.flag() if d.ndim(x) else False
+    return (x,), {"axis": d.axes(x), "keepdims": keepdims, "ord": d.choose([1, 2, 3])}
+
+
+def _their_norm(c, x, axis, keepdims, ord):
+    x = x * x + 2 if not x.is_complex() else x / (1 + x * x.conj()) + 1
+    if x.ndim == 0:
+        return torch.linalg.vector_norm(x[None], ord)
+    return torch.linalg.vector_norm(x, ord, dims(x, axis), keepdims)
+
+
+def _our_norm(c, x, **static):
+    x = x / (1 + x * gg.conj(x)) + 1 if _is_complex(gg, x) else x * x + 2
+    return gg.linalg.vector_norm(x, **static)
+
+
+add("vector_norm", _norm, _our_norm, _their_norm, grows=True)
+
+
+def _cross(d):
+    x = d.step("three", d.any())
+    return (
+        x,
+        d.choose(d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))),
+    ), {}
+
+
+add("cross", _cross, lambda c, x, y: gg.linalg.cross(x, gg.sin(y)),
+    lambda c, x, y: torch.linalg.cross(*same(x, torch.sin(y))), grows=True)  # fmt: skip
+add("fft", lambda d: ((d.pick("fc", 1, exact=True),), {}),
+    lambda c, x: gg.real(gg.fft.fft(gg.cos(x) + 0j)),
+    lambda c, x: torch.real(torch.fft.fft(torch.cos(x) + 0j)), grows=True)  # fmt: skip
+
+# Manipulation
+
+
+def _reshape(d):
+    x = d.pick("fcbi")
+    shape = d.shape(x)
+    options = [(-1,), shape[::-1], (1, *shape)]
+    if shape:
+        options += [(*shape, 1), (*shape[1:], -1)]
+    if len(shape) > 1:
+        options += [(-1, *shape[2:]), (*shape[:-2], -1)]
+    return (x,), {"shape": d.choose(options)}
+
+
+add("reshape", _reshape, lambda c, x, shape: x.reshape(shape),
+    lambda c, x, shape: x.reshape(shape))  # fmt: skip
+
+
+def _permute(d):
+    x = d.pick("fcbi")
+    return (x,), {"axes": tuple(d.permuted(range(d.ndim(x))))}
+
+
+add("permute_dims", _permute, lambda c, x, axes: gg.permute_dims(x, axes),
+    lambda c, x, axes: torch.permute(x, axes))  # fmt: skip
+
+
+def _move(d):
+    x = d.any(ndim=1)
+    return (x,), {"source": d.axis(x), "destination": d.axis(x)}
+
+
+add("moveaxis", _move, lambda c, x, source, destination: gg.moveaxis(x, source, destination),
+    lambda c, x, source, destination: torch.moveaxis(x, source, destination))  # fmt: skip
+
+
+def _expand(d):
+    x = d.any(most=3)
+    return (x,), {"axis": d.integer(-d.ndim(x) - 1, d.ndim(x))}
+
+
+add("expand_dims", _expand, lambda c, x, axis: gg.expand_dims(x, axis),
+    lambda c, x, axis: torch.unsqueeze(x, axis))  # fmt: skip
+
+
+def _squeeze(d):
+    found = d.where(lambda i: d.dtype(i).kind in "fc" and 1 in d.shape(i))
+    x = d.choose(found) if found else d.step("expand_dims", d.any(), axis=0)
+    return (x,), {"axis": d.choose([a for a, n in enumerate(d.shape(x)) if n == 1])}
+
+
+add("squeeze", _squeeze, lambda c, x, axis: gg.squeeze(x, axis),
+    lambda c, x, axis: torch.squeeze(x, axis))  # fmt: skip
+
+
+def _broadcast(d):
+    x = d.any(most=3)
+    shape, size = list(d.shape(x)), math.prod(d.shape(x))
+    for a, n in enumerate(shape):
+        if n == 1 and 3 * size <= LARGEST and d.flag():
+            shape[a], size = 3, 3 * size
+    lead = [2] if 2 * size <= LARGEST and d.flag() else []
+    return (x,), {"shape": (*lead, *shape)}
+
+
+add("broadcast_to", _broadcast, lambda c, x, shape: gg.broadcast_to(x, shape),
+    lambda c, x, shape: torch.broadcast_to(x, shape))  # fmt: skip
+
+
+def _joined(d, ndim):
+    x = d.any(ndim=ndim, most=3)
+    most = LARGEST // math.prod(d.shape(x))
+    alike = d.where(lambda i: d.dtype(i).kind in "fc" and d.shape(i) == d.shape(x))
+    return [x, *[d.choose(alike) for _ in range(d.integer(0, min(2, most - 1)))]]
+
+
+def _concat(d):
+    args = _joined(d, 1)
+    return tuple(args), {"axis": d.axis(args[0])}
+
+
+def _stack(d):
+    args = _joined(d, 0)
+    return tuple(args), {"axis": d.integer(-d.ndim(args[0]) - 1, d.ndim(args[0]))}
+
+
+add("concat", _concat, lambda c, *xs, axis: gg.concat(xs, axis=axis),
+    lambda c, *xs, axis: torch.cat(xs, axis))  # fmt: skip
+add("stack", _stack, lambda c, *xs, axis: gg.stack(xs, axis=axis),
+    lambda c, *xs, axis: torch.stack(same(*xs), axis))  # fmt: skip
+
+
+def _unstack(d):
+    args, static = _along(d, "fc")
+    n = d.shape(args[0])[static["axis"]]
+    return args, {**static, "first": d.integer(0, n - 1), "second": d.integer(0, n - 1)}
+
+
+def _unstacked(unstack):
+    def call(c, x, axis, first, second):
+        parts = unstack(x, axis)
+        return parts[first] * parts[second]
+
+    return call
+
+
+add("unstack", _unstack, _unstacked(lambda x, axis: gg.unstack(x, axis=axis)),
+    _unstacked(torch.unbind), grows=True)  # fmt: skip
+
+
+def _flip(d):
+    x = d.any()
+    return (x,), {"axis": d.axes(x)}
+
+
+add("flip", _flip, lambda c, x, axis: gg.flip(x, axis=axis),
+    lambda c, x, axis: torch.flip(x, dims(x, axis)))  # fmt: skip
+add("roll", lambda d: _along(d, "fc", shift=d.integer(-5, 5)),
+    lambda c, x, shift, axis: gg.roll(x, shift, axis=axis),
+    lambda c, x, shift, axis: torch.roll(x, shift, axis))  # fmt: skip
+
+
+def _repeat(d):
+    x = d.any(ndim=1)
+    axis = d.axis(x)
+    n = d.shape(x)[axis]
+    if 2 * math.prod(d.shape(x)) > LARGEST:
+        return (x,), {"repeats": 1, "axis": axis}
+    if d.flag():
+        return (x,), {"repeats": 2, "axis": axis}
+    counts = [d.integer(0, 2) for _ in range(n)]
+    return (x,), {"repeats": np.array(counts if any(counts) else [1] * n), "axis": axis}
+
+
+add("repeat", _repeat,
+    lambda c, x, repeats, axis: gg.repeat(x, repeats, axis=axis),
+    lambda c, x, repeats, axis: torch.repeat_interleave(
+        x, repeats if type(repeats) is int else torch.from_numpy(repeats), axis))  # fmt: skip
+
+
+def _tile(d):
+    x = d.any(most=3)
+    room = LARGEST // math.prod(d.shape(x))
+    times = [(1,), (2,), (2, 1), (1, 2), (3,), (2, 1, 2)]
+    return (x,), {"repetitions": d.choose([t for t in times if math.prod(t) <= room])}
+
+
+add("tile", _tile, lambda c, x, repetitions: gg.tile(x, repetitions),
+    lambda c, x, repetitions: torch.tile(x, repetitions))  # fmt: skip
+add("three", one_any,
+    lambda c, x: gg.tile(x.reshape(-1)[:1], 3) * gg.asarray([0, 1, 2], dtype=x.dtype),
+    lambda c, x: torch.tile(x.reshape(-1)[:1], (3,)) * torch.arange(3).to(x.dtype))  # fmt: skip
+each(["tril", "triu"], lambda d: ((d.any(ndim=2),), {"k": d.integer(-2, 2)}),
+     lambda f, c, x, k: f(x, k=k), lambda f, c, x, k: f(x, k))  # fmt: skip
+
+# Neural networks
+
+
+each(["softmax", "log_softmax"], _along, lambda f, c, x, axis: f(x, axis=axis),
+     lambda f, c, x, axis: f(x, axis), grows=True)  # fmt: skip
+
+
+def _linear(d):
+    x = d.real(ndim=1, most=3)
+    n = d.shape(x)[-1]
+    lead = math.prod(d.shape(x)[:-1])
+    fits = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) == 2 and d.shape(i)[1] == n
+                   and lead * d.shape(i)[0] <= LARGEST)  # fmt: skip
+    w = d.choose(fits) if fits else d.step("getitem", x, key=(*[0] * (d.ndim(x) - 1), None))
+    bias = d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(w)[:1])
+    return (x, w, *([d.choose(bias)] if bias and d.flag() else [])), {}
+
+
+add("linear", _linear, lambda c, *xs: functional.linear(*xs),
+    lambda c, *xs: F.linear(*same(*xs)), grows=True)  # fmt: skip
+
+
+def _dense(d):
+    args, _ = _linear(d)
+    return args, {"activation": d.choose(["tanh", "sigmoid"])}
+
+
+add("dense", _dense, lambda c, *xs, activation: gg.dense(*xs, activation=activation),
+    lambda c, *xs, activation: getattr(torch, activation)(F.linear(*same(*xs))))  # fmt: skip
+
+
+def _cross_entropy(d):
+    x = d.real(ndim=1, most=2)
+    *n, classes = d.shape(x)
+    size = math.prod(n)
+    labels = [d.integer(0, classes - 1) for _ in range(size)]
+    static = {"target": np.array(labels).reshape(n), "reduction": d.choose(REDUCTIONS)}
+    return (x,), static
+
+
+REDUCTIONS = ["mean", "sum", "none"]
+add("cross_entropy", _cross_entropy,
+    lambda c, x, target, reduction: functional.cross_entropy(x, target, reduction=reduction),
+    lambda c, x, target, reduction: F.cross_entropy(
+        x, torch.from_numpy(target), reduction=reduction), grows=True)  # fmt: skip
+
+
+def _probabilities(d):
+    x = d.real(ndim=1, most=2)
+    y = d.choose(d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(x)))
+    return (x, y), {"reduction": d.choose(REDUCTIONS)}
+
+
+add("cross_entropy_of_probabilities", _probabilities,
+    lambda c, x, y, reduction: functional.cross_entropy(x, gg.softmax(y), reduction=reduction),
+    lambda c, x, y, reduction: F.cross_entropy(
+        *same(x, torch.softmax(y, -1)), reduction=reduction), grows=True)  # fmt: skip
+
+
+def _alike(d):
+    x = d.real()
+    y = d.choose(d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == d.shape(x)))
+    return (x, y), {"reduction": d.choose(REDUCTIONS)}
+
+
+add("mse_loss", _alike,
+    lambda c, x, y, reduction: functional.mse_loss(x, gg.sin(y), reduction=reduction),
+    lambda c, x, y, reduction: F.mse_loss(*same(x, torch.sin(y)), reduction=reduction),
+    grows=True)  # fmt: skip
+
+
+def _parameters(d, shape):
+    """A weight and a bias of a shape; none, the first or both."""
+    found = d.where(lambda i: d.dtype(i).kind == "f" and d.shape(i) == shape)
+    return [d.choose(found) for _ in range(d.integer(0, 2))] if found else []
+
+
+def _layer_norm(d):
+    x = d.real(ndim=1)
+    k = d.integer(1, d.ndim(x))
+    return (x, *_parameters(d, d.shape(x)[-k:])), {"ndim": k}
+
+
+def _their_layer_norm(c, x, *parameters, ndim):
+    x, *parameters = same(c.spread(x), *parameters)
+    return F.layer_norm(x, x.shape[x.ndim - ndim :], *parameters)
+
+
+add("layer_norm", _layer_norm,
+    lambda c, x, *parameters, ndim: functional.layer_norm(
+        c.spread(x), x.shape[x.ndim - ndim :], *parameters),
+    _their_layer_norm, grows=True)  # fmt: skip
+
+
+def _batch_norm(d):
+    found = d.where(lambda i: d.dtype(i).kind == "f" and d.ndim(i) == 2 and d.shape(i)[0] > 1)
+    if found:
+        x = d.choose(found)
+    else:
+        x = d.step("reshape", d.real(), shape=(-1, 1))
+        if d.shape(x)[0] == 1:
+            x = d.step("concat", x, d.step("sin", x), axis=0)
+    return (x, *_parameters(d, d.shape(x)[1:])), {}
+
+
+def _their_batch_norm(c, x, *parameters):
+    x, *parameters = same(c.spread(x), *parameters)
+    weight, bias = (*parameters, None, None)[:2]
+    return F.batch_norm(x, None, None, weight, bias, training=True)
+
+
+def _our_batch_norm(c, x, *parameters):
+    weight, bias = (*parameters, None, None)[:2]
+    return functional.batch_norm(c.spread(x), None, None, weight, bias, training=True)
+
+
+add("batch_norm", _batch_norm, _our_batch_norm, _their_batch_norm, grows=True)
+
+# What programs are made of
+
+DTYPES = [
+    ["float64"],
+    ["float64"],
+    ["float32"],
+    ["float16"],
+    ["float32", "float64"],
+    ["float16", "float32"],
+    ["complex128", "float64"],
+    ["complex64", "float32"],
+]
+SHAPES = [s for n in range(4) for s in np.ndindex(*[4] * n)]
+SHAPES = [tuple(k + 1 for k in s) for s in SHAPES if math.prod(k + 1 for k in s) <= LARGEST]
+
+
+def program(choices, most_steps=8):
+    """A program of up to about this many steps; some bring others that they need."""
+    seed = choices.below(2**16)
+    dtypes = choices.choose(DTYPES)
+    n = choices.integer(0, 2)
+    inputs = [(choices.choose(SHAPES), choices.choose(dtypes)) for _ in range(n)]
+    inputs.append((choices.choose(SHAPES), dtypes[-1]))  # a real one
+    d = Draft(choices, seed, tuple(inputs))
+    for _ in range(choices.integer(1, most_steps)):
+        name = choices.choose(NAMES)
+        args, static = OPS[name].draw(d)
+        d.step(name, *args, **static)
+    results = d.where(lambda i: i > n and d.dtype(i).kind in "fc") or [d.step("view", d.any())]
+    outputs = tuple(dict.fromkeys([results[0], *choices.several(results, most=2)]))
+    shared = tuple(choices.several(range(n + 1), most=n))
+    start = choices.integer(0, len(d.steps) - 1)
+    piece = start, choices.integer(start + 1, len(d.steps))
+    return Program(
+        seed,
+        d.inputs,
+        tuple(d.steps),
+        outputs,
+        shared,
+        piece,
+        tuple(sorted(d.dtypes)),
+        tuple(d.dtype(i).name for i in outputs),
+    )
+
+
+NAMES = list(OPS)

@@ -1,0 +1,243 @@
+"""Random programs give what they give in PyTorch: values, and derivatives in every mode.
+
+The reference is PyTorch in double precision. A difference may be at most::
+
+    MOST * eps * (largest + condition)
+
+where ``eps`` is that of the coarsest dtype in the program, ``largest`` is the largest element of
+what is compared, at least 1, and ``condition`` is how far the reference moves, relative to the
+size of the change, if every result of a step and every gradient of it changes by a tiny factor.
+To this comes what a 16-bit dtype cannot represent at all.
+"""
+
+import numpy as np
+import pytest
+from choices import examples
+
+import gpugrad as gg
+
+torch = pytest.importorskip("torch")
+
+from programs import Guards, cast_to_ours, cast_to_torch, draw_values, run  # noqa: E402
+from steps import program as draw_program  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+MOST = 16
+CHANGE = 2.0**-28
+EXAMPLES = 2  # of a vmap
+
+
+def cotangents(program, outputs):
+    rng = np.random.default_rng([program.seed, 1000])
+    shapes = [tuple(y.shape) for y in outputs]
+    return [draw_values(rng, s, t) for s, t in zip(shapes, program.results, strict=True)]
+
+
+def directions(program):
+    rng = np.random.default_rng([program.seed, 2000])
+    return [draw_values(rng, shape, dtype) for shape, dtype in program.inputs]
+
+
+# PyTorch
+
+
+def widened(array):
+    dtype = torch.complex128 if array.dtype.kind == "c" else torch.float64
+    return torch.from_numpy(array).to(dtype)
+
+
+def perturbation(rng):
+    """A function that changes a tensor, and the gradients of the result, by a tiny factor."""
+
+    def changed(x):
+        if x is None:  # a gradient of zero
+            return None
+        return x * (1 + CHANGE * torch.from_numpy(rng.choice([-1.0, 1.0], tuple(x.shape))))
+
+    def perturb(x):
+        y = changed(x)
+        if y.requires_grad:
+            y.register_hook(changed)
+        return y
+
+    return perturb
+
+
+def reference(program, example, given=None, rng=None):
+    """What PyTorch computes, as lists of arrays by name, and the constants that it recorded."""
+    perturb = None if rng is None else perturbation(rng)
+    guards = Guards(cast_to_torch, given, perturb=perturb, wide=True)
+    inputs = [widened(a).requires_grad_() for a in program.arrays(example)]
+    pool = [x if perturb is None else perturb(x) for x in inputs]
+    run(program, "theirs", pool, guards)
+    outputs = [pool[i] for i in program.outputs]
+    us = [widened(u).requires_grad_() for u in cotangents(program, outputs)]
+    vs = [widened(v) for v in directions(program)]
+    n = len(inputs)
+    pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
+    if pairs:
+        ys, cs = zip(*pairs, strict=True)
+        first = torch.autograd.grad(ys, inputs, cs, create_graph=True, materialize_grads=True)
+        pairs = [(g, v) for g, v in zip(first, vs, strict=True) if g.requires_grad]
+    else:
+        first = [torch.zeros_like(x) for x in inputs]
+    if pairs:
+        gs, cs = zip(*pairs, strict=True)
+        second = torch.autograd.grad(gs, [*inputs, *us], cs, materialize_grads=True)
+    else:
+        second = [torch.zeros_like(x) for x in [*inputs, *us]]
+    found = {"values": outputs, "gradients": first, "products": second[:n], "tangents": second[n:]}
+    return {name: [x.numpy(force=True) for x in xs] for name, xs in found.items()}, guards.recorded
+
+
+def bounds(program, expected, example, constants):
+    """By name, the greatest difference that is allowed from each expected array."""
+    conditions = dict.fromkeys(expected, 0.0)
+    for k in range(2):
+        moved, _ = reference(program, example, constants, np.random.default_rng([program.seed, k]))
+        for name, arrays in expected.items():
+            change = max(largest(a - b) for a, b in zip(arrays, moved[name], strict=True))
+            conditions[name] = max(conditions[name], change / CHANGE)
+    return {
+        name: MOST * (program.eps * (max(1, *map(largest, arrays)) + conditions[name])
+                      + (program.tiny if program.eps > 1e-4 else 0))
+        for name, arrays in expected.items()
+    }  # fmt: skip
+
+
+def largest(x):
+    return float(np.abs(x).max(initial=0))
+
+
+# gpugrad
+
+
+def function(program, checkpointed=False):
+    """The program as a function of a list of inputs and one of constants."""
+
+    def f(inputs, constants):
+        pool, guards = list(inputs), Guards(cast_to_ours, constants)
+        if not checkpointed:
+            run(program, "ours", pool, guards)
+            return [pool[i] for i in program.outputs]
+        start, stop = program.piece
+        run(program, "ours", pool, guards, slice(start))
+        n, at = len(pool), guards.at
+        changed = {s.target for s in program.steps[start:stop]} - {None}
+        kept = sorted(i for i in changed if i < n)
+
+        def piece(*pool):
+            pool = list(pool)
+            inner = Guards(cast_to_ours, constants, at=at)
+            run(program, "ours", pool, inner, slice(start, stop))
+            guards.at = inner.at
+            return pool[n:], [pool[i] for i in kept]
+
+        new, rewritten = gg.checkpoint(piece, *pool)
+        for i, x in zip(kept, rewritten, strict=True):
+            pool[i] = x
+        pool += new
+        run(program, "ours", pool, guards, slice(stop, None))
+        return [pool[i] for i in program.outputs]
+
+    return f
+
+
+def compare(program, what, name, found, expected, bound):
+    """Compare the tensors found with the arrays expected: values, gradients and so on."""
+    dtypes = program.results
+    if name in ("gradients", "products"):
+        dtypes = [dtype for _, dtype in program.inputs]
+    for i, (x, y, dtype) in enumerate(zip(found, expected, dtypes, strict=True)):
+        assert x.dtype.name == dtype, f"{what}: {name} {i} is {x.dtype}, not {dtype}"
+        x = x.detach().numpy()
+        assert x.shape == y.shape, f"{what}: {name} {i} has shape {x.shape}, not {y.shape}"
+        difference = largest(x - y)
+        assert difference <= bound, (
+            f"{what}: {name} {i} differs by {difference:.3g}, more than {bound:.3g}"
+            f"\n{x!r}\ninstead of\n{y!r}"
+        )
+
+
+def check(program):
+    expected, allowed, constants = [], [], []
+    for example in range(EXAMPLES):
+        arrays, recorded = reference(program, example)
+        for xs in arrays.values():
+            assert all(np.isfinite(x).all() for x in xs)
+        expected.append(arrays)
+        constants.append(recorded)
+        allowed.append(bounds(program, arrays, example, recorded))
+
+    def agree(what, name, found, example=0):
+        compare(program, what, name, found, expected[example][name], allowed[example][name])
+
+    us = [gg.asarray(u) for u in cotangents(program, expected[0]["values"])]
+    vs = [gg.asarray(v) for v in directions(program)]
+    n = len(program.inputs)
+
+    # Backward, with raw rules and with recorded ones.
+    for checkpointed in (False, True):
+        what = "checkpoint" if checkpointed else "backward"
+        f = function(program, checkpointed)
+        inputs = [gg.tensor(a, requires_grad=True) for a in program.arrays()]
+        outputs = f(inputs, constants[0])
+        agree(what, "values", outputs)
+        pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
+        if pairs:
+            ys, cs = zip(*pairs, strict=True)
+            first = gg.autograd.grad(ys, inputs, cs, retain_graph=True, materialize_grads=True)
+            agree(what, "gradients", first)
+            ws = [gg.tensor(c, requires_grad=True) for c in us]
+            cs = [w for y, w in zip(outputs, ws, strict=True) if y.requires_grad]
+            first = gg.autograd.grad(ys, inputs, cs, create_graph=True, materialize_grads=True)
+            agree(f"{what} under create_graph", "gradients", first)
+            pairs = [(g, v) for g, v in zip(first, vs, strict=True) if g.requires_grad]
+            if pairs:
+                gs, cs = zip(*pairs, strict=True)
+                second = gg.autograd.grad(gs, [*inputs, *ws], cs, materialize_grads=True)
+                agree(what, "products", second[:n])
+                agree(f"double {what}", "tangents", second[n:])
+        for a, x in zip(program.arrays(), inputs, strict=True):
+            np.testing.assert_array_equal(x.detach().numpy(), a)
+
+    # Forward mode, and forward over reverse.
+    mixed = function(program, program.seed % 2 == 1)
+    inputs = [gg.asarray(a) for a in program.arrays()]
+    values, tangents = gg.jvp(lambda *xs: mixed(xs, constants[0]), tuple(inputs), tuple(vs))
+    agree("jvp", "values", values)
+    agree("jvp", "tangents", tangents)
+
+    def gradients(xs, constants):
+        _, pullback = gg.vjp(lambda *xs: mixed(xs, constants), *xs)
+        return list(pullback(us))
+
+    first, products = gg.jvp(lambda *xs: gradients(xs, constants[0]), tuple(inputs), tuple(vs))
+    agree("jvp of a gradient", "gradients", first)
+    agree("jvp of a gradient", "products", products)
+
+    # vmap.
+    stacked, axes = [], []
+    for i, arrays in enumerate(zip(*map(program.arrays, range(EXAMPLES)), strict=True)):
+        axes.append(None if i in program.shared else 0)
+        stacked.append(gg.asarray(arrays[0] if i in program.shared else np.stack(arrays)))
+    guards = [gg.asarray(np.stack(xs)) for xs in zip(*constants, strict=True)]
+    for what, name, f in [
+        ("vmap", "values", mixed),
+        ("vmap of a gradient", "gradients", gradients),
+    ]:
+        found = gg.vmap(f, in_axes=(axes, 0))(stacked, guards)
+        for example in range(EXAMPLES):
+            agree(what, name, [x[example] for x in found], example)
+
+
+def test_programs():
+    """200 examples, which take about 15 seconds."""
+    examples(draw_program, check, 200)
+
+
+@pytest.mark.fuzz
+def test_ten_thousand_programs():
+    """About ten minutes."""
+    examples(draw_program, check, 10_000)

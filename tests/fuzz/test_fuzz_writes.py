@@ -1,0 +1,742 @@
+"""Random sequences of views, writes, steps, loads and sweeps against a model of what they mean.
+
+The model has immutable values. A tensor shows certain places of a piece of memory. A step of an
+optimizer, or `load_state_dict` into a parameter that requires grad, writes to memory, and all
+tensors that share it show the new values. ``x[...] = v`` and ``x += v`` give ``x`` new memory.
+Whether a reshaped tensor shares memory is NumPy's matter, and is looked up.
+
+A recorded op keeps the values that its inputs had. A gradient that is expected is computed anew,
+by a graph of fresh tensors with these values. Each sweep must give this gradient, or raise a
+RuntimeError and change no ``.grad``. It may raise only if an op that it goes through
+
+- needs memory for its derivative to which something was written since the op ran, or during the
+  sweep. Memory is a range of addresses, so that a write to every second element is one to all
+  between them. What each op needs is in `NEEDS`; `checkpoint` and `custom_vjp` need all that they
+  read.
+- was gone through before without ``retain_graph``.
+"""
+
+import gc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from choices import examples
+
+import gpugrad as gg
+from gpugrad import nn, optim
+
+NUMBERS = 10  # of an action
+FIRST = [1]  # makes a parameter
+SHAPES = [(2, 3), (6,), (3,), ()]
+
+
+def constant(values):
+    return gg.tensor(values, dtype=gg.float64)
+
+
+class Memory:
+    def __init__(self, values):
+        self.values = np.array(values, dtype=np.float64).ravel()
+        self.written = []  # a time and the first and the last place of each write
+
+
+class Shown:
+    """What the model knows of a tensor.
+
+    at: the places in ``memory`` that it shows.
+    expression: an `Expression`, a `Leaf`, or None if it does not require grad.
+    gradient: the value of ``.grad``.
+    """
+
+    def __init__(self, tensor, memory, at, expression, name):
+        self.tensor, self.memory, self.at, self.name = tensor, memory, at, name
+        self.expression, self.gradient = expression, None
+
+    @property
+    def value(self):
+        return np.asarray(self.memory.values[self.at])
+
+    @property
+    def place(self):
+        return self.memory, self.at.min(), self.at.max()
+
+    def is_leaf(self):
+        return type(self.expression) is Leaf
+
+
+class Leaf:
+    """The leaf that the tensor of ``owner`` was when it last began to require grad."""
+
+    def __init__(self, owner):
+        self.owner = owner
+
+
+class Expression:
+    """A recorded op.
+
+    compute: from fresh tensors to the result.
+    inputs: pairs of an expression, a leaf or None, and a value.
+    needs: the places that its derivative needs, as `Shown.place` gives them.
+    """
+
+    def __init__(self, compute, inputs, needs, time):
+        self.compute, self.inputs, self.needs, self.time = compute, inputs, needs, time
+        self.freed = False
+
+
+class Gradient(Expression):
+    """The gradient of ``root`` by ``target``; it has a graph, which goes on in theirs."""
+
+    def __init__(self, root, target, g, visited, time):
+        inputs = [(root, None), (target, None)]
+        needs = [place for e in visited for place in e.needs]
+        super().__init__(None, inputs, needs, time)
+        self.root, self.target, self.g = root, target, g
+
+
+class Again:
+    """The graph of expressions, recorded again with fresh tensors."""
+
+    def __init__(self):
+        self.tensors = {}
+
+    def of(self, expression):
+        if expression not in self.tensors:
+            if type(expression) is Leaf:
+                shape = expression.owner.at.shape
+                made = gg.zeros(shape, dtype=gg.float64, requires_grad=True)
+            elif type(expression) is Gradient:
+                made = self.gradient(expression)
+            else:
+                made = expression.compute(*[self.input(e, v) for e, v in expression.inputs])
+            self.tensors[expression] = made
+        return self.tensors[expression]
+
+    def gradient(self, expression):
+        root, target = self.of(expression.root), self.of(expression.target)
+        g = constant(expression.g)
+        (made,) = gg.autograd.grad([root], [target], [g], create_graph=True)
+        return made
+
+    def input(self, expression, value):
+        """A tensor with this value, and the derivatives of an expression."""
+        if expression is None:
+            return constant(value)
+        x = self.of(expression)
+        return x + constant(value - x.detach().numpy())
+
+
+def below(expression):
+    """Everything that an expression was computed from, and itself."""
+    found, stack = [], [expression]
+    while stack:
+        e = stack.pop()
+        if e is not None and e not in found:
+            found.append(e)
+            if isinstance(e, Expression):
+                stack += [parent for parent, _ in e.inputs]
+    return found
+
+
+def between(root, targets):
+    """The ops on paths from the root to the targets; not what the targets were computed from."""
+    leading = set(targets)
+
+    def visit(e):
+        if e in seen or e in leading or not isinstance(e, Expression):
+            return
+        seen.add(e)
+        for parent, _ in e.inputs:
+            visit(parent)
+        if not leading.isdisjoint([parent for parent, _ in e.inputs]):
+            leading.add(e)
+
+    seen = set()
+    visit(root)
+    return [e for e in leading if isinstance(e, Expression) and e not in targets]
+
+
+class Trainer:
+    """An optimizer, and the model of it."""
+
+    def __init__(self, kind, members):
+        self.kind, self.members = kind, members
+        tensors = [m.tensor for m in members]
+        if kind == "SGD":
+            self.optimizer = optim.SGD(tensors, lr=0.25, momentum=0.5)
+        else:
+            self.optimizer = optim.Adam(tensors, lr=0.25)
+        self.states = {}
+
+    def __repr__(self):
+        return f"{self.kind}({', '.join(m.name for m in self.members)})"
+
+    def step(self, world):
+        """What a step does to the model."""
+        due = [m for m in self.members if m.gradient is not None and m.expression is not None]
+        for m in due:
+            g, p = m.gradient, m.value
+            state = self.states.setdefault(m, SimpleNamespace(t=0, b=0 * p, v=0 * p))
+            state.t += 1
+            if self.kind == "SGD":
+                state.b = 0.5 * state.b + g
+                new = p - 0.25 * state.b
+            else:
+                state.b = 0.9 * state.b + 0.1 * g
+                state.v = 0.999 * state.v + 0.001 * g * g
+                v = np.sqrt(state.v / (1 - 0.999**state.t)) + 1e-8
+                new = p - 0.25 * state.b / (1 - 0.9**state.t) / v
+            world.write(m, new)
+
+
+class Holder(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+
+UNARY = {
+    "sin": gg.sin,
+    "tanh": gg.tanh,
+    "negative": lambda x: -x,
+    "sum": gg.sum,
+    "copy": lambda x: gg.asarray(x, copy=True),
+}
+VIEWS = {
+    "x[...]": (lambda x: x[...], lambda at: at),
+    "x[1:]": (lambda x: x[1:], lambda at: at[1:]),
+    "x[::-2]": (lambda x: x[::-2], lambda at: at[::-2]),
+    "x[0]": (lambda x: x[0], lambda at: at[0]),
+    "x[0:1]": (lambda x: x[0:1], lambda at: at[0:1]),
+    "permuted": (lambda x: gg.permute_dims(x, range(x.ndim)[::-1]), np.transpose),
+    "flattened": (lambda x: x.reshape(-1), lambda at: at.reshape(-1)),
+    "column": (lambda x: x.reshape((-1, 1)), lambda at: at.reshape((-1, 1))),
+    "real": (gg.real, lambda at: at),
+    "astype": (lambda x: gg.astype(x, gg.float64, copy=False), lambda at: at),
+}
+BINARY = {
+    "x + y": lambda x, y: x + y,
+    "x * y": lambda x, y: x * y,
+    "x / (2 + sin(y))": lambda x, y: x / (2 + gg.sin(y)),
+    "tanh(x * y) * x": lambda x, y: gg.tanh(x * y) * x,
+}
+# Which values the derivative of an op needs: those of inputs, by position, and "out".
+NEEDS = {
+    "sin": [0],
+    "tanh": [0, "out"],
+    "x * y": [0, 1],
+    "x / (2 + sin(y))": [0, 1, "out"],
+    "tanh(x * y) * x": [0, 1],
+}
+
+
+class World:
+    """Tensors and the model of them, to which actions are applied.
+
+    An action is a tuple of numbers, which choose what is done among what can be done.
+    """
+
+    def __init__(self):
+        self.clock = 0
+        self.pool, self.trainers, self.log = [], [], []
+        self.names = 0
+        self.during, self.after = [], []  # trainers that stepped in a sweep
+
+    # Numbers that choose
+
+    def begin(self, numbers):
+        self.numbers = list(numbers)
+
+    def below(self, n):
+        return self.numbers.pop(0) % n if self.numbers else 0
+
+    def choose(self, options):
+        options = list(options)
+        return options[self.below(len(options))]
+
+    def flag(self):
+        return self.below(2) == 1
+
+    def tensor(self, test=lambda t: True):
+        """A tensor of the pool that passes, or None."""
+        found = [t for t in self.pool if test(t)]
+        return self.choose(found) if found else None
+
+    def drawn(self, shape):
+        size = int(np.prod(shape))
+        start = self.below(97)
+        return np.array([((start + 31 * k) % 17 - 8) / 4 for k in range(size)]).reshape(shape)
+
+    # The model
+
+    def now(self):
+        self.clock += 1
+        return self.clock
+
+    def write(self, shown, values):
+        """Write to the memory that a tensor shows."""
+        memory = shown.memory
+        memory.values = memory.values.copy()
+        memory.values[shown.at] = values
+        memory.written.append((self.now(), shown.at.min(), shown.at.max()))
+
+    def rebind(self, shown, values, expression):
+        """Give a tensor new memory."""
+        shown.memory = Memory(values)
+        shown.at = np.arange(shown.memory.values.size).reshape(values.shape)
+        shown.expression = expression
+
+    def add(self, tensor, expression, values=None, source=None, places=None):
+        """A tensor, with values of its own unless it shares the memory of ``source``."""
+        shares = source is not None and np.shares_memory(tensor.array, source.tensor.array)
+        if shares:
+            memory, at = source.memory, np.asarray(places(source.at))
+        else:
+            values = places(source.value) if values is None else values
+            memory = Memory(values)
+            at = np.arange(memory.values.size).reshape(np.shape(values))
+        self.names += 1
+        shown = Shown(tensor, memory, at, expression, f"t{self.names}")
+        self.pool.append(shown)
+        return shown
+
+    def say(self, line):
+        self.log.append(line)
+
+    def check(self):
+        for t in self.pool:
+            close(t.tensor.detach().numpy(), t.value, f"the value of {t.name}")
+            assert t.tensor.requires_grad == (t.expression is not None), (
+                f"{t.name}.requires_grad is {t.tensor.requires_grad}"
+            )
+            g = t.tensor.grad
+            assert (g is None) == (t.gradient is None), f"{t.name}.grad is {g}"
+            if g is not None:
+                close(g.detach().numpy(), t.gradient, f"{t.name}.grad")
+
+    # Actions
+
+    def recorded(self, name, compute, operands, needs, enabled=True):
+        """The expression of an op's result, None if it is not recorded."""
+        if not enabled or all(t.expression is None for t in operands):
+            return None
+        inputs = [(t.expression, t.value) for t in operands]
+        return Expression(compute, inputs, needs, self.now())
+
+    def apply(self, name, compute, *operands, enabled=True):
+        """Apply an op to tensors of the pool and add the result."""
+        needs = NEEDS.get(name, [])
+        places = [operands[i].place for i in needs if i != "out"]
+        expression = self.recorded(name, compute, operands, places, enabled)
+        with gg.set_grad_enabled(enabled):
+            result = compute(*[t.tensor for t in operands])
+        values = compute(*[constant(t.value) for t in operands]).numpy()
+        shown = self.add(result, expression, values)
+        if expression is not None and "out" in needs:
+            expression.needs.append(shown.place)
+        names = ", ".join(t.name for t in operands)
+        self.say(f"{shown.name} = {name} of {names}{'' if enabled else ' under no_grad'}")
+
+    def make(self):
+        if len(self.pool) > 8:
+            self.forget()
+        values = self.drawn(self.choose(SHAPES))
+        if self.below(3) == 2:
+            shown = self.add(constant(values), None, values)
+        else:
+            shown = self.add(nn.Parameter(constant(values)), None, values)
+            shown.expression = Leaf(shown)
+        self.say(f"{shown.name} = {'Parameter' if shown.expression else 'tensor'}{values.tolist()}")
+
+    def share(self):
+        """A parameter in memory of another tensor, or in a part of it."""
+        # A gradient may be a sum's, the same number in all places, which nobody may write to.
+        x = self.tensor(lambda t: t.tensor.array.flags.writeable)
+        if x is None:
+            return
+        name = self.choose(["x[...]", *(["x[::-2]", "x[0:1]"] if x.at.ndim else [])])
+        of_tensor, places = VIEWS[name]
+        shared = of_tensor(x.tensor.detach())
+        shown = self.add(nn.Parameter(shared), None, source=x, places=places)
+        shown.expression = Leaf(shown)
+        self.say(f"{shown.name} = Parameter of {name} of {x.name}.detach()")
+
+    def nothing(self):
+        """Leave all as it is; what actions become when an example is made shorter."""
+
+    def forget(self):
+        if len(self.pool) == 1:
+            return
+        x = self.tensor()
+        self.pool.remove(x)
+        self.trainers = [t for t in self.trainers if x not in t.members]
+        del x.tensor
+        gc.collect(0)
+        self.say(f"del {x.name}")
+
+    def view(self):
+        x = self.tensor(lambda t: t.at.ndim)
+        if x is None:
+            return
+        name, enabled = self.choose(["detach", *VIEWS]), self.flag() or self.flag()
+        if name == "detach":
+            shown = self.add(x.tensor.detach(), None, source=x, places=lambda at: at)
+        else:
+            of_tensor, places = VIEWS[name]
+            if x.at.shape[0] < 2 and name == "x[1:]":
+                return
+            expression = self.recorded(name, of_tensor, [x], [], enabled)
+            with gg.set_grad_enabled(enabled):
+                result = of_tensor(x.tensor)
+            if result is x.tensor:  # which astype without a copy may return
+                return
+            shown = self.add(result, expression, source=x, places=places)
+        self.say(f"{shown.name} = {name} of {x.name}{'' if enabled else ' under no_grad'}")
+
+    def unary(self):
+        name = self.choose(UNARY)
+        self.apply(name, UNARY[name], self.tensor(), enabled=self.below(4) > 0)
+
+    def binary(self):
+        x = self.tensor(lambda t: np.abs(t.value).max() < 100)
+        if x is None:
+            return
+        y = self.tensor(lambda t: broadcast(t, x) and np.abs(t.value).max() < 100)
+        name = self.choose(BINARY)
+        self.apply(name, BINARY[name], x, y, enabled=self.below(4) > 0)
+
+    def write_in_place(self):
+        x, how = self.tensor(), self.choose(["x += y", "x[0] = y", "x[...] = y"])
+        enabled = self.flag()
+        if how == "x[0] = y" and not x.at.ndim:
+            how = "x[...] = y"
+        shape = x.at.shape[1:] if how == "x[0] = y" else x.at.shape
+        y = self.tensor(lambda t: fits(t.at.shape, shape))
+        if y is None:
+            y = SimpleNamespace(tensor=0.5, value=np.array(0.5), expression=None, name="0.5")
+
+        def compute(x, y):
+            x = x + 0
+            if how == "x += y":
+                return x + y
+            x[0 if how == "x[0] = y" else ...] = y
+            return x
+
+        line = f"{how} of {x.name}, {y.name}{'' if enabled else ' under no_grad'}"
+        refused = x.is_leaf() if enabled else isinstance(x.expression, Expression)
+        expression = self.recorded(how, compute, [x, y], [], enabled)
+        values = compute(constant(x.value), constant(y.value)).numpy()
+        t, v = x.tensor, y.tensor
+        with gg.set_grad_enabled(enabled):
+            if refused:
+                with pytest.raises(RuntimeError):
+                    write(t, how, v)
+                line += " is refused"
+            else:
+                write(t, how, v)
+                self.rebind(x, values, x.expression if x.is_leaf() else expression)
+        self.say(line)
+
+    def freeze(self):
+        x = self.tensor(
+            lambda t: t.tensor.array.flags.writeable and not isinstance(t.expression, Expression)
+        )
+        if x is None:
+            return
+        if x.expression is None:
+            x.tensor.requires_grad_()
+            x.expression = Leaf(x)
+            self.say(f"{x.name}.requires_grad_()")
+        else:
+            x.tensor.requires_grad_(False)
+            x.expression = None
+            self.say(f"{x.name}.requires_grad_(False)")
+
+    def set_gradient(self):
+        x = self.tensor(lambda t: t.is_leaf())
+        if x is not None:
+            self.give_gradient(x)
+
+    def give_gradient(self, x):
+        values = self.drawn(x.at.shape)
+        x.tensor.grad = constant(values)
+        x.gradient = values
+        self.say(f"{x.name}.grad = {values.tolist()}")
+
+    def optimizer(self):
+        if not self.trainers or self.below(3) == 0:
+            first = self.tensor(lambda t: t.is_leaf())
+            if first is None:
+                return None
+            second = self.tensor(lambda t: t.is_leaf())
+            members = list(dict.fromkeys([first, second]))
+            self.trainers.append(Trainer(self.choose(["SGD", "Adam"]), members))
+        return self.choose(self.trainers)
+
+    def step(self):
+        trainer = self.optimizer()
+        if trainer is None:
+            return
+        for m in trainer.members:
+            if m.gradient is None and m.expression is not None:
+                self.give_gradient(m)
+        trainer.optimizer.step()
+        trainer.step(self)
+        self.say(f"{trainer}.step()")
+
+    def load(self):
+        x = self.tensor(
+            lambda t: type(t.tensor) is nn.Parameter and not isinstance(t.expression, Expression)
+        )
+        if x is None:
+            return
+        values = self.drawn(x.at.shape)
+        Holder(x.tensor).load_state_dict({"p": values})
+        if x.is_leaf():
+            self.write(x, values)
+        else:
+            self.rebind(x, values, None)
+        self.say(f"load_state_dict of {x.name}: {values.tolist()}")
+
+    def hook(self):
+        x, trainer = self.tensor(lambda t: t.expression is not None), self.optimizer()
+        if x is None or trainer is None:
+            return
+        after = self.flag() and x.is_leaf()
+
+        def step(_):
+            trainer.optimizer.step()
+            (self.after if after else self.during).append(trainer)
+
+        if after:
+            x.tensor.register_post_accumulate_grad_hook(step)
+        else:
+            x.tensor.register_hook(step)
+        self.say(f"{trainer}.step() in a hook of {x.name}{', after' if after else ''}")
+
+    def checkpointed(self):
+        x = self.tensor()
+        y = self.tensor(lambda t: broadcast(t, x))
+        inner = y.tensor.detach()
+
+        def f(x, y):
+            return gg.tanh(gg.sin(x) * y[...] + y)
+
+        if self.flag():
+            operands, how = [x, y], f"f, {x.name}, {y.name}"
+            result = gg.checkpoint(f, x.tensor, y.tensor)
+        else:
+            operands, how = [x], f"lambda x: f(x, {y.name}.detach()), {x.name}"
+            result = gg.checkpoint(lambda x: f(x, inner), x.tensor)
+        expression = None
+        if any(t.expression is not None for t in operands):
+            of_y = y.expression if len(operands) == 2 else None
+            inputs = [(x.expression, x.value), (of_y, y.value)]
+            expression = Expression(f, inputs, [x.place, y.place], self.now())
+        values = f(constant(x.value), constant(y.value)).numpy()
+        shown = self.add(result, expression, values)
+        self.say(f"{shown.name} = checkpoint({how})")
+
+    def custom(self):
+        x = self.tensor()
+        y = self.tensor(lambda t: broadcast(t, x))
+        inner = y.tensor.detach()
+
+        @gg.custom_vjp
+        def f(x):
+            return gg.sin(x) * inner
+
+        def backward(residuals, g):
+            x, y = residuals
+            return (sum_to(g * gg.cos(x) * y, x),)
+
+        f.defvjp(lambda x: (gg.sin(x) * inner, (x, inner)), backward)
+        result = f(x.tensor)
+        expression = None
+        if x.expression is not None:
+            inputs = [(x.expression, x.value), (None, y.value)]
+            needs = [x.place, y.place]
+            expression = Expression(lambda x, y: gg.sin(x) * y, inputs, needs, self.now())
+        shown = self.add(result, expression, np.sin(x.value) * y.value)
+        self.say(f"{shown.name} = custom_vjp of {x.name} with residual {y.name}.detach()")
+
+    def sweep(self, root, visited, call):
+        """Call a sweep; its result, or None if it raised as it may."""
+        try:
+            result = call()
+        except RuntimeError as error:
+            result, message = None, str(error)
+        else:
+            message = None
+        for trainer in self.during:
+            trainer.step(self)
+        self.during.clear()
+        if message is not None:
+            if "overwritten in place" in message:
+                late = [e for e in visited if self.overwritten(e)]
+                assert late, f"nothing was overwritten: {message}"
+            elif "a second time" in message:
+                assert any(e.freed for e in visited), f"nothing was freed: {message}"
+            else:
+                raise AssertionError(f"another error: {message}")
+            self.say(f"  raises: {message[:60]}")
+            for e in visited:
+                e.freed = True
+        return result
+
+    def overwritten(self, expression):
+        return any(
+            time > expression.time and first <= high and low <= last
+            for memory, low, high in expression.needs
+            for time, first, last in memory.written
+        )
+
+    def backward(self):
+        y = self.tensor(lambda t: t.expression is not None)
+        if y is None:
+            return
+        g, retain = self.drawn(y.at.shape), self.flag()
+        self.say(f"{y.name}.backward({g.tolist()}, retain_graph={retain})")
+        root = y.expression
+        leaves = [e for e in below(root) if type(e) is Leaf]
+        visited = between(root, leaves)
+        again = Again()
+        fresh = again.of(root)
+        expected = gg.autograd.grad(
+            [fresh], [again.of(e) for e in leaves], [constant(g)], allow_unused=True
+        )
+
+        def call():
+            y.tensor.backward(constant(g), retain_graph=retain)
+            return True
+
+        if self.sweep(root, visited, call):
+            for e, c in zip(leaves, expected, strict=True):
+                if c is not None:
+                    old = e.owner.gradient
+                    e.owner.gradient = c.numpy() if old is None else old + c.numpy()
+            if not retain:
+                for e in visited:
+                    e.freed = True
+        for trainer in self.after:
+            trainer.step(self)
+        self.after.clear()
+
+    def gradient(self):
+        y = self.tensor(lambda t: t.expression is not None)
+        if y is None:
+            return
+        inside = below(y.expression)
+        if any(type(e) is Gradient for e in inside):
+            # Whether a rule uses an op's result, or computes it again, is its own matter.
+            inside = [e for e in inside if type(e) is Leaf]
+        x = self.tensor(lambda t: t.expression is not None and t.expression in inside)
+        if x is None:
+            return
+        g, mode = self.drawn(y.at.shape), self.below(3)
+        retain, create_graph = mode > 0, mode == 2
+        root, target = y.expression, x.expression
+        visited = between(root, [target])
+        again = Again()
+        fresh, source = again.of(root), again.of(target)
+        (expected,) = gg.autograd.grad(
+            [fresh], [source], [constant(g)], allow_unused=True, create_graph=create_graph
+        )
+        options = f"retain_graph={retain}, create_graph={create_graph}"
+        self.say(f"grad({y.name}, {x.name}, {g.tolist()}, {options})")
+        found = self.sweep(
+            root,
+            visited,
+            lambda: gg.autograd.grad(
+                [y.tensor], [x.tensor], [constant(g)], retain, create_graph, allow_unused=True
+            ),
+        )
+        if found is None:
+            return
+        (found,) = found
+        assert (found is None) == (expected is None)
+        if not retain:
+            for e in visited:
+                e.freed = True
+        if found is None:
+            return
+        close(found.detach().numpy(), expected.detach().numpy(), "the gradient")
+        expression = None
+        if expected.requires_grad:
+            expression = Gradient(root, target, g, visited, self.now())
+        self.add(found, expression, expected.detach().numpy())
+
+    ACTIONS = (
+        "nothing make share forget view view view unary unary binary binary binary write_in_place "
+        "write_in_place freeze set_gradient step step step load load hook checkpointed "
+        "checkpointed custom custom backward backward backward gradient gradient gradient"
+    ).split()
+
+
+def sum_to(g, like):
+    """g summed to the shape of ``like``."""
+    g = g.sum(axis=tuple(range(g.ndim - like.ndim))) if g.ndim > like.ndim else g
+    axes = tuple(i for i, (n, m) in enumerate(zip(g.shape, like.shape, strict=True)) if n != m)
+    return g.sum(axis=axes, keepdims=True) if axes else g
+
+
+def write(t, how, v):
+    if how == "x += y":
+        t += v
+    else:
+        t[0 if how == "x[0] = y" else ...] = v
+
+
+def fits(shape, into):
+    try:
+        return np.broadcast_shapes(shape, into) == into
+    except ValueError:
+        return False
+
+
+def broadcast(x, y):
+    try:
+        return np.prod(np.broadcast_shapes(x.at.shape, y.at.shape)) <= 36
+    except ValueError:
+        return False
+
+
+def close(found, expected, what):
+    scale = max(1, np.abs(expected).max())
+    assert found.shape == expected.shape, f"{what} has shape {found.shape}, not {expected.shape}"
+    assert np.abs(found - expected).max() <= 1e-10 * scale, f"{what} is {found}, not {expected}"
+
+
+class Script:
+    """A list of actions; what they did when they were last applied."""
+
+    def __init__(self, actions):
+        self.actions, self.log = actions, []
+
+    def __repr__(self):
+        return "\n".join(self.log)
+
+
+def draw_script(choices, most=60):
+    n = choices.integer(1, most)
+    return Script([[choices.below(5040) for _ in range(NUMBERS)] for _ in range(n)])
+
+
+def check(script):
+    world = World()
+    script.log = world.log
+    for numbers in [FIRST, *script.actions]:
+        world.begin(numbers)
+        getattr(world, world.choose(World.ACTIONS))()
+        world.check()
+
+
+def test_writes():
+    examples(draw_script, check, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.fuzz
+def test_ten_thousand_sequences_of_writes():
+    examples(draw_script, check, 10_000)

@@ -1,0 +1,297 @@
+"""Containers of modules and parameters, `Module.apply`, and lists that hide modules."""
+
+import copy
+import pickle
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn
+
+
+def widths(layers):
+    return [layer.out_features for layer in layers]
+
+
+def linears(*sizes):
+    return [nn.Linear(2, n) for n in sizes]
+
+
+# Sequential
+
+
+def test_named_layers_are_attributes_and_names_in_the_state():
+    model = nn.Sequential(OrderedDict(body=nn.Linear(2, 3), act=gpugrad.tanh, head=nn.Linear(3, 1)))
+    assert list(model.state_dict()) == ["body.weight", "body.bias", "head.weight", "head.bias"]
+    assert model.head is model[-1]
+    assert model(gpugrad.ones((4, 2))).shape == (4, 1)
+    assert "(act): tanh" in repr(model)
+    model.head = nn.Linear(3, 5)
+    assert model(gpugrad.ones((4, 2))).shape == (4, 5)
+    assert [name for name, _ in model[1:].named_children()] == ["act", "head"]
+
+
+@pytest.mark.parametrize("name", ["forward", "training", "a.b", ""])
+def test_names_that_layers_cannot_have(name):
+    with pytest.raises(ValueError, match=f"Sequential: {name!r} cannot name a module"):
+        nn.Sequential({name: nn.Tanh()})
+    with pytest.raises(ValueError, match=f"ModuleDict: {name!r} cannot name a module"):
+        nn.ModuleDict().train()[name] = nn.Tanh()
+
+
+def test_sequences_grow_in_place_and_keep_their_parameters():
+    model = nn.Sequential(nn.Linear(2, 2))
+    weight = model[0].weight
+    assert model.append(nn.Tanh()) is model
+    assert model.extend([nn.Linear(2, 3), gpugrad.sin]) is model
+    assert model.insert(0, nn.Linear(4, 2)) is model
+    assert [name for name, _ in model.named_children()] == ["0", "1", "2", "3", "4"]
+    assert model[1].weight is weight
+    assert list(model.state_dict())[::2] == ["0.weight", "1.weight", "3.weight"]
+    x = gpugrad.ones((5, 4))
+    out = x
+    for layer in model:
+        out = layer(out)
+    assert model(x).tolist() == out.tolist()
+
+
+def test_named_layers_keep_their_names_beside_new_ones():
+    model = (
+        nn.Sequential({"a": nn.Tanh(), "b": nn.ReLU()}).insert(1, nn.Sigmoid()).append(nn.GELU())
+    )
+    assert [name for name, _ in model.named_children()] == ["a", "1", "b", "3"]
+
+
+def test_names_that_are_numbers_are_kept_until_items_move():
+    model = nn.Sequential({"0": nn.Linear(2, 2), "2": nn.Linear(2, 2)})
+    assert list(model.state_dict())[::2] == ["0.weight", "2.weight"]
+    with pytest.raises(ValueError, match="Sequential: an item named '2' is there already"):
+        model.append(nn.Tanh())
+    model.insert(2, nn.Tanh())
+    assert [name for name, _ in model.named_children()] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("kind", [lambda xs: nn.Sequential(*xs), nn.ModuleList])
+def test_items_are_indexed_replaced_and_deleted(kind):
+    items = kind(linears(1, 2, 3, 4))
+    assert widths(items) == [1, 2, 3, 4]
+    assert widths(items[1:3]) == [2, 3]
+    assert type(items[1:3]) is type(items)
+    assert items[-1] in items
+    assert nn.Linear(2, 4) not in items
+    items[-1] = nn.Linear(2, 7)
+    assert widths(items) == [1, 2, 3, 7]
+    del items[0]
+    assert widths(items) == [2, 3, 7]
+    del items[1:]
+    assert widths(items) == [2]
+    assert len(items) == 1
+    items.insert(-1, nn.Linear(2, 9)).insert(100, nn.Linear(2, 8))
+    assert widths(items) == [9, 2, 8]
+    assert [name for name, _ in items.named_children()] == ["0", "1", "2"]
+    for index in 3, -4:
+        with pytest.raises(IndexError, match=rf"index {index} is out of range for 3 items"):
+            items[index]
+        with pytest.raises(IndexError, match=f"index {index} is out of range"):
+            items[index] = nn.Tanh()
+        with pytest.raises(IndexError, match=f"index {index} is out of range"):
+            del items[index]
+
+
+def test_a_refused_item_changes_nothing():
+    for items, wrong in (nn.Sequential(*linears(1, 2)), 3), (nn.ModuleList(linears(1, 2)), max):
+        for change in (
+            lambda items=items, wrong=wrong: items.extend([nn.Tanh(), wrong]),
+            lambda items=items, wrong=wrong: items.insert(0, wrong),
+            lambda items=items, wrong=wrong: items.__setitem__(0, wrong),
+        ):
+            with pytest.raises(TypeError, match="must be a module"):
+                change()
+        assert widths(items) == [1, 2]
+
+
+# Lists and dicts
+
+
+class Net(nn.Module):
+    def __init__(self):
+        self.layers = nn.ModuleList([nn.Linear(2, 2), nn.ModuleList([nn.Linear(2, 1)])])
+        self.heads = nn.ModuleDict({"left": nn.Linear(2, 1), "right": nn.Linear(2, 3)})
+        self.scales = nn.ParameterList([gpugrad.ones(2), nn.Parameter(gpugrad.zeros(()))])
+
+    def forward(self, x, head):
+        return self.heads[head](self.layers[0](x) * self.scales[0] + self.scales[1])
+
+
+def test_the_state_of_nested_containers_is_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            lin, parameter = torch.nn.Linear, torch.nn.Parameter
+            self.layers = torch.nn.ModuleList([lin(2, 2), torch.nn.ModuleList([lin(2, 1)])])
+            self.heads = torch.nn.ModuleDict({"left": lin(2, 1), "right": lin(2, 3)})
+            self.scales = torch.nn.ParameterList([torch.ones(2), parameter(torch.zeros(()))])
+
+    ours, theirs = Net(), Theirs()
+    assert [(k, v.shape) for k, v in ours.state_dict().items()] == [
+        (k, tuple(v.shape)) for k, v in theirs.state_dict().items()
+    ]
+    ours.load_state_dict(theirs.state_dict())
+    assert len(list(ours.parameters())) == len(list(theirs.parameters())) == 10
+
+
+def test_what_containers_hold_is_trained_moved_and_copied():
+    model = Net()
+    model(gpugrad.ones((1, 2)), "right").sum().backward()
+    assert model.scales[0].grad is not None
+    assert model.heads["left"].weight.grad is None
+    for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
+        assert repr(twin) == repr(model)
+        assert list(twin.state_dict()) == list(model.state_dict())
+    model.to(gpugrad.float64).eval()
+    assert {p.dtype for p in model.parameters()} == {np.dtype("float64")}
+    assert not model.layers[1][0].training
+    halved = {name: p * 0.5 for name, p in model.named_parameters()}
+    x = gpugrad.ones((1, 2), dtype=gpugrad.float64)
+    out = nn.functional_call(model, halved, (x, "left"))
+    model.load_state_dict(halved)
+    assert out.tolist() == model(x, "left").tolist()
+
+
+def test_module_dict_is_a_dict():
+    left, right = linears(1, 2)
+    heads = nn.ModuleDict([("left", left), ("right", right)])
+    assert list(heads) == list(heads.keys()) == ["left", "right"]
+    assert list(heads.values()) == [left, right]
+    assert list(heads.items()) == [("left", left), ("right", right)]
+    assert len(heads) == 2
+    assert "left" in heads
+    assert "up" not in heads
+    assert heads.left is heads["left"] is left
+    heads["left"] = right
+    assert heads["left"] is right
+    heads.update({"up": left})
+    assert heads.pop("left") is right
+    del heads["right"]
+    assert list(heads) == ["up"]
+    heads.clear()
+    assert not len(heads)
+    with pytest.raises(KeyError, match="up"):
+        heads["up"]
+    with pytest.raises(TypeError, match="ModuleDict: 'f' must be a Module, not <built-in function"):
+        heads["f"] = max
+    with pytest.raises(TypeError, match="ModuleDict: a key must be a str, not 1"):
+        heads[1] = left
+    with pytest.raises(ValueError, match="ModuleDict: 'keys' cannot name a module"):
+        heads["keys"] = left
+
+
+def test_parameter_list_is_a_list_of_parameters():
+    first = nn.Parameter(gpugrad.ones(2))
+    items = nn.ParameterList([first, np.zeros(3, np.float32)])
+    assert items[0] is first
+    assert all(isinstance(p, nn.Parameter) for p in items)
+    assert list(items.append(gpugrad.ones(1)).state_dict()) == ["0", "1", "2"]
+    assert type(items[1:]) is nn.ParameterList
+    assert [p.shape for p in items[1:]] == [(3,), (1,)]
+    items[1] = gpugrad.ones(5)
+    assert [p.shape for p in items] == [(2,), (5,), (1,)]
+    assert first in items
+    assert nn.Parameter(gpugrad.ones(2)) not in items
+    assert repr(items).splitlines()[1] == "  (0): Parameter of shape (2,), float32 on cpu"
+    with pytest.raises(TypeError, match="only floating tensors have gradients"):
+        items.append(gpugrad.arange(3))
+
+
+def test_containers_of_modules_are_not_called():
+    for container in nn.ModuleList(), nn.ModuleDict():
+        with pytest.raises(NotImplementedError, match="defines no forward"):
+            container(gpugrad.ones(1))
+
+
+# apply
+
+
+def test_apply_reaches_each_module_once_and_children_first():
+    shared = nn.Tanh()
+    model = nn.Sequential(nn.Sequential(shared, nn.ReLU()), shared, nn.Linear(1, 1))
+    seen = []
+    assert model.apply(seen.append) is model
+    assert seen == [shared, model[0][1], model[0], model[2], model]
+    model.back = model  # as a child may refer to its parent
+    assert len(list(model.modules())) == 5
+    seen.clear()
+    model.apply(seen.append)
+    assert len(seen) == 5
+
+
+def test_apply_may_set_initial_values():
+    def initialize(module):
+        if isinstance(module, nn.Linear):
+            nn.init.ones_(module.weight)
+
+    model = nn.MLP(2, [3, 1]).apply(initialize)
+    assert model[0].weight.tolist() == [[1.0, 1.0]] * 3
+    assert model[2].weight.tolist() == [[1.0, 1.0, 1.0]]
+
+
+# Hidden modules
+
+HIDDEN = {
+    "modules": (lambda: [nn.Tanh(), nn.Linear(1, 1)], "a list that hides Modules.* nn.ModuleList"),
+    "dict": (lambda: {"a": nn.Linear(1, 1)}, "a dict that hides Modules.* nn.ModuleDict"),
+    "nested": (lambda: [[nn.Linear(1, 1)]], "a list that hides Modules.* nn.ModuleList"),
+    "parameters": (
+        lambda: [nn.Parameter(gpugrad.ones(1))],
+        "a list that hides Parameters.* nn.ParameterList",
+    ),
+}
+USES = {
+    "parameters": lambda model: list(model.parameters()),
+    "buffers": lambda model: list(model.buffers()),
+    "modules": lambda model: list(model.modules()),
+    "to": lambda model: model.to(gpugrad.float64),
+    "eval": lambda model: model.eval(),
+    "state_dict": lambda model: model.state_dict(),
+    "load_state_dict": lambda model: model.load_state_dict({}),
+    "optimizer": lambda model: gpugrad.optim.SGD(model.parameters(), lr=0.1),
+}
+
+
+class Holder(nn.Module):
+    def __init__(self, value):
+        self.layer = nn.Linear(1, 1)
+        self.blocks = value
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("what", HIDDEN)
+def test_a_list_that_hides_modules_is_an_error(what, use):
+    make, message = HIDDEN[what]
+    for model in Holder(make()), nn.Sequential(Holder(make())):
+        with pytest.raises(TypeError, match=rf"^Holder\.blocks is {message}, or a tuple"):
+            USES[use](model)
+
+
+def test_a_list_that_is_filled_later_is_an_error():
+    model = Holder([])
+    list(model.parameters())
+    model.blocks.append(nn.Linear(1, 1))
+    with pytest.raises(TypeError, match=r"Holder\.blocks is a list that hides Modules"):
+        list(model.parameters())
+
+
+def test_lists_that_hide_nothing():
+    model = Holder([])
+    model.blocks = [model.layer, {"again": model.layer}]
+    model.weights = {"first": model.layer.weight}
+    model.teacher = (nn.Linear(1, 1),)
+    model.numbers = [1.0, 2.0]
+    model.functions = {"tanh": gpugrad.tanh}
+    assert len(list(model.parameters())) == 2
+    assert len(model.state_dict()) == 2
+    assert len(list(nn.Sequential(model).parameters())) == 2

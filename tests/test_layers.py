@@ -1,0 +1,709 @@
+"""A table of layers and losses, each compared with PyTorch's of the same name.
+
+A new layer or loss without state of its own needs one row here, and no other test.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+import gpugrad
+from gpugrad import nn
+from gpugrad.nn import functional
+from gpugrad.testing import assert_close
+
+torch = pytest.importorskip("torch")
+
+
+# Inputs: functions of a generator, which return an array. The first axis counts the examples.
+
+
+def normal(*shape):
+    return lambda rng: rng.standard_normal(shape)
+
+
+def probabilities(*shape):
+    """Along the second axis they add up to 1."""
+
+    def draw(rng):
+        x = rng.uniform(0.1, 1, shape)
+        return x / x.sum(min(len(shape) - 1, 1), keepdims=True)
+
+    return draw
+
+
+def log_probabilities(*shape):
+    return lambda rng: np.log(probabilities(*shape)(rng))
+
+
+def labels(classes, *shape):
+    return lambda rng: rng.integers(0, classes, shape)
+
+
+def signs(*shape):
+    return lambda rng: rng.choice([-1, 1], shape)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer or loss, and what it is called with.
+
+    kind: its name in ``nn``.
+    inputs: draws, one for each input.
+    args, options: of the class. Arrays are handed over as tensors.
+    order: up to which PyTorch has derivatives.
+    rtol: how close PyTorch's are.
+    batched: whether the inputs' first axis counts examples.
+    """
+
+    kind: str
+    inputs: tuple[Callable, ...]
+    args: tuple = ()
+    options: dict = field(default_factory=dict)
+    order: int = 2
+    rtol: float = 1e-9
+    batched: bool = True
+
+    def arrays(self, seed=0):
+        rng = np.random.default_rng(seed)
+        return [draw(rng) for draw in self.inputs]
+
+    def ours(self, dtype="float64"):
+        return self._made(nn, gpugrad.tensor).to(getattr(gpugrad, dtype))
+
+    def theirs(self, dtype="float64"):
+        return self._made(torch.nn, torch.tensor).to(getattr(torch, dtype))
+
+    def _made(self, module, tensor):
+        args, options = (
+            [tensor(x) if isinstance(x, np.ndarray) else x for x in values]
+            for values in (self.args, self.options.values())
+        )
+        return getattr(module, self.kind)(*args, **dict(zip(self.options, options, strict=True)))
+
+    def __str__(self):
+        given = [*map(str, self.args), *(f"{k}={v}" for k, v in self.options.items())]
+        shapes = [str(x.shape) for x in self.arrays()]
+        return f"{self.kind}({','.join(given)})-{'-'.join(shapes)}".replace(" ", "")
+
+
+CLASS_WEIGHTS = np.array([0.5, 2.0, 1.0])
+
+
+def R(kind, *args, inputs, **options):
+    return Row(kind, tuple(inputs), args, options)
+
+
+def unbatched(kind, *args, inputs, **options):
+    return replace(R(kind, *args, inputs=inputs, **options), batched=False)
+
+
+def activation(kind, *args, **options):
+    return R(kind, *args, inputs=[normal(4, 6)], **options)
+
+
+LAYERS = [
+    activation("ReLU"),
+    activation("Tanh"),
+    activation("Sigmoid"),
+    activation("ReLU6"),
+    activation("LeakyReLU"),
+    activation("LeakyReLU", 0.2),
+    activation("PReLU"),
+    activation("PReLU", 6, init=0.1),
+    R("PReLU", 3, inputs=[normal(4, 3, 2)]),
+    R("PReLU", inputs=[normal(4)]),
+    activation("ELU"),
+    activation("ELU", 0.5),
+    activation("SELU"),
+    activation("CELU"),
+    activation("CELU", 0.5),
+    activation("GELU"),
+    activation("GELU", approximate="tanh"),
+    activation("SiLU"),
+    activation("Mish"),
+    activation("Softplus"),
+    activation("Softplus", 2, threshold=1),
+    activation("Softsign"),
+    activation("Hardtanh"),
+    activation("Hardtanh", -0.3, 0.6),
+    activation("Hardswish"),
+    replace(activation("Hardsigmoid"), order=1, rtol=1e-7),  # their 1 / 6 is in float32
+    activation("LogSigmoid"),
+    activation("Tanhshrink"),
+    activation("Softmax", 1),
+    R("Softmax", dim=-2, inputs=[normal(4, 3, 2)]),
+    activation("LogSoftmax", dim=1),
+    activation("GLU"),
+    R("GLU", 1, inputs=[normal(3, 4, 2)]),
+    R("Identity", inputs=[normal(4, 3)]),
+    R("Identity", 5, inputs=[normal(4, 3)], unused=True),
+    R("Linear", 3, 2, inputs=[normal(4, 3)]),
+    R("Linear", 3, 2, bias=False, inputs=[normal(2, 4, 3)]),
+    R("Bilinear", 3, 2, 5, inputs=[normal(4, 3), normal(4, 2)]),
+    R("Bilinear", 3, 2, 5, bias=False, inputs=[normal(2, 4, 3), normal(2, 4, 2)]),
+    unbatched("Bilinear", 3, 2, 5, inputs=[normal(3), normal(2)]),
+    R("Flatten", inputs=[normal(4, 3, 2)]),
+    R("Flatten", 0, 1, inputs=[normal(4, 3, 2)]),
+    R("Unflatten", 1, (2, 3), inputs=[normal(4, 6)]),
+    R("Unflatten", -1, (2, -1, 1), inputs=[normal(4, 6)]),
+    R("Embedding", 5, 3, inputs=[labels(5, 4)]),
+    R("Embedding", 5, 3, padding_idx=1, inputs=[labels(5, 4, 2)]),
+    R("Embedding", 5, 3, -1, inputs=[labels(5, 4, 2)]),
+]
+PAIR = [normal(4, 3), normal(4, 3)]
+TRIPLE = [normal(4, 3)] * 3
+BINARY = [probabilities(4, 3), probabilities(4, 3)]
+LOGITS = [normal(4, 3), probabilities(4, 3)]
+OF_LABELS = [normal(4, 3), labels(3, 4)]
+OF_PIXELS = [normal(4, 3, 2, 2), labels(3, 4, 2, 2)]
+LOG_P = [log_probabilities(4, 3), labels(3, 4)]
+
+
+def reductions(kind, *args, inputs, also=(), **options):
+    """A row for each reduction of a loss."""
+    return [
+        R(kind, *args, inputs=inputs, reduction=reduction, **options)
+        for reduction in ("mean", "sum", "none", *also)
+    ]
+
+
+LOSSES = [
+    *reductions("MSELoss", inputs=PAIR),
+    *reductions("L1Loss", inputs=PAIR),
+    *reductions("SmoothL1Loss", inputs=PAIR),
+    *reductions("SmoothL1Loss", inputs=PAIR, beta=0.3),
+    *reductions("SmoothL1Loss", inputs=PAIR, beta=0),
+    *reductions("HuberLoss", inputs=PAIR),
+    *reductions("HuberLoss", inputs=PAIR, delta=0.3),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS),
+    *reductions("CrossEntropyLoss", inputs=OF_PIXELS),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS, ignore_index=1),
+    *reductions("CrossEntropyLoss", inputs=OF_LABELS, label_smoothing=0.2),
+    *reductions(
+        "CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS, ignore_index=1, label_smoothing=0.2
+    ),
+    *reductions(
+        "CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS, ignore_index=1, label_smoothing=0.2
+    ),
+    *reductions("CrossEntropyLoss", inputs=LOGITS),
+    *reductions("CrossEntropyLoss", inputs=[normal(4, 3, 2), probabilities(4, 3, 2)]),
+    *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=LOGITS, label_smoothing=0.2),
+    unbatched("CrossEntropyLoss", inputs=[normal(3), labels(3)]),
+    unbatched("CrossEntropyLoss", CLASS_WEIGHTS, inputs=[normal(3), labels(3)]),
+    unbatched("CrossEntropyLoss", inputs=[normal(3), probabilities(3)]),
+    *reductions("NLLLoss", inputs=LOG_P),
+    *reductions("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
+    *reductions("NLLLoss", CLASS_WEIGHTS, inputs=LOG_P, ignore_index=1),
+    unbatched("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)]),
+    *reductions("BCELoss", inputs=BINARY),
+    *reductions("BCELoss", CLASS_WEIGHTS, inputs=BINARY),
+    *reductions("BCEWithLogitsLoss", inputs=LOGITS),
+    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS),
+    *reductions("BCEWithLogitsLoss", inputs=LOGITS, pos_weight=CLASS_WEIGHTS),
+    *reductions("BCEWithLogitsLoss", CLASS_WEIGHTS, inputs=LOGITS, pos_weight=CLASS_WEIGHTS + 1),
+    *reductions(
+        "KLDivLoss", inputs=[log_probabilities(4, 3), probabilities(4, 3)], also=["batchmean"]
+    ),
+    *reductions(
+        "KLDivLoss", inputs=[log_probabilities(4, 3)] * 2, also=["batchmean"], log_target=True
+    ),
+    *reductions("CosineEmbeddingLoss", inputs=[*PAIR, signs(4)]),
+    *reductions("CosineEmbeddingLoss", 0.2, inputs=[*PAIR, signs(4)]),
+    unbatched("CosineEmbeddingLoss", inputs=[normal(3), normal(3), signs()]),
+    *reductions("TripletMarginLoss", inputs=TRIPLE),
+    *reductions("TripletMarginLoss", 2.5, 1, 1e-3, True, inputs=TRIPLE),
+    unbatched("TripletMarginLoss", p=3.0, inputs=[normal(3)] * 3),
+]
+ROWS = LAYERS + LOSSES
+every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    """NumPy warns of nan, where PyTorch's result is nan too; PyTorch, of the mean in KLDivLoss."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.filterwarnings("ignore", "reduction: 'mean' divides")
+        yield
+
+
+def is_floating(array):
+    return array.dtype.kind == "f"
+
+
+def of_ours(array, dtype):
+    if not is_floating(array):
+        return gpugrad.tensor(array)
+    return gpugrad.tensor(array.astype(dtype), requires_grad=True)
+
+
+def of_theirs(array, dtype):
+    if not is_floating(array):
+        return torch.tensor(array)
+    return torch.tensor(array.astype(dtype), requires_grad=True)
+
+
+def numbers(x):
+    return np.asarray(x.detach().numpy())
+
+
+def derivatives(library, make, module, inputs, dtype, order):
+    """The output, its gradients, and the gradients of a weighted sum of these."""
+    tensors = [make(x, dtype) for x in inputs]
+    out = module(*tensors)
+    leaves = [x for x in [*tensors, *module.parameters()] if x.requires_grad]
+    rng = np.random.default_rng(1)
+
+    def weights(y):
+        return make(rng.standard_normal(tuple(y.shape)), dtype)
+
+    results = [out]
+    for _ in range(order):
+        scalars = [(y * weights(y)).sum() for y in results if y.requires_grad]
+        if not scalars:
+            break
+        total = sum(scalars[1:], scalars[0])
+        found = library.autograd.grad(total, leaves, create_graph=True, materialize_grads=True)
+        results += found
+    return results
+
+
+def compare(row, ours, theirs, inputs, dtype="float64", order=2, **tolerance):
+    a = derivatives(gpugrad, of_ours, ours, inputs, dtype, order)
+    b = derivatives(torch, of_theirs, theirs, inputs, dtype, order)
+    assert len(a) == len(b)
+    for number, (x, y) in enumerate(zip(a, b, strict=True)):
+        assert str(x.dtype) == dtype
+        try:
+            assert_close(numbers(x), numbers(y), **tolerance)
+        except AssertionError as error:
+            error.add_note(f"result {number}: 0 is the output, the others are derivatives")
+            raise
+
+
+def with_the_same_state(row, dtype="float64"):
+    ours, theirs = row.ours(dtype), row.theirs(dtype)
+    ours.load_state_dict(theirs.state_dict())
+    return ours, theirs
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@every_row
+def test_values_and_derivatives(row, training):
+    ours, theirs = with_the_same_state(row)
+    ours.train(training)
+    theirs.train(training)
+    compare(row, ours, theirs, row.arrays(), order=row.order, rtol=row.rtol, atol=1e-9)
+
+
+@every_row
+def test_values_and_derivatives_in_float32(row):
+    ours, theirs = with_the_same_state(row, "float32")
+    compare(row, ours, theirs, row.arrays(), "float32", 1, rtol=1e-5, atol=1e-5)
+
+
+@every_row
+def test_the_state_goes_both_ways(row):
+    ours, theirs = row.ours(), row.theirs()
+    state = ours.state_dict()
+    assert [(k, v.shape) for k, v in state.items()] == [
+        (k, tuple(v.shape)) for k, v in theirs.state_dict().items()
+    ]
+    theirs.load_state_dict({name: torch.tensor(x.numpy()) for name, x in state.items()})
+    compare(row, ours, theirs, row.arrays(), order=0)
+
+
+@every_row
+def test_the_repr_is_pytorchs(row):
+    assert repr(row.ours()) == repr(row.theirs())
+
+
+@every_row
+def test_float16_is_kept(row):
+    ours, reference = with_the_same_state(row)[0].to(gpugrad.float16), row.ours("float64")
+    reference.load_state_dict(ours.state_dict())
+    inputs = [x.astype("float16") if is_floating(x) else x for x in row.arrays()]
+    low = derivatives(gpugrad, of_ours, ours, inputs, "float16", 1)
+    high = derivatives(gpugrad, of_ours, reference, inputs, "float64", 1)
+    for x, y in zip(low, high, strict=True):
+        assert x.dtype == gpugrad.float16
+        assert_close(numbers(x).astype("float64"), numbers(y), rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.batched], ids=str)
+def test_an_empty_batch(row):
+    ours, theirs = with_the_same_state(row)
+    compare(row, ours, theirs, [x[:0] for x in row.arrays()], order=1)
+
+
+@every_row
+def test_vmap_is_the_loop(row):
+    module = with_the_same_state(row)[0]
+    each = [[of_ours(x, "float64") for x in row.arrays(seed)] for seed in range(3)]
+    stacked = [gpugrad.stack(list(xs)) for xs in zip(*each, strict=True)]
+    expected = np.stack([numbers(module(*xs)) for xs in each])
+    assert_close(numbers(gpugrad.vmap(module)(*stacked)), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_every_layer_and_loss_is_in_the_table():
+    files = "activations layers losses".split()
+    kinds = {
+        name
+        for name in nn.__all__
+        if getattr(nn, name).__name__ == name
+        and getattr(nn, name).__module__.rpartition(".")[2] in files
+    }
+    assert kinds == {row.kind for row in ROWS} | {"Dropout"}  # which is random
+
+
+# Activations
+
+
+KINKS = {
+    "relu": {},
+    "relu6": {},
+    "leaky_relu": {"negative_slope": 0.2},
+    "elu": {"alpha": 0.5},
+    "selu": {},
+    "celu": {"alpha": 0.5},
+    "hardtanh": {},
+    "hardswish": {},
+    "hardsigmoid": {},
+    "softsign": {},
+}
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_kinks_are_pytorchs(name):
+    points = np.array([-3.0, -1.0, 0.0, 1.0, 3.0, 6.0])
+    x, z = of_ours(points, "float64"), of_theirs(points, "float64")
+    ours = getattr(functional, name)(x, **KINKS[name])
+    theirs = getattr(torch.nn.functional, name)(z, **KINKS[name])
+    ours.sum().backward()
+    theirs.sum().backward()
+    assert_close(numbers(ours), numbers(theirs))
+    assert_close(numbers(x.grad), numbers(z.grad), rtol=1e-7)  # their 1 / 6 is in float32
+
+
+def test_prelu_at_0_has_the_slope_of_the_left():
+    x = gpugrad.zeros(2, requires_grad=True)
+    layer = nn.PReLU()
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [0.25, 0.25]
+    assert layer.weight.grad.tolist() == [0.0]
+
+
+SMOOTH = "elu selu celu gelu silu mish softplus softsign hardswish logsigmoid tanhshrink".split()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", SMOOTH)
+def test_large_inputs_give_finite_values_and_derivatives(name, dtype):
+    size = {"float16": 6e4, "float32": 1e30, "float64": 1e200}[dtype]
+    x = gpugrad.tensor([-size, -1e3, 1e3, size], dtype=getattr(gpugrad, dtype), requires_grad=True)
+    out = getattr(functional, name)(x)
+    (first,) = gpugrad.autograd.grad(out.sum(), x, create_graph=True)
+    (second,) = gpugrad.autograd.grad(first.sum(), x)
+    for y in out, first, second:
+        assert np.isfinite(numbers(y)).all()
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_keeps_its_digits_far_below_0(approximate):
+    mpmath = pytest.importorskip("mpmath")
+    x = mpmath.mpf(-9)
+    if approximate == "none":
+        expected = x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2
+    else:
+        z = mpmath.sqrt(2 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3)
+        expected = x / (1 + mpmath.exp(-2 * z))
+    got = gpugrad.gelu(gpugrad.tensor(-9.0, dtype=gpugrad.float64), approximate)
+    assert got.item() == pytest.approx(float(expected), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: nn.GELU("erf"), "GELU: approximate must be 'none' or 'tanh', not 'erf'"),
+        (lambda x: functional.gelu(x, "erf"), "gelu: approximate must be 'none' or 'tanh'"),
+        (lambda x: nn.Hardtanh(1, 1), "Hardtanh: min_val must be less than max_val"),
+        (lambda x: nn.CELU(0)(x), "celu: alpha must not be 0"),
+        (lambda x: nn.PReLU(0), "PReLU: num_parameters must be an int of at least 1, not 0"),
+        (lambda x: nn.PReLU(2)(x), r"prelu: weight must have one element, or shape \(3,\)"),
+        (lambda x: nn.GLU()(x), r"glu: the input's axis -1 is halved.* shape is \(2, 3\)"),
+        (lambda x: nn.GLU(2)(x), r"glu: dim 2 is not an axis of an input of shape \(2, 3\)"),
+    ],
+)
+def test_errors_of_activations(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(gpugrad.ones((2, 3)))
+
+
+# Losses
+
+
+def test_plain_cross_entropy_is_one_operation():
+    x = gpugrad.zeros((2, 3), requires_grad=True)
+    for loss in nn.CrossEntropyLoss(), nn.CrossEntropyLoss(None, label_smoothing=0):
+        node = loss(x, gpugrad.tensor([0, 2])).grad_fn
+        assert node.name == "cross_entropy"
+        assert [parent.name for parent in node.next_functions] == ["leaf"]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+@pytest.mark.parametrize("ignored", [-100, 1, 255])
+def test_ignored_labels_have_no_loss_and_no_gradient(dtype, ignored):
+    info = np.iinfo(dtype)
+    found = ignored if info.min <= ignored <= info.max else 0
+    targets = np.array([0, found, 2]).astype(dtype)
+    counted = targets != ignored
+    x = of_ours(np.array([[1.0, 2, 3], [9, 7, 8], [4, 6, 5]]), "float64")
+    loss = functional.cross_entropy(x, gpugrad.tensor(targets), ignore_index=ignored)
+    loss.backward()
+    expected = functional.cross_entropy(x[counted], targets[counted])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    assert numbers(x.grad).any(axis=1).tolist() == counted.tolist()
+
+
+def test_the_mean_over_ignored_labels_alone_is_nan():
+    x = gpugrad.zeros((2, 3), requires_grad=True)
+    for target, reduction, expected in ([1, 1], "mean", np.nan), ([1, 1], "sum", 0.0):
+        loss = nn.CrossEntropyLoss(ignore_index=1, reduction=reduction)
+        assert loss(x, gpugrad.tensor(target)).item() == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_label_of_minus_100_must_be_asked_for():
+    x, target = gpugrad.zeros((3, 2)), np.array([0, -100, 1])
+    for loss in functional.cross_entropy, functional.nll_loss:
+        with pytest.raises(IndexError, match="labels must be from 0 to 1, but go from -100 to 1"):
+            loss(x, target)
+        assert np.isfinite(loss(x, target, ignore_index=-100).item())
+
+
+def test_a_weighted_mean_of_many_labels_in_float16():
+    x = gpugrad.zeros((100_000, 2), dtype=gpugrad.float16)
+    weight = gpugrad.tensor([3.0, 1.0], dtype=gpugrad.float16)
+    target = np.arange(100_000) % 2
+    loss = functional.cross_entropy(x, target, weight, ignore_index=5)
+    assert loss.item() == pytest.approx(np.log(2), rel=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_binary_losses_at_the_ends_are_finite(dtype):
+    p = of_ours(np.array([0.0, 1.0, 0.0, 1.0]), dtype)
+    logits = of_ours(np.array([-5e4, 5e4, -5e4, 5e4]), dtype)
+    target = gpugrad.tensor([0.0, 1.0, 1.0, 0.0], dtype=getattr(gpugrad, dtype))
+    cases = [
+        (nn.BCELoss, p, [0, 0, 100, 100], {}),
+        (nn.BCEWithLogitsLoss, logits, [0, 0, 5e4, 5e4], {}),
+        (nn.BCEWithLogitsLoss, logits, [0, 0, 5e4, 5e4], {"pos_weight": target * 0 + 1}),
+    ]
+    for kind, x, expected, options in cases:
+        losses = kind(reduction="none", **options)(x, target)
+        assert_close(numbers(losses), np.array(expected).astype(dtype))
+        (g,) = gpugrad.autograd.grad(losses.sum(), x)
+        assert np.isfinite(numbers(g)).all()
+        assert (numbers(g) == 0).tolist() == [True, True, False, False]
+
+
+def test_logits_of_sure_predictions_keep_their_digits():
+    x = gpugrad.tensor([20.0, -20.0])
+    losses = nn.BCEWithLogitsLoss(reduction="none")(x, gpugrad.tensor([1.0, 0.0]))
+    assert_close(numbers(losses), np.full(2, np.exp(-20), "float32"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", [functional.huber_loss, functional.smooth_l1_loss])
+def test_the_curvature_of_a_loss_at_0_and_at_the_kinks(loss):
+    x = of_ours(np.array([0.0, 1.0, -1.0]), "float64")
+    (first,) = gpugrad.autograd.grad(loss(x, np.zeros(3), reduction="sum"), x, create_graph=True)
+    assert numbers(first).tolist() == [0.0, 1.0, -1.0]
+    (second,) = gpugrad.autograd.grad(first.sum(), x)
+    assert numbers(second)[0] == 1.0
+
+
+def test_kl_div_of_a_probability_of_0():
+    x = of_ours(np.log([0.5, 0.5]), "float64")
+    losses = functional.kl_div(x, np.array([0.0, 1.0]), reduction="none")
+    assert_close(numbers(losses), np.array([0.0, np.log(2)]))
+    losses.sum().backward()
+    assert_close(numbers(x.grad), np.array([0.0, -1.0]))
+
+
+def test_embeddings_of_length_0_have_finite_gradients():
+    for dtype in "float16", "float32":
+        x = of_ours(np.zeros((1, 3)), dtype)
+        functional.cosine_embedding_loss(x, x * 1, np.array([1])).backward()
+        assert np.isfinite(numbers(x.grad)).all()
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in nn.__all__ if k.endswith("Loss")], ids=lambda kind: kind
+)
+def test_an_unknown_reduction_names_the_loss(kind):
+    known = "'batchmean', 'mean', 'sum'" if kind == "KLDivLoss" else "'mean', 'sum'"
+    message = f"^{kind}: reduction must be {known} or 'none', not 'max'$"
+    with pytest.raises(ValueError, match=message):
+        getattr(nn, kind)(reduction="max")
+
+
+X, Y = gpugrad.ones((2, 3)), gpugrad.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        *(
+            (
+                lambda name=name: getattr(functional, name)(X, Y),
+                rf"^{name}: target must .*\(2, 3\), not \(3, 2\)",
+            )
+            for name in (
+                "l1_loss",
+                "smooth_l1_loss",
+                "huber_loss",
+                "kl_div",
+                "binary_cross_entropy",
+                "binary_cross_entropy_with_logits",
+            )
+        ),
+        *(
+            (
+                lambda name=name: getattr(functional, name)(X, X, reduction="max"),
+                f"^{name}: reduction must",
+            )
+            for name in ("l1_loss", "huber_loss", "kl_div", "binary_cross_entropy", "nll_loss")
+        ),
+        (lambda: functional.huber_loss(X, X, delta=0), "huber_loss: delta must be positive, not 0"),
+        (lambda: functional.smooth_l1_loss(X, X, beta=-1), "beta must be at least 0, not -1"),
+        (
+            lambda: functional.cross_entropy(X, np.zeros(3, int), label_smoothing=0.1),
+            r"^cross_entropy: the input .*\(n, classes, ...\) .* \(2, 3\) and \(3,\)",
+        ),
+        (
+            lambda: functional.cross_entropy(X, np.zeros(2, int), np.ones(2)),
+            r"^cross_entropy: weight must have shape \(3,\), a factor for each class, not \(2,\)",
+        ),
+        (
+            lambda: functional.cross_entropy(X, X, ignore_index=1),
+            "^cross_entropy: ignore_index is for labels, but the target is floating",
+        ),
+        (
+            lambda: functional.cross_entropy(X, X, label_smoothing=1.5),
+            "^cross_entropy: label_smoothing must be from 0 to 1, not 1.5",
+        ),
+        (
+            lambda: functional.nll_loss(gpugrad.ones((2, 3, 4)), np.zeros((2, 3), int)),
+            r"^nll_loss: the input .* \(2, 3, 4\) and \(2, 3\)",
+        ),
+        (
+            lambda: functional.nll_loss(gpugrad.tensor(1.0), np.array(0)),
+            "^nll_loss: the input must",
+        ),
+        (
+            lambda: nn.BCELoss(np.ones(2))(X, X),
+            r"^binary_cross_entropy: weight must broadcast to .*\(2, 3\), but has shape \(2,\)",
+        ),
+        (
+            lambda: nn.BCEWithLogitsLoss(pos_weight=np.ones((2, 2, 3)))(X, X),
+            r"_with_logits: pos_weight must broadcast to .*\(2, 3\), but has shape \(2, 2, 3\)",
+        ),
+        (
+            lambda: functional.kl_div(gpugrad.tensor(1.0), np.array(1.0), reduction="batchmean"),
+            "^kl_div: 'batchmean' needs an input with a first axis",
+        ),
+        (
+            lambda: nn.CosineEmbeddingLoss()(X, X, np.ones(3)),
+            r"^cosine_embedding_loss: .*\(2, 3\), \(2, 3\) and \(3,\)",
+        ),
+        (lambda: nn.TripletMarginLoss(0), "^TripletMarginLoss: margin must be positive, not 0"),
+        (
+            lambda: functional.triplet_margin_loss(X, X, Y),
+            r"^triplet_margin_loss: negative must have the shape of the input \(2, 3\), not",
+        ),
+    ],
+)
+def test_errors_of_losses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_floating_label_is_an_error():
+    with pytest.raises(TypeError, match=r"^nll: target must be integer labels"):
+        functional.nll_loss(X, np.zeros(2))
+
+
+# Other layers
+
+
+def test_bilinear_and_embedding_start_as_pytorchs_do():
+    gpugrad.manual_seed(0)
+    layer = nn.Bilinear(25, 30, 40)
+    for p in layer.parameters():
+        assert 0.19 < abs(numbers(p)).max() <= 0.2
+    weight = numbers(nn.Embedding(200, 50, padding_idx=-2).weight)
+    assert not weight[198].any()
+    assert weight.mean() == pytest.approx(0, abs=0.03)
+    assert weight.std() == pytest.approx(1, abs=0.03)
+    generator = gpugrad.random.Generator
+    for kind in nn.Bilinear, nn.Embedding:
+        args = (2, 3, 4)[: 3 if kind is nn.Bilinear else 2]
+        a, b, c = (kind(*args, generator=generator(seed)) for seed in (1, 1, 2))
+        assert a.weight.tolist() == b.weight.tolist() != c.weight.tolist()
+        assert kind(*args, dtype=gpugrad.float64).weight.dtype == gpugrad.float64
+
+
+def test_the_padding_row_of_an_embedding_gets_no_gradient():
+    layer = nn.Embedding(4, 2, padding_idx=-3)
+    layer(gpugrad.tensor([0, 1, 1, 3])).sum().backward()
+    assert layer.weight.grad.tolist() == [[1, 1], [0, 0], [0, 0], [1, 1]]
+    tangent = gpugrad.jvp(
+        lambda w: functional.embedding(np.array([0, 1]), w, 1),
+        (layer.weight.detach(),),
+        (gpugrad.ones((4, 2)),),
+    )[1]
+    assert tangent.tolist() == [[1, 1], [0, 0]]
+
+
+def test_an_identity_is_its_input():
+    x = gpugrad.ones(2)
+    assert nn.Identity(3, any=4)(x) is x
+
+
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda: nn.Bilinear(2, 0, 1), ValueError, "Bilinear: in2_features must be an int of at"),
+        (
+            lambda: nn.Bilinear(3, 2, 1)(X, gpugrad.ones((3, 2))),
+            ValueError,
+            r"^bilinear: inputs .* shapes are \(2, 3\), \(3, 2\) and \(1, 3, 2\)",
+        ),
+        (
+            lambda: functional.bilinear(X, X, gpugrad.ones((2, 3, 3)), gpugrad.ones(3)),
+            ValueError,
+            r"^bilinear: bias must have shape \(2,\), not \(3,\)",
+        ),
+        (lambda: nn.Embedding(3, 2, max_norm=1.0), ValueError, "max_norm .* limit the norms after"),
+        (lambda: nn.Embedding(3, 2, 3), ValueError, "padding_idx 3 is not one of 3 rows"),
+        (lambda: nn.Embedding(3, 2)(X), TypeError, "^embedding: the indices .* not float32"),
+        (lambda: nn.Embedding(3, 2)(np.array([3])), IndexError, "3 is out of bounds"),
+        (lambda: functional.embedding(np.array([0]), X[0]), ValueError, r"\(rows, d\), not \(3,\)"),
+        (
+            lambda: nn.Unflatten(1, (2, 2))(X),
+            ValueError,
+            r"axis 1 of an input of shape \(2, 3\) cannot be split into lengths \(2, 2\)",
+        ),
+        (lambda: nn.Unflatten(1, (-1, 2))(X), ValueError, r"split into lengths \(-1, 2\)"),
+        (lambda: nn.Unflatten(2, (3,))(X), ValueError, "dim 2 is not an axis"),
+        (lambda: nn.Unflatten("c", (3,)), TypeError, "dim must be an int, not 'c'"),
+    ],
+)
+def test_errors_of_other_layers(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
