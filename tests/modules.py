@@ -54,7 +54,8 @@ def given_to(kind, x, y, labels):
     return _TARGETS.get(kind.__name__, lambda x, y, labels: (x, y))(x, y, labels)
 
 
-OPTIMIZERS = [k for k in _public(optim, optim.Optimizer) if k is not optim.LBFGS]  # of one kind
+# L-BFGS needs a closure and has no weight_decay; `test_lbfgs` has its tests.
+OPTIMIZERS = [kind for kind in _public(optim, optim.Optimizer) if kind is not optim.LBFGS]
 
 # Each takes a function from vectors to numbers, and a vector.
 TRANSFORMS = {

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import gpugrad
@@ -380,6 +381,9 @@ def test_more_steps_than_a_cycle_has_are_an_error():
         (lambda o: lr_scheduler.ConstantLR(o, 2), ValueError, "factor must be above 0 and at most"),
         (lambda o: lr_scheduler.LinearLR(o, 0), ValueError, "start_factor must be above 0 and"),
         (lambda o: lr_scheduler.LinearLR(o, 1, 2), ValueError, "end_factor must be from 0 to 1"),
+        (lambda o: lr_scheduler.LinearLR(o, total_iters=0.5), ValueError, "total_iters must be an"),
+        (lambda o: lr_scheduler.ConstantLR(o, 1, -1), ValueError, "total_iters must be an int of"),
+        (lambda o: lr_scheduler.MultiStepLR(o, [1, 0.5]), ValueError, "a milestone must be an int"),
         (lambda o: lr_scheduler.PolynomialLR(o, 0), ValueError, "total_iters must be an int of"),
         (lambda o: lr_scheduler.CosineAnnealingLR(o, 0.5), ValueError, "T_max must be an int of"),
         (lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 0), ValueError, "T_0 must be an"),
@@ -457,6 +461,19 @@ def test_a_state_that_does_not_fit_changes_nothing():
         with pytest.raises(ValueError, match=message):
             scheduler.load_state_dict(change(other))
         assert scheduler.state_dict() == before
+
+
+def test_numpy_numbers_become_python_numbers(tmp_path):
+    optimizer = new(optim.SGD)
+    optimizer.param_groups[0]["lr"] = np.float64(0.5)
+    first = lr_scheduler.LambdaLR(optimizer, lambda epoch: np.float32(0.5))
+    second = lr_scheduler.MultiStepLR(optimizer, np.array([1, 2]), np.float64(0.5))
+    optimizer.step()
+    first.step()
+    second.step()
+    for state in first.state_dict(), second.state_dict(), optimizer.state_dict():
+        gpugrad.save(state, tmp_path / "state")
+    assert {type(rate) for rate in second.get_last_lr()} == {float}
 
 
 def test_a_state_is_a_copy():

@@ -133,7 +133,7 @@ class LBFGS(Optimizer):
         history_size, line_search_fn,
     ):  # fmt: skip
         history = self._history
-        calls_before = history.calls - problem.calls
+        calls_before = history.calls
         first_loss, gradient = problem.evaluate()
         history.calls = calls_before + problem.calls
         if _largest(gradient) <= tolerance_grad:
@@ -153,11 +153,14 @@ class LBFGS(Optimizer):
             start = problem.point()
             history.length = 0.0  # in case the closure raises
             if line_search_fn:
-                first = _Point(0.0, loss, gradient, slope)
                 line = _Line(problem, start, history.direction)
-                most = max_eval - problem.calls
-                _, loss, gradient, _ = found = line.search(first, length, tolerance_change, most)
-                length = found.length
+                found = line.search(
+                    first=_Point(0.0, loss, gradient, slope),
+                    length=length,
+                    tolerance=tolerance_change,
+                    most=max_eval - problem.calls,
+                )
+                length, loss, gradient, _ = found
             problem.move(start, length, history.direction)
             history.length = length
             if not line_search_fn and iteration < max_iter:

@@ -67,13 +67,13 @@ class LRScheduler:
         self.optimizer = self._check_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
+                group.setdefault("initial_lr", float(group["lr"]))
             elif "initial_lr" not in group:
                 raise ValueError(
                     f"{self._name}: group {i} has no initial_lr, from which a schedule goes on at "
                     f"last_epoch={last_epoch}; load the optimizer's state first"
                 )
-        self.base_lrs: list[float] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._begin()
 
@@ -145,7 +145,7 @@ class LRScheduler:
                 f"{len(rates)} rates; add groups before you make the scheduler"
             )
         for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate
+            group["lr"] = float(rate)
         self._last_lr = self._rates()
 
     def _rates(self):
@@ -340,7 +340,7 @@ class MultiStepLR(_Recursive):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ) -> None:
-        self.milestones = Counter(milestones)
+        self.milestones = Counter([whole("MultiStepLR: a milestone", m, 0) for m in milestones])
         self.gamma = float(gamma)
         super().__init__(optimizer, last_epoch)
 
@@ -367,7 +367,7 @@ class ConstantLR(_Recursive):
         if not 0 < factor <= 1:
             raise ValueError(f"ConstantLR: factor must be above 0 and at most 1, not {factor}")
         self.factor = float(factor)
-        self.total_iters = total_iters
+        self.total_iters = whole("ConstantLR: total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -401,7 +401,7 @@ class LinearLR(_Recursive):
             raise ValueError(f"LinearLR: end_factor must be from 0 to 1, not {end_factor}")
         self.start_factor = float(start_factor)
         self.end_factor = float(end_factor)
-        self.total_iters = total_iters
+        self.total_iters = whole("LinearLR: total_iters", total_iters, 0)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -799,8 +799,8 @@ class ReduceLROnPlateau(LRScheduler):
         self.factor = float(factor)
         self.min_lrs = self._for_groups("min_lr", min_lr)
         self.default_min_lr = None if isinstance(min_lr, list | tuple) else float(min_lr)
-        self.patience = patience
-        self.cooldown = cooldown
+        self.patience = whole("ReduceLROnPlateau: patience", patience, 0)
+        self.cooldown = whole("ReduceLROnPlateau: cooldown", cooldown, 0)
         self.eps = float(eps)
         self.last_epoch = 0
         self._last_lr = self._rates()
@@ -908,7 +908,7 @@ class SequentialLR(_OfSchedulers):
     ) -> None:
         self.optimizer = self._check_optimizer(optimizer)
         self._schedulers = self._check_schedulers(schedulers, optimizer)
-        self._milestones = [*milestones]
+        self._milestones = [whole("SequentialLR: a milestone", m, 0) for m in milestones]
         if len(self._milestones) != len(self._schedulers) - 1:
             raise ValueError(
                 f"SequentialLR: {len(self._schedulers)} schedulers need "

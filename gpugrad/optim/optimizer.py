@@ -284,9 +284,10 @@ class Optimizer:
 
     def _set_hyper(self, i, hyper):
         """Use these values, which have been checked, for group ``i`` from now on."""
-        self._hyper[i : i + 1] = [[*hyper.values()]]
         others = [value for name, value in hyper.items() if name != "maximize"]
         self._arguments[i : i + 1] = [(hyper.get("maximize", False), others)]
+        # Last: if an interrupt comes before it, the next step sees that there is a change.
+        self._hyper[i : i + 1] = [[*hyper.values()]]
 
     def _new_state(self, p, old, group):
         """Make the state of a parameter, at its first update or for its new array.
