@@ -28,7 +28,7 @@ from .pieces import (
     to_function_axes,
     to_graph_axes,
 )
-from .recording import callable_or_error, fitted, like, parameters, same
+from .recording import callable_or_error, fitted, fresh, like, parameters, same
 from .trees import flatten, shown, unflatten
 
 
@@ -168,6 +168,7 @@ class custom_vjp(Generic[P, R]):
         places = [i for i, y in enumerate(leaves) if is_recordable(y)]
         if not places:
             return result
+        fixed, residuals = [*map(_with_own_tensors, fixed)], _with_own_tensors(residuals)
         if self._op is None:
             # A zero that bwd returns may mean that an element is discarded.
             self._op = op_of_calls(self._name, discards=True)
@@ -203,7 +204,7 @@ class _Call(NamedTuple):
     """A recorded call, and its VJP."""
 
     function: custom_vjp
-    fixed: tuple[Any, ...]
+    fixed: list[Any]
     arguments: Arguments
     draws: Draws
     start: int
@@ -226,16 +227,17 @@ class _Call(NamedTuple):
                     c = wrap(backend_of[type(c)].asarray(c), None)
                 c = conjugate(c)
                 leaves[first.leaf] = to_function_axes(c, first.levels)
-            residuals = self.residuals
-            if writes.last < self.start and self._is_stale((self.fixed, residuals)):
+            fixed = [*map(_with_own_tensors, self.fixed)]
+            residuals = _with_own_tensors(self.residuals)
+            if writes.last < self.start and any(map(self._is_stale, (*fixed, residuals))):
                 raise RuntimeError(_overwritten(self.function))
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
                 with reentered(self.levels), self.draws.repeated(), Rerun(self.start) as rerun:
-                    _, residuals = self.function._forward(self.fixed, values)
+                    _, residuals = self.function._forward(fixed, values)
                 if rerun.stale:
                     raise RuntimeError(_overwritten(self.function))
-            returned = self.function._bwd(*self.fixed, residuals, unflatten(self.structure, leaves))
+            returned = self.function._bwd(*fixed, residuals, unflatten(self.structure, leaves))
             found = self._checked(returned, inputs)
             summed = self.outputs[0].levels
             results = [
@@ -291,6 +293,12 @@ class _Call(NamedTuple):
         label = self.function._parameters[0]
         n = len(self.arguments.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
+
+
+def _with_own_tensors(tree):
+    """The same tree with new objects for its tensors, because assigning to a Tensor changes it."""
+    leaves, structure = flatten(tree, none_is_leaf=True)
+    return unflatten(structure, [fresh(x) if isinstance(x, Tensor) else x for x in leaves])
 
 
 def _overwritten(function):
