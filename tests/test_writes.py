@@ -259,6 +259,31 @@ class TestCustomVJP:
         with pytest.raises(RuntimeError, match=f"^f?.*<lambda>: .*{OVERWRITTEN}"):
             y.backward()
 
+    def test_residuals_that_the_program_assigns_to(self):
+        f = gg.custom_vjp(lambda x, scale: x * scale, nondiff_argnums=1)
+        f.defvjp(lambda x, scale: (x * scale, [scale]), lambda scale, r, g: (g * scale * r[0],))
+        x, scale = leaf(1, 2), gg.tensor([3.0, 4.0], dtype="float64")
+        y = f(x, scale).sum()
+        scale += 10
+        y.backward()
+        np.testing.assert_array_equal(x.grad.numpy(), [9, 16])
+
+    def test_residuals_that_the_vjp_assigns_to(self):
+        @gg.custom_vjp
+        def f(x):
+            return x * 3
+
+        def backward(r, g):
+            r *= g
+            return (r,)
+
+        f.defvjp(lambda x: (x * 3, gg.full_like(x, 3.0)), backward)
+        x = leaf(1, 2)
+        y = (f(x) * 2).sum()
+        for _ in range(2):
+            (g,) = gg.autograd.grad(y, x, retain_graph=True)
+            np.testing.assert_array_equal(g.numpy(), [6, 6])
+
     def test_residuals_that_stay(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)
         y = self.scaled({"scale": [p.detach()]})(x).sum()

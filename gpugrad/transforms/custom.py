@@ -28,7 +28,7 @@ from .pieces import (
     to_function_axes,
     to_graph_axes,
 )
-from .recording import callable_or_error, fitted, like, parameters, same
+from .recording import callable_or_error, fitted, fresh, like, parameters, same
 from .trees import flatten, shown, unflatten
 
 
@@ -169,6 +169,7 @@ class custom_vjp(Generic[P, R]):
         places = [i for i, y in enumerate(leaves) if is_recordable(y)]
         if not places:
             return result
+        fixed, residuals = [*map(_with_own_tensors, fixed)], _with_own_tensors(residuals)
         if self._op is None:
             # A zero that bwd returns may mean that an element is discarded.
             self._op = op_of_calls(self._name, discards=True)
@@ -209,7 +210,7 @@ class _Call(NamedTuple):
     """
 
     function: custom_vjp
-    fixed: tuple[Any, ...]
+    fixed: list[Any]
     arguments: Arguments
     draws: Draws
     start: int
@@ -234,20 +235,19 @@ class _Call(NamedTuple):
                     c = wrap(backend_of[type(c)].asarray(c), None)
                 c = conjugate(c)
                 leaves[first.leaf] = to_function_axes(c, first.levels)
-            residuals = self.residuals
-            if writes.last < self.end and self._is_stale((self.fixed, residuals)):
+            fixed = [*map(_with_own_tensors, self.fixed)]
+            residuals = _with_own_tensors(self.residuals)
+            if writes.last < self.end and any(map(self._is_stale, (*fixed, residuals))):
                 raise RuntimeError(_overwritten(self.function))
             if tensors and is_grad_enabled() and any(x.node is not None for x in inputs):
                 values, _ = self.arguments.of(inputs)
                 with reentered(self.levels), self.draws.repeated(), Rerun(self.start) as rerun:
-                    _, residuals = self.function._forward(self.fixed, values)
+                    _, residuals = self.function._forward(fixed, values)
                 if rerun.stale:
                     raise RuntimeError(_overwritten(self.function))
             given = [physical(c).array for c in leaves if c is not None]
             with Rerun(self.end, given) as rerun:
-                returned = self.function._bwd(
-                    *self.fixed, residuals, unflatten(self.structure, leaves)
-                )
+                returned = self.function._bwd(*fixed, residuals, unflatten(self.structure, leaves))
             if rerun.stale:  # by a closure, for example
                 raise RuntimeError(_overwritten(self.function))
             found = self._checked(returned, inputs)
@@ -305,6 +305,12 @@ class _Call(NamedTuple):
         label = self.function._parameters[0]
         n = len(self.arguments.structures) + len(self.fixed)
         return [label(i) for i in range(n) if i not in self.function._nondiff]
+
+
+def _with_own_tensors(tree):
+    """The same tree with new objects for its tensors, because assigning to a Tensor changes it."""
+    leaves, structure = flatten(tree, none_is_leaf=True)
+    return unflatten(structure, [fresh(x) if isinstance(x, Tensor) else x for x in leaves])
 
 
 def _overwritten(function):

@@ -97,7 +97,8 @@ class Guards:
     """The constants of a run. They are recorded if ``given`` is None.
 
     cast: makes of a constant what is added to a tensor or multiplied by it.
-    perturb: called with each floating result of a step.
+    perturb: called with the arguments of each step; returns others, and a function that is called
+        with the result and returns another.
     wide: whether all floating dtypes are replaced by those of double precision.
     """
 
@@ -186,15 +187,18 @@ def run(program, side, pool, guards, part=slice(None)):
 
 def run_step(step, side, pool, guards):
     op = OPS[step.op]
-    y = getattr(op, side)(guards, *[pool[i] for i in step.args], **step.static)
+    args = [pool[i] for i in step.args]
+    if guards.perturb is not None:
+        args, perturb_result = guards.perturb(args)
+    y = getattr(op, side)(guards, *args, **step.static)
     if op.grows:
         factor = guards.bounded(y)
         if op.writes and side == "ours":
             y *= factor
         else:
             y = y * factor
-    if guards.perturb is not None and (y.is_floating_point() or y.is_complex()):
-        y = guards.perturb(y)
+    if guards.perturb is not None:
+        y = perturb_result(y)
     if step.target is None:
         pool.append(y)
     else:

@@ -6,8 +6,9 @@ The reference is PyTorch in double precision. A difference may be at most::
 
 where ``eps`` is that of the coarsest dtype in the program, ``largest`` is the largest element of
 what is compared, at least 1, and ``condition`` is how far the reference moves, relative to the
-size of the change, if every result of a step and every gradient of it changes by a tiny factor.
-To this comes what a 16-bit dtype cannot represent at all.
+size of the changes, if each step's result and its gradient change by a tiny factor, and the
+gradient of each argument by as much of the largest gradient of the result. To this comes what
+a 16-bit dtype cannot represent at all.
 """
 
 import numpy as np
@@ -48,18 +49,42 @@ def widened(array):
 
 
 def perturbation(rng):
-    """A function that changes a tensor, and the gradients of the result, by a tiny factor."""
+    """A function for `Guards` that changes results of steps and gradients by tiny amounts."""
 
-    def changed(x):
-        if x is None:  # a gradient of zero
-            return None
-        return x * (1 + CHANGE * torch.from_numpy(rng.choice([-1.0, 1.0], tuple(x.shape))))
+    def signs(x):
+        return CHANGE * torch.from_numpy(rng.choice([-1.0, 1.0], tuple(x.shape)))
 
-    def perturb(x):
-        y = changed(x)
-        if y.requires_grad:
-            y.register_hook(changed)
-        return y
+    def is_floating(x):
+        return x.is_floating_point() or x.is_complex()
+
+    def perturb(args):
+        largest_gradient = 0.0
+
+        def of_result(g):
+            nonlocal largest_gradient
+            if g is None:  # zero
+                return None
+            largest_gradient = largest(g.numpy(force=True))
+            return g * (1 + signs(g))
+
+        def of_argument(g):
+            # Rounding errors of a derivative are those of numbers of order 1, also if it is tiny.
+            return None if g is None else g + largest_gradient * signs(g)
+
+        def result(y):
+            if is_floating(y):
+                y = y * (1 + signs(y))
+                if y.requires_grad:
+                    y.register_hook(of_result)
+            return y
+
+        def argument(x):
+            if is_floating(x) and x.requires_grad:
+                x = x * 1
+                x.register_hook(of_argument)
+            return x
+
+        return [argument(x) for x in args], result
 
     return perturb
 
@@ -69,7 +94,7 @@ def reference(program, example, given=None, rng=None):
     perturb = None if rng is None else perturbation(rng)
     guards = Guards(cast_to_torch, given, perturb=perturb, wide=True)
     inputs = [widened(a).requires_grad_() for a in program.arrays(example)]
-    pool = [x if perturb is None else perturb(x) for x in inputs]
+    pool = list(inputs)
     run(program, "theirs", pool, guards)
     outputs = [pool[i] for i in program.outputs]
     us = [widened(u).requires_grad_() for u in cotangents(program, outputs)]

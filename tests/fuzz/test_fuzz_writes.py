@@ -541,25 +541,24 @@ class World:
     def custom(self):
         x = self.tensor()
         y = self.tensor(lambda t: broadcast(t, x))
-        inner = y.tensor.detach()
 
-        @gg.custom_vjp
-        def f(x):
-            return gg.sin(x) * inner
+        def forward(x, y):
+            return gg.sin(x) * y, (x, y)
 
-        def backward(residuals, g):
+        def backward(_, residuals, g):
             x, y = residuals
             return (sum_to(g * gg.cos(x) * y, x),)
 
-        f.defvjp(lambda x: (gg.sin(x) * inner, (x, inner)), backward)
-        result = f(x.tensor)
+        f = gg.custom_vjp(lambda x, y: gg.sin(x) * y, nondiff_argnums=1)
+        f.defvjp(forward, backward)
+        result = f(x.tensor, y.tensor if y.expression is None else y.tensor.detach())
         expression = None
         if x.expression is not None:
             inputs = [(x.expression, x.value), (None, y.value)]
             needs = [x.place, y.place]
             expression = Expression(lambda x, y: gg.sin(x) * y, inputs, needs, self.now())
         shown = self.add(result, expression, np.sin(x.value) * y.value)
-        self.say(f"{shown.name} = custom_vjp of {x.name} with residual {y.name}.detach()")
+        self.say(f"{shown.name} = custom_vjp of {x.name} with residual {y.name}")
 
     def sweep(self, root, visited, call):
         """Call a sweep; its result, or None if it raised as it may."""
