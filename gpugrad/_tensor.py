@@ -5,6 +5,7 @@ put on the class by `gpugrad.ops.operators`.
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from weakref import ref
@@ -267,9 +268,11 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def _check_leaving(self, how):
         if self.node is not None:
-            remedy = _REMEDY if how == "numpy.asarray" else "call detach() first"
+            remedy = "call detach() first"
+            if how == "numpy.asarray":  # most programs that meet it have called another library
+                remedy += _OF_SCIPY if "SCIPY_ARRAY_API" in os.environ else _OF_LIBRARIES
             raise RuntimeError(
-                f"{how}: this tensor requires grad, and the array would not know; {remedy}"
+                f"{how}: this tensor requires grad, and its gradient would be lost; {remedy}"
             )
         if self.device.startswith("cuda") and how != "__dlpack__":
             raise TypeError(f"{how}: this tensor is on {self.device}; call cpu() first")
@@ -342,7 +345,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         # Other libraries take numbers so; whoever asks for one with `item` knows what is lost.
         if self.node is not None:
             raise RuntimeError(
-                f"{how}: this tensor requires grad, and the number would not know; "
+                f"{how}: this tensor requires grad, and its gradient would be lost; "
                 f"use item(), or call detach() first; to keep the gradient, use gpugrad's "
                 f"functions, not math's, and write into tensors, not NumPy arrays"
             )
@@ -412,11 +415,15 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return _rebuild, (type(self), self.array, self.requires_grad, self.label)
 
 
-# Most who meet it have called another library.
-_REMEDY = (
-    "call detach() first. To keep the gradient: SciPy takes tensors if SCIPY_ARRAY_API=1 is set "
-    "before it is first imported, scikit-learn with set_config(array_api_dispatch=True), and "
-    "gpugrad.asarray([x, y]) makes one tensor of several"
+_OF_LIBRARIES = (
+    ". To keep the gradient: SciPy takes tensors if SCIPY_ARRAY_API=1 is set before it is first "
+    "imported, scikit-learn with set_config(array_api_dispatch=True), and gpugrad.asarray([x, y]) "
+    "makes one tensor of several"
+)
+_OF_SCIPY = (
+    ". To keep the gradient, use gpugrad's own functions, such as those in gpugrad.linalg and "
+    "gpugrad.special: this one takes NumPy arrays only, unless SciPy was imported before "
+    "SCIPY_ARRAY_API was set"
 )
 
 
