@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ._tensor import Tensor as Tensor
 from ._typing import Array
-from .backends import Shape
+from .backends.registry import Shape
 
 def abs(x: Array, /) -> Tensor:
     """Elementwise absolute value, which is real for complex numbers too; the gradient at 0 is 0."""

@@ -114,7 +114,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Self, SupportsIndex, overload
 
 from ._typing import Array
-from .backends import Shape
+from .backends.registry import Shape
 from ._tensor import Tensor as Tensor
 """
 
