@@ -10,6 +10,9 @@ from . import _arguments, _creation
 from ._tensor import Tensor
 from .autograd import call
 
+__all__ = ["Backend"]
+__dir__ = __all__.copy
+
 
 class Backend(AbstractBackend):
     """The operations that einops needs from an array library."""
