@@ -1342,6 +1342,11 @@ gg.jacobian(gg.sin, mode="forward")(x)
 gg.hvp(lambda x: (x * x).sum())(x, x)
 gg.vmap(lambda x, y, z=None: x * y, in_axes=(0, None))(x, 2.0, z=None)
 gg.stop_gradient(x)
+for residual in (None, x):
+    f = gg.custom_vjp(lambda x: x * 2)
+    f.defvjp(lambda x: (x * 2, residual), lambda r, g: (g * 2,))
+    gg.grad(lambda x: f(x).sum())(x)
+gg.grad(lambda x: gg.checkpoint(gg.sin, x).sum())(x)
 for call in (
     lambda: gg.grad(lambda p: p["a"])({"a": x}),
     lambda: gg.vmap(lambda x: (x, x))(x),

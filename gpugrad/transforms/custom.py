@@ -158,8 +158,9 @@ class custom_vjp(Generic[P, R]):
             result, residuals = self._forward(fixed, values)
         end = next_order()
         leaves, structure = flatten(result, none_is_leaf=True)
-        for tree, what in ((leaves, "result"), (residuals, "residuals")):
-            for x in flatten(tree)[0]:
+        kept, _ = flatten(residuals, none_is_leaf=True)
+        for found, what in ((leaves, "result"), (kept, "residuals")):
+            for x in found:
                 if isinstance(x, Tensor) and x.node is not None and _is_from(x.node, start):
                     raise ValueError(
                         f"{self._name}: the {what} of fwd depends on a tensor from outside that "
@@ -260,7 +261,8 @@ class _Call(NamedTuple):
 
     def _is_stale(self, tree):
         """Whether a value that was kept for ``bwd`` was overwritten in place since."""
-        arrays = [physical(x).array if isinstance(x, Tensor) else x for x in flatten(tree)[0]]
+        leaves, _ = flatten(tree, none_is_leaf=True)
+        arrays = [physical(x).array if isinstance(x, Tensor) else x for x in leaves]
         return any(writes.overwritten(array, self.end) for array in arrays)
 
     def _checked(self, returned, inputs):
