@@ -56,7 +56,7 @@ def cublas():
     if Path(importlib.import_module("cupy").__file__).parents[1] == Path(__file__).parent:
         return importlib.import_module("cupy.cuda.cublas")
     file = Path(importlib.util.find_spec("cupy_backends.cuda.libs.cublas").origin)
-    lines = re.findall(rb"\0((gemm\w+)\([\w ,]+\))\0", file.read_bytes())
+    lines = re.findall(rb"\0(((?:gemm|setMath)\w+)\([\w ,]+\))\0", file.read_bytes())
     return SimpleNamespace(**{name.decode(): line.decode() for line, name in lines})
 
 

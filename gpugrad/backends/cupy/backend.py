@@ -260,7 +260,8 @@ class CuPy(Backend):
         indices = indices.reshape(n)
         if not kernels.covers(values.dtype):
             key = (*[slice(None)] * axis, indices)
-            return self.xp.scatter_add(values, shape, key)
+            xp = self.xp
+            return xp.scatter_add(values, shape, key)
         with values.device:
             if not axis:
                 return add_rows(values, indices, shape[0])
