@@ -116,6 +116,7 @@ def hundred_steps(library, optimizer, params, steps):
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind, options", IN_PYTORCH)
 def test_a_hundred_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(torch, kind, options):
     of_torch = getattr(torch.optim, kind.__name__)

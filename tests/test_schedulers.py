@@ -11,6 +11,8 @@ import gpugrad
 from gpugrad import nn, optim
 from gpugrad.optim import lr_scheduler, swa_utils
 
+pytestmark = pytest.mark.slow
+
 
 class Halving:
     """A function of the epoch with state."""
