@@ -8,7 +8,8 @@ from ._typing import F
 
 
 class _ThreadState(threading.local):
-    """
+    """The state; each thread has its own.
+
     recording: whether ops record the graph; see `autograd.mode`.
     levels: the `vmap` levels that the thread is inside, the innermost last.
     draws: the `Draws` that note what the thread draws.
@@ -26,9 +27,9 @@ class _ThreadState(threading.local):
 
 thread = _ThreadState()
 
-# Identities of the threads in which recording is switched off, perhaps with some in which it is
-# not. Asking whether a set is empty takes a sixth of the time of reading a thread's attribute, so
-# an op asks this first.
+# Identities of threads: of all in which recording is switched off, and sometimes of others, such
+# as one that ended meanwhile. Asking whether a set is empty takes a sixth of the time of reading a
+# thread's attribute, so an op asks this first.
 paused: set[int] = set()
 
 

@@ -95,14 +95,15 @@ class Rerun:
 
     def __init__(self, start, given=()):
         self.start = start
+        self.given = given
         self.stale = False
-        # Results, and what is given, by their identities.
-        self.made = WeakValueDictionary({id(array): array for array in given})
 
     def __enter__(self):
-        self.again = next_order()
-        self.thread = get_ident()
         if writes.last < self.start:
+            self.again = next_order()
+            self.thread = get_ident()
+            # Results, and what is given, by their identities.
+            self.made = WeakValueDictionary({id(array): array for array in self.given})
             add_instrument(self)
         return self
 
