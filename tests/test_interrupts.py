@@ -176,6 +176,7 @@ PROGRAMS = [accumulating, hooked, twice, in_a_checkpoint, transforms, decorated,
 
 # An interrupt inside ``__del__`` is shown as a warning.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_thread_goes_on(program):
     everywhere(program, backward_works)
