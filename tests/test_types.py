@@ -270,6 +270,7 @@ def editor(text):
     return jedi.Script(PROGRAM + text, path=ROOT.parent / "program.py", project=project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text, expected",
     [
