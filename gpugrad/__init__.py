@@ -92,6 +92,10 @@ _FROM |= {
 # Every op is exported by being defined.
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
+# Programs write x[key], and have no use for the others, which VJPs call.
+_public -= set(
+    "add_along_axis dropout_mask getitem last_written setitem zero_discarded_nans".split()
+)
 __all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy
 

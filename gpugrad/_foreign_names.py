@@ -1,5 +1,7 @@
 """Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
 
+import dis
+import warnings
 from importlib import import_module
 from sys import modules
 
@@ -308,6 +310,33 @@ def answer(module):
         raise missing(module, name)
 
     return __getattr__
+
+
+# Functions that return values and indices in PyTorch, and what returns the indices here.
+_INDICES = {"max": "argmax", "min": "argmin", "sort": "argsort"}
+
+
+def warn_of_unpacked_values(frame):
+    """Warn if a frame is at ``values, indices = x.max(axis=1)``, which unpacks two rows here."""
+    code = frame.f_code
+    if code.co_code[frame.f_lasti] != _UNPACK_SEQUENCE:
+        return
+    before = [i for i in dis.get_instructions(code) if i.offset < frame.f_lasti]
+    call = before[-1]
+    if not call.opname.startswith("CALL"):
+        return
+    for instruction in before:
+        name = instruction.argval
+        starts_there = instruction.positions[::2] == call.positions[::2]
+        if starts_there and isinstance(name, str) and name in _INDICES:
+            warnings.warn(
+                f"{name} returns values only, and this unpacks two rows of them; {_INDICES[name]} "
+                f"returns their indices; if you want the rows, unpack gpugrad.unstack({name}(...))",
+                stacklevel=3,
+            )
+
+
+_UNPACK_SEQUENCE = dis.opmap["UNPACK_SEQUENCE"]
 
 
 def _in_a_namespace(owner, name):

@@ -54,7 +54,7 @@ def unary(op):
             forward = implementation.forward  # an attribute is called faster from a local name
             out = forward(implementation.xp, array)
         except Exception as error:
-            raise _failure(op, error, (array,)) from error
+            raise _failure(op, error, (array,)) from _cause(op, error)
         if type(out) is not kind:
             return _finish(op, out, (array,), (parent,), 1, order, kind, {})
         result = Tensor()
@@ -129,7 +129,7 @@ def binary(op, reflected=None):
             forward = implementation.forward
             out = forward(implementation.xp, a1, a2)
         except Exception as error:
-            raise _failure(op, error, (a1, a2)) from error
+            raise _failure(op, error, (a1, a2)) from _cause(op, error)
         if type(out) is not kind:
             parents = [n for n in (n1, n2) if n is not None]
             wanted = (n1 is not None) + 2 * (n2 is not None)
@@ -198,7 +198,7 @@ def unary_static(op):
             forward = implementation.forward
             out = forward(implementation.xp, array, **static)
         except Exception as error:
-            raise _failure(op, error, (array,), static) from error
+            raise _failure(op, error, (array,), static) from _cause(op, error)
         if type(out) is not kind:
             if isinstance(out, tuple):
                 return _finish_several(op, out, (array,), (parent,), 1, order, kind, static)
@@ -295,7 +295,7 @@ def general(op):
             forward = implementation.forward
             out = forward(implementation.xp, *arrays, **static)
         except Exception as error:
-            raise _failure(op, error, arrays) from error
+            raise _failure(op, error, arrays) from _cause(op, error)
         return _finish(op, out, arrays, parents, wanted, order, kind, static)
 
     return call
@@ -488,6 +488,11 @@ def _align_all(op, arrays):
     names = op.inputs * len(arrays) if op.variadic else op.inputs
     operands = [(a, n not in op.integer) for a, n in zip(arrays, names, strict=True)]
     return match_dtypes(kind, operands), kind
+
+
+def _cause(op, error):
+    """The error that a traceback shows before a failure: none if the op is the library's own."""
+    return None if op.public else error
 
 
 def _failure(op, error, arrays, static=()):
