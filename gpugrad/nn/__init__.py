@@ -1,6 +1,6 @@
 """Layers, losses and models, with PyTorch's names and shapes."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from .._foreign_names import answer as _answer
 from . import functional, init, utils
@@ -103,5 +103,5 @@ __all__ = [
     "utils",
 ]
 __dir__ = __all__.copy
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
     __getattr__ = _answer(__name__)

@@ -1,6 +1,6 @@
 """Optimizers, named as PyTorch's; they update parameters in place."""
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from .._foreign_names import answer as _answer
 from . import lr_scheduler, swa_utils
@@ -33,5 +33,5 @@ __all__ = [
     "swa_utils",
 ]
 __dir__ = __all__.copy
-if not _TYPE_CHECKING:
+if not TYPE_CHECKING:
     __getattr__ = _answer(__name__)
