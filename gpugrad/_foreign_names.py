@@ -136,6 +136,15 @@ INSTEAD = {
         "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
         "stream": "`with stream:` of a gpugrad.cuda.Stream",
     },
+    "gpugrad.data": {
+        "ChainDataset": "gpugrad.data.ConcatDataset",
+        "DistributedSampler": "gpugrad.data.Subset(dataset, range(rank, len(dataset), n))",
+        "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
+        "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
+        "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
+        "default_convert": "gpugrad.asarray",
+        "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
+    },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
         "ifft2": "gpugrad.fft.ifftn(x, axes=(-2, -1))",
