@@ -26,7 +26,7 @@ FLOORS = [
     {"fft"},
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops"},
-    {"optim"},
+    {"optim", "amp"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]
