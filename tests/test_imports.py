@@ -26,7 +26,8 @@ FLOORS = [
     {"fft"},
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops"},
-    {"optim", "amp"},
+    {"optim"},
+    {"amp"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]
