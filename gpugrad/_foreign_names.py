@@ -35,6 +35,7 @@ INSTEAD = {
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
+        "autocast": "gpugrad.amp.autocast",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
         "clamp": "gpugrad.clip",
@@ -112,6 +113,10 @@ INSTEAD = {
         "view": "x.reshape(shape)",
         "vstack": "gpugrad.concat",
     },
+    "gpugrad.amp": {
+        "custom_bwd": "`with gpugrad.amp.autocast(...)` in the function",
+        "custom_fwd": "`with gpugrad.amp.autocast(...)` in the function",
+    },
     "gpugrad.autograd": {
         "Function": "gpugrad.custom_vjp, or gpugrad.op for an operation",
         "backward": "y.backward()",
@@ -121,6 +126,7 @@ INSTEAD = {
         "profiler": "gpugrad.profile",
     },
     "gpugrad.cuda": {
+        "amp": "gpugrad.amp",
         "current_device": 'x.device of a tensor made with device="cuda"',
         "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
         "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
