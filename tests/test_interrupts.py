@@ -83,7 +83,7 @@ def everywhere(prepare, check):
         try:
             assert gg.is_grad_enabled()
             assert (thread.levels, thread.draws, thread.repeats) == ((), (), False)
-            assert thread.event is None
+            assert thread.event is thread.autocast is None
             check(state)
         except AssertionError as error:
             error.add_note(f"after an interrupt at place {number}")
@@ -160,6 +160,11 @@ def decorated():
     return gg.no_grad(lambda: leaf(1, 2) * 2), None
 
 
+def mixed():
+    w = gg.ones((2, 2), requires_grad=True)
+    return gg.amp.autocast(dtype="float16")(lambda: w @ w), None
+
+
 def recording():
     x = leaf(1, 2)
 
@@ -171,7 +176,7 @@ def recording():
     return function, None
 
 
-PROGRAMS = [accumulating, hooked, twice, in_a_checkpoint, transforms, decorated, recording]
+PROGRAMS = [accumulating, hooked, twice, in_a_checkpoint, transforms, decorated, mixed, recording]
 
 
 # An interrupt inside ``__del__`` is shown as a warning.

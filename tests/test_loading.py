@@ -1,6 +1,8 @@
 """Samplers, splits, collation, transforms, prefetch, memory-mapped sets and resumption."""
 
 import gc
+import os
+import signal
 import threading
 import time
 import warnings
@@ -361,6 +363,25 @@ def test_errors_of_samples_are_raised_in_the_loop(kind):
     assert not threads()
 
 
+@pytest.mark.skipif(
+    threading.current_thread() is not threading.main_thread(), reason="signals reach only that"
+)
+def test_ctrl_c_while_waiting_for_a_batch():
+    class Slow(Squares):
+        def __getitem__(self, i):
+            time.sleep(0.02)
+            return super().__getitem__(i)
+
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    loader = data.DataLoader(Slow(1000), 5, prefetch=2)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(loader)
+    timer.join()
+    assert not threads()
+    assert len(loader.dataset.read) < 100
+
+
 def iterated(loader, kind):
     """The batches before an error."""
     batches = []
@@ -502,6 +523,7 @@ def test_arguments_of_pytorch_are_answered():
     }.items():
         with pytest.raises(TypeError, match=f"DataLoader: .*{message}"):
             data.DataLoader(numbers(3), **{name: 1})
+    data.DataLoader(numbers(3), num_workers=0, pin_memory=False, generator=None, in_order=True)
 
 
 def test_the_repr_of_a_loader_says_what_it_is():

@@ -17,8 +17,8 @@ from .graph import Leaf, next_order, writes
 # Products, which compute in the region's dtype.
 _LOWER = set(
     """
-    attention convolution convolution_transpose convolution_weight dense einsum gru linear lstm
-    matmul rnn scaled_dot_product_attention
+    attention convolution convolution_input convolution_weight dense einsum gru linear lstm matmul
+    rnn
     """.split()
 )
 # Functions that need the range or the precision of float32.

@@ -34,7 +34,6 @@ _INSTEAD = {
     "worker_init_fn": "prefetch=n needs no worker processes",
     "multiprocessing_context": "prefetch=n needs no worker processes",
     "timeout": "prefetch=n needs no worker processes",
-    "in_order": "batches always come in order",
     "pin_memory": 'with device="cuda" batches always go through pinned memory',
     "pin_memory_device": 'with device="cuda" batches always go through pinned memory',
     "generator": "seed=0, or gpugrad.manual_seed(0) before, decides the order",
@@ -317,7 +316,10 @@ class _Progress:
 
 
 def _refuse(others):
-    for name in others:
+    """Raise TypeError for PyTorch's other arguments, unless they ask for nothing."""
+    for name, value in others.items():
+        if name == "in_order" or (name in _INSTEAD and not value):
+            continue
         if name in _INSTEAD:
             raise TypeError(f"DataLoader: there is no {name}: {_INSTEAD[name]}")
         raise TypeError(f"DataLoader: got an unexpected keyword argument {name!r}")

@@ -265,10 +265,11 @@ class Optimizer:
         """Undo the count of the last step if that was skipped."""
         if self._unknown is None:
             return
-        (is_skipped, counts), self._unknown = self._unknown, None
+        is_skipped, counts = self._unknown
         if is_skipped():
             for state, step, numbers in counts:
                 state.step, state.numbers = step, numbers
+        self._unknown = None  # last, so that after an interrupt it is done again
 
     def __getstate__(self) -> dict[str, Any]:
         self._settle()
