@@ -7,10 +7,11 @@ once the program has entered a region for the first time. The stage looks at the
 inputs that ops computed with.
 """
 
-from functools import wraps
+from functools import cache, wraps
 
-from .._thread_state import restores_state, thread
+from .._thread_state import thread
 from .._typing import F
+from ..backends import SCALARS
 from ..backends.dtypes import float32
 from .graph import Leaf, next_order, writes
 
@@ -96,7 +97,7 @@ def stage(op, backend, forward):
     rule = _rule(op) if _has_region else None
     if rule is None:
         return forward
-    kinds = {*backend.array_types}
+    kinds, dtype_of = {*backend.array_types}, cache(backend.dtype)
 
     @wraps(forward)
     def looking(xp, *arrays, **static):
@@ -106,7 +107,7 @@ def stage(op, backend, forward):
             if found:
                 own = region.dtypes.get(backend.device(found[0]).split(":")[0])
                 if own is not None:
-                    rule(backend, own, found, arrays, static)
+                    rule(dtype_of, own, found, arrays, static)
         return forward(xp, *arrays, **static)
 
     return looking
@@ -122,28 +123,34 @@ def _rule(op):
     return None
 
 
-def _lower(backend, own, found, arrays, static):
-    dtype = backend.dtype(own)
-    if any(x.dtype != dtype for x in found):
-        raise Recast(dtype)
+# These take a function for the library's own dtypes, the dtype of the region, the arrays that can be
+# cast, all inputs, and the static parameters.
 
 
-def _single(backend, own, found, arrays, static):
-    if static.get("dtype") is None and any(_name(x.dtype) != "float32" for x in found):
-        raise Recast(backend.dtype(float32))
+def _lower(dtype_of, own, found, arrays, static):
+    dtype = dtype_of(own)
+    for x in found:
+        if x.dtype != dtype:
+            raise Recast(dtype)
 
 
-def _quotient(backend, own, found, arrays, static):
-    if type(arrays[0]) not in backend.array_types:  # as a reciprocal
-        _single(backend, own, found, arrays, static)
+def _single(dtype_of, own, found, arrays, static):
+    for x in found:
+        if _name(x.dtype) != "float32" and static.get("dtype") is None:
+            raise Recast(dtype_of(float32))
 
 
-def _widest(backend, own, found, arrays, static):
+def _quotient(dtype_of, own, found, arrays, static):
+    if type(arrays[0]) in SCALARS:  # a reciprocal
+        _single(dtype_of, own, found, arrays, static)
+
+
+def _widest(dtype_of, own, found, arrays, static):
     if len({_name(x.dtype) for x in found}) > 1:
-        raise Recast(backend.dtype(float32))
+        raise Recast(dtype_of(float32))
 
 
-def _as_first(backend, own, found, arrays, static):
+def _as_first(dtype_of, own, found, arrays, static):
     if found[0] is arrays[0] and any(x.dtype != found[0].dtype for x in found):
         raise Recast(None, found[0].dtype)
 
@@ -165,7 +172,6 @@ def _name(dtype):
         return name
 
 
-@restores_state
 def recast(xp, op, operands, static, wanted):
     """Call an op, which has raised ``wanted``, with its operands cast.
 
@@ -174,12 +180,14 @@ def recast(xp, op, operands, static, wanted):
     region = thread.autocast
     if wanted.dtype is not None:
         operands = [_cast(xp, x, wanted.dtype, region) for x in operands]
-    thread.autocast = None  # until the call ends
+    thread.autocast = None
     try:
         out = op.call(operands, **static) if op.variadic else op.call(*operands, **static)
     except Exception as error:
         _forget(wanted, error)
         raise
+    finally:
+        thread.autocast = region
     if wanted.result is not None:
         first, *others = out
         out = (xp.astype(first, wanted.result), *others)
@@ -199,15 +207,14 @@ def _cast(xp, x, dtype, region):
     if _name(getattr(x, "dtype", None)) not in _CAST or x.dtype == dtype:
         return x
     leaf = getattr(x, "node", None)
-    keeps = (
-        type(leaf) is Leaf and region.casts is not None and thread.recording
-    )  # what is cast under no_grad has no graph
+    # What is cast under no_grad has no graph.
+    keeps = type(leaf) is Leaf and region.casts is not None and thread.recording
     if keeps and leaf in region.casts:
         order, array, found = region.casts[leaf]
         if array is x.array and found.dtype == dtype and writes.last >= order:
             return found
     order = next_order()
-    found = xp.astype(xp.asarray(x), dtype)
+    found = xp.astype(x, dtype)
     if keeps and _name(dtype) in _HALVES:
         region.casts[leaf] = order, x.array, found
     return found
