@@ -123,8 +123,8 @@ def _rule(op):
     return None
 
 
-# These take a function for the library's own dtypes, the dtype of the region, the arrays that can be
-# cast, all inputs, and the static parameters.
+# These take a function for the library's own dtypes, the dtype of the region, the arrays that can
+# be cast, all inputs, and the static parameters.
 
 
 def _lower(dtype_of, own, found, arrays, static):
