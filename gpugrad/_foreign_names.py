@@ -37,6 +37,7 @@ INSTEAD = {
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
+        "autocast": "gpugrad.amp.autocast",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
         "clamp": "gpugrad.clip",
@@ -114,6 +115,10 @@ INSTEAD = {
         "view": "x.reshape(shape)",
         "vstack": "gpugrad.concat",
     },
+    "gpugrad.amp": {
+        "custom_bwd": "`with gpugrad.amp.autocast(...)` in the function",
+        "custom_fwd": "`with gpugrad.amp.autocast(...)` in the function",
+    },
     "gpugrad.autograd": {
         "Function": "gpugrad.custom_vjp, or gpugrad.op for an operation",
         "backward": "y.backward()",
@@ -123,6 +128,7 @@ INSTEAD = {
         "profiler": "gpugrad.profile",
     },
     "gpugrad.cuda": {
+        "amp": "gpugrad.amp",
         "current_device": 'x.device of a tensor made with device="cuda"',
         "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
         "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
@@ -137,6 +143,15 @@ INSTEAD = {
         "set_device": 'device="cuda:1" where a tensor is made',
         "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
         "stream": "`with stream:` of a gpugrad.cuda.Stream",
+    },
+    "gpugrad.data": {
+        "ChainDataset": "gpugrad.data.ConcatDataset",
+        "DistributedSampler": "gpugrad.data.Subset(dataset, range(rank, len(dataset), n))",
+        "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
+        "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
+        "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
+        "default_convert": "gpugrad.asarray",
+        "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
     },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",

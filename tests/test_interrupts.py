@@ -83,7 +83,7 @@ def everywhere(prepare, check):
         try:
             assert gg.is_grad_enabled()
             assert (thread.levels, thread.draws, thread.repeats) == ((), (), False)
-            assert thread.event is None
+            assert thread.event is thread.autocast is None
             check(state)
         except AssertionError as error:
             error.add_note(f"after an interrupt at place {number}")
@@ -173,6 +173,11 @@ def in_blocks():
     return function, None
 
 
+def mixed():
+    w = gg.ones((2, 2), requires_grad=True)
+    return gg.amp.autocast(dtype="float16")(lambda: w @ w), None
+
+
 def recording():
     x = leaf(1, 2)
 
@@ -192,6 +197,7 @@ PROGRAMS = [
     transforms,
     decorated,
     in_blocks,
+    mixed,
     recording,
 ]
 

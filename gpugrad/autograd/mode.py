@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from .._thread_state import restores_state, set_recording, thread
 from .._typing import F
+from .casting import entered
 
 
 def is_grad_enabled() -> bool:
@@ -73,6 +74,24 @@ class _Switch:
 
     def __call__(self, function: F) -> F:
         return _decorate(function, self.enabled)
+
+
+class rules_on_tensors:
+    """A context manager for a sweep that runs rules on Tensors.
+
+    They record as ``enabled`` says, and in the dtypes of the forward pass: outside of autocast.
+    """
+
+    def __init__(self, enabled):
+        self.grad_mode, self.region = _Switch(enabled), entered(None)
+
+    def __enter__(self):
+        self.grad_mode.__enter__()
+        self.region.__enter__()
+
+    def __exit__(self, *exc_info):
+        self.region.__exit__()
+        self.grad_mode.__exit__()
 
 
 class set_grad_enabled(_Switch):
