@@ -77,6 +77,34 @@ def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def atanh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
 
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None = None,
+    /,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    dropout_key: tuple[int, int] = (0, 0),
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value``, without keeping the weights.
+
+    query: ``(..., n, d)``, real. key: ``(..., m, d)``. value: ``(..., m, e)``.
+    mask: broadcasts to ``(..., n, m)``. Bools, False where a query must not use a key, or numbers
+        to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
+    is_causal: whether query i may use only the keys up to i.
+    scale: by default ``1 / sqrt(d)``.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
+        see `dropout`.
+
+    The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
+    weights are computed block by block, and again for backward, so that memory grows linearly
+    with n and m. For float16, intermediate values are computed in float32.
+    (Vaswani et al. 2017, "Attention is all you need")
+    """
+
 def batch_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,6 +25,7 @@ from .activations import (
     Tanh,
     Tanhshrink,
 )
+from .attention import MultiheadAttention
 from .container import MLP, ModuleDict, ModuleList, ParameterList, Sequential
 from .layers import Bilinear, Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from .losses import (
@@ -43,6 +44,12 @@ from .losses import (
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, LayerNorm
 from .stateless import functional_call
+from .transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "CELU",
@@ -77,6 +84,7 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "Parameter",
@@ -92,6 +100,10 @@ __all__ = [
     "Softsign",
     "Tanh",
     "Tanhshrink",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
     "functional",

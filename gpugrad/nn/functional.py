@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
-from .._batched import behind, levels_now, levels_of, lifted, physical
+from .._batched import behind, levels_among, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
 from .._dtypes import isdtype
@@ -14,6 +15,7 @@ from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
+from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt, where
 from ..ops.indexing import take
@@ -96,6 +98,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
@@ -187,10 +190,7 @@ def dropout(
         raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    if generator is None:
-        device = input.device
-        generator = default_generator(device if device.startswith("cuda") else "cpu")
-    key = generator.key()
+    key = _key(generator, input)
     levels = levels_now("dropout", input)
     if not levels:
         return _dropout(input, p=p, key=key)
@@ -198,9 +198,103 @@ def dropout(
     return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
+def _key(generator, input):
+    """The generator's next key; by default, of the generator of the input's device."""
+    if generator is None:
+        device = input.device
+        generator = default_generator(device if device.startswith("cuda") else "cpu")
+    return generator.key()
+
+
 def check_probability(name, p):
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + attn_mask) @ value``; memory grows linearly with lengths.
+
+    query: ``(..., n, d)``. key: ``(..., m, d)``. value: ``(..., m, e)``. The result is
+        ``(..., n, e)``; leading axes broadcast.
+    attn_mask: broadcasts to ``(..., n, m)``: bools, False where a query must not use a key, or
+        numbers of the query's dtype to add. A query without any key gives 0.
+    dropout_p: the probability with which each weight is dropped, also in evaluation.
+    is_causal: whether query i may use only the keys up to i; then there can be no mask.
+    scale: by default ``1 / sqrt(d)``.
+    enable_gqa: grouped queries: the third last axis of the query, the heads, may be a multiple of
+        that of key and value, whose heads are each used for several of the query's in a row.
+    generator: as for `dropout`.
+
+    Raises ValueError for shapes that do not fit, and TypeError for a mask of another dtype.
+    """
+    name = "scaled_dot_product_attention"
+    check_probability(name, dropout_p)
+    operands = [query, key, value]
+    if attn_mask is not None:
+        if is_causal:
+            raise ValueError(f"{name}: give attn_mask or is_causal, not both")
+        attn_mask = asarray(attn_mask)
+        if not isdtype(attn_mask.dtype, "bool") and attn_mask.dtype != query.dtype:
+            raise TypeError(
+                f"{name}: attn_mask must be of bools or of the query's dtype {query.dtype}, "
+                f"not {attn_mask.dtype}"
+            )
+        operands.append(attn_mask)
+    if enable_gqa:
+        operands = _grouped(*operands)
+    if not dropout_p:
+        out = _attention(*operands, is_causal=is_causal, scale=scale)
+    else:
+        draw = _key(generator, query)
+        levels = {level for x in operands for level in levels_now(name, x)}
+        if levels:  # all examples together are one input, so that each gets its own part of a mask
+            levels = levels_among(name, [lifted(query, sorted(levels, key=attrgetter("number")))])
+            ndim = max(x.ndim for x in operands)
+            operands = [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in operands]
+            operands = [physical(lifted(x, levels)) for x in operands]
+        out = _attention(
+            *operands, is_causal=is_causal, scale=scale, dropout_p=dropout_p, dropout_key=draw
+        )
+        out = behind(out, levels)
+    if enable_gqa:
+        out = reshape(out, (*out.shape[:-4], out.shape[-4] * out.shape[-3], *out.shape[-2:]))
+    return out
+
+
+def _grouped(query, key, value, mask=None):
+    """The operands with the axis of the heads split into groups and heads of a group."""
+    shapes = query.shape, key.shape, value.shape
+    if (
+        min(map(len, shapes)) < 3
+        or key.shape[-3] != value.shape[-3]
+        or (query.shape[-3] % max(key.shape[-3], 1))
+    ):
+        raise ValueError(
+            f"scaled_dot_product_attention: with enable_gqa the query's heads, axis -3, must be a "
+            f"multiple of those of key and value, but the shapes are {', '.join(map(str, shapes))}"
+        )
+    groups = key.shape[-3]
+
+    def split(x):
+        return reshape(x, (*x.shape[:-3], groups, -1, *x.shape[-2:]))
+
+    operands = [split(query), expand_dims(key, -3), expand_dims(value, -3)]
+    if mask is not None:
+        if mask.ndim > 2:
+            mask = expand_dims(mask, -3) if mask.shape[-3] == 1 else split(mask)
+        operands.append(mask)
+    return operands
 
 
 def layer_norm(

@@ -22,7 +22,7 @@ def _common_dtype(xp, arrays):
     return first
 
 
-def _dtypes(xp, *arrays):
+def common_dtypes(xp, *arrays):
     """The dtype of the result, and the one to compute in, which is float32 for float16."""
     dtype = _common_dtype(xp, arrays)
     if dtype in (xp.float32, xp.float64):
@@ -33,15 +33,15 @@ def _dtypes(xp, *arrays):
     return dtype if xp.isdtype(dtype, "real floating") else xp.float32, xp.float32
 
 
-def _widen(xp, *arrays):
+def widen(xp, *arrays):
     """Floating arrays, cast to the dtype to compute in."""
     dtype = _common_dtype(xp, arrays)
     if xp.finfo(dtype).bits < 32:
         dtype = xp.float32
-    return [_cast(xp, x, dtype) for x in arrays]
+    return [cast(xp, x, dtype) for x in arrays]
 
 
-def _cast(xp, x, dtype, shape=None):
+def cast(xp, x, dtype, shape=None):
     """An array with this dtype and shape; None stays None."""
     if x is None:
         return None
@@ -67,15 +67,15 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     if problem := _layer_norm_error(x.shape, weight, bias, ndim):
         raise ValueError(problem)
     shape = tuple(x.shape)
-    dtype, wide = _dtypes(xp, x, weight, bias)
-    y, scale, _ = _center_rows(xp, _as_rows(xp, _cast(xp, x, wide), ndim), eps)
+    dtype, wide = common_dtypes(xp, x, weight, bias)
+    y, scale, _ = _center_rows(xp, _as_rows(xp, cast(xp, x, wide), ndim), eps)
     y *= scale
     last = (y.shape[1],)
     if weight is not None:
-        y *= _cast(xp, weight, wide, last)
+        y *= cast(xp, weight, wide, last)
     if bias is not None:
-        y += _cast(xp, bias, wide, last)
-    return _cast(xp, y, dtype, shape)
+        y += cast(xp, bias, wide, last)
+    return cast(xp, y, dtype, shape)
 
 
 def _layer_norm_error(x_shape, weight, bias, ndim):
@@ -119,7 +119,7 @@ def _center_rows(xp, x, eps):
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     shape = x.shape
     last = shape[len(shape) - ndim :]
-    g, x, weight = _widen(xp, g, x, weight)
+    g, x, weight = widen(xp, g, x, weight)
     g = _as_rows(xp, g, ndim)
     out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
@@ -149,7 +149,7 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
 
 def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
     shape = x.shape
-    t, x, weight = _widen(xp, t, x, weight)
+    t, x, weight = widen(xp, t, x, weight)
     t = _as_rows(xp, t, ndim)
     out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
@@ -163,7 +163,7 @@ def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
 
 def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
     shape = x.shape
-    (x,) = _widen(xp, x)
+    (x,) = widen(xp, x)
     out, scale, _ = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     return xp.reshape(out * scale, shape) * t
 
@@ -216,15 +216,15 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     """
     if problem := _batch_norm_error(x.shape, weight, bias):
         raise ValueError(problem)
-    dtype, wide = _dtypes(xp, x, weight, bias)
-    y, mean, var, scale, _ = _center_channels(xp, _cast(xp, x, wide), eps)
+    dtype, wide = common_dtypes(xp, x, weight, bias)
+    y, mean, var, scale, _ = _center_channels(xp, cast(xp, x, wide), eps)
     shape = tuple(mean.shape)
-    y *= scale if weight is None else scale * _cast(xp, weight, wide, shape)
+    y *= scale if weight is None else scale * cast(xp, weight, wide, shape)
     if bias is not None:
-        y += _cast(xp, bias, wide, shape)
+        y += cast(xp, bias, wide, shape)
     channels = (shape[1],)
-    statistics = _cast(xp, mean, dtype, channels), _cast(xp, var, dtype, channels)
-    return _cast(xp, y, dtype), *statistics
+    statistics = cast(xp, mean, dtype, channels), cast(xp, var, dtype, channels)
+    return cast(xp, y, dtype), *statistics
 
 
 def _batch_norm_error(x_shape, weight, bias):
@@ -250,7 +250,7 @@ def _all_but_channels(x):
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    g, g_mean, g_var, x, weight = _widen(xp, *g, x, weight)
+    g, g_mean, g_var, x, weight = widen(xp, *g, x, weight)
     axes = _all_but_channels(x)
     out, mean, _, scale, count = _center_channels(xp, x, eps)
     out *= scale
