@@ -42,7 +42,14 @@ from .losses import (
     TripletMarginLoss,
 )
 from .module import Module, Parameter
-from .normalization import BatchNorm1d, LayerNorm
+from .normalization import (
+    BatchNorm1d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    LayerNorm,
+    RMSNorm,
+)
 from .stateless import functional_call
 from .transformer import (
     TransformerDecoder,
@@ -67,11 +74,14 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
     "KLDivLoss",
     "L1Loss",
     "LayerNorm",
@@ -89,6 +99,7 @@ __all__ = [
     "PReLU",
     "Parameter",
     "ParameterList",
+    "RMSNorm",
     "ReLU",
     "ReLU6",
     "Sequential",

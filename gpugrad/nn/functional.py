@@ -21,8 +21,11 @@ from ..ops.elementwise import sqrt, where
 from ..ops.indexing import take
 from ..ops.manipulation import expand_dims, reshape
 from ..ops.normalization import batch_norm as _batch_norm
+from ..ops.normalization import group_norm as _group_norm
 from ..ops.normalization import layer_norm as _layer_norm
+from ..ops.normalization import rms_norm as _rms_norm
 from ..ops.products import einsum
+from ..ops.reductions import mean, var
 from ..random import Generator, default_generator
 from .activations import (
     celu,
@@ -81,10 +84,12 @@ __all__ = [
     "flatten",
     "gelu",
     "glu",
+    "group_norm",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "huber_loss",
+    "instance_norm",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -98,6 +103,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rms_norm",
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
@@ -313,14 +319,103 @@ def layer_norm(
 
     Raises ValueError if the shapes do not fit.
     """
+    ndim = _normalized_axes("layer_norm", input, normalized_shape)
+    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """``input / sqrt(mean(input**2) + eps) * weight``, with the mean over the last axes.
+
+    input: ``(..., *normalized_shape)``.
+    weight: ``normalized_shape``; by default 1.
+    eps: by default the distance from 1 to the next number of the input's dtype.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    ndim = _normalized_axes("rms_norm", input, normalized_shape)
+    return _rms_norm(input, weight, ndim=ndim, eps=eps)
+
+
+def _normalized_axes(name, input, normalized_shape):
+    """How many axes are normalized; ValueError if they are not the input's last ones."""
     shape = as_shape(normalized_shape)
     ndim = len(shape)
     if not ndim or input.shape[input.ndim - ndim :] != shape:
         raise ValueError(
-            f"layer_norm: the input's last axes, at least one, must be normalized_shape {shape}, "
+            f"{name}: the input's last axes, at least one, must be normalized_shape {shape}, "
             f"but its shape is {input.shape}"
         )
-    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+    return ndim
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of groups of channels.
+
+    input: ``(n, channels, ...)``; the channels of each example are split into ``num_groups``.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    return _group_norm(input, weight, bias, groups=num_groups, eps=eps)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, for each channel of each example.
+
+    input: ``(n, channels, ...)``.
+    running_mean, running_var, weight, bias: ``(channels,)``, or None.
+    use_input_stats: if True, normalize each channel of each example by its own statistics, and
+        update the running statistics, if given, by the averages over the examples, as
+        `batch_norm` does. If False, normalize by the running statistics.
+
+    For `checkpoint` and `vmap` see `batch_norm`. Raises ValueError for shapes that do not fit, for
+    running statistics that are missing if they are to be used, and for a single element per
+    channel with ``use_input_stats``.
+    """
+    shape = input.shape
+    if len(shape) < 3:
+        raise ValueError(f"instance_norm: the input must be (n, channels, ...), not {shape}")
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ValueError(
+                "instance_norm: without use_input_stats it needs running_mean and running_var"
+            )
+        return _by_running(input, running_mean, running_var, weight, bias, eps)
+    n, channels, *rest = shape
+    count = math.prod(rest)
+    if count == 1:
+        raise ValueError(
+            f"instance_norm: each channel needs more than one element, but the input's shape is "
+            f"{shape}"
+        )
+    out = _group_norm(input, weight, bias, groups=channels, eps=eps)
+    if n and count and not (running_mean is running_var is None or is_repeated()):
+        axes = tuple(range(2, len(shape)))
+        values = input.detach()
+        _follow(running_mean, mean(values, axis=(0, *axes)), 1, momentum, "instance_norm")
+        spread = mean(var(values, axis=axes), axis=0)
+        _follow(running_var, spread, count / (count - 1), momentum, "instance_norm")
+    return out
 
 
 def batch_norm(
@@ -394,13 +489,13 @@ def _by_running(input, mean, var, weight, bias, eps):
 
 
 @restores_state
-def _follow(running, statistic, factor, momentum):
+def _follow(running, statistic, factor, momentum, name="batch_norm"):
     """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
     if running is None:
         return
     if not {*levels_of(statistic)} <= {*levels_of(running)}:
         raise ValueError(
-            "batch_norm: inside vmap the examples' statistics differ, and cannot all be kept in "
+            f"{name}: inside vmap the examples' statistics differ, and cannot all be kept in "
             "one running_mean and running_var; give each example its own by functional_call, "
             "keep none (track_running_stats=False), or use those there are (eval())"
         )

@@ -111,7 +111,7 @@ class _Attention:
             *before, rows = [slice(i, i + k) for i, k in zip(start, steps, strict=True)]
             block.number, block.first, block.last = number, rows.start, min(rows.stop, n)
             columns = slice(0, min(block.last, m)) if self.is_causal else whole
-            block.queries, block.keys = (*before, rows), (*before, columns)
+            block.queries, block.keys = (*before, rows, whole), (*before, columns, whole)
             if self.mask is not None:
                 index = zip(self.mask.shape, (*before, rows, columns), strict=True)
                 block.mask = tuple([whole if length == 1 else part for length, part in index])
@@ -139,7 +139,7 @@ class _Attention:
         xp = self.xp
         place = block.first, block.last
         if place not in self.biases:
-            like = x[(0,) * (len(x.shape) - 2)]
+            like = x[(*(0,) * (len(x.shape) - 2), ...)]
             self.biases = {place: xp.triu(xp.full_like(like, -math.inf), k=block.first + 1)}
         return self.biases[place]
 
