@@ -121,8 +121,8 @@ class _Attention:
         """The weights of a block before they are divided by their totals, and the totals."""
         xp = self.xp
         x = xp.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
-        if self.is_causal:
-            x += self._causal_bias(x, block)
+        if self.is_causal and block.first < x.shape[-1]:  # all may use the keys before the first
+            x[..., block.first :] += self._causal_bias(x[..., block.first :])
         if self.mask is not None:
             x += self._bias(x, self.mask[block.mask])
         most = xp.max(x, axis=-1, keepdims=True)
@@ -135,13 +135,12 @@ class _Attention:
             total = xp.where(total == 0, 1.0, total)
         return x, total
 
-    def _causal_bias(self, x, block):
+    def _causal_bias(self, x):
         xp = self.xp
-        place = block.first, block.last
-        if place not in self.biases:
-            like = x[(*(0,) * (len(x.shape) - 2), ...)]
-            self.biases = {place: xp.triu(xp.full_like(like, -math.inf), k=block.first + 1)}
-        return self.biases[place]
+        like = x[(*(0,) * (len(x.shape) - 2), ...)]
+        if like.shape not in self.biases:
+            self.biases[like.shape] = xp.triu(xp.full_like(like, -math.inf), k=1)
+        return self.biases[like.shape]
 
     def _bias(self, x, mask):
         xp = self.xp
@@ -194,9 +193,9 @@ def _leading_axes(query, key, value, mask):
 
 
 def _attention_vjp(
-    xp, g, query, key, value, mask, out, is_causal, scale, dropout_p, dropout_key, wanted
+    xp, g, query, key, value, mask, is_causal, scale, dropout_p, dropout_key, wanted
 ):
-    g, out, wide_query = widen(xp, g, out, query)
+    g, wide_query = widen(xp, g, query)
     work = _Attention(
         xp, query, key, value, mask, wide_query.dtype, is_causal, scale, dropout_p, dropout_key
     )
@@ -209,7 +208,6 @@ def _attention_vjp(
         weights, total = work.weights(block)
         kept = work.kept(block, weights)
         g_rows = g[block.queries] / total
-        along = xp.sum(g_rows * out[block.queries], axis=-1, keepdims=True)
         if kept is not None:
             g_rows /= rate
         if wanted[2]:
@@ -220,7 +218,7 @@ def _attention_vjp(
         slopes = xp.matmul(g_rows, xp.matrix_transpose(work.value[block.keys]))
         if kept is not None:
             slopes = xp.where(kept, slopes, 0.0)
-        slopes -= along
+        slopes -= xp.expand_dims(xp.vecdot(weights, slopes, axis=-1), axis=-1) / total
         slopes *= weights
         if wanted[0]:
             to_query[block.queries] = xp.matmul(slopes, work.key[block.keys]) * work.scale
