@@ -441,6 +441,21 @@ def test_large_inputs_give_finite_values_and_derivatives(name, dtype):
         assert np.isfinite(numbers(y)).all()
 
 
+def test_gelu_of_many_float32_is_that_of_float64():
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30]
+    x = np.concatenate([np.linspace(-12.5, 9, 20001), ends]).astype("float32")
+    found = derivatives(gpugrad, of_ours, nn.GELU(), [x], "float32", 1)
+    expected = derivatives(gpugrad, of_ours, nn.GELU(), [x], "float64", 1)
+    for a, b, atol in zip(found, expected, [1e-35, 5e-7], strict=True):
+        assert_close(numbers(a).astype("float64"), numbers(b), rtol=1e-5, atol=atol)
+    grid = gpugrad.tensor(x[:20000].reshape(100, 200))
+    for layout in (grid, grid.T, grid[:, ::2]):
+        assert_close(
+            gpugrad.gelu(layout), gpugrad.gelu(layout.to(gpugrad.float64)).to(gpugrad.float32),
+            rtol=1e-5, atol=1e-35,
+        )  # fmt: skip
+
+
 def test_gelu_keeps_its_digits_far_below_0():
     x = -7.0
     z = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)

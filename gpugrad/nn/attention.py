@@ -100,7 +100,7 @@ class MultiheadAttention(Module):
         self.out_proj = Linear(
             embed_dim, embed_dim, bias, dtype=dtype, device=device, generator=generator
         )
-        if bias:
+        if self.out_proj.bias is not None:
             init.zeros_(self.out_proj.bias)
         self.bias_k = self.bias_v = None
         if add_bias_kv:

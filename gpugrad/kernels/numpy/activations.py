@@ -66,13 +66,13 @@ def _gelu(xp, x, approximate="none"):
         return NotImplemented
     out = np.empty(x.shape, float32)
     work = np.empty((4, min(x.size, _PIECE)), float32)
-    for x, y in _pieces(x, out):
-        size, t, power, tail = work[:, : x.size]
-        x.clip(-_LIMIT, _LIMIT, size)
+    for part, y in _pieces(x, out):
+        size, t, power, tail = work[:, : part.size]
+        part.clip(-_LIMIT, _LIMIT, size)
         np.abs(size, size)
         _tail(size, t, power, tail)
         tail *= size
-        x.clip(0, math.inf, y)
+        part.clip(0, math.inf, y)
         y -= tail
     return out
 
@@ -82,9 +82,9 @@ def _gelu_vjp(xp, g, x, approximate):
         return NotImplemented
     out = np.empty(x.shape, float32)
     work = np.empty((5, min(x.size, _PIECE)), float32)
-    for g, x, y in _pieces(np.ascontiguousarray(g), x, out):
-        bounded, size, t, power, tail = work[:, : x.size]
-        x.clip(-_LIMIT, _LIMIT, bounded)
+    for g_part, part, y in _pieces(np.ascontiguousarray(g), x, out):
+        bounded, size, t, power, tail = work[:, : part.size]
+        part.clip(-_LIMIT, _LIMIT, bounded)
         np.abs(bounded, size)
         _tail(size, t, power, tail)
         np.subtract(1, tail, y)
@@ -97,7 +97,7 @@ def _gelu_vjp(xp, g, x, approximate):
         power *= bounded
         power *= 1 / math.sqrt(2 * math.pi)
         y += power
-        y *= g
+        y *= g_part
     return out
 
 
