@@ -121,7 +121,9 @@ class _Attention:
         """The weights of a block before they are divided by their totals, and the totals."""
         xp = self.xp
         x = xp.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
-        if self.is_causal and block.first < x.shape[-1]:  # all may use the keys before the first
+        if self.is_causal and block.first == 0:
+            x += self._causal_bias(x)
+        elif self.is_causal and block.first < x.shape[-1]:  # all may use the keys before the first
             x[..., block.first :] += self._causal_bias(x[..., block.first :])
         if self.mask is not None:
             x += self._bias(x, self.mask[block.mask])
