@@ -43,20 +43,10 @@ def attention(
     (Vaswani et al. 2017, "Attention is all you need")
     """
     dtype, wide = common_dtypes(xp, query, key, value)
-    work = _Attention(xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key)
-    like = xp.broadcast_to(work.query[..., :1], (*work.query.shape[:-1], value.shape[-1]))
-    like = work.query if work.query.shape == like.shape else like
-    # With the same order of axes in memory as the query, so that merging heads needs no copy.
-    out = xp.empty_like(like) if key.shape[-2] else xp.zeros_like(like)
-    for block in work.blocks():
-        weights, total = work.weights(block)
-        if (kept := work.kept(block, weights)) is not None:
-            weights = xp.where(kept, weights, 0.0)
-            total = total * (1 - work.dropout_p or 1)
-        rows = xp.matmul(weights, work.value[block.keys])
-        rows /= total
-        out[block.queries] = rows
-    return cast(xp, out, dtype)
+    work = BlockedAttention(
+        xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key
+    )
+    return cast(xp, work.result(), dtype)
 
 
 class _Block:
@@ -71,8 +61,8 @@ class _Block:
     __slots__ = ("queries", "keys", "mask", "first", "last", "number")
 
 
-class _Attention:
-    """The operands of a call, which all have the same leading axes, and its blocks."""
+class BlockedAttention:
+    """The operands of a call, which all have the same leading axes, and what is done by blocks."""
 
     def __init__(self, xp, query, key, value, mask, wide, is_causal, scale, dropout_p, dropout_key):
         lead = _leading_axes(query, key, value, mask)
@@ -93,12 +83,16 @@ class _Attention:
         self.dropout_key = dropout_key
         self.biases = {}
 
+    def elements(self):
+        """How many weights a block has, if it has enough queries."""
+        return _BLOCK
+
     def blocks(self):
         *lead, n, _ = self.query.shape
         m = self.key.shape[-2]
         if not m:
             return
-        room = max(_BLOCK // m, _ROWS)  # queries
+        room = max(self.elements() // m, _ROWS)  # queries
         steps, rest = [], math.prod(lead) * n
         for length in lead:
             rest //= max(length, 1)
@@ -117,8 +111,8 @@ class _Attention:
                 block.mask = tuple([whole if length == 1 else part for length, part in index])
             yield block
 
-    def weights(self, block):
-        """The weights of a block before they are divided by their totals, and the totals."""
+    def scores(self, block):
+        """The logarithms of the weights of a block, but for a constant."""
         xp = self.xp
         x = xp.matmul(self.query[block.queries], xp.matrix_transpose(self.key[block.keys]))
         if self.is_causal and block.first == 0:
@@ -127,6 +121,12 @@ class _Attention:
             x[..., block.first :] += self._causal_bias(x[..., block.first :])
         if self.mask is not None:
             x += self._bias(x, self.mask[block.mask])
+        return x
+
+    def weights(self, block):
+        """The weights of a block before they are divided by their totals, and the totals."""
+        xp = self.xp
+        x = self.scores(block)
         most = xp.max(x, axis=-1, keepdims=True)
         if self.mask is not None:  # where all are -inf, the weights are 0 and not nan
             most = xp.maximum(most, xp.finfo(x.dtype).min)
@@ -151,6 +151,16 @@ class _Attention:
         zeros = xp.zeros_like(mask, dtype=x.dtype)
         return xp.where(mask, zeros, -math.inf)
 
+    def slopes(self, products, weights, total):
+        """The cotangent of the scores.
+
+        products: the cotangent of the weights, divided by ``total``.
+        """
+        xp = self.xp
+        products -= xp.expand_dims(xp.vecdot(weights, products, axis=-1), axis=-1) / total
+        products *= weights
+        return products
+
     def kept(self, block, weights):
         """Bools, False for weights of a block that dropout zeroes; None without dropout."""
         if not self.dropout_p:
@@ -158,6 +168,55 @@ class _Attention:
         first, second = self.dropout_key
         key = (first + block.number * 0x9E3779B97F4A7C15) % 2**64, second
         return self.xp.dropout_mask(weights, shape=weights.shape, p=self.dropout_p, key=key)
+
+    def result(self):
+        xp, shape = self.xp, (*self.query.shape[:-1], self.value.shape[-1])
+        like = self.query
+        if like.shape != shape:
+            like = xp.broadcast_to(like[..., :1], shape)
+        # With the same order of axes in memory as the query, so that merging heads needs no copy.
+        out = xp.empty_like(like) if self.key.shape[-2] else xp.zeros_like(like)
+        for block in self.blocks():
+            weights, total = self.weights(block)
+            if (kept := self.kept(block, weights)) is not None:
+                weights = xp.where(kept, weights, 0.0)
+                total = total * (1 - self.dropout_p or 1)
+            rows = xp.matmul(weights, self.value[block.keys])
+            rows /= total
+            out[block.queries] = rows
+        return out
+
+    def cotangents(self, g, wanted):
+        xp = self.xp
+        rate = 1 - self.dropout_p or 1
+        operands = self.query, self.key, self.value, self.mask
+        to_query, to_key, to_value, to_mask = [
+            xp.zeros_like(x) if w else None for x, w in zip(operands, wanted, strict=True)
+        ]
+        for block in self.blocks():
+            weights, total = self.weights(block)
+            kept = self.kept(block, weights)
+            g_rows = g[block.queries] / total
+            if kept is not None:
+                g_rows /= rate
+            if wanted[2]:
+                dropped = weights if kept is None else xp.where(kept, weights, 0.0)
+                to_value[block.keys] += xp.matmul(xp.matrix_transpose(dropped), g_rows)
+            if not (wanted[0] or wanted[1] or wanted[3]):
+                continue
+            slopes = xp.matmul(g_rows, xp.matrix_transpose(self.value[block.keys]))
+            if kept is not None:
+                slopes = xp.where(kept, slopes, 0.0)
+            slopes = self.slopes(slopes, weights, total)
+            if wanted[0]:
+                to_query[block.queries] = xp.matmul(slopes, self.key[block.keys]) * self.scale
+            if wanted[1]:
+                rows = self.query[block.queries]
+                to_key[block.keys] += xp.matmul(xp.matrix_transpose(slopes), rows)
+            if wanted[3]:
+                axes = tuple([i for i, length in enumerate(self.mask.shape) if length == 1])
+                to_mask[block.mask] += xp.sum(slopes, axis=axes, keepdims=True)
+        return to_query, to_key, to_value, to_mask
 
 
 def _leading_axes(query, key, value, mask):
@@ -198,41 +257,11 @@ def _attention_vjp(
     xp, g, query, key, value, mask, is_causal, scale, dropout_p, dropout_key, wanted
 ):
     g, wide_query = widen(xp, g, query)
-    work = _Attention(
+    work = BlockedAttention(
         xp, query, key, value, mask, wide_query.dtype, is_causal, scale, dropout_p, dropout_key
     )
-    rate = 1 - work.dropout_p or 1
-    operands = work.query, work.key, work.value, work.mask
-    to_query, to_key, to_value, to_mask = [
-        xp.zeros_like(x) if w else None for x, w in zip(operands, wanted, strict=True)
-    ]
-    for block in work.blocks():
-        weights, total = work.weights(block)
-        kept = work.kept(block, weights)
-        g_rows = g[block.queries] / total
-        if kept is not None:
-            g_rows /= rate
-        if wanted[2]:
-            dropped = weights if kept is None else xp.where(kept, weights, 0.0)
-            to_value[block.keys] += xp.matmul(xp.matrix_transpose(dropped), g_rows)
-        if not (wanted[0] or wanted[1] or wanted[3]):
-            continue
-        slopes = xp.matmul(g_rows, xp.matrix_transpose(work.value[block.keys]))
-        if kept is not None:
-            slopes = xp.where(kept, slopes, 0.0)
-        slopes -= xp.expand_dims(xp.vecdot(weights, slopes, axis=-1), axis=-1) / total
-        slopes *= weights
-        if wanted[0]:
-            to_query[block.queries] = xp.matmul(slopes, work.key[block.keys]) * work.scale
-        if wanted[1]:
-            rows = work.query[block.queries]
-            to_key[block.keys] += xp.matmul(xp.matrix_transpose(slopes), rows)
-        if wanted[3]:
-            axes = tuple([i for i, length in enumerate(work.mask.shape) if length == 1])
-            to_mask[block.mask] += xp.sum(slopes, axis=axes, keepdims=True)
-    if wanted[3]:
-        to_mask = xp.reshape(to_mask, mask.shape)
-    return to_query, to_key, to_value, to_mask
+    *cotangents, to_mask = work.cotangents(g, wanted)
+    return *cotangents, None if to_mask is None else xp.reshape(to_mask, mask.shape)
 
 
 attention.vjp(joint=_attention_vjp)
