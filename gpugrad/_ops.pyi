@@ -70,6 +70,34 @@ def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def atanh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
 
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None = None,
+    /,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    dropout_key: tuple[int, int] = (0, 0),
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value``, without keeping the weights.
+
+    query: ``(..., n, d)``, real. key: ``(..., m, d)``. value: ``(..., m, e)``.
+    mask: broadcasts to ``(..., n, m)``. Bools, False where a query must not use a key, or numbers
+        to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
+    is_causal: whether query i may use only the keys up to i.
+    scale: by default ``1 / sqrt(d)``.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
+        see `dropout`.
+
+    The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
+    weights are computed block by block, and again for backward, so that memory grows linearly
+    with n and m. For float16, intermediate values are computed in float32.
+    (Vaswani et al. 2017, "Attention is all you need")
+    """
+
 def batch_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -279,6 +307,26 @@ def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
+
+def group_norm(
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    /,
+    *,
+    groups: int,
+    eps: float = 1e-05,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over groups of channels.
+
+    x: ``(n, channels, ...)``, real; each example's channels are split into ``groups`` of equal
+        size, and each group is normalized by itself, over all of its elements.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
+    (Wu and He 2018, "Group normalization")
+    """
 
 def hardswish(x: Array, /) -> Tensor:
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
@@ -519,6 +567,19 @@ def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor
 
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
+
+def rms_norm(
+    x: Array, weight: Array | None = None, /, *, ndim: int = 1, eps: float | None = None
+) -> Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight``, with the mean over the last ``ndim`` axes.
+
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight: ``shape``; by default 1.
+    eps: by default the distance from 1 to the next number of x's dtype.
+
+    For float16, intermediate values are computed in float32.
+    (Zhang and Sennrich 2019, "Root mean square layer normalization")
+    """
 
 def roll(
     x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None

@@ -12,6 +12,7 @@ _GIVEN = {
     "MLP": (3, [4, 2]),
     "Sequential": (nn.Tanh(),),
     "Softmax": (1,),
+    "TransformerEncoder": (nn.TransformerEncoderLayer(3, 1, 4), 2),
     "Unflatten": (1, (3, 1)),
 }
 
@@ -28,8 +29,11 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-# Classes that are not called with one floating tensor.
-_OTHERS = "Bilinear Embedding ModuleDict ModuleList ParameterList".split()
+# Classes that are not called with one floating tensor (n, 3).
+_OTHERS = """
+    Bilinear Embedding InstanceNorm1d InstanceNorm2d ModuleDict ModuleList MultiheadAttention
+    ParameterList TransformerDecoder TransformerDecoderLayer
+""".split()
 
 LAYERS = [
     kind

@@ -28,6 +28,7 @@ from .activations import (
     Tanh,
     Tanhshrink,
 )
+from .attention import MultiheadAttention
 from .container import MLP, ModuleDict, ModuleList, ParameterList, Sequential
 from .layers import Bilinear, Dropout, Embedding, Flatten, Identity, Linear, Unflatten
 from .losses import (
@@ -44,8 +45,21 @@ from .losses import (
     TripletMarginLoss,
 )
 from .module import Module, Parameter
-from .normalization import BatchNorm1d, LayerNorm
+from .normalization import (
+    BatchNorm1d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    LayerNorm,
+    RMSNorm,
+)
 from .stateless import functional_call
+from .transformer import (
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "CELU",
@@ -63,11 +77,14 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
     "HuberLoss",
     "Identity",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
     "KLDivLoss",
     "L1Loss",
     "LayerNorm",
@@ -80,10 +97,12 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "Parameter",
     "ParameterList",
+    "RMSNorm",
     "ReLU",
     "ReLU6",
     "Sequential",
@@ -95,6 +114,10 @@ __all__ = [
     "Softsign",
     "Tanh",
     "Tanhshrink",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
     "functional",

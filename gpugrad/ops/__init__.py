@@ -2,6 +2,7 @@
 
 from . import (
     activations,
+    attention,
     dropout,
     elementwise,
     indexing,
