@@ -32,5 +32,6 @@ from .registry import (
     parse_device,
     transfer,
 )
+from .windows import check_convolution, counts_of_windows, numbers_per_axis, padding_per_axis
 
 backend_for_device("cpu")  # registers NumPy

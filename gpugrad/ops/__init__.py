@@ -2,6 +2,7 @@
 
 from . import (
     activations,
+    convolution,
     dropout,
     elementwise,
     indexing,
@@ -12,4 +13,5 @@ from . import (
     reductions,
     searching,
     transcendental,
+    windows,
 )
