@@ -26,6 +26,22 @@ def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) ->
     broadcast to the shape of ``values``.
     """
 
+def add_windows(
+    values: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
+
+    values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
+
+    Raises ValueError if there are not as many windows as slide over ``shape``.
+    """
+
 def all(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -145,6 +161,67 @@ def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
 
 def conj(x: Array, /) -> Tensor:
     """Elementwise complex conjugate; a real array is returned unchanged."""
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The sum of products of each window of ``x`` with each filter, plus ``bias``.
+
+    x: ``(n, channels, *lengths)``, with any number of axes for windows to slide over.
+    weight: the filters, ``(out, channels / groups, *size)``.
+    bias: ``(out,)``; by default 0.
+    stride, padding, dilation: see `sliding_windows`.
+    groups: into how many parts the channels are divided; a filter sees the channels of its part.
+
+    The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
+    Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
+    """
+
+def convolution_input(
+    cotangent: Array,
+    weight: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` by its input, also known as the transposed convolution.
+
+    cotangent: ``(n, out, *counts)``. weight: ``(out, channels / groups, *size)``.
+    shape: the lengths of the input without its first two axes, over which ``counts`` windows slide.
+
+    The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
+    """
+
+def convolution_weight(
+    cotangent: Array,
+    x: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` by its weight.
+
+    cotangent: ``(n, out, *counts)``. x: ``(n, channels, *lengths)``.
+    shape: the lengths ``size`` of a filter without its first two axes.
+
+    The result is ``(out, channels / groups, *size)``. Raises ValueError if the shapes do not fit.
+    """
 
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
@@ -271,6 +348,24 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
 
 def expm1(x: Array, /) -> Tensor:
     """Elementwise ``exp(x) - 1``, precise near 0."""
+
+def find_in_windows(
+    x: Array,
+    values: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The tap of each window at which its element equals ``values``, as a number; else 0.
+
+    Taps are numbered from 0 in row-major order; of several the first counts.
+
+    x: ``(..., *lengths)``. values: ``(..., *counts)``, for example from `max_pool` with the same
+        parameters. The result is ``(..., *counts)``, int8, or int32 for 128 taps or more.
+    """
 
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """The elements in reverse order along one axis, several (a tuple) or all (None)."""
@@ -421,6 +516,21 @@ def max(
 ) -> Tensor:
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
 
+def max_pool(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
+
+    The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    """
+
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise maximum; a tie shares its gradient evenly."""
 
@@ -522,6 +632,22 @@ def prod(
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
+def put_in_windows(
+    values: Array,
+    taps: Array,
+    /,
+    *,
+    shape: Shape,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """Zeros of ``(..., *shape)``, to which each value is added at one tap of its window.
+
+    values, taps: ``(..., *counts)``; the transpose of `take_from_windows`.
+    """
+
 def real(x: Array, /) -> Tensor:
     """Elementwise real part; a real array is returned unchanged."""
 
@@ -606,6 +732,25 @@ def sin(x: Array, /) -> Tensor:
 def sinh(x: Array, /) -> Tensor:
     """Elementwise hyperbolic sine."""
 
+def sliding_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
+
+    size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
+        ``(length + padding - dilation * (size - 1) - 1) // stride + 1`` with both sides' padding.
+    stride, dilation: the distance between windows, and between the elements of a window.
+    padding: how many zeros there are beyond both ends of an axis; ints, or pairs of ints.
+
+    Raises ValueError if a window is longer than the padded array.
+    """
+
 def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
@@ -663,6 +808,21 @@ def sum(
 ) -> Tensor:
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
 
+def sum_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    scale: float = 1.0,
+) -> Tensor:
+    """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
+
+    The other parameters are those of `sliding_windows`. float16 is summed in float32.
+    """
+
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.
 
@@ -673,6 +833,24 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Tensor:
     """The elements at ``indices`` along ``axis``; the other axes of both inputs broadcast.
 
     Gradients of an element that is selected repeatedly add up.
+    """
+
+def take_from_windows(
+    x: Array,
+    taps: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The element of each window at one of its taps: ``(..., *lengths) -> (..., *counts)``.
+
+    taps: ``(..., *counts)``, numbers of taps as `find_in_windows` returns them. At a tap in the
+        padding, and for a number that no tap has, the result is 0.
+
+    The other parameters are those of `sliding_windows`.
     """
 
 def tan(x: Array, /) -> Tensor:

@@ -26,7 +26,18 @@ from .activations import (
     Tanhshrink,
 )
 from .container import MLP, ModuleDict, ModuleList, ParameterList, Sequential
-from .layers import Bilinear, Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from .convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Fold, Unfold
+from .layers import (
+    Bilinear,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Embedding,
+    Flatten,
+    Identity,
+    Linear,
+    Unflatten,
+)
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -41,8 +52,19 @@ from .losses import (
     TripletMarginLoss,
 )
 from .module import Module, Parameter
-from .normalization import BatchNorm1d, LayerNorm
+from .normalization import BatchNorm1d, BatchNorm2d, LayerNorm
+from .pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
+)
 from .stateless import functional_call
+from .upsampling import Upsample
 
 __all__ = [
     "CELU",
@@ -51,15 +73,29 @@ __all__ = [
     "GLU",
     "MLP",
     "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "BatchNorm2d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
     "Embedding",
     "Flatten",
+    "Fold",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
@@ -73,6 +109,8 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -94,6 +132,8 @@ __all__ = [
     "Tanhshrink",
     "TripletMarginLoss",
     "Unflatten",
+    "Unfold",
+    "Upsample",
     "functional",
     "functional_call",
     "init",

@@ -2,9 +2,9 @@
 
 In all ops ``size`` is a tuple with the length of a window along each axis that windows slide over.
 ``stride`` is the distance between neighbouring windows, ``dilation`` that between neighbouring
-taps, the places in a window, and ``padding`` says how far windows reach beyond the array. Each is an
-int, or a tuple with one for each axis; ``padding`` may also have pairs, of which the second is for
-the end of the axis. The axes before these, of any number, count images, channels and the like.
+taps, the places in a window, and ``padding`` says how far windows reach beyond the array. Each is
+an int, or a tuple with one for each axis; ``padding`` may also have pairs, of which the second is
+for the end of the axis. The axes before these, of any number, count images, channels and so on.
 """
 
 from .._batched import equally
