@@ -8,7 +8,8 @@ from .._batched import aligned, equally, shapes_of_examples
 from ..autograd.operation import op
 from ..backends import check_convolution
 from .elementwise import add
-from .manipulation import moveaxis, reshape
+from .manipulation import broadcast_to, moveaxis, reshape
+from .reductions import sum as _sum
 
 
 @op
@@ -69,19 +70,25 @@ convolution.jvp(
 )
 
 
-def _examples_as_groups(x, axis=0):
-    """``(examples, ...)`` with the examples and the following axis, or the one after it, merged."""
-    if axis:
-        x = moveaxis(x, 0, axis)
-    shape = x.shape
-    return reshape(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+def _merged(x, axis=0):
+    """``x`` with the axes ``axis`` and ``axis + 1`` merged into one."""
+    return reshape(x, (*x.shape[:axis], x.shape[axis] * x.shape[axis + 1], *x.shape[axis + 2 :]))
 
 
-def _groups_as_examples(x, examples, axis=0):
-    """Inverse of `_examples_as_groups`."""
-    shape = x.shape
-    x = reshape(x, (*shape[:axis], examples, shape[axis] // examples, *shape[axis + 1 :]))
-    return moveaxis(x, axis, 0) if axis else x
+def _with_examples_as_groups(call, operands, axes, axis, groups, static):
+    """Call an op once for all examples, with the channels of each as groups of their own.
+
+    axes: for each operand, and ``axis`` for the result, which axis of an example has channels.
+    """
+    size = operands[0].shape[0]
+    if not size:  # no groups either; a call on zeros has the right shape
+        out = call(*[_sum(x, axis=0) for x in operands], groups=groups, **static)
+        return broadcast_to(out, (0, *out.shape))
+    merged = [_merged(moveaxis(x, 0, a), a) for x, a in zip(operands, axes, strict=True)]
+    out = call(*merged, groups=groups * size, **static)
+    shape = out.shape
+    out = reshape(out, (*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :]))
+    return moveaxis(out, axis, 0)
 
 
 def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
@@ -92,12 +99,10 @@ def _convolution_vmap(call, batched, x, weight, bias, *, groups, **static):
         raise ValueError(f"convolution: {error}") from None
     own = bias if bias is not None and not batched[2] else None
     if batched[1]:
-        x, weight = equally(batched[:2], (x, weight))
-        size = x.shape[0]
-        x, weight = _examples_as_groups(x, 1), _examples_as_groups(weight)
-        out = _groups_as_examples(call(x, weight, groups=groups * size, **static), size, 1)
+        operands = equally(batched[:2], (x, weight))
+        out = _with_examples_as_groups(call, operands, (1, 0), 1, groups, static)
     elif batched[0]:
-        out = call(_examples_as_groups(x), weight, own, groups=groups, **static)
+        out = call(_merged(x), weight, own, groups=groups, **static)
         out = reshape(out, (*x.shape[:2], *out.shape[1:]))
     else:
         out = call(x, weight, groups=groups, **static)
@@ -144,12 +149,10 @@ convolution_input.vjp(
 
 def _convolution_input_vmap(call, batched, cotangent, weight, *, groups, **static):
     if not batched[1]:
-        out = call(_examples_as_groups(cotangent), weight, groups=groups, **static)
+        out = call(_merged(cotangent), weight, groups=groups, **static)
         return reshape(out, (*cotangent.shape[:2], *out.shape[1:]))
-    cotangent, weight = equally(batched, (cotangent, weight))
-    size = cotangent.shape[0]
-    cotangent, weight = _examples_as_groups(cotangent, 1), _examples_as_groups(weight)
-    return _groups_as_examples(call(cotangent, weight, groups=groups * size, **static), size, 1)
+    operands = equally(batched, (cotangent, weight))
+    return _with_examples_as_groups(call, operands, (1, 0), 1, groups, static)
 
 
 convolution_input.vmap(_convolution_input_vmap)
@@ -186,10 +189,8 @@ convolution_weight.vjp(
 
 
 def _convolution_weight_vmap(call, batched, cotangent, x, *, groups, **static):
-    cotangent, x = equally(batched, (cotangent, x))
-    size = x.shape[0]
-    cotangent, x = _examples_as_groups(cotangent, 1), _examples_as_groups(x, 1)
-    return _groups_as_examples(call(cotangent, x, groups=groups * size, **static), size)
+    operands = equally(batched, (cotangent, x))
+    return _with_examples_as_groups(call, operands, (1, 1), 0, groups, static)
 
 
 convolution_weight.vmap(_convolution_weight_vmap)

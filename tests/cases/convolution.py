@@ -1,0 +1,109 @@
+"""Convolution and its gradients."""
+
+import numpy as np
+
+from .base import A, Case, S, beyond, integers
+from .windows import cropped, over_windows, per_axis, windows
+
+
+def _convolution(x, weight, bias=None, *, groups=1, **options):
+    out = np.concatenate(
+        [
+            _one_group(part, filters, **options)
+            for part, filters in zip(np.split(x, groups, 1), np.split(weight, groups), strict=True)
+        ],
+        1,
+    )
+    if bias is not None:
+        out = out + bias.reshape(-1, *[1] * (x.ndim - 2))
+    return out
+
+
+def _one_group(x, weight, **options):
+    columns = over_windows(lambda w: w, x, weight.shape[2:], **options)
+    n, channels, taps = columns.shape[:3]
+    columns = columns.reshape(n, channels * taps, *columns.shape[3:])
+    return np.moveaxis(np.tensordot(weight.reshape(len(weight), -1), columns, (1, 1)), 0, 1)
+
+
+def _convolution_input(g, weight, *, shape, groups=1, **options):
+    parts = []
+    for cotangent, filters in zip(np.split(g, groups, 1), np.split(weight, groups), strict=True):
+        dtype = np.result_type(g, weight)
+        zeros = np.zeros((len(g), weight.shape[1], *shape), dtype)
+        out, *found = windows(zeros, weight.shape[2:], **options)
+        for i, w in found:
+            w += np.tensordot(cotangent[(..., *i)], filters, (1, 0))
+        parts.append(cropped(out, shape, options.get("padding", 0)))
+    return np.concatenate(parts, 1)
+
+
+def _convolution_weight(g, x, *, shape, groups=1, **options):
+    parts = []
+    for cotangent, part in zip(np.split(g, groups, 1), np.split(x, groups, 1), strict=True):
+        _, *found = windows(part, shape, **options)
+        parts.append(sum(np.tensordot(cotangent[(..., *i)], w, (0, 0)) for i, w in found))
+    return np.concatenate(parts)
+
+
+def _padded(torch, x, padding, n):
+    """``x`` with padding by pairs, which PyTorch's convolutions do not take."""
+    pairs = [p if isinstance(p, tuple) else (p, p) for p in per_axis(padding, n)]
+    return torch.nn.functional.pad(x, [p for pair in reversed(pairs) for p in pair])
+
+
+def _torch_convolution(torch, x, weight, bias=None, *, padding=0, **options):
+    n = x.ndim - 2
+    x = _padded(torch, x, padding, n)
+    return getattr(torch.nn.functional, f"conv{n}d")(x, weight, bias, **options)
+
+
+CASES = [
+    Case(
+        "convolution",
+        [
+            S(A(2, 3, 4, 5), A(2, 3, 3, 2), A(2), padding=1),
+            S(A(2, 4, 5, 4), A(2, 2, 2, 3), stride=(2, 1), padding=((0, 1), (1, 0)), groups=2),
+            S(A(1, 2, 7), A(3, 2, 2), None, stride=2, dilation=3),
+            S(A(2, 2, 3, 1), A(3, 2, 1, 1), A(3)),
+            S(A(1, 1, 2, 3, 2), A(1, 1, 2, 2, 1)),
+            S(A(0, 2, 3), A(2, 2, 2), A(2)),
+            S(A(2, 0, 3), A(2, 0, 2), A(2)),
+            S(A(2, 1, 3, 3, layout="transposed"), A(2, 1, 2, 2, layout="reversed")),
+            S(A(1, 2, 4, draw=integers(0, 5)), A(1, 2, 2, dtype="float32")),
+            *beyond(
+                "torch",  # PyTorch's convolution requires one dtype
+                S(A(1, 2, 4, dtype="float32"), A(1, 2, 2, dtype="float64")),
+            ),
+        ],
+        _convolution,
+        _torch_convolution,
+        complex=True,
+        relative_to="array",
+    ),
+    Case(
+        "convolution_input",
+        [
+            S(A(2, 2, 3, 4), A(2, 3, 2, 3), shape=(2, 6), padding=((1, 1), (0, 0))),
+            S(A(2, 4, 2, 3), A(4, 2, 2, 3), shape=(3, 3), stride=(2, 1), padding=1, groups=2),
+            S(A(1, 3, 2), A(3, 2, 2), shape=(7,), stride=(2,), dilation=(3,)),
+            S(A(1, 9, 2), A(9, 1, 2), shape=(3,)),
+            S(A(0, 2, 2), A(2, 2, 2), shape=(3,)),
+        ],
+        _convolution_input,
+        complex=True,
+        relative_to="array",
+    ),
+    Case(
+        "convolution_weight",
+        [
+            S(A(2, 2, 3, 4), A(2, 3, 2, 6), shape=(2, 3), padding=((1, 1), (0, 0))),
+            S(A(2, 4, 2, 3), A(2, 2, 5, 4), shape=(2, 2), stride=(2, 1), groups=2),
+            S(A(1, 3, 2), A(1, 2, 7), shape=(2,), stride=(2,), dilation=(3,)),
+            S(A(0, 2, 2), A(0, 2, 3), shape=(2,)),
+        ],
+        _convolution_weight,
+        complex=True,
+        relative_to="array",
+    ),
+]
