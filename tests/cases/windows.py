@@ -77,13 +77,20 @@ def _max_pool(x, *, size, **options):
     return over_windows(lambda w: w.max(-1), x, size, -np.inf, **options)
 
 
-def _torch_max_pool(torch, x, *, size, **options):
+def _torch_max_pool(torch, x, *, size, stride=1, padding=0, dilation=1):
     n = len(size)
-    function = getattr(torch.nn.functional, f"max_pool{n}d")
-    given = {"stride": 1, **options}
-    flat = x.reshape(1, -1, *x.shape[x.ndim - n :])
-    out = function(flat, size, **given)
-    return out.reshape(*x.shape[: x.ndim - n], *out.shape[2:])
+    lead = x.shape[: x.ndim - n]
+    flat = x.reshape(int(np.prod(lead)), 1, *x.shape[x.ndim - n :])
+    flat = torch_padded(torch, flat, padding, n, -np.inf)
+    out = getattr(torch.nn.functional, f"max_pool{n}d")(flat, size, stride, 0, dilation)
+    return out.reshape(*lead, *out.shape[2:])
+
+
+def torch_padded(torch, x, padding, n, value=0.0):
+    """``x`` with padding by pairs, which PyTorch's functions of windows do not take."""
+    pairs = [p if isinstance(p, tuple) else (p, p) for p in per_axis(padding, n)]
+    pad = [p for pair in reversed(pairs) for p in pair]
+    return torch.nn.functional.pad(x, pad, value=value)
 
 
 def _find_in_windows(x, values, *, size, **options):
@@ -110,20 +117,21 @@ def _put_in_windows(values, taps, *, shape, size, **options):
     return cropped(out, shape, options.get("padding", 0))
 
 
+# Small, since second derivatives are checked by differences for each element.
 OPTIONS = [
-    ((2, 3, 5, 4), {"size": (2, 3), "padding": (1, 0)}),
-    ((4, 5), {"size": (2, 2), "stride": 2}),
-    ((2, 7), {"size": (2,), "stride": (3,), "dilation": 2, "padding": ((0, 1),)}),
+    ((1, 3, 2), {"size": (2, 2), "padding": (1, 0)}),
+    ((2, 5), {"size": (2,), "stride": 2}),
+    ((5,), {"size": (2,), "stride": (3,), "dilation": 2, "padding": ((0, 1),)}),
     ((0, 3), {"size": (2,)}),
-    ((3,), {"size": (1,), "padding": 1}),
+    ((1,), {"size": (1,), "padding": 1}),
 ]
 
 
 def over(draw, options=OPTIONS):
     return [
         *(S(A(*shape, draw=draw), **given) for shape, given in options),
-        S(A(3, 4, draw=draw, layout="transposed"), size=(2, 2)),
-        S(A(2, 4, draw=draw, layout="strided"), size=(3,), stride=1),
+        S(A(2, 3, draw=draw, layout="transposed"), size=(2,)),
+        S(A(3, draw=draw, layout="strided"), size=(2,)),
     ]
 
 
@@ -144,9 +152,9 @@ CASES = [
     Case(
         "add_windows",
         [
-            S(A(2, 2, 3, 5, 3), shape=(5, 4), padding=((0, 1), (1, 0))),
-            S(A(2, 2, 2, 2), shape=(4, 5), stride=2),
-            S(A(2, 3), shape=(7,), stride=(2,), dilation=(2,)),
+            S(A(1, 2, 2, 2, 3), shape=(2, 3), padding=((0, 1), (1, 0))),
+            S(A(2, 2), shape=(5,), stride=2),
+            S(A(2, 2), shape=(5,), stride=(2,), dilation=(2,)),
             S(A(0, 2, 3), shape=(4,)),
             S(A(2, 3, layout="transposed"), shape=(4,)),
         ],
@@ -155,7 +163,7 @@ CASES = [
     ),
     Case(
         "sum_windows",
-        [*over(normal), S(A(2, 5), size=(2,), scale=0.5)],
+        [*over(normal), S(A(3), size=(2,), scale=0.5)],
         _sum_windows,
         complex=True,
         relative_to="array",
@@ -164,12 +172,12 @@ CASES = [
         "max_pool",
         [
             *over(distinct, OPTIONS[:-1]),
-            S(A(2, 5, 5, draw=distinct), size=(3, 3), stride=2, padding=1),
+            S(A(3, 3, draw=distinct), size=(3, 3), stride=2, padding=1),
             kink([1.0, 1.0, 0.0, 1.0], size=(2,), gradients=([1.0, 1.0, 0.0, 1.0],)),
             kink([[2.0, 2.0], [2.0, 2.0]], size=(2, 2), gradients=([[1.0, 0.0], [0.0, 0.0]],)),
         ],
         _max_pool,
-        lambda torch, x, **static: _torch_max_pool(torch, x, **static),
+        _torch_max_pool,
     ),
     Case(
         "find_in_windows",
