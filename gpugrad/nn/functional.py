@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
 from .._batched import behind, levels_now, levels_of, lifted, physical
-from .._creation import asarray, ones
+from .._creation import asarray
 from .._draws import is_repeated
 from .._dtypes import isdtype
 from .._foreign_names import answer
@@ -61,7 +61,7 @@ from .losses import (
     triplet_margin_loss,
 )
 from .module import is_unshared
-from .padding import pad
+from .padding import created, pad
 from .pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -265,7 +265,7 @@ def _drop_channels(name, input, shape, p, training, generator):
         raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    kept = dropout(ones(shape, dtype=input.dtype, device=input.device), p, True, generator)
+    kept = dropout(created("ones", shape, dtype=input.dtype, like=input), p, True, generator)
     kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
     return where(kept > 0, input * kept, 0.0)
 

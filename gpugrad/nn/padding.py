@@ -1,13 +1,22 @@
 """Padding of the last axes of a tensor."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from .._creation import full
 from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..backends import backend_of
 from ..ops.indexing import scatter_add, setitem
 from ..ops.manipulation import broadcast_to, concat, flip
 
 MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
+
+
+def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
+    """What the creation function ``name`` gives in the library and on the device of ``like``."""
+    backend = backend_of[type(like._like)]
+    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
+    return wrap(array, None)
 
 
 def pad(
@@ -73,7 +82,7 @@ def _pad_by_constant(input, pairs, value):
         return input
     if value == 0:
         return scatter_add(input, tuple(shape), tuple(place))
-    constant = full(shape, value, dtype=input.dtype, device=input.device)
+    constant = created("full", tuple(shape), value, dtype=input.dtype, like=input)
     return setitem(constant, input, tuple(place))
 
 

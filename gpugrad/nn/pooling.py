@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from .._creation import arange, asarray
 from .._tensor import Tensor
 from ..ops.indexing import take
 from ..ops.manipulation import reshape
@@ -13,6 +12,7 @@ from ..ops.windows import find_in_windows, sum_windows
 from ..ops.windows import max_pool as windows_max
 from .convolution import LENGTHS, Ints, per_axis
 from .module import Module
+from .padding import created
 
 
 def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
@@ -65,7 +65,8 @@ def _positions(input, out, n, size, stride, padding, dilation):
     for axis in range(n):
         after = math.prod(size[axis + 1 :])
         tap = taps // after % size[axis]
-        first = arange(out.shape[axis - n], device=input.device) * stride[axis] - padding[axis][0]
+        first = created("arange", out.shape[axis - n], dtype="int64", like=input)
+        first = first * stride[axis] - padding[axis][0]
         first = reshape(first, (-1,) + (1,) * (n - 1 - axis))
         position = position * input.shape[axis - n] + first + tap * dilation[axis]
     return position
@@ -141,7 +142,7 @@ def _avg_pool(
         return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
     out = sum_windows(input, **options)
     for axis, count in enumerate(counts):
-        column = asarray(count, dtype=out.dtype, device=input.device)
+        column = created("asarray", count, dtype=out.dtype, like=input)
         out = out / reshape(column, (-1,) + (1,) * (n - 1 - axis))
     return out
 
@@ -216,7 +217,7 @@ def adaptive_avg_pool(name, n, input, output_size):
             [(start <= i < stop) / (stop - start) for i in range(length)]
             for start, stop in _parts(length, count)
         ]
-        out = along_axis(asarray(rows, dtype=input.dtype, device=input.device), out, axis - n)
+        out = along_axis(created("asarray", rows, dtype=input.dtype, like=input), out, axis - n)
     return out
 
 
@@ -252,7 +253,8 @@ def _adaptive_max_pool(name, n, input, output_size, return_indices):
         sizes.append(size)
         if size * count != length:  # shorter windows, and those that overlap, repeat elements
             taken = [min(start + i, stop - 1) for start, stop in parts for i in range(size)]
-            out = take(out, asarray(taken, device=input.device), axis=input.ndim - n + axis)
+            taken = created("asarray", taken, dtype="int64", like=input)
+            out = take(out, taken, axis=input.ndim - n + axis)
     return windows_max(out, size=tuple(sizes), stride=tuple(sizes))
 
 

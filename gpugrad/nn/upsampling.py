@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .._creation import arange, asarray
 from .._tensor import Tensor
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip
@@ -11,6 +10,7 @@ from ..ops.indexing import take
 from ..ops.manipulation import repeat
 from .convolution import LENGTHS, per_axis
 from .module import Module
+from .padding import created
 from .pooling import adaptive_avg_pool, along_axis
 
 # By mode: the numbers of axes that are resampled.
@@ -72,7 +72,8 @@ def interpolate(
         else:
             half = 0.5 if mode == "nearest-exact" else 0
             places = [min(int((i + half) * ratio), length - 1) for i in range(m)]
-            input = take(input, asarray(places, device=input.device), axis=axis + 2)
+            places = created("asarray", places, dtype="int64", like=input)
+            input = take(input, places, axis=axis + 2)
     return input
 
 
@@ -112,12 +113,12 @@ def _linear(x, axis, m, length, ratio, align_corners):
     if m == length and (align_corners or ratio == 1):
         return x
     wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
-    places = arange(m, dtype=wide, device=x.device)
+    places = created("arange", m, dtype=wide, like=x)
     if align_corners:
         places = places * ((length - 1) / max(m - 1, 1))
     else:
         places = clip((places + 0.5) * ratio - 0.5, 0, length - 1)
-    old = arange(length, dtype=wide, device=x.device)
+    old = created("arange", length, dtype=wide, like=x)
     weights = clip(1 - _abs(places.reshape((m, 1)) - old), 0, None)
     return along_axis(weights.to(x.dtype), x, axis)
 
