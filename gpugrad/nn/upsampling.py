@@ -72,8 +72,8 @@ def interpolate(
         else:
             half = 0.5 if mode == "nearest-exact" else 0
             places = [min(int((i + half) * ratio), length - 1) for i in range(m)]
-            places = created("asarray", places, dtype="int64", like=input)
-            input = take(input, places, axis=axis + 2)
+            indices = created("asarray", places, dtype="int64", like=input)
+            input = take(input, indices, axis=axis + 2)
     return input
 
 

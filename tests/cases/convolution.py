@@ -54,6 +54,11 @@ def _torch_convolution(torch, x, weight, bias=None, *, padding=0, **options):
     return getattr(torch.nn.functional, f"conv{n}d")(x, weight, bias, **options)
 
 
+def _images(n):
+    """The number of images with 4 channels and 8 x 8 pixels that have about ``n`` elements."""
+    return max(n // 256, 1)
+
+
 CASES = [
     Case(
         "convolution",
@@ -79,6 +84,7 @@ CASES = [
         _torch_convolution,
         complex=True,
         relative_to="array",
+        sized=lambda n: S(A(_images(n), 4, 8, 8), A(4, 4, 3, 3), A(4), padding=1),
     ),
     Case(
         "convolution_input",
@@ -92,6 +98,7 @@ CASES = [
         _convolution_input,
         complex=True,
         relative_to="array",
+        sized=lambda n: S(A(_images(n), 4, 8, 8), A(4, 4, 3, 3), shape=(8, 8), padding=1),
     ),
     Case(
         "convolution_weight",
@@ -104,5 +111,6 @@ CASES = [
         _convolution_weight,
         complex=True,
         relative_to="array",
+        sized=lambda n: S(A(_images(n), 4, 8, 8), A(_images(n), 4, 8, 8), shape=(3, 3), padding=1),
     ),
 ]

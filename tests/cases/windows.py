@@ -160,6 +160,7 @@ CASES = [
         ],
         _add_windows,
         complex=True,
+        sized=lambda n: S(A(2, max(n // 2, 1)), shape=(2 * max(n // 2, 1),), stride=2),
     ),
     Case(
         "sum_windows",
@@ -190,12 +191,14 @@ CASES = [
         ],
         _find_in_windows,
         differentiable=False,
+        sized=lambda n: S(A(2 * n), A(n), size=(2,), stride=2),
     ),
     Case(
         "take_from_windows",
         [S(A(*shape), of_taps(shape, options), **options) for shape, options in OPTIONS],
         _take_from_windows,
         complex=True,
+        sized=lambda n: S(A(2 * n), A(n, draw=integers(0, 2, "int8")), size=(2,), stride=2),
     ),
     Case(
         "put_in_windows",
@@ -210,5 +213,8 @@ CASES = [
         ],
         _put_in_windows,
         complex=True,
+        sized=lambda n: S(
+            A(n), A(n, draw=integers(0, 2, "int8")), shape=(2 * n,), size=(2,), stride=2
+        ),
     ),
 ]
