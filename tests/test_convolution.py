@@ -198,7 +198,7 @@ def test_a_small_network_trains_as_pytorchs():
         (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not \(3, 5\)"),
         (
             lambda: nn.Conv1d(3, 4, 6)(LINES),
-            r"^convolution: .* span \(6,\), .* padded input of",
+            r"^Conv1d: .* span \(6,\), .* padded input of",
         ),
         (lambda: nn.Conv2d(3, 4, 3, groups=2), "^Conv2d: groups 2 must divide in_channels 3"),
         (lambda: nn.Conv2d(3, 4, (3, 3, 3)), r"^Conv2d: kernel_size .*not \(3, 3, 3\)"),
@@ -230,16 +230,16 @@ def test_a_small_network_trains_as_pytorchs():
         ),
         (
             lambda: functional.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
-            r"^convolution: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2; given",
+            r"^conv2d: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2$",
         ),
         (
             lambda: functional.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
-            r"^convolution: groups must be an int that divides the 4 channels .* not 3",
+            r"^conv2d: groups must be an int that divides the 4 channels .* not 3",
         ),
         (lambda: functional.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
         (
             lambda: functional.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
-            r"^convolution: bias must have shape \(4,\), not \(3,\)",
+            r"^conv1d: bias must have shape \(4,\), not \(3,\)",
         ),
         (
             lambda: functional.conv1d(IMAGES, gg.ones((4, 3, 1))),
@@ -248,6 +248,22 @@ def test_a_small_network_trains_as_pytorchs():
         (
             lambda: gg.vmap(gg.convolution)(gg.ones((5, 2, 3, 4)), gg.ones((5, 1, 2, 2))),
             r"^convolution: x \(2, 3, 4\) has 3 channels",
+        ),
+        (
+            lambda: functional.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
+            r"^conv_transpose1d: groups must be an int that divides the 3 channels",
+        ),
+        (
+            lambda: gg.convolution_input(LINES, gg.ones((2, 1, 1)), shape=(5,)),
+            r"^convolution_input: cotangent \(2, 3, 5\) must have the 2 channels of weight",
+        ),
+        (
+            lambda: gg.convolution_weight(LINES, LINES, shape=(2,)),
+            r"^convolution_weight: over \(5,\) elements slide \(4,\) windows of size \(2,\), but",
+        ),
+        (
+            lambda: gg.convolution_weight(LINES, IMAGES, shape=(2,)),
+            r"^convolution_weight: cotangent must have shape \(n, out, ...\) and x",
         ),
         (lambda: gg.max_pool(LINES, size=(0,)), "^max_pool: size must be .* at least 1"),
         (
@@ -278,7 +294,7 @@ def test_a_small_network_trains_as_pytorchs():
             lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2),
             "^fold: .* multiple of 4 rows, and 4",
         ),
-        (lambda: functional.unfold(IMAGES, 6), r"^sliding_windows: windows of size \(6, 6\)"),
+        (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
         (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
         (
             lambda: functional.interpolate(IMAGES, 2, mode="bicubic"),

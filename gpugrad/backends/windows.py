@@ -93,11 +93,17 @@ def _geometry(lengths, size, counts, stride, padding, dilation):
     )
 
 
+def _tuple(name, value):
+    """``value``, a tuple of ints of at least 1, which counts the axes that windows slide over."""
+    if not isinstance(value, tuple) or not value:
+        raise ValueError(f"{name} must be a tuple with a length for each axis, not {value!r}")
+    return numbers_per_axis(name, value, len(value))
+
+
 def _slide(x_shape, size, stride, padding, dilation):
     """The leading axes of an array, and the arguments of `_taps` for windows over its others."""
-    size = size if isinstance(size, tuple) else (size,)
+    size = _tuple("size", size)
     n = len(size)
-    size = numbers_per_axis("size", size, n)
     shape = tuple(x_shape)
     if len(shape) < n:
         raise ValueError(f"windows of size {size} need at least {n} axes, not shape {shape}")
@@ -136,7 +142,7 @@ def _fill(out, x, geometry):
 
 
 def add_windows(backend, values, /, *, shape, stride=1, padding=0, dilation=1):
-    n = len(shape)
+    n = len(_tuple("shape", shape))
     ndim = len(values.shape)
     if ndim < 2 * n:
         raise ValueError(
@@ -253,11 +259,11 @@ def _check_numbers(taps, shape):
 
 
 def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0, dilation=1):
-    n = len(shape)
+    n = len(_tuple("shape", shape))
     ndim = len(values.shape)
     if ndim < n:
         raise ValueError(f"values must have at least {n} axes, not shape {tuple(values.shape)}")
-    size = numbers_per_axis("size", size, n)
+    size = _tuple("size", size)
     lead, counts = values.shape[: ndim - n], values.shape[ndim - n :]
     _check_counts(shape, size, counts, stride, padding, dilation)
     _check_numbers(taps, values.shape)
@@ -319,7 +325,7 @@ def check_convolution(x_shape, weight_shape, bias_shape, groups):
             f"x must have shape (n, channels, ...) and weight (out, channels / groups, ...), with "
             f"equally many axes, at least 3, but they have {x_shape} and {weight_shape}"
         )
-    check_groups(weight_shape, groups)
+    _check_groups(weight_shape, groups)
     if x_shape[1] != weight_shape[1] * groups:
         raise ValueError(
             f"x {x_shape} has {x_shape[1]} channels, but weight {weight_shape} with groups="
@@ -329,7 +335,7 @@ def check_convolution(x_shape, weight_shape, bias_shape, groups):
         raise ValueError(f"bias must have shape {weight_shape[:1]}, not {tuple(bias_shape)}")
 
 
-def check_groups(weight_shape, groups):
+def _check_groups(weight_shape, groups):
     if not isinstance(groups, int) or groups < 1 or weight_shape[0] % groups:
         raise ValueError(
             f"groups must be an int that divides the {weight_shape[0]} channels of weight "
@@ -390,7 +396,7 @@ def _blocks(backend, n, channels, geometry):
 def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
     xp = backend.xp
     size, shape = tuple(weight.shape[2:]), tuple(shape)
-    _check_cotangent(g, weight.shape, groups)
+    check_convolution_input(g.shape, weight.shape, groups)
     _check_counts(shape, size, g.shape[2:], stride, padding, dilation)
     dtype = _common_dtype(backend, g, weight)
     g, weight = _cast(backend, g, dtype), _cast(backend, weight, dtype)
@@ -432,18 +438,18 @@ def _by_convolution(backend, g, weight, padding, geometry, groups):
     return convolution(backend, g, weight, padding=padding, dilation=dilation, groups=groups)
 
 
-def _check_cotangent(g, weight_shape, groups):
-    if len(weight_shape) < 3 or len(g.shape) != len(weight_shape):
+def check_convolution_input(cotangent_shape, weight_shape, groups):
+    """Raise ValueError unless the shapes of a transposed convolution fit together."""
+    given, weight_shape = tuple(cotangent_shape), tuple(weight_shape)
+    if len(weight_shape) < 3 or len(given) != len(weight_shape):
         raise ValueError(
-            f"g must have shape (n, out, ...) and weight (out, channels / groups, ...), with "
-            f"equally many axes, at least 3, but they have {tuple(g.shape)} and "
-            f"{tuple(weight_shape)}"
+            f"cotangent must have shape (n, out, ...) and weight (out, channels / groups, ...), "
+            f"with equally many axes, at least 3, but they have {given} and {weight_shape}"
         )
-    check_groups(weight_shape, groups)
-    if g.shape[1] != weight_shape[0]:
+    _check_groups(weight_shape, groups)
+    if given[1] != weight_shape[0]:
         raise ValueError(
-            f"g {tuple(g.shape)} must have the {weight_shape[0]} channels of weight "
-            f"{tuple(weight_shape)}"
+            f"cotangent {given} must have the {weight_shape[0]} channels of weight {weight_shape}"
         )
 
 
@@ -457,10 +463,11 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     size = tuple(shape)
     if len(g.shape) != len(x.shape) or len(x.shape) != len(size) + 2 or g.shape[0] != x.shape[0]:
         raise ValueError(
-            f"g must have shape (n, out, ...) and x (n, channels, ...), each with {len(size)} axes "
-            f"more for windows of {size}, but they have {tuple(g.shape)} and {tuple(x.shape)}"
+            f"cotangent must have shape (n, out, ...) and x (n, channels, ...), each with "
+            f"{len(size)} axes more for filters of {size}, but they have {tuple(g.shape)} and "
+            f"{tuple(x.shape)}"
         )
-    for name, channels in (("g", g.shape[1]), ("x", x.shape[1])):
+    for name, channels in (("cotangent", g.shape[1]), ("x", x.shape[1])):
         if not isinstance(groups, int) or groups < 1 or channels % groups:
             raise ValueError(
                 f"groups must be an int that divides the {channels} channels of {name}, "

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._arguments import whole
 from .._tensor import Tensor
-from ..backends import counts_of_windows
+from ..backends import check_convolution, check_convolution_input, counts_of_windows
 from ..ops.convolution import convolution, convolution_input
 from ..ops.manipulation import reshape
 from ..ops.windows import add_windows, sliding_windows
@@ -56,6 +56,11 @@ def _convolve(name, n, input, weight, bias, stride, padding, dilation, groups):
     stride = per_axis(f"{name}: stride", stride, n)
     dilation = per_axis(f"{name}: dilation", dilation, n)
     padding = _pairs(name, padding, weight.shape[2:], stride, dilation)
+    try:
+        check_convolution(x.shape, weight.shape, None if bias is None else bias.shape, groups)
+        counts_of_windows(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     out = convolution(
         x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
     )
@@ -127,6 +132,10 @@ def _convolve_transposed(
             f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
             f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
         )
+    try:
+        check_convolution_input(x.shape, weight.shape, groups)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     stride = per_axis(f"{name}: stride", stride, n)
     padding = per_axis(f"{name}: padding", padding, n, 0)
     more = per_axis(f"{name}: output_padding", output_padding, n, 0)
@@ -231,13 +240,17 @@ def unfold(
     A window has ``taps = height * width`` elements; the other parameters are those of `conv2d`.
     """
     x, is_single = with_examples("unfold", input, 3, f"channels, {LENGTHS[2]}")
-    out = sliding_windows(
-        x,
-        size=per_axis("unfold: kernel_size", kernel_size, 2),
-        stride=per_axis("unfold: stride", stride, 2),
-        padding=per_axis("unfold: padding", padding, 2, 0),
-        dilation=per_axis("unfold: dilation", dilation, 2),
-    )
+    size = per_axis("unfold: kernel_size", kernel_size, 2)
+    options = {
+        "stride": per_axis("unfold: stride", stride, 2),
+        "padding": per_axis("unfold: padding", padding, 2, 0),
+        "dilation": per_axis("unfold: dilation", dilation, 2),
+    }
+    try:
+        counts_of_windows(x.shape[2:], size, **options)
+    except ValueError as error:
+        raise ValueError(f"unfold: {error}") from None
+    out = sliding_windows(x, size=size, **options)
     n, channels, *rest = out.shape
     columns = channels * math.prod(rest[:2]), math.prod(rest[2:])
     return reshape(out, columns if is_single else (n, *columns))
