@@ -19,13 +19,6 @@ def acosh(x: Array, /) -> Tensor:
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
-def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
-
-    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
-    broadcast to the shape of ``values``.
-    """
-
 def add_windows(
     values: Array,
     /,
@@ -204,25 +197,6 @@ def convolution_input(
     The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
     """
 
-def convolution_weight(
-    cotangent: Array,
-    x: Array,
-    /,
-    *,
-    shape: Shape,
-    stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
-    groups: int = 1,
-) -> Tensor:
-    """The gradient of `convolution` by its weight.
-
-    cotangent: ``(n, out, *counts)``. x: ``(n, channels, *lengths)``.
-    shape: the lengths ``size`` of a filter without its first two axes.
-
-    The result is ``(out, channels / groups, *size)``. Raises ValueError if the shapes do not fit.
-    """
-
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
 
@@ -301,16 +275,6 @@ def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """
 
-def dropout_mask(x: Array, /, *, shape: Shape, p: float, key: tuple[int, int]) -> Tensor:
-    """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
-
-    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
-        the same bools on every device, and for every example inside `vmap`.
-
-    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
-    ``p`` is between 0 and 1.
-    """
-
 def einsum(subscripts: str, /, *operands: Array) -> Tensor:
     """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
 
@@ -349,24 +313,6 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...]) -> Tensor:
 def expm1(x: Array, /) -> Tensor:
     """Elementwise ``exp(x) - 1``, precise near 0."""
 
-def find_in_windows(
-    x: Array,
-    values: Array,
-    /,
-    *,
-    size: tuple[int, ...],
-    stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
-) -> Tensor:
-    """The tap of each window at which its element equals ``values``, as a number; else 0.
-
-    Taps are numbered from 0 in row-major order; of several the first counts.
-
-    x: ``(..., *lengths)``. values: ``(..., *counts)``, for example from `max_pool` with the same
-        parameters. The result is ``(..., *counts)``, int8, or int32 for 128 taps or more.
-    """
-
 def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Tensor:
     """The elements in reverse order along one axis, several (a tuple) or all (None)."""
 
@@ -385,9 +331,6 @@ def gelu(x: Array, /, approximate: str = "none") -> Tensor:
     From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
     ``approximate``.
     """
-
-def getitem(x: Array, /, key: Any) -> Tensor:
-    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
 
 def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 > x2``."""
@@ -421,9 +364,6 @@ def isinf(x: Array, /) -> Tensor:
 
 def isnan(x: Array, /) -> Tensor:
     """Elementwise test for nan; for complex numbers, in either part."""
-
-def last_written(x: Array, /, key: Any) -> Tensor:
-    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
 
 def layer_norm(
     x: Array,
@@ -632,22 +572,6 @@ def prod(
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
-def put_in_windows(
-    values: Array,
-    taps: Array,
-    /,
-    *,
-    shape: Shape,
-    size: tuple[int, ...],
-    stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
-) -> Tensor:
-    """Zeros of ``(..., *shape)``, to which each value is added at one tap of its window.
-
-    values, taps: ``(..., *counts)``; the transpose of `take_from_windows`.
-    """
-
 def real(x: Array, /) -> Tensor:
     """Elementwise real part; a real array is returned unchanged."""
 
@@ -702,13 +626,6 @@ def searchsorted(
     side: ``"left"`` for the position before equal elements, ``"right"`` for that after them.
 
     Returns integers from 0 to n, with the shape of ``x2``.
-    """
-
-def setitem(x: Array, value: Array | complex, /, key: Any) -> Tensor:
-    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
-
-    At a repeated index the last value stays, and only that one gets a gradient. Raises
-    TypeError for complex values in a real array.
     """
 
 def sigmoid(x: Array, /) -> Tensor:
@@ -835,24 +752,6 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Tensor:
     Gradients of an element that is selected repeatedly add up.
     """
 
-def take_from_windows(
-    x: Array,
-    taps: Array,
-    /,
-    *,
-    size: tuple[int, ...],
-    stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
-    dilation: int | tuple[int, ...] = 1,
-) -> Tensor:
-    """The element of each window at one of its taps: ``(..., *lengths) -> (..., *counts)``.
-
-    taps: ``(..., *counts)``, numbers of taps as `find_in_windows` returns them. At a tap in the
-        padding, and for a number that no tap has, the result is 0.
-
-    The other parameters are those of `sliding_windows`.
-    """
-
 def tan(x: Array, /) -> Tensor:
     """Elementwise tangent."""
 
@@ -950,11 +849,4 @@ def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) 
 
     Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
     the default dtype for their kind.
-    """
-
-def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
-    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
-
-    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
-    0 times an infinite derivative gives 0.
     """

@@ -8,6 +8,7 @@ drops, and the key is the same on all devices. Inside `vmap` each example has it
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ._arguments import takes_one_shape
 from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import answer
@@ -193,6 +194,7 @@ def default_generator(device: str | None = None) -> Generator:
     return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
 
 
+@takes_one_shape
 def uniform(
     shape: Shape = (),
     *,
@@ -207,6 +209,7 @@ def uniform(
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
 
+@takes_one_shape
 def normal(
     shape: Shape = (),
     *,
