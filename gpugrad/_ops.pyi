@@ -19,6 +19,22 @@ def acosh(x: Array, /) -> Tensor:
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
+def add_windows(
+    values: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
+
+    values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
+
+    Raises ValueError if there are not as many windows as slide over ``shape``.
+    """
+
 def all(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -166,6 +182,48 @@ def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
 
 def conj(x: Array, /) -> Tensor:
     """Elementwise complex conjugate; a real array is returned unchanged."""
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The sum of products of each window of ``x`` with each filter, plus ``bias``.
+
+    x: ``(n, channels, *lengths)``, with any number of axes for windows to slide over.
+    weight: the filters, ``(out, channels / groups, *size)``.
+    bias: ``(out,)``; by default 0.
+    stride, padding, dilation: see `sliding_windows`.
+    groups: into how many parts the channels are divided; a filter sees the channels of its part.
+
+    The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
+    Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
+    """
+
+def convolution_input(
+    cotangent: Array,
+    weight: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` by its input, also known as the transposed convolution.
+
+    cotangent: ``(n, out, *counts)``. weight: ``(out, channels / groups, *size)``.
+    shape: the lengths of the input without its first two axes, over which ``counts`` windows slide.
+
+    The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
+    """
 
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
@@ -446,6 +504,21 @@ def max(
 ) -> Tensor:
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
 
+def max_pool(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
+
+    The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    """
+
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise maximum; a tie shares its gradient evenly."""
 
@@ -637,6 +710,25 @@ def sin(x: Array, /) -> Tensor:
 def sinh(x: Array, /) -> Tensor:
     """Elementwise hyperbolic sine."""
 
+def sliding_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
+
+    size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
+        ``(length + padding - dilation * (size - 1) - 1) // stride + 1`` with both sides' padding.
+    stride, dilation: the distance between windows, and between the elements of a window.
+    padding: how many zeros there are beyond both ends of an axis; ints, or pairs of ints.
+
+    Raises ValueError if a window is longer than the padded array.
+    """
+
 def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
@@ -693,6 +785,21 @@ def sum(
     keepdims: bool = False,
 ) -> Tensor:
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
+
+def sum_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    scale: float = 1.0,
+) -> Tensor:
+    """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
+
+    The other parameters are those of `sliding_windows`. float16 is summed in float32.
+    """
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.

@@ -161,6 +161,61 @@ LAYERS = [
     R("Embedding", 5, 3, inputs=[labels(5, 4)]),
     R("Embedding", 5, 3, padding_idx=1, inputs=[labels(5, 4, 2)]),
     R("Embedding", 5, 3, -1, inputs=[labels(5, 4, 2)]),
+    R("Conv1d", 2, 3, 3, inputs=[normal(2, 2, 5)]),
+    R("Conv1d", 2, 4, 2, 2, "valid", 2, 2, False, inputs=[normal(2, 2, 7)]),
+    R("Conv1d", 2, 3, 4, padding="same", padding_mode="circular", inputs=[normal(2, 2, 5)]),
+    unbatched("Conv1d", 2, 3, 3, inputs=[normal(2, 5)]),
+    R("Conv2d", 2, 3, 3, padding=1, inputs=[normal(3, 2, 4, 5)]),
+    R("Conv2d", 2, 3, 1, inputs=[normal(2, 2, 3, 3)]),
+    R("Conv2d", 4, 2, (3, 2), (2, 1), (1, 0), (1, 2), 2, False, inputs=[normal(2, 4, 5, 4)]),
+    R("Conv2d", 2, 2, (2, 3), padding="same", dilation=2, inputs=[normal(2, 2, 4, 5)]),
+    R("Conv2d", 2, 4, 3, 2, groups=2, inputs=[normal(2, 2, 6, 6)]),
+    *(
+        R("Conv2d", 2, 2, 3, padding=(1, 2), padding_mode=mode, inputs=[normal(2, 2, 4, 3)])
+        for mode in ("reflect", "replicate", "circular")
+    ),
+    unbatched("Conv2d", 2, 3, 3, stride=2, inputs=[normal(2, 4, 5)]),
+    R("ConvTranspose1d", 2, 3, 3, 2, 1, 1, inputs=[normal(2, 2, 3)]),
+    R("ConvTranspose2d", 2, 3, 3, inputs=[normal(2, 2, 3, 2)]),
+    R("ConvTranspose2d", 2, 4, (3, 2), 2, 1, 1, 2, False, inputs=[normal(2, 2, 3, 2)]),
+    R("ConvTranspose2d", 2, 1, 2, 1, 0, (0, 1), dilation=(1, 2), inputs=[normal(2, 2, 3, 3)]),
+    unbatched("ConvTranspose2d", 2, 3, 3, stride=2, inputs=[normal(2, 2, 3)]),
+    R("Unfold", (2, 3), 1, 1, 2, inputs=[normal(2, 2, 4, 5)]),
+    R("Fold", (4, 5), (2, 3), 1, 1, 2, inputs=[normal(2, 12, 9)]),
+    unbatched("Fold", 4, 2, inputs=[normal(8, 9)]),
+    R("MaxPool1d", 2, inputs=[normal(2, 3, 5)]),
+    R("MaxPool1d", 3, 1, 1, 2, ceil_mode=True, inputs=[normal(2, 3, 6)]),
+    R("MaxPool2d", 2, inputs=[normal(2, 3, 4, 5)]),
+    R("MaxPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 5, 6)]),
+    R("MaxPool2d", (2, 3), (1, 2), (0, 1), (2, 1), inputs=[normal(2, 2, 4, 5)]),
+    unbatched("MaxPool2d", 2, inputs=[normal(3, 4, 4)]),
+    R("AvgPool1d", 2, inputs=[normal(2, 3, 5)]),
+    R("AvgPool1d", 3, 2, 1, True, False, inputs=[normal(2, 3, 6)]),
+    R("AvgPool2d", 2, inputs=[normal(2, 3, 4, 5)]),
+    R("AvgPool2d", 3, 2, 1, ceil_mode=True, inputs=[normal(2, 2, 6, 5)]),
+    R("AvgPool2d", (2, 3), 1, (0, 1), count_include_pad=False, inputs=[normal(2, 2, 4, 5)]),
+    R("AvgPool2d", 2, divisor_override=3, inputs=[normal(2, 2, 4, 5)]),
+    R("AdaptiveAvgPool1d", 3, inputs=[normal(2, 3, 5)]),
+    R("AdaptiveAvgPool2d", 1, inputs=[normal(2, 3, 4, 5)]),
+    R("AdaptiveAvgPool2d", (2, None), inputs=[normal(2, 3, 4, 5)]),
+    R("AdaptiveAvgPool2d", (3, 7), inputs=[normal(2, 3, 4, 5)]),
+    R("AdaptiveMaxPool1d", 3, inputs=[normal(2, 3, 5)]),
+    R("AdaptiveMaxPool2d", (3, 2), inputs=[normal(2, 3, 7, 4)]),
+    R("Upsample", scale_factor=2, inputs=[normal(2, 3, 2, 3)]),
+    R("Upsample", 5, inputs=[normal(2, 3, 4)]),
+    R("Upsample", scale_factor=(1.7, 0.6), inputs=[normal(2, 3, 4, 5)]),
+    R("Upsample", (5, 7), mode="nearest-exact", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", (2, 7), mode="area", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", scale_factor=2.5, mode="linear", inputs=[normal(2, 3, 4)]),
+    R("Upsample", (5, 2), mode="bilinear", inputs=[normal(2, 3, 3, 4)]),
+    R("Upsample", (5, 1), mode="bilinear", align_corners=True, inputs=[normal(2, 3, 3, 4)]),
+    R(
+        "Upsample",
+        scale_factor=1.7,
+        mode="bilinear",
+        recompute_scale_factor=True,
+        inputs=[normal(2, 1, 3, 4)],
+    ),
     R("LayerNorm", (3, 2), inputs=[normal(4, 3, 2)]),
     R("GroupNorm", 2, 4, inputs=[normal(3, 4, 2)]),
     R("GroupNorm", 2, 4, 0.1, bias=False, inputs=[normal(3, 4)]),
@@ -378,7 +433,7 @@ def test_vmap_is_the_loop(row):
 
 
 def test_every_layer_and_loss_is_in_the_table():
-    files = "activations layers losses normalization".split()
+    files = "activations convolution layers losses normalization pooling upsampling".split()
     kinds = {
         name
         for name in nn.__all__
@@ -386,7 +441,8 @@ def test_every_layer_and_loss_is_in_the_table():
         and getattr(nn, name).__module__.rpartition(".")[2] in files
     }
     kinds = {kind for kind in kinds if not kind.startswith("BatchNorm")}  # in test_normalization
-    assert kinds == {row.kind for row in ROWS} | {"Dropout"}  # which is random
+    random = {"Dropout", "Dropout1d", "Dropout2d"}
+    assert kinds == {row.kind for row in ROWS} | random
 
 
 # Activations

@@ -30,7 +30,18 @@ from .activations import (
 )
 from .attention import MultiheadAttention
 from .container import MLP, ModuleDict, ModuleList, ParameterList, Sequential
-from .layers import Bilinear, Dropout, Embedding, Flatten, Identity, Linear, Unflatten
+from .convolution import Conv1d, Conv2d, ConvTranspose1d, ConvTranspose2d, Fold, Unfold
+from .layers import (
+    Bilinear,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Embedding,
+    Flatten,
+    Identity,
+    Linear,
+    Unflatten,
+)
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -47,11 +58,22 @@ from .losses import (
 from .module import Module, Parameter
 from .normalization import (
     BatchNorm1d,
+    BatchNorm2d,
     GroupNorm,
     InstanceNorm1d,
     InstanceNorm2d,
     LayerNorm,
     RMSNorm,
+)
+from .pooling import (
+    AdaptiveAvgPool1d,
+    AdaptiveAvgPool2d,
+    AdaptiveMaxPool1d,
+    AdaptiveMaxPool2d,
+    AvgPool1d,
+    AvgPool2d,
+    MaxPool1d,
+    MaxPool2d,
 )
 from .stateless import functional_call
 from .transformer import (
@@ -60,6 +82,7 @@ from .transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from .upsampling import Upsample
 
 __all__ = [
     "CELU",
@@ -68,15 +91,29 @@ __all__ = [
     "GLU",
     "MLP",
     "SELU",
+    "AdaptiveAvgPool1d",
+    "AdaptiveAvgPool2d",
+    "AdaptiveMaxPool1d",
+    "AdaptiveMaxPool2d",
+    "AvgPool1d",
+    "AvgPool2d",
     "BCELoss",
     "BCEWithLogitsLoss",
     "BatchNorm1d",
+    "BatchNorm2d",
     "Bilinear",
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "Dropout",
+    "Dropout1d",
+    "Dropout2d",
     "Embedding",
     "Flatten",
+    "Fold",
     "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
@@ -93,6 +130,8 @@ __all__ = [
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
+    "MaxPool1d",
+    "MaxPool2d",
     "Mish",
     "Module",
     "ModuleDict",
@@ -120,6 +159,8 @@ __all__ = [
     "TransformerEncoderLayer",
     "TripletMarginLoss",
     "Unflatten",
+    "Unfold",
+    "Upsample",
     "functional",
     "functional_call",
     "init",

@@ -52,6 +52,7 @@ from .activations import (
     tanh,
     tanhshrink,
 )
+from .convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d, fold, unfold
 from .losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -66,6 +67,18 @@ from .losses import (
     triplet_margin_loss,
 )
 from .module import is_unshared
+from .padding import created, pad
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from .upsampling import interpolate
 
 if TYPE_CHECKING:
     from .._ops import linear
@@ -73,16 +86,29 @@ else:
     from ..ops.neural import linear
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
     "elu",
     "flatten",
+    "fold",
     "gelu",
     "glu",
     "group_norm",
@@ -91,6 +117,7 @@ __all__ = [
     "hardtanh",
     "huber_loss",
     "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -98,9 +125,12 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
     "mish",
     "mse_loss",
     "nll_loss",
+    "pad",
     "prelu",
     "relu",
     "relu6",
@@ -116,6 +146,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "triplet_margin_loss",
+    "unfold",
 ]
 __dir__ = __all__.copy
 
@@ -211,6 +242,47 @@ def _key(generator, input):
         device = input.device
         generator = default_generator(device if device.startswith("cuda") else "cpu")
     return generator.key()
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
+
+    The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
+    parameters are those of `dropout`.
+    """
+    if input.ndim not in (2, 3):
+        raise ValueError(
+            f"dropout1d: the input must be (n, channels, length) or (channels, length), not of "
+            f"shape {input.shape}"
+        )
+    return _drop_channels("dropout1d", input, input.shape[:-1], p, training, generator)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
+
+    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
+    """
+    if input.ndim != 4:
+        raise ValueError(
+            f"dropout2d: the input must be (n, channels, height, width), not of shape {input.shape}"
+        )
+    return _drop_channels("dropout2d", input, input.shape[:2], p, training, generator)
+
+
+def _drop_channels(name, input, shape, p, training, generator):
+    check_probability(name, p)
+    if not is_floating(input):
+        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+    if not training or p == 0:
+        return input
+    kept = dropout(created("ones", shape, dtype=input.dtype, like=input), p, True, generator)
+    kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
+    return where(kept > 0, input * kept, 0.0)
 
 
 def check_probability(name, p):

@@ -58,31 +58,14 @@ class LayerNorm(Module):
         )
 
 
-class BatchNorm1d(Module):
-    """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
-
-    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
-
-    num_features: the number of channels.
-    eps: added to the variance.
-    momentum: the weight of a batch's statistics in the running statistics; None to average all
-        batches equally.
-    affine: whether to have a weight, initially ones, and a bias, initially zeros.
-    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, the
-        mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
-        In `eval` mode the layer normalizes by them; without them, always by the batch's own
-        statistics.
-    dtype, device: of the parameters and buffers, though the count stays int64; by default
-        float32 on the CPU.
-
-    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
-    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
-    the module's own are written if they are not replaced.
-    """
+class _BatchNorm(Module):
+    """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
 
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    ndims: tuple[int, ...]  # of inputs
+    layouts: tuple[str, ...]  # the axes after the channels, for errors
 
     def __init__(
         self,
@@ -95,7 +78,7 @@ class BatchNorm1d(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        self.num_features = whole("BatchNorm1d: num_features", num_features, 1)
+        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
@@ -121,10 +104,10 @@ class BatchNorm1d(Module):
             overwrite(self.num_batches_tracked, 0)
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in (2, 3) or input.shape[1] != self.num_features:
+        if input.ndim not in self.ndims or input.shape[1] != self.num_features:
+            layouts = " or ".join([f"(n, {self.num_features}{axes})" for axes in self.layouts])
             raise ValueError(
-                f"BatchNorm1d: the input must be (n, {self.num_features}) or "
-                f"(n, {self.num_features}, length), not {input.shape}"
+                f"{type(self).__name__}: the input must be {layouts}, not {input.shape}"
             )
         mean, var = self.running_mean, self.running_var
         count: Any = self.num_batches_tracked
@@ -147,6 +130,39 @@ class BatchNorm1d(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, track_running_stats={self.track_running_stats}"
         )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
+
+    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
+
+    num_features: the number of channels.
+    eps: added to the variance.
+    momentum: the weight of a batch's statistics in the running statistics; None to average all
+        batches equally.
+    affine: whether to have a weight, initially ones, and a bias, initially zeros.
+    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, the
+        mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
+        In `eval` mode the layer normalizes by them; without them, always by the batch's own
+        statistics.
+    dtype, device: of the parameters and buffers, though the count stays int64; by default
+        float32 on the CPU.
+
+    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
+    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
+    the module's own are written if they are not replaced.
+    """
+
+    ndims = 2, 3
+    layouts = "", ", length"
+
+
+class BatchNorm2d(_BatchNorm):
+    """`BatchNorm1d` for images, ``(n, channels, height, width)``."""
+
+    ndims = (4,)
+    layouts = (", height, width",)
 
 
 class GroupNorm(Module):

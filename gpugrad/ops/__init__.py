@@ -3,6 +3,7 @@
 from . import (
     activations,
     attention,
+    convolution,
     dropout,
     elementwise,
     indexing,
@@ -13,4 +14,5 @@ from . import (
     reductions,
     searching,
     transcendental,
+    windows,
 )

@@ -16,6 +16,7 @@ from .random import Random
 class NumPy(Backend):
     name = "numpy"
     in_single = True
+    column_block = 1 << 18
     array_types = (np.ndarray,)
     # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
