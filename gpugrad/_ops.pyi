@@ -300,6 +300,38 @@ def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
 
+def gru(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A layer of gated recurrent units in one direction.
+
+    At each time, with the weights' and biases' rows for r, z and n one below the other::
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(3 * h, in)`` and ``(3 * h, h)``.
+    bias_ih, bias_hh: ``(3 * h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder for statistical
+    machine translation"; r is applied after the product, as in PyTorch)
+    """
+
 def hardswish(x: Array, /) -> Tensor:
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
 
@@ -404,6 +436,36 @@ def logsumexp(
 
     The gradient is ``softmax(x)``. Where the result is inf, each element that is inf gets the
     whole gradient; where it is -inf, no element gets any.
+    """
+
+def lstm(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    c0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A layer of long short-term memory in one direction.
+
+    At each time, with the rows of ``W_ih x + b_ih + W_hh h + b_hh`` for i, f, g and o one below
+    the other: ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(4 * h, in)`` and ``(4 * h, h)``.
+    bias_ih, bias_hh: ``(4 * h,)``; by default 0.
+    h0, c0: ``(batch, h)``, the state and the cells before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n, c_n)``: the states after all steps, ``(length, batch, h)``, and the state
+    and the cells after the last step, ``(batch, h)``. For float16, intermediate values are
+    computed in float32.
+    (Hochreiter and Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers,
+    Schmidhuber and Cummins 2000)
     """
 
 def matmul(x1: Array, x2: Array, /) -> Tensor:
@@ -542,6 +604,32 @@ def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor
 
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
+
+def rnn(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A recurrent layer in one direction: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each time.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(h, in)`` and ``(h, h)``.
+    bias_ih, bias_hh: ``(h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    nonlinearity: ``"tanh"`` or ``"relu"``.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Elman 1990, "Finding structure in time")
+    """
 
 def roll(
     x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None

@@ -42,6 +42,7 @@ from .losses import (
 )
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, LayerNorm
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .stateless import functional_call
 
 __all__ = [
@@ -49,7 +50,10 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
     "MLP",
+    "RNN",
     "SELU",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -60,6 +64,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
@@ -67,6 +72,7 @@ __all__ = [
     "Identity",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -81,6 +87,7 @@ __all__ = [
     "PReLU",
     "Parameter",
     "ParameterList",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "Sequential",

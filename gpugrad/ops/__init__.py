@@ -9,6 +9,7 @@ from . import (
     neural,
     normalization,
     products,
+    recurrent,
     reductions,
     searching,
     transcendental,
