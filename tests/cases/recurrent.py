@@ -64,16 +64,21 @@ def _torch(kind):
     return run
 
 
+def _initial(rng, shape):
+    """Weights and states like those of a new layer, with which few gates are saturated."""
+    return rng.uniform(-0.7, 0.7, shape)
+
+
 def _samples(gates, states, **static):
     """Calls with a batch of 2, inputs of length 3 and states of length 2."""
-    x, weights = A(2, 2, 3), (A(2 * gates, 3), A(2 * gates, 2))
-    biases, state = (A(2 * gates), A(2 * gates)), (A(2, 2),) * states
-    strided = [A(*a.shape, layout="transposed") for a in weights]
-    low = [A(*a.shape, dtype="float32") for a in weights]
+    x, weights = A(2, 2, 3), (A(2 * gates, 3, draw=_initial), A(2 * gates, 2, draw=_initial))
+    biases, state = (A(2 * gates, draw=_initial),) * 2, (A(2, 2, draw=_initial),) * states
+    strided = [A(*a.shape, draw=_initial, layout="transposed") for a in weights]
+    low = [A(*a.shape, draw=_initial, dtype="float32") for a in weights]
     return [
         S(x, *weights, *biases, *state, **static),
         S(x, *weights, *biases, *state, reverse=True, **static),
-        S(A(2, 1, 3, layout="reversed"), *strided, None, A(2 * gates), **static),
+        S(A(2, 2, 3, layout="reversed"), *strided, None, biases[1], **static),
         S(A(2, 0, 3), *weights, *biases, *[A(0, 2)] * states, **static),
         *beyond("torch", S(A(2, 1, 3, draw=integers(0, 3)), *low, **static)),
     ]
