@@ -19,7 +19,7 @@ from gpugrad.testing import assert_close
 from gpugrad.tools.observing import Tool
 
 NOT_BATCHED = dict.fromkeys(
-    "nonzero unique_all unique_counts unique_inverse unique_values".split(),
+    "argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split(),
     "the shape of its result depends on values",
 )
 SHARED = {"repeat": {1}}  # inputs that all examples must share: the shape depends on their values

@@ -8,6 +8,7 @@ from . import (
     manipulation,
     neural,
     normalization,
+    padding,
     products,
     recurrent,
     reductions,
