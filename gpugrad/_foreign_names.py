@@ -152,6 +152,9 @@ INSTEAD = {
     "gpugrad.nn.functional": {
         "one_hot": "gpugrad.one_hot",
     },
+    "gpugrad.nn.utils": {
+        "rnn": "nothing: there are no packed sequences; give sequences padded to one length",
+    },
     "gpugrad.random": {
         "default_rng": "gpugrad.random.Generator(seed)",
         "random": "gpugrad.random.uniform(shape)",
@@ -179,6 +182,7 @@ INSTEAD = {
         "cpu": 'model.to("cpu")',
         "cuda": 'model.to("cuda")',
         "double": "model.to(gpugrad.float64)",
+        "flatten_parameters": "nothing: the layout of weights never matters",
         "float": "model.to(gpugrad.float32)",
         "half": "model.to(gpugrad.float16)",
         "register_backward_hook": "model.register_full_backward_hook(hook)",

@@ -44,6 +44,7 @@ from .module import Module, Parameter
 from .normalization import BatchNorm1d, LayerNorm
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .stateless import functional_call
+from .summaries import summary
 
 __all__ = [
     "CELU",
@@ -104,6 +105,7 @@ __all__ = [
     "functional",
     "functional_call",
     "init",
+    "summary",
     "utils",
 ]
 __dir__ = __all__.copy
