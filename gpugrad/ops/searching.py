@@ -367,9 +367,10 @@ def bincount(xp, x, weights=None, /, *, minlength=0):
         raise ValueError(
             f"weights must have the shape {tuple(x.shape)}, not {tuple(weights.shape)}"
         )
-    if x.shape[0] and int(xp.min(x)) < 0:
-        raise ValueError(f"x must be at least 0, but has {int(xp.min(x))}")
-    length = max(int(xp.max(x)) + 1, minlength) if x.shape[0] else minlength
+    low, high = (int(xp.min(x)), int(xp.max(x))) if x.shape[0] else (0, -1)
+    if low < 0:
+        raise ValueError(f"x must be at least 0, but has {low}")
+    length = max(high + 1, minlength)
     values = xp.ones_like(x, dtype=xp.int64) if weights is None else weights
     return xp.scatter_add(values, (length,), xp.astype(x, xp.int64))
 

@@ -250,6 +250,7 @@ CASES = [
             x, indices_or_sections, axis
         ),
         complex=True,
+        sized=lambda n: S(A(4, n // 4), indices_or_sections=2),
     ),
     Case(
         "chunk",

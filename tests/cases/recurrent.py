@@ -84,6 +84,15 @@ def _samples(gates, states, **static):
     ]
 
 
+def _sized(gates, **static):
+    def sized(n):
+        h = max(round((n / gates) ** 0.5), 1)
+        weight = A(gates * h, h, draw=_initial)
+        return S(A(4, 2, h), weight, weight, **static)
+
+    return sized
+
+
 CASES = [
     Case(
         "rnn",
@@ -91,7 +100,22 @@ CASES = [
         _reference(_rnn),
         _torch("rnn"),
         relative_to="array",
+        sized=_sized(1, nonlinearity="tanh"),
     ),
-    Case("lstm", _samples(4, 2), _reference(_lstm), _torch("lstm"), relative_to="array"),
-    Case("gru", _samples(3, 1), _reference(_gru), _torch("gru"), relative_to="array"),
+    Case(
+        "lstm",
+        _samples(4, 2),
+        _reference(_lstm),
+        _torch("lstm"),
+        relative_to="array",
+        sized=_sized(4),
+    ),
+    Case(
+        "gru",
+        _samples(3, 1),
+        _reference(_gru),
+        _torch("gru"),
+        relative_to="array",
+        sized=_sized(3),
+    ),
 ]
