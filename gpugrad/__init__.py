@@ -72,7 +72,7 @@ def __array_namespace_info__() -> _Any:
 
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
-_LAZY = ("cuda data fft io linalg nn optim random special testing tools transforms").split()
+_LAZY = ("amp cuda data fft io linalg nn optim random special testing tools transforms").split()
 _FROM = dict.fromkeys(
     (
         "checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient "
@@ -92,6 +92,10 @@ _FROM |= {
 # Every op is exported by being defined.
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
+# Programs write x[key], and have no use for the others, which VJPs call.
+_public -= set(
+    "add_along_axis dropout_mask getitem last_written setitem zero_discarded_nans".split()
+)
 __all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy
 

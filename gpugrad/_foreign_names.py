@@ -1,5 +1,7 @@
 """Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
 
+import dis
+import warnings
 from importlib import import_module
 from sys import modules
 
@@ -35,6 +37,7 @@ INSTEAD = {
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
+        "autocast": "gpugrad.amp.autocast",
         "bernoulli": "gpugrad.random.bernoulli",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
@@ -117,6 +120,10 @@ INSTEAD = {
         "view": "x.reshape(shape)",
         "vstack": "gpugrad.concat",
     },
+    "gpugrad.amp": {
+        "custom_bwd": "`with gpugrad.amp.autocast(...)` in the function",
+        "custom_fwd": "`with gpugrad.amp.autocast(...)` in the function",
+    },
     "gpugrad.autograd": {
         "Function": "gpugrad.custom_vjp, or gpugrad.op for an operation",
         "backward": "y.backward()",
@@ -126,6 +133,7 @@ INSTEAD = {
         "profiler": "gpugrad.profile",
     },
     "gpugrad.cuda": {
+        "amp": "gpugrad.amp",
         "current_device": 'x.device of a tensor made with device="cuda"',
         "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
         "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
@@ -140,6 +148,15 @@ INSTEAD = {
         "set_device": 'device="cuda:1" where a tensor is made',
         "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
         "stream": "`with stream:` of a gpugrad.cuda.Stream",
+    },
+    "gpugrad.data": {
+        "ChainDataset": "gpugrad.data.ConcatDataset",
+        "DistributedSampler": "gpugrad.data.Subset(dataset, range(rank, len(dataset), n))",
+        "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
+        "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
+        "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
+        "default_convert": "gpugrad.asarray",
+        "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
     },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
@@ -315,6 +332,33 @@ def answer(module):
         raise missing(module, name)
 
     return __getattr__
+
+
+# Functions that return values and indices in PyTorch, and what returns the indices here.
+_INDICES = {"max": "argmax", "min": "argmin", "sort": "argsort"}
+
+
+def warn_of_unpacked_values(frame):
+    """Warn if a frame is at ``values, indices = x.max(axis=1)``, which unpacks two rows here."""
+    code = frame.f_code
+    if code.co_code[frame.f_lasti] != _UNPACK_SEQUENCE:
+        return
+    before = [i for i in dis.get_instructions(code) if i.offset < frame.f_lasti]
+    call = before[-1]
+    if not call.opname.startswith("CALL"):
+        return
+    for instruction in before:
+        name = instruction.argval
+        starts_there = instruction.positions[::2] == call.positions[::2]
+        if starts_there and isinstance(name, str) and name in _INDICES:
+            warnings.warn(
+                f"{name} returns values only, and this unpacks two rows of them; {_INDICES[name]} "
+                f"returns their indices; if you want the rows, unpack gpugrad.unstack({name}(...))",
+                stacklevel=3,
+            )
+
+
+_UNPACK_SEQUENCE = dis.opmap["UNPACK_SEQUENCE"]
 
 
 def _in_a_namespace(owner, name):

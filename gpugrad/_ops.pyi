@@ -19,13 +19,6 @@ def acosh(x: Array, /) -> Tensor:
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
-def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
-
-    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
-    broadcast to the shape of ``values``.
-    """
-
 def all(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -255,16 +248,6 @@ def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """
 
-def dropout_mask(x: Array, /, *, shape: Shape, p: float, key: tuple[int, int]) -> Tensor:
-    """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
-
-    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
-        the same bools on every device, and for every example inside `vmap`.
-
-    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
-    ``p`` is between 0 and 1.
-    """
-
 def einsum(subscripts: str, /, *operands: Array) -> Tensor:
     """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
 
@@ -321,9 +304,6 @@ def gelu(x: Array, /, approximate: str = "none") -> Tensor:
     From Hendrycks and Gimpel (2016). Far from 0 no digits are lost. Raises ValueError for another
     ``approximate``.
     """
-
-def getitem(x: Array, /, key: Any) -> Tensor:
-    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
 
 def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 > x2``."""
@@ -397,9 +377,6 @@ def isinf(x: Array, /) -> Tensor:
 
 def isnan(x: Array, /) -> Tensor:
     """Elementwise test for nan; for complex numbers, in either part."""
-
-def last_written(x: Array, /, key: Any) -> Tensor:
-    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
 
 def layer_norm(
     x: Array,
@@ -758,13 +735,6 @@ def searchsorted(
     Returns integers from 0 to n, with the shape of ``x2``.
     """
 
-def setitem(x: Array, value: Array | complex, /, key: Any) -> Tensor:
-    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
-
-    At a repeated index the last value stays, and only that one gets a gradient. Raises
-    TypeError for complex values in a real array.
-    """
-
 def sigmoid(x: Array, /) -> Tensor:
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
 
@@ -978,11 +948,4 @@ def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) 
 
     Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
     the default dtype for their kind.
-    """
-
-def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
-    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
-
-    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
-    0 times an infinite derivative gives 0.
     """

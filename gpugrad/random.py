@@ -9,7 +9,7 @@ from math import inf, prod
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from ._arguments import is_floating, whole
+from ._arguments import is_floating, takes_one_shape, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import answer
@@ -307,6 +307,7 @@ def default_generator(device: str | None = None) -> Generator:
     return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
 
 
+@takes_one_shape
 def uniform(
     shape: Shape = (),
     *,
@@ -321,6 +322,7 @@ def uniform(
     return generator.uniform(shape, low=low, high=high, dtype=dtype, requires_grad=requires_grad)
 
 
+@takes_one_shape
 def normal(
     shape: Shape = (),
     *,

@@ -1,5 +1,8 @@
 """Layers, losses and models, with PyTorch's names and shapes."""
 
+from typing import TYPE_CHECKING
+
+from .._foreign_names import answer as _answer
 from . import functional, init, utils
 from .activations import (
     CELU,
@@ -109,3 +112,5 @@ __all__ = [
     "utils",
 ]
 __dir__ = __all__.copy
+if not TYPE_CHECKING:
+    __getattr__ = _answer(__name__)

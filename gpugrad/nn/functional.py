@@ -12,6 +12,7 @@ from .._dtypes import isdtype
 from .._foreign_names import answer
 from .._tensor import Tensor
 from .._thread_state import restores_state
+from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
 from ..ops.dropout import dropout as _dropout
@@ -272,7 +273,7 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("batch_norm: without training it needs running_mean and running_var")
-        return _by_running(input, running_mean, running_var, weight, bias, eps)
+        return as_input(input, _by_running(input, running_mean, running_var, weight, bias, eps))
     count = shape[0] * math.prod(shape[2:])
     if count == 1:
         raise ValueError(

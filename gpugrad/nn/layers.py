@@ -52,11 +52,14 @@ class Linear(Module):
 class Dropout(Module):
     """In training, zero elements with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
+    inplace: ignored, since ops never write to their inputs.
     generator: its next key decides which elements to zero; by default the generator of the
         input's device.
     """
 
-    def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
+    def __init__(
+        self, p: float = 0.5, inplace: bool = False, *, generator: Generator | None = None
+    ) -> None:
         functional.check_probability("Dropout", p)
         self.p = p
         self.generator = generator

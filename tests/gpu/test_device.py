@@ -181,7 +181,7 @@ class TestMemory:
         ):
             next(iter(loader))
         loader = data.DataLoader(np.ones((4, 100)), 4, device="cuda")
-        assert next(iter(loader))[0].sum().item() == 400
+        assert next(iter(loader)).sum().item() == 400
 
     @only_real
     def test_more_than_the_device_has(self):
