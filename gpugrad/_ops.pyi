@@ -25,7 +25,13 @@ def all(
     """Whether all elements are true."""
 
 def allclose(
-    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    x1: Array | complex,
+    x2: Array | complex,
+    /,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
 ) -> Tensor:
     """Whether all elements are close; see `isclose`. The result is a 0-d bool tensor.
 
@@ -359,7 +365,12 @@ def imag(x: Array, /) -> Tensor:
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
 
 def isclose(
-    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    x1: Array | complex,
+    x2: Array | complex,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
 ) -> Tensor:
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
 

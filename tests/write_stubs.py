@@ -90,6 +90,8 @@ PARAMETERS_OF = {
     "dropout.key": "tuple[int, int]",
     "dropout_mask.key": "tuple[int, int]",
     "allclose.rtol": "float",
+    "allclose.x1": "Array | complex",
+    "allclose.x2": "Array | complex",
     "fft.fftshift.axes": "int | Sequence[int]",
     "fft.ifftshift.axes": "int | Sequence[int]",
     "isclose.rtol": "float",
