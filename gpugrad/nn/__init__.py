@@ -75,7 +75,9 @@ from .pooling import (
     MaxPool1d,
     MaxPool2d,
 )
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .stateless import functional_call
+from .summaries import summary
 from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -89,7 +91,10 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
     "MLP",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -114,6 +119,7 @@ __all__ = [
     "Embedding",
     "Flatten",
     "Fold",
+    "GRUCell",
     "GroupNorm",
     "Hardsigmoid",
     "Hardswish",
@@ -124,6 +130,7 @@ __all__ = [
     "InstanceNorm2d",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -142,6 +149,7 @@ __all__ = [
     "Parameter",
     "ParameterList",
     "RMSNorm",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "Sequential",
@@ -164,6 +172,7 @@ __all__ = [
     "functional",
     "functional_call",
     "init",
+    "summary",
     "utils",
 ]
 __dir__ = __all__.copy
