@@ -46,6 +46,9 @@ class Backend:
         whether it could; None if one operation after another is as fast.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
+    planner: the module that repeats recorded calls in memory that is planned, as
+        `numpy.planner`; None if each call of a program is to allocate its result.
+    is_recorder: whether its arrays note what is done with them, for a program.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Backend:
     guard: Callable | None = None
     blend: Callable | None = None
     several_devices = False
+    planner: Any = None
+    is_recorder = False
 
     def __init__(self, xp):
         """Add the functions that all libraries share to ``xp``, a module of the library's own."""
@@ -160,6 +165,10 @@ class Backend:
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def lifted(self, array):
+        """An array of another library as one of this library, or itself; see `autograd.call`."""
+        return array
 
     def memory_owner(self, array):
         """An object that lives as long as the array's memory; None if there is none to refer to."""

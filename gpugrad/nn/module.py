@@ -52,6 +52,18 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+class _Changes:
+    """Tells compiled functions that an attribute of some module may have changed.
+
+    version: a number that every assignment to an attribute of a module changes.
+    """
+
+    version = 0
+
+
+changes = _Changes()
+
+
 class Module:
     """Base class of layers and models: subclass it and define ``forward``.
 
@@ -103,7 +115,12 @@ class Module:
                 f"by None, not by a {type(value).__name__}; wrap it in nn.Parameter, or write to "
                 f"it: with no_grad(): module.{name}[...] = values"
             )
+        changes.version += 1
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        changes.version += 1
+        super().__delattr__(name)
 
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         """Make ``tensor`` an attribute that moves with the model but is not trained.

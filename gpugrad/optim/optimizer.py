@@ -77,6 +77,7 @@ class Optimizer:
         self._hyper: list[list] = []  # each group's values when last checked
         self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
         self._has_stepped = False  # for schedulers
+        self._states_made = 0  # how often the state of a parameter was made anew
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -295,6 +296,7 @@ class Optimizer:
         old: the state so far, of which as much as possible is kept; or None.
         """
         self._check_writeable(p)
+        self._states_made += 1
         arrays = self.init_single(p.array, group)
         step, numbers = 0, tuple(self.numbers.values())
         if old is not None and (old.arrays or not arrays):
@@ -432,6 +434,11 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
+def square_root(x):
+    """The square root of a float, or of what stands for one while a function is recorded."""
+    return math.sqrt(x) if type(x) is float else x.sqrt()
+
+
 def _pair(value):
     first, second = value
     return float(first), float(second)
@@ -491,10 +498,14 @@ class ParameterState:
 
 
 def _pieces(*arrays):
-    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU."""
+    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU.
+
+    A program divides the work itself.
+    """
     shape = arrays[0].shape
     size = math.prod(shape)
-    if size <= _PIECE_SIZE or backend_of[type(arrays[0])].device(arrays[0]) != "cpu":
+    backend = backend_of[type(arrays[0])]
+    if size <= _PIECE_SIZE or backend.device(arrays[0]) != "cpu" or backend.is_recorder:
         yield arrays
         return
     rows = max(1, _PIECE_SIZE * shape[0] // size)

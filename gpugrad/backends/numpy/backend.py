@@ -2,7 +2,7 @@
 
 import ctypes
 import sys
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -20,6 +20,12 @@ class NumPy(Backend):
     # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
+
+    @cached_property
+    def planner(self):
+        from . import planner
+
+        return planner
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
