@@ -147,7 +147,7 @@ class Compiled(Generic[P, R]):
             if program.structures[0] != structure:
                 continue
             found = program.run(leaves)
-            if found is MISS and program.trace.has_moved() and program.trace.fits():
+            if found is MISS and program.may_follow():
                 program.bind()
                 found = program.run(leaves)
             if found is not MISS:
@@ -540,6 +540,9 @@ def _prepare(trace):
     ]  # fmt: skip
     trace.states = [state for state, _ in swap.states]
     trace.alike = list(swap.alike)
+    trace.parameters = {
+        id(p): state for _, _, _, _, states in swap.groups for p, state in states.items()
+    }
 
 
 def _ordered(numbers):
@@ -568,14 +571,14 @@ def _inputs(trace, used):
     trace.pinned, trace.floating = {}, {}
     trace.pinned_tensors, trace.tensors, trace.from_outside = [], [], set()
     trace.devices = {}
-    of_holders = {}
+    trace.var_of = {}
     for key, (x, _, node, grad, *_) in swap.originals.items():
         if key not in trace.argument_of:
             watch = node.watch if type(node) is Leaf else MISS
             trace.tensors.append((x, node, watch, grad is not None))
             if key not in moving:
                 trace.pinned_tensors.append((x, _getter(x)))
-        of_holders[key] = swap.first[swap.inputs[key]]
+        trace.var_of[key] = swap.first[swap.inputs[key]]
     for x in used:
         source = x.source
         if source is None or x.kind == "number":

@@ -58,7 +58,31 @@ class Program:
 
     def bind(self):
         """Bind the arrays that the holders have now."""
+        self._bound = [(x, x.array) for x, _ in self.trace.pinned_tensors]
         self.run = types.FunctionType(self._code, self._writer.bindings(), "program")
+
+    def may_follow(self):
+        """Whether tensors have other arrays now, to which the program can be bound instead."""
+        trace = self.trace
+        backend = self.backend
+        if all(x.array is array for x, array in self._bound):
+            return False
+        owners = {}
+        for x, _ in self._bound:
+            array, state = x.array, trace.parameters.get(id(x))
+            if state is not None and state.array is not array:
+                return False
+            var = trace.var_of[id(x)]
+            if (
+                type(array) is not backend.array_types[0]
+                or (array.shape, array.dtype) != (var.shape, var.dtype)
+                or getattr(array, "strides", None) != var.strides
+                or backend.device(array) != trace.devices.get(var, backend.device(array))
+            ):
+                return False
+            if array.size and owners.setdefault(backend.buffer(array), array) is not array:
+                return False
+        return True
 
     @property
     def planned_bytes(self):
