@@ -29,13 +29,14 @@ class Memory:
     calls: the calls, each with its `Lowered` form or None in ``lowered``.
     outputs: variables that leave the program, in memory of their own.
     written: pairs of the variable that an array has at first, and the one to be written to it.
-    pinned: the variables of arrays that may be written to.
+    groups: the `Group`s of calls that run block by block.
     """
 
-    def __init__(self, calls, lowered, outputs, written):
+    def __init__(self, calls, lowered, outputs, written, groups=()):
         self.calls = calls
         self.lowered = lowered
         self.of = {}
+        self.group_of = group_of = {i: g for g in groups for i in range(g.start, g.stop)}
         self.end = end = len(calls)
         self.last_use = last_use = {}
         for i, call in enumerate(calls):
@@ -63,9 +64,12 @@ class Memory:
         def free_at(first, i, operands, elementwise, out):
             """Whether call i may write its result where the array ``first`` lies."""
             occupant = holder[first]
+            group = group_of.get(i)
             if not _alike(first, out):
                 return False
             last = last_use.get(occupant, -1)
+            if group is not None and last >= group.start and occupant in group.irregular:
+                return False
             if last < i:
                 return True
             return last == i and occupant in operands and elementwise and _alone(occupant, operands)
@@ -96,14 +100,24 @@ class Memory:
                 taken = None
                 if low.is_elementwise and last_use[out] < end:
                     for x in operands:
-                        taken = self._take(x, i, out, operands, starts, holder)
+                        taken = self._take(x, i, out, operands, holder)
                         if taken is not None:
                             break
                 if taken is None:
-                    self.of[out] = Storage("planned", out, i, last_use[out])
+                    self.of[out] = storage = Storage("planned", out, i, last_use[out])
+                    group = group_of.get(i)
+                    if group is not None and out in group.inner:
+                        storage.nbytes = out.nbytes * group.length // group.shape[group.axis]
                 else:
                     self.of[out] = taken
                     taken.last = max(taken.last, last_use[out])
+        for group in groups:
+            for call in calls[group.start : group.stop]:
+                for x in (*call.operands(), *call.outs):
+                    storage = self.of.get(x.root())
+                    if storage is not None and x not in group.inner:
+                        storage.first = min(storage.first, group.start)
+                        storage.last = max(storage.last, group.stop - 1)
         self.total = place({s for s in self.of.values() if s.kind == "planned"})
 
     def _occupy(self, first, out, i, holder):
@@ -112,12 +126,17 @@ class Memory:
         holder[first] = out
         storage.last = max(storage.last, self.last_use[out])
 
-    def _take(self, x, i, out, operands, starts, holder):
+    def _take(self, x, i, out, operands, holder):
         """The storage of operand ``x`` if it dies in call i and can have the result; else None."""
         if x.base is not None or self.last_use.get(x) != i or not _alike(x, out):
             return None
         storage = self.of.get(x)
+        group = self.group_of.get(i)
         if storage is None or not _alone(x, operands):
+            return None
+        if group is not None and (
+            x in group.irregular or (x in group.inner) != (out in group.inner)
+        ):
             return None
         if storage.kind == "planned":
             return storage

@@ -15,6 +15,7 @@ from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.module import changes
+from .blocks import groups, sunk
 from .memory import Memory, most_alive
 from .record import Variable, name_of
 from .state import Slot, same
@@ -43,7 +44,10 @@ class Program:
         lower = self.planner.lower if self.planner else lambda call: None
         self.calls = trace.calls
         self.lowered = [lower(call) for call in self.calls]
-        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written)
+        lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
+        self.calls, self.lowered = sunk(self.calls, self.lowered)
+        self.groups = groups(self.calls, self.lowered, lasting)
+        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
         self._number_variables()
         self._writer = _Writer(self)
         self.source = self._writer.write()
@@ -177,7 +181,11 @@ class _Writer:
         if storage.kind == "state":
             first = storage.variable
             return self.static(first)
-        return self.planner.place(self.program.arena, storage.offset, x.shape, x.dtype, x.strides)
+        shape, strides = x.shape, x.strides
+        for group in self.program.groups:
+            if x in group.inner:
+                shape, strides = group.block_shape(), None
+        return self.planner.place(self.program.arena, storage.offset, shape, x.dtype, strides)
 
     def _static_of(self, x):
         kind = type(x)
@@ -436,12 +444,84 @@ class _Writer:
     # Arrays
 
     def _calls(self):
-        self._outside = len(self.lines)
         self.noted = False
-        for i, (call, low) in enumerate(zip(self.program.calls, self.program.lowered, strict=True)):
-            self._call(i, call, low)
+        self.group = None
+        pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
+        starts = {group.start: group for group in self.program.groups}
+        i = 0
+        while i < len(pairs):
+            if i in starts:
+                self._blocks(starts[i], pairs)
+                i = starts[i].stop
+            else:
+                self._call(*pairs[i])
+                i += 1
 
-    def _call(self, i, call, low):
+    def _blocks(self, group, pairs):
+        """Write the calls of a group as a loop over blocks."""
+        self.group = group
+        self.body = []  # the lines of the loop
+        self.each = []  # its names, with functions that make the list of a name's values
+        bounds = group.slices()
+        for call, low in pairs[group.start : group.stop]:
+            self._call(call, low)
+        names = [name for name, _ in self.each]
+        makers = [make for _, make in self.each]
+
+        def blocks():
+            return list(zip(*[make(bounds) for make in makers], strict=True))
+
+        if self.body:
+            loop = self.made_name(("blocks", group.start), blocks, "blocks")
+            self.line(f"for {', '.join(names)}, in {loop}:")
+            self.lines += self.body
+        self.group = None
+
+    def _each(self, key, make):
+        """The name, in the loop of a group, of what differs from block to block.
+
+        make: a function of the list of blocks' bounds to a list with one value for each.
+        """
+        key = (self.group.start, key)
+        if key not in self._named:
+            self._named[key] = f"e{len(self._named)}"
+            self.each.append((self._named[key], make))
+        return self._named[key]
+
+    def _rows(self, x, function=None):
+        """The text of the rows of an operand in a block, or of ``function`` of them."""
+        group = self.group
+        shape = x.shape
+        axis = group.axis_of(shape)
+        if axis is None:
+            if function is None:
+                return self.value(x)
+            if self.is_static(x):
+                return self.made_name(("seen", x, function), lambda: function(self.static(x)))
+            return f"{self.name(function)}({self.value(x)})"
+        lead = (slice(None),) * axis
+        function = function or _unchanged
+        if x in group.inner:
+
+            def parts(bounds):
+                whole = self.static(x)
+                return [function(whole[(*lead, slice(0, j - i))]) for i, j in bounds]
+
+        elif self.is_static(x):
+
+            def parts(bounds):
+                whole = self.static(x)
+                return [function(whole[(*lead, slice(i, j))]) for i, j in bounds]
+
+        else:
+            index = self._each(
+                ("index", axis), lambda bounds: [(*lead, slice(i, j)) for i, j in bounds]
+            )
+            text = f"{self.value(x)}[{index}]"
+            return text if function is _unchanged else f"{self.name(function)}({text})"
+        return self._each((x, function), parts)
+
+    def _call(self, call, low):
         outs = call.outs
         if all(out.base is not None and self.is_static(out) for out in outs):
             return
@@ -455,10 +535,17 @@ class _Writer:
             self.line(f"{local} = {self._empty(out)}")
         elif storage.kind == "state":
             self._note()
-        parts = [
-            self.made_name(("part", out, k), lambda p=part: self.planner.empty(p[0], p[1], None))
-            for k, part in enumerate(low.parts)
-        ]
+        group = self.group
+        parts = []
+        for k, (shape, dtype) in enumerate(low.parts):
+            if group is not None:
+                shape = group.block_shape()
+            make = self._maker(shape, dtype)
+            name = self.made_name(("part", out, k), make)
+            if group is not None:
+                parts.append((name, make))
+            else:
+                parts.append(name)
         for step in low.steps:
             self._step(step, out, parts)
 
@@ -470,18 +557,35 @@ class _Writer:
         shape, dtype, strides = map(self.name, (out.shape, out.dtype, out.strides))
         return f"{self.name(self.planner.empty)}({shape}, {dtype}, {strides})"
 
+    def _maker(self, shape, dtype):
+        """A function that makes an array and then returns always that one."""
+        made = []
+
+        def make():
+            if not made:
+                made.append(self.planner.empty(shape, dtype, None))
+            return made[0]
+
+        return make
+
     def _step(self, step, out, parts):
         function, args = step
         texts = [self._operand(x, out, parts) for x in args]
-        self.line(f"{self.name(function)}({', '.join(texts)})")
+        text = f"{self.name(function)}({', '.join(texts)})"
+        if self.group is None:
+            self.line(text)
+        else:
+            self.body.append("        " + text)
 
     def _operand(self, x, out, parts):
         planner = self.planner
         if x is planner.OUT:
-            return self.value(out)
+            x = out
         kind = type(x)
+        if kind is Variable and self.group is not None and x.kind == "array":
+            return self._rows(x)
         if kind is planner.Part:
-            return parts[x.number]
+            return parts[x.number] if self.group is None else self._part_rows(parts[x.number])
         if kind is planner.Keyword:
             return f"{x.name}={self._operand(x.of, out, parts)}"
         if kind is planner.Seen:
@@ -490,24 +594,22 @@ class _Writer:
             return self._weak(x)
         return self.value(x)
 
+    def _part_rows(self, part):
+        name, make = part
+        lead = (slice(None),) * self.group.axis
+        return self._each(
+            name, lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
+        )
+
     def _seen(self, seen, out, parts):
         of = out if seen.of is self.planner.OUT else seen.of
         function = seen.function
         if type(of) is self.planner.Part:
-            inner = parts[of.number]
-            make = dict(self.made)[inner]
-            key = ("seen", inner, function)
-
-            def view():
-                return function(self.statics.setdefault(inner, make()))
-
-            if inner not in self.late:
-                self.late.append(inner)
-                self.made = [
-                    (n, (lambda n=n, m=m: self.statics.setdefault(n, m())) if n == inner else m)
-                    for n, m in self.made
-                ]
-            return self.made_name(key, lambda: function(self.statics[inner]))
+            name = parts[of.number]
+            make = dict(self.made)[name]
+            return self.made_name(("seen", name, function), lambda: function(make()))
+        if type(of) is Variable and self.group is not None:
+            return self._rows(of, function)
         if type(of) is Variable and self.is_static(of):
             return self.made_name(("seen", of, function), lambda: function(self.static(of)))
         return f"{self.name(function)}({self.value(of)})"
@@ -659,6 +761,10 @@ class _Writer:
     def _fresh_name(self, x):
         """The output ``x``; each use but the first is a copy."""
         return self.left[x]
+
+
+def _unchanged(x):
+    return x
 
 
 def spent(plan, shape, dtype):

@@ -30,7 +30,7 @@ def arena(nbytes):
 
 
 def place(memory, offset, shape, dtype, strides):
-    """An array at ``offset`` in an `arena`."""
+    """An array at ``offset`` in an `arena`; in C order if ``strides`` is None."""
     return np.ndarray(shape, dtype, memory, offset, strides)
 
 
