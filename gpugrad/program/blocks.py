@@ -64,6 +64,51 @@ def sunk(calls, lowered):
     return [call for call, _ in pairs], [low for _, low in pairs]
 
 
+def joined(calls, lowered):
+    """The calls, with those between two chains of elementwise calls moved behind both.
+
+    A sum at the end of a forward, for example, is not needed for the backward chain, which can
+    then be computed in the same blocks. Returns the calls and their lowered forms.
+    """
+    pairs = list(zip(calls, lowered, strict=True))
+    i = 0
+    while i < len(pairs):
+        if not _fits(*pairs[i]):
+            i += 1
+            continue
+        shape = pairs[i][0].outs[0].shape
+        i = _end(pairs, i, shape)
+        between = i
+        while between < len(pairs) and between - i < 16 and _is_small(pairs[between][0], shape):
+            between += 1
+        stop = _end(pairs, between, shape)
+        if between == i or stop == between:
+            continue
+        waits = {out for call, _ in pairs[i:between] for out in call.outs}
+        before, after = [], []
+        for pair in pairs[between:stop]:
+            needs = {y for x in pair[0].operands() for y in (x, x.root())}
+            if waits.isdisjoint(needs):
+                before.append(pair)
+            else:
+                after.append(pair)
+                waits.update(pair[0].outs)
+        if before:
+            pairs[i:stop] = [*before, *pairs[i:between], *after]
+    return [call for call, _ in pairs], [low for _, low in pairs]
+
+
+def _end(pairs, i, shape):
+    """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
+    while i < len(pairs) and _fits(*pairs[i]) and pairs[i][0].outs[0].shape == shape:
+        i += 1
+    return i
+
+
+def _is_small(call, shape):
+    return all(out.size * 4 <= math.prod(shape) for out in call.outs)
+
+
 def _roots(pair):
     return pair[0].operands()
 

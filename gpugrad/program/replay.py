@@ -15,7 +15,7 @@ from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.module import changes
-from .blocks import groups, sunk
+from .blocks import groups, joined, sunk
 from .memory import Memory, most_alive
 from .record import Variable, name_of
 from .state import Slot, same
@@ -46,6 +46,7 @@ class Program:
         self.lowered = [lower(call) for call in self.calls]
         lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
         self.calls, self.lowered = sunk(self.calls, self.lowered)
+        self.calls, self.lowered = joined(self.calls, self.lowered)
         self.groups = groups(self.calls, self.lowered, lasting)
         self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
         self._number_variables()
