@@ -15,6 +15,7 @@ from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from . import hooks
+from .changes import changes
 
 
 class Parameter(Tensor):
@@ -50,18 +51,6 @@ class IncompatibleKeys(NamedTuple):
 
     missing_keys: list[str]
     unexpected_keys: list[str]
-
-
-class _Changes:
-    """Tells compiled functions that an attribute of some module may have changed.
-
-    version: a number that every assignment to an attribute of a module changes.
-    """
-
-    version = 0
-
-
-changes = _Changes()
 
 
 class Module:

@@ -7,15 +7,17 @@ from functools import update_wrapper
 from typing import Any, Generic, overload
 
 from .._batched import BatchedTensor
+from .._draws import Draws
 from .._tensor import Tensor
 from .._thread_state import restores_state, thread
 from .._typing import P, R
 from ..autograd import implementation
-from ..autograd.graph import Leaf, writes
+from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.plan import OutputPlan
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
+from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
@@ -124,7 +126,7 @@ class Compiled(Generic[P, R]):
                     self._calls += 1
                     if self._calls % self._check == 0:
                         return self._checked(args, kwargs, leaves, structure)
-                result = self._run(leaves, structure)
+                result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
                     result = self._record_and_run(leaves, structure, args, kwargs)
             finally:
@@ -141,11 +143,16 @@ class Compiled(Generic[P, R]):
             "step = gpugrad.compile(trainer.step)"
         )
 
-    def _run(self, leaves, structure):
+    def _run(self, leaves, structure, args, kwargs):
         programs = self._programs
         for i, program in enumerate(programs):
             if program.structures[0] != structure:
                 continue
+            derivative = program.derivative
+            if derivative is not None:
+                start, draws = next_order(), Draws()
+                for generator in derivative.generators:
+                    draws.states[generator] = generator.get_state()
             found = program.run(leaves)
             if found is MISS and program.may_follow():
                 program.bind()
@@ -154,6 +161,8 @@ class Compiled(Generic[P, R]):
                 self._misses = 0
                 if i:
                     programs.insert(0, programs.pop(i))
+                if derivative is not None:
+                    found = derivative.join(found, leaves, args, kwargs, start, draws)
                 result_structure = program.structures[1]
                 return found[0] if result_structure is None else unflatten(result_structure, found)
         return MISS
@@ -161,13 +170,15 @@ class Compiled(Generic[P, R]):
     def _record_and_run(self, leaves, structure, args, kwargs):
         if any(type(x) is BatchedTensor for x in leaves):
             return MISS
-        if self._misses >= _MOST:
-            self._give_up(
-                f"it was recorded {self._misses} times, and each time something that it reads had "
-                f"changed since: {self._changing()}"
-            )
-            return MISS
         self._misses += 1
+        if self._misses > _MOST:
+            self._warn(
+                f"runs without being compiled where no earlier recording fits: it was recorded "
+                f"{_MOST} times in a row because of what changed: {self._changing()}"
+            )
+            if self._misses % _MOST:
+                return MISS
+        misses = self._misses
         with _recording:
             try:
                 program = self._record(leaves, structure, args, kwargs)
@@ -177,8 +188,8 @@ class Compiled(Generic[P, R]):
                 return MISS
         self._programs.insert(0, program)
         del self._programs[_MOST:]
-        result = self._run(leaves, structure)
-        self._misses += result is MISS
+        result = self._run(leaves, structure, args, kwargs)
+        self._misses = misses
         return result
 
     def _changing(self):
@@ -190,16 +201,22 @@ class Compiled(Generic[P, R]):
 
     def _give_up(self, why):
         self._given_up = True
+        self._warn(f"runs without being compiled: {why}")
+
+    def _warn(self, what):
         if not self._warned:
             self._warned = True
             name = getattr(self.__wrapped_function__, "__name__", "the function")
-            warnings.warn(
-                f"gpugrad.compile: {name} runs without being compiled: {why}", stacklevel=5
-            )
+            warnings.warn(f"gpugrad.compile: {name} {what}", stacklevel=5)
 
     def _record(self, leaves, structure, args, kwargs):
         trace = record(self.__wrapped_function__, leaves, args, kwargs)
-        return Program(trace, (structure, trace.structure))
+        program = Program(trace, (structure, trace.structure))
+        if trace.sweep is not None:
+            program.derivative = Derivative(
+                self.__wrapped_function__, trace, trace.backward, trace.kept
+            )
+        return program
 
     def _checked(self, args, kwargs, leaves, structure):
         raise NotImplementedError
@@ -256,10 +273,8 @@ class Trace:
                     self.leaves.append(("state", x))
                     continue
                 node = x.node
-                if node is not None and type(node) is not Leaf:
-                    raise Unsupported("an argument has a graph")
-                if node is not None and node.watch is not None:
-                    raise Unsupported("an argument has hooks")
+                if type(node) is Leaf and node.watch is not None:
+                    raise Unsupported("an argument has hooks", once=True)
                 self.argument_of[id(x)] = i
                 self.leaves.append(("tensor", (type(x), node, x.grad is not None)))
                 self.key[name] = (tuple(x.shape), str(x.dtype), x.device)
@@ -287,13 +302,14 @@ def record(function, leaves, args, kwargs):
     swap.of_state = of_state
     draws = NotedDraws(recording, reach.generators)
     trace = Trace(recording, reach, swap, leaves)
-    start = writes.last
+    trace.draws = draws
     outer = thread.draws
     try:
         try:
             active.recording = recording
             swap.enter()
-            given, named = _traced_arguments(recording, leaves, args, kwargs)
+            given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
+            start = next_order()
             thread.draws = (draws,)
             result = function(*given, **named)
             thread.draws = outer
@@ -315,14 +331,16 @@ def record(function, leaves, args, kwargs):
     return trace
 
 
-def _traced_arguments(recording, leaves, args, kwargs):
+def _traced_arguments(recording, swap, leaves, args, kwargs):
     """The arguments with a traced array in place of each raw one; tensors are as they are."""
     arrays = {}
     for i, x in enumerate(leaves):
         if type(x) in namespace_of:
             if backend_of[type(x)] is not recording.backend:
                 raise Unsupported("it uses arrays of several libraries")
-            arrays[id(x)] = recording.input(x, Input("argument", i))
+            arrays[id(x)] = traced = recording.input(x, Input("argument", i))
+            swap.real_of[traced.var] = x
+            swap.first[traced] = traced.var
     if not arrays:
         return args, kwargs
     found = []
@@ -340,10 +358,12 @@ def _finish(trace, result, start):
     _optimizers(trace)
     _slots(trace)
     parts, trace.structure = flatten(result, none_is_leaf=True)
+    trace.result_structure = trace.structure
     if len(parts) == 1 and parts[0] is result:
         trace.structure = None
     for x in parts:
         trace.results.append(_result(trace, x))
+    _graph(trace, parts, start)
 
 
 def _var(trace, array, what):
@@ -355,7 +375,7 @@ def _var(trace, array, what):
 def _tensor(trace, x, array, node, grad, grad_array, grad_node):
     swap = trace.swap
     traced = swap.inputs[id(x)]
-    if x.node is not node:
+    if x.node is not swap.stand_ins.get(id(x), node):
         raise Unsupported("a tensor from outside gets a graph, or requires grad from now on")
     _memory(trace, traced)
     if x.array is not traced:
@@ -378,6 +398,9 @@ def _memory(trace, traced):
     """Note if the memory of an input was written to."""
     first, now = trace.swap.first[traced], traced.home.var
     if now is not first and (first, now) not in trace.written:
+        source = first.source
+        if source.kind == "argument" or id(source.holder) in trace.argument_of:
+            raise Unsupported("it writes into the memory of an argument")
         trace.written.append((first, now))
 
 
@@ -447,7 +470,8 @@ def _result(trace, x):
             var = recording.constant(x.array).var
         else:
             var = _var(trace, x.array, "a result")
-        return "tensor", (x, var, _node(trace, x))
+        node = _node(trace, x)
+        return ("live", var) if node is _LIVE else ("tensor", (x, var, node))
     if type(x) is recording.kind:
         return "array", x.var
     if type(x) is recording.scalar:
@@ -478,7 +502,7 @@ def _node(trace, x):
             break
         stack.extend(at.parents)
     else:
-        raise Unsupported("a result requires grad")
+        return _LIVE
     kind = trace.recording.backend.array_types[0]
     if node.plan.output is not None:
         (parent,) = node.parents
@@ -489,15 +513,54 @@ def _node(trace, x):
     return spent(plan, node.shape, node.dtype)
 
 
+def _graph(trace, parts, start):
+    """Record the backward sweep, if there is a result with a graph."""
+    swap = trace.swap
+    if any(flag for flag in swap.passed):
+        raise Unsupported("it calls backward through a graph from outside")
+    trace.generators = [entry[0] for entry in trace.draws.replaced]
+    places = [i for i, (kind, _) in enumerate(trace.results) if kind == "live"]
+    trace.sweep = None
+    if not places:
+        return
+    if len({id(parts[i]) for i in places}) < len(places):
+        raise Unsupported("it returns a tensor that requires grad twice")
+    written = trace.written or trace.gradients or trace.number_writes or trace.changed
+    if written or trace.recording.afterwards:
+        raise Unsupported("it returns a result that requires grad, and also changes state")
+    trace.holders = {}
+    for x, _, node, *_ in swap.originals.values():
+        if node is not None:
+            trace.holders[swap.stand_ins.get(id(x), node)] = x
+    trace.sweep = Sweep(trace.recording, parts, places, start)
+    if not all(node in trace.holders for node in trace.sweep.outside):
+        raise Unsupported("a result depends on tensors that gpugrad.compile cannot see")
+
+
+_LIVE = object()
+
+
 def _prepare(trace):
     """Simplify the record, and find what its program needs."""
     recording, swap = trace.recording, trace.swap
     outputs = [var for _, _, var in trace.rebound]
     outputs += [var for _, var in trace.gradients if var is not None]
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
-    outputs += [value for kind, value in trace.results if kind == "array"]
+    outputs += [value for kind, value in trace.results if kind in ("array", "live")]
     finals = [final for _, final in trace.written]
-    trace.calls, new = simplify(recording.calls, [*outputs, *finals])
+    cotangents = []
+    if trace.sweep is not None:
+        cotangents = [c for c in trace.sweep.cotangents if c is not None]
+    trace.calls, new = simplify(recording.calls, [*outputs, *finals, *cotangents])
+    trace.bare = {}
+    if trace.sweep is not None:
+        trace.sweep.cotangents = [new.get(c, c) for c in trace.sweep.cotangents]
+        trace.calls, trace.backward, trace.kept = divide(trace, trace.calls)
+        outputs += [x for x in trace.kept if x.kind == "array" and x.call is not None]
+        trace.results += [("number" if x.kind == "number" else "kept", x) for x in trace.kept]
+        trace.calls, _ = simplify(
+            trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept]
+        )
 
     def replaced(x):
         return new.get(x, x)
@@ -510,7 +573,7 @@ def _prepare(trace):
     trace.results = [
         (kind, (value[0], replaced(value[1]), value[2]))
         if kind == "tensor"
-        else (kind, replaced(value) if kind == "array" else value)
+        else (kind, replaced(value) if kind in ("array", "live", "kept") else value)
         for kind, value in trace.results
     ]
     used = {}
@@ -519,6 +582,8 @@ def _prepare(trace):
             used[x] = None
             used[x.root()] = None
     for x in trace.outputs:
+        used[x.root()] = None
+    for x in trace.kept if trace.sweep is not None else ():
         used[x.root()] = None
     for first, final in trace.written:
         used[first] = used[final.root()] = None

@@ -301,6 +301,10 @@ class Recording:
             return {name: self._vars(item) for name, item in x.items()}
         return x
 
+    def as_array(self, x):
+        """A traced value as an array; NumPy's 0-d results are scalars."""
+        return backend_of[type(x)].asarray(x)
+
     # Errors
 
     def error(self, what):

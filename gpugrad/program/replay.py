@@ -14,7 +14,7 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
-from ..nn.module import changes
+from ..nn.changes import changes
 from .blocks import groups, joined, sunk
 from .memory import Memory, most_alive
 from .record import Variable, name_of
@@ -33,8 +33,11 @@ class Program:
     """A recorded function, ready to run.
 
     run: the generated function of the leaves of the arguments; returns the leaves of the result.
+    derivative: what joins the results to the graph, or None.
     structures: those of the arguments and of the result.
     """
+
+    derivative = None
 
     def __init__(self, trace, structures):
         self.trace = trace
@@ -232,6 +235,8 @@ class _Writer:
     # The source
 
     def write(self):
+        self.left = {}  # the names of outputs, in memory of their own
+        self._given = set()
         self.lines.append("def program(leaves):")
         self._guards()
         self._numbers()
@@ -245,7 +250,8 @@ class _Writer:
 
     def _guards(self):
         trace, name = self.trace, self.name
-        self.unless(f"{name(thread)}.recording is {trace.is_recording}")
+        if trace.is_recording is not None:
+            self.unless(f"{name(thread)}.recording is {trace.is_recording}")
         leaves = ", ".join(f"x{i}" for i in range(len(trace.leaves)))
         if leaves:
             self.line(f"{leaves}, = leaves")
@@ -278,6 +284,8 @@ class _Writer:
             self.locals[x] = local = f"a{len(self.locals)}"
             self.line(f"{local} = {self._found(source)}")
             self._layout(local, x)
+        for x, i in trace.bare.items():
+            self.locals[x] = f"x{i}"
         self.indent -= 1
         errors = (AttributeError, KeyError, IndexError, TypeError, ValueError)
         self.line(f"except {name(errors)}:")
@@ -326,6 +334,8 @@ class _Writer:
             self.line(f"if type(x{i}) is not {self.name(cls)}: return {self.name(MISS)}")
             if node is None:
                 self.unless(f"x{i}.node is None")
+            elif type(node) is Node:
+                self.unless(f"type(x{i}.node) is {self.name(Node)}")
             else:
                 self.unless(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
                 self.unless(f"x{i}.grad is {'not ' if grad else ''}None")
@@ -439,6 +449,8 @@ class _Writer:
             return f"{self.name(rest[0][0])}.numbers[{rest[1]}]"
         if kind == "slot":
             return self._slot(rest[0])
+        if kind == "leaf":
+            return f"x{rest[0]}"
         values, key, k = rest
         return f"{self.name(values)}[{key!r}][{k}]"
 
@@ -706,13 +718,8 @@ class _Writer:
             places = self.made_name("places", self.trace.places, "places")
             self.line(f"{self.name(writes)}.note({places})")
 
-    left: dict[Variable, str]
-
     def _leave(self, x):
         """Give an output memory of its own."""
-        if not hasattr(self, "left"):
-            self.left = {}
-            self._given = set()
         if x in self.left:
             return
         text = self.value(x)
@@ -742,8 +749,8 @@ class _Writer:
                 )
             elif kind == "number":
                 parts.append(self._plain(value))
-            elif kind == "array":
-                parts.append(self._fresh_name(value))
+            elif kind in ("array", "live", "kept"):
+                parts.append(self.left[value] if value in self.left else self.value(value))
             elif kind == "same":
                 parts.append(self._holder(value))
             else:

@@ -10,7 +10,9 @@ import sys
 import types
 
 from .._tensor import Tensor
-from ..autograd.graph import Leaf
+from ..autograd.call import wrap
+from ..autograd.graph import Leaf, Node, watched
+from ..autograd.variables import variable
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
 from ..optim.lr_scheduler import LRScheduler
@@ -92,7 +94,16 @@ class Reach:
                 self.tensor(x)
 
     def tensor(self, x):
-        self.tensors.setdefault(id(x), x)
+        if id(x) in self.tensors:
+            return
+        self.tensors[id(x)] = x
+        watch = getattr(x.node, "watch", None)
+        if watch is not None:
+            for table in (watch.hooks, watch.accumulated):
+                self.containers.append((table, dict(table)))
+                self._guard(table, len(table), "len")
+                for number, hook in list(table.items()):
+                    self._walk(hook, Slot("item", table, number), ())
 
     def _guard(self, slot, value, how, guards=None):
         if slot is not None:
@@ -298,6 +309,8 @@ class Swap:
         self.proxies = []
         self.alike = []
         self.of_state = set()
+        self.stand_ins = {}
+        self.passed = []
 
     def enter(self):
         real = self.recording.backend
@@ -314,12 +327,15 @@ class Swap:
                 if id(grad) in self.reach.tensors or grad.node is not None:
                     raise Unsupported("a gradient is also a tensor of the program, or has a graph")
                 seen_grads[key] = grad
-        self._check_memory()
+        self._check_memory(real)
         for key, (x, array, *_) in self.originals.items():
             x._grad = x.grad  # so that replay may read the slot
             traced = self._input(array, Input("tensor", x))
             self.inputs[key] = traced
             x.array = traced
+            if type(x.node) is Node:  # a sweep must not go on into a graph from outside
+                x.node = self.stand_ins[key] = variable(wrap(traced, None)).node
+                watched(x.node).hooks[0] = self.passed.append
         for key, grad in seen_grads.items():
             x = self.originals[key][0]
             self.grads[key] = grad.array = self._input(grad.array, Input("grad", x))
@@ -344,11 +360,15 @@ class Swap:
             self.real_of[traced.home.var] = array
         return traced
 
-    def _check_memory(self):
+    def _check_memory(self, real):
         """Raise if two different arrays share memory: a write to one would change the other."""
-        real = self.recording.backend
         owners = {}
-        arrays = [a for _, a, _, _, g, _ in self.originals.values() for a in (a, g)]
+        arrays = [
+            array
+            for key, (_, own, _, _, grad, _) in self.originals.items()
+            if key in self.of_state
+            for array in (own, grad)
+        ]
         for array in arrays:
             if array is None or 0 in array.shape:
                 continue
