@@ -17,12 +17,14 @@ from ..autograd.plan import OutputPlan
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
+from .checking import Snapshot, differences, results
 from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording, active
 from .replay import MISS, Program, spent
+from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, same
 
 _MOST = 16  # programs of one function
@@ -219,7 +221,64 @@ class Compiled(Generic[P, R]):
         return program
 
     def _checked(self, args, kwargs, leaves, structure):
-        raise NotImplementedError
+        """Run the function too, and compare everything."""
+        reach = Reach(self.__wrapped_function__)
+        for x in leaves:
+            if isinstance(x, Tensor):
+                reach.tensor(x)
+        before = Snapshot(reach)
+        try:
+            result = results(self.__wrapped_function__(*args, **kwargs))
+            expected = result | before.values()
+        finally:
+            before.restore()
+        returned = self._run(leaves, structure, args, kwargs)
+        if returned is MISS:
+            returned = self._record_and_run(leaves, structure, args, kwargs)
+        if returned is MISS:
+            return MISS
+        found = results(returned) | before.values()
+        if differing := differences(expected, found):
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            name = getattr(self.__wrapped_function__, "__name__", "the function")
+            raise RuntimeError(
+                f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
+                f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
+                f"may lie beyond what compile can see, which its documentation says"
+            )
+        return returned
+
+    def program(self, *args: P.args, **kwargs: P.kwargs) -> Report:
+        """The program that a call with these arguments runs; see `Report`.
+
+        The function is recorded if there is no such program yet; nothing else happens.
+
+        Raises ValueError if it would run without being compiled.
+        """
+        leaves, structure = _leaves(args, kwargs)
+        with self._lock, _recording:
+            for program in self._programs:
+                if program.structures[0] == structure and _fits(program, leaves):
+                    return Report(program)
+            try:
+                return Report(self._record(leaves, structure, args, kwargs))
+            except Unsupported as error:
+                raise ValueError(f"program: it would run without being compiled: {error}") from None
+
+
+def _fits(program, leaves):
+    """Whether the arguments have the shapes, dtypes and values that a program is for."""
+    for leaf, (kind, value) in zip(leaves, program.trace.leaves, strict=True):
+        array = leaf.array if isinstance(leaf, Tensor) else leaf
+        if kind == "static" and not same(leaf, value):
+            return False
+        for var, source in program.trace.floating.items():
+            mine = source.holder is leaf or (
+                source.kind == "argument" and leaves[source.holder] is leaf
+            )
+            if mine and (tuple(var.shape), var.dtype) != (tuple(array.shape), array.dtype):
+                return False
+    return len(leaves) == len(program.trace.leaves)
 
 
 _PLAIN = (Tensor, int, float, bool, str, type(None))
@@ -558,9 +617,7 @@ def _prepare(trace):
         trace.calls, trace.backward, trace.kept = divide(trace, trace.calls)
         outputs += [x for x in trace.kept if x.kind == "array" and x.call is not None]
         trace.results += [("number" if x.kind == "number" else "kept", x) for x in trace.kept]
-        trace.calls, _ = simplify(
-            trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept]
-        )
+        trace.calls, _ = simplify(trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept])
 
     def replaced(x):
         return new.get(x, x)
