@@ -322,6 +322,7 @@ class Trace:
         self.argument_of = {}
         self.leaves = []
         self.key = {}
+        arrays = {}
         for i, x in enumerate(leaves):
             name = f"argument {i}"
             if isinstance(x, Tensor):
@@ -338,7 +339,8 @@ class Trace:
                 self.leaves.append(("tensor", (type(x), node, x.grad is not None)))
                 self.key[name] = (tuple(x.shape), str(x.dtype), x.device)
             elif type(x) in namespace_of:
-                self.leaves.append(("array", None))
+                first = arrays.setdefault(id(x), i)
+                self.leaves.append(("array", None) if first == i else ("same", first))
                 self.key[name] = (tuple(x.shape), str(x.dtype))
             else:
                 self.leaves.append(("static", x))
@@ -394,7 +396,7 @@ def _traced_arguments(recording, swap, leaves, args, kwargs):
     """The arguments with a traced array in place of each raw one; tensors are as they are."""
     arrays = {}
     for i, x in enumerate(leaves):
-        if type(x) in namespace_of:
+        if type(x) in namespace_of and id(x) not in arrays:
             if backend_of[type(x)] is not recording.backend:
                 raise Unsupported("it uses arrays of several libraries")
             arrays[id(x)] = traced = recording.input(x, Input("argument", i))
@@ -693,13 +695,16 @@ def _inputs(trace, used):
     trace.pinned, trace.floating = {}, {}
     trace.pinned_tensors, trace.tensors, trace.from_outside = [], [], set()
     trace.devices = {}
-    trace.var_of = {}
+    trace.var_of, trace.aliases = {}, []
     for key, (x, _, node, grad, *_) in swap.originals.items():
         if key not in trace.argument_of:
             watch = node.watch if type(node) is Leaf else MISS
             trace.tensors.append((x, node, watch, grad is not None))
             if key not in moving:
                 trace.pinned_tensors.append((x, _getter(x)))
+        holder = swap.first[swap.inputs[key]].source.holder
+        if key in trace.argument_of and holder is not x:
+            trace.aliases.append((x, holder))  # the argument has the array of another tensor
         trace.var_of[key] = swap.first[swap.inputs[key]]
     for x in used:
         source = x.source

@@ -284,6 +284,8 @@ class _Writer:
             self.locals[x] = local = f"a{len(self.locals)}"
             self.line(f"{local} = {self._found(source)}")
             self._layout(local, x)
+        for x, other in trace.aliases:
+            self.unless(f"{self._holder(x)}.array is {self._holder(other)}.array")
         for x, i in trace.bare.items():
             self.locals[x] = f"x{i}"
         self.indent -= 1

@@ -184,7 +184,7 @@ class Reach:
                         self._walk(getattr(value, "__func__", value), None, ())
         elif hasattr(x, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
-        elif is_own(kind.__module__):
+        elif is_own(kind.__module__) or kind.__name__ in ("SimpleNamespace", "Namespace"):
             self._object(x, guards)
 
     def _object(self, x, guards):
@@ -199,7 +199,8 @@ class Reach:
             for name in getattr(base, "__slots__", ()) or ():
                 if hasattr(x, name) and not name.startswith("__"):
                     self._walk(getattr(x, name), Slot("attr", x, name), (), guards)
-        self._walk(type(x), None, ())
+        if is_own(type(x).__module__):
+            self._walk(type(x), None, ())
 
     def _function(self, function):
         if not is_own(function.__module__):
