@@ -24,7 +24,7 @@ from .record import Input, Unsupported
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
 _LARGEST = 1000  # items of a container that are looked at
-_LIBRARIES = sys.stdlib_module_names | {
+_LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
     "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
 }  # fmt: skip
@@ -32,7 +32,7 @@ _LIBRARIES = sys.stdlib_module_names | {
 
 def is_own(module):
     """Whether a module, by its name, is part of the program rather than of a library."""
-    return module is not None and module.partition(".")[0] not in _LIBRARIES - {"__main__"}
+    return module is not None and module.partition(".")[0] not in _LIBRARIES
 
 
 class Slot:
