@@ -17,7 +17,7 @@ from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import groups, joined, sunk
 from .memory import Memory, most_alive
-from .record import Variable, name_of
+from .record import Call, Variable, name_of
 from .state import Slot, same
 
 MISS = object()
@@ -46,7 +46,7 @@ class Program:
         self.planner = self.backend.planner
         lower = self.planner.lower if self.planner else lambda call: None
         self.calls = trace.calls
-        self.lowered = [lower(call) for call in self.calls]
+        self.calls, self.lowered = lowered(trace, lower)
         lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
         self.calls, self.lowered = sunk(self.calls, self.lowered)
         self.calls, self.lowered = joined(self.calls, self.lowered)
@@ -100,6 +100,41 @@ class Program:
     def least_bytes(self):
         """The largest sum of the sizes of planned values that are needed at one time."""
         return most_alive({s for s in self.memory.of.values() if s.kind == "planned"})
+
+
+def lowered(trace, lower):
+    """The calls of a trace and their lowered forms, or None for those that have none.
+
+    Where a reduction returns a scalar that is only made an array, the array is written at once.
+    """
+    calls = list(trace.calls)
+    forms = [lower(call) for call in calls]
+    uses = {}
+    for i, call in enumerate(calls):
+        for x in call.operands():
+            uses.setdefault(x, []).append(i)
+    kept = {x for kind, x in trace.results if kind == "kept"}
+    for i, call in enumerate(calls):
+        if call is None:
+            continue
+        out = call.outs[0]
+        if forms[i] is not None or out.kind != "scalar" or out in kept:
+            continue
+        users = uses.get(out, [])
+        if len(users) != 1 or calls[users[0]].name != "asarray" or call.several:
+            continue
+        convert = calls[users[0]]
+        if convert.outs[0].dtype != out.dtype:
+            continue
+        whole = Call(call.function, call.args, call.kwargs)
+        whole.outs = convert.outs
+        form = lower(whole)
+        if form is not None:
+            whole.outs[0].call = whole
+            calls[i], forms[i] = whole, form
+            calls[users[0]] = None
+    pairs = [(c, f) for c, f in zip(calls, forms, strict=True) if c is not None]
+    return [c for c, _ in pairs], [f for _, f in pairs]
 
 
 class _Writer:
@@ -460,6 +495,11 @@ class _Writer:
 
     def _calls(self):
         self.noted = False
+        self._checked = set()
+        # Gradients that are replaced are freed first, as zero_grad does.
+        for x, _ in self.trace.gradients:
+            if not any(s.kind == "grad" and s.holder is x for s in self.trace.floating.values()):
+                self.line(f"{self._holder(x)}._grad = None")
         self.group = None
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
         starts = {group.start: group for group in self.program.groups}
@@ -585,6 +625,10 @@ class _Writer:
 
     def _step(self, step, out, parts):
         function, args = step
+        if function in self.planner.CHECKS:
+            if (function, args) in self._checked:
+                return
+            self._checked.add((function, args))
         texts = [self._operand(x, out, parts) for x in args]
         text = f"{self.name(function)}({', '.join(texts)})"
         if self.group is None:

@@ -3,8 +3,10 @@
 import numpy as np
 
 from .lowering import OUT, Keyword, Part, Seen, Weak, lower
+from .namespace import check_labels
 
 __all__ = [
+    "CHECKS",
     "OUT",
     "Keyword",
     "Part",
@@ -20,6 +22,7 @@ __all__ = [
 ]
 
 empty_array = np.empty
+CHECKS = {check_labels}  # functions that only raise, so that once is enough for equal arguments
 
 
 def arena(nbytes):
