@@ -15,6 +15,8 @@ class _ThreadState(threading.local):
     draws: the `Draws` that note what the thread draws.
     repeats: whether the thread is running a piece of a program for a second time.
     event: the run of an op that tools are being shown; None outside of ops.
+    recorder: what notes the calls of a function for `compile`, or None. It is told which leaves
+        get gradients and which memory is to be overwritten.
     """
 
     def __init__(self) -> None:
@@ -23,6 +25,7 @@ class _ThreadState(threading.local):
         self.draws: tuple[Any, ...] = ()
         self.repeats = False
         self.event: Any = None
+        self.recorder: Any = None
 
 
 thread = _ThreadState()

@@ -22,7 +22,7 @@ from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
-from .recording import Recording, active
+from .recording import Recording
 from .replay import MISS, Program, spent
 from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, same
@@ -114,7 +114,7 @@ class Compiled(Generic[P, R]):
         function = self.__wrapped_function__
         if (
             self._given_up
-            or active.recording is not None
+            or thread.recorder is not None
             or thread.levels
             or implementation.instruments
             or self._owner == threading.get_ident()
@@ -218,6 +218,7 @@ class Compiled(Generic[P, R]):
             program.derivative = Derivative(
                 self.__wrapped_function__, trace, trace.backward, trace.kept
             )
+        trace.forget()
         return program
 
     def _checked(self, args, kwargs, leaves, structure):
@@ -318,6 +319,11 @@ class Trace:
         self.results = []
         self.arguments(leaves)
 
+    def forget(self):
+        """Let go of all arrays that only the recording needed."""
+        self.swap = self.draws = self.sweep = self.holders = None
+        self.recording.forget()
+
     def arguments(self, leaves):
         self.argument_of = {}
         self.leaves = []
@@ -367,23 +373,23 @@ def record(function, leaves, args, kwargs):
     outer = thread.draws
     try:
         try:
-            active.recording = recording
+            thread.recorder = recording
             swap.enter()
             given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
-            start = next_order()
+            recording.start, recording.seen = next_order(), swap.originals
             thread.draws = (draws,)
             result = function(*given, **named)
             thread.draws = outer
             draws.check()
-            _finish(trace, result, start)
+            _finish(trace, result, recording.start)
         finally:
-            active.recording = None
+            thread.recorder = None
             thread.draws = outer
             swap.restore()
             draws.restore()
             recording.closed = True
     finally:  # again, in case Ctrl-C came during the first time
-        active.recording = None
+        thread.recorder = None
         thread.draws = outer
         swap.restore()
         draws.restore()

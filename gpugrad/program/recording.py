@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
+from .._thread_state import thread
 from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..tools.observing import in_line, user_line
@@ -27,13 +28,6 @@ _OF_VALUES = {
     "unique_values", "unique",
 }  # fmt: skip
 _OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
-
-
-class _Active(threading.local):
-    recording: Any = None
-
-
-active = _Active()
 
 
 class Recording:
@@ -59,6 +53,13 @@ class Recording:
         self._constants = {}
         self._kept = []  # so that the ids above stay those of these objects
         self.closed = False
+        self.start = 0  # an order number from before the function ran
+        self.seen = {}  # the tensors that were found, by id
+
+    def forget(self):
+        """Let go of all arrays."""
+        self.calls = self.prologue = self._kept = self.seen = ()
+        self._constants = self._numbers = {}
 
     # Numbers
 
@@ -246,7 +247,8 @@ class Recording:
                 others = [x for x in _flat((step_args, step_kwargs)) if x is not source]
                 if any(type(x) in (self.kind, self.scalar, Number, Key) for x in others):
                     raise Unsupported("it writes through a view that other arrays select")
-                steps.append((step, step_args, step_kwargs, source, at))
+                step_args, step_kwargs = _substituted((step_args, step_kwargs), source, _HERE, [])
+                steps.append((step, step_args, step_kwargs, at))
             base = self.kind(self, home)
             whole = self.call(Through(steps, self.backend), (base, new))
             home.value, home.var = whole.value, whole.var
@@ -304,6 +306,20 @@ class Recording:
     def as_array(self, x):
         """A traced value as an array; NumPy's 0-d results are scalars."""
         return backend_of[type(x)].asarray(x)
+
+    # What the rest of the library tells the recorder of this thread
+
+    def check_places(self, places):
+        """Called before memory is overwritten; a traced array has no place."""
+        if any(place is not None for place in places):
+            raise Unsupported("it overwrites a tensor that compile cannot see")
+
+    def check_leaves(self, leaves):
+        """Called before leaves get gradients."""
+        for leaf in leaves:
+            x = leaf.owner()
+            if x is not None and leaf.order > self.start and id(x) not in self.seen:
+                raise Unsupported("a gradient reaches a tensor that compile cannot see")
 
     # Errors
 
@@ -530,6 +546,9 @@ for _name in ("neg", "pos", "abs", "invert"):
     setattr(Traced, f"__{_name}__", lambda self, f=_function: self.recording.call(f, (self,)))
 
 
+_HERE = object()
+
+
 class Through:
     """The function ``(base, value)``: a copy of ``base`` with ``value`` where a view shows it."""
 
@@ -542,8 +561,8 @@ class Through:
     def __call__(self, base, value):
         whole = duplicate_of(self.backend)(base)
         view = whole
-        for function, args, kwargs, source, at in self.steps:
-            args, kwargs = _substituted((args, kwargs), source, view, [])
+        for function, args, kwargs, at in self.steps:
+            args, kwargs = _substituted((args, kwargs), _HERE, view, [])
             view = function(*args, **kwargs)
             view = view if at is None else view[at]
         view[...] = value
@@ -635,7 +654,7 @@ def _recorded(name, function):
     if name in _OF_VALUES:
 
         def refused(*args, **kwargs):
-            recording = active.recording
+            recording = thread.recorder
             if recording is None:
                 raise RuntimeError(f"{name}: no function is being recorded")
             raise recording.error(f"{name} returns as many elements as the values say")
@@ -643,7 +662,7 @@ def _recorded(name, function):
         return refused
 
     def recorded(*args, **kwargs):
-        recording = active.recording
+        recording = thread.recorder
         if recording is None:  # a traced array that has left its function
             for x in _flat((args, kwargs)):
                 if type(x) in _kinds:
@@ -677,7 +696,7 @@ class TracedBackend(Backend):
 
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the record."""
-        recording = active.recording
+        recording = thread.recorder
         if recording is None or type(array) not in self.real.array_types:
             return array
         return recording.constant(array)
@@ -698,7 +717,7 @@ class TracedBackend(Backend):
             if copy and dtype is None and type(data) is data.recording.kind:
                 return data.recording.call(data.backend_functions.duplicate, (data,))
             return data.recording.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
-        recording = active.recording
+        recording = thread.recorder
         if recording is None:
             return self.real.asarray(data, dtype=dtype, device=device, copy=copy)
         if any(type(x) in _kinds for x in _flat(data)):
@@ -717,11 +736,11 @@ class TracedBackend(Backend):
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         like = like if type(like) not in _kinds else like.value
         array = self.real.create(name, *args, dtype=dtype, device=device, like=like, **keywords)
-        return active.recording.constant(array)
+        return thread.recorder.constant(array)
 
     def zeros(self, shape, dtype, like):
         like = like if type(like) not in _kinds else like.value
-        return active.recording.constant(self.real.zeros(shape, dtype, like))
+        return thread.recorder.constant(self.real.zeros(shape, dtype, like))
 
     def _read(self, array, *args, **kwargs):
         array._refuse()
