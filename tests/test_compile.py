@@ -600,6 +600,36 @@ def test_a_tensor_that_leaves_unseen_has_no_values():
         hidden.kept[0] + 1
 
 
+def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
+    hidden = type("Hidden", (), {"__module__": "numpy.unseen"})()
+    hidden.w = normal(3).requires_grad_()
+    hidden.optimizer = optim.SGD([hidden.w], lr=0.1)
+
+    def f(x):
+        hidden.w.grad = None
+        (hidden.w * x).sum().backward()
+        hidden.optimizer.step()
+
+    compiled = gg.compile(f)
+    with pytest.warns(UserWarning, match="a gradient reaches a tensor that compile cannot see"):
+        compiled(normal(3))
+    same(hidden.w, normal(3) - 0.1 * normal(3))
+
+    visible = hidden.w
+
+    def g(x):
+        visible.grad = None
+        (visible * x).sum().backward()
+        hidden.optimizer.step()
+
+    compiled = gg.compile(g)
+    values = gg.tensor(visible)
+    for _ in range(3):
+        compiled(normal(3))
+        values = values - 0.1 * normal(3)
+        same(visible, values)
+
+
 def test_the_arguments_of_compile():
     with pytest.raises(TypeError, match="must be a function"):
         gg.compile(3)

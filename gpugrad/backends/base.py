@@ -170,6 +170,9 @@ class Backend:
         """An array of another library as one of this library, or itself; see `autograd.call`."""
         return array
 
+    def release_freed_memory(self):
+        """Return freed memory to the system, if the library or its allocator keeps it."""
+
     def memory_owner(self, array):
         """An object that lives as long as the array's memory; None if there is none to refer to."""
 

@@ -9,6 +9,7 @@ from .._arguments import is_floating
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd import enable_grad
 from ..autograd.graph import writes
 from ..backends import backend_of
@@ -465,6 +466,8 @@ class ParameterState:
 
     def __init__(self, array, arrays, step, numbers, is_split):
         backend = backend_of[type(array)]
+        if backend.is_recorder:
+            thread.recorder.refuse_state()
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())

@@ -323,6 +323,7 @@ class Trace:
         """Let go of all arrays that only the recording needed."""
         self.swap = self.draws = self.sweep = self.holders = None
         self.recording.forget()
+        self.recording.backend.release_freed_memory()
 
     def arguments(self, leaves):
         self.argument_of = {}
@@ -538,7 +539,7 @@ def _result(trace, x):
         else:
             var = _var(trace, x.array, "a result")
         node = _node(trace, x)
-        return ("live", var) if node is _LIVE else ("tensor", (x, var, node))
+        return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
     if type(x) is recording.kind:
         return "array", x.var
     if type(x) is recording.scalar:

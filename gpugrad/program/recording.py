@@ -314,6 +314,10 @@ class Recording:
         if any(place is not None for place in places):
             raise Unsupported("it overwrites a tensor that compile cannot see")
 
+    def refuse_state(self):
+        """Called when an optimizer is about to make the state of a parameter."""
+        raise Unsupported("its optimizer makes its state", once=True)
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:

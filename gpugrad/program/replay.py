@@ -800,16 +800,16 @@ class _Writer:
             elif kind == "same":
                 parts.append(self._holder(value))
             else:
-                tensor, x, node = value
-                if id(tensor) not in twice:
-                    local = twice[id(tensor)] = f"r{len(twice)}"
+                number, x, node = value
+                if number not in twice:
+                    local = twice[number] = f"r{len(twice)}"
                     self.line(f"{local} = {self.name(Tensor)}()")
                     self.line(f"{local}.array = {self._fresh_name(x)}")
                     if node is None:
                         self.line(f"{local}.node = None")
                     else:
                         self.line(f"{local}.node = {self.name(node)}()")
-                parts.append(twice[id(tensor)])
+                parts.append(twice[number])
         self.line(f"return [{', '.join(parts)}]")
 
     def _fresh_name(self, x):

@@ -2,6 +2,7 @@
 
 import ctypes
 import sys
+from contextlib import suppress
 from functools import cached_property, partial
 
 import numpy as np
@@ -102,6 +103,9 @@ class NumPy(Backend):
     def generator(self, seed, device):
         return Random(seed)
 
+    def release_freed_memory(self):
+        release_freed_memory()
+
 
 def _owner(array):
     """The array that owns the memory of ``array``, at the end of its chain of views."""
@@ -130,6 +134,13 @@ def array_of_bytes(data, dtype, shape, *, byteorder="="):
 def position(flat, shape):
     """The index in an array of ``shape`` of the element that is at ``flat`` when flattened."""
     return tuple(map(int, np.unravel_index(flat, shape)))
+
+
+def release_freed_memory():
+    """Have glibc return the freed memory that it keeps, after a use of much more than usual."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # the C library is not glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_freed_memory():
