@@ -3,13 +3,16 @@
 import functools
 import threading
 import types
+from contextlib import suppress
 
 import numpy as np
 import pytest
+from test_interrupts import interrupted
 
 import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
+from gpugrad._thread_state import thread
 
 
 def normal(*shape, seed=0):
@@ -316,6 +319,32 @@ def test_objects_of_the_programs_own_classes_are_state():
     same(partial(normal(3)), normal(3) * 5.0)
 
 
+def test_attributes_of_classes_are_seen():
+    class Net(nn.Module):
+        scale = 2.0
+        table = gg.ones(3)
+
+        def __init__(self):
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale * self.table
+
+    net = Net()
+    compiled = gg.compile(net)
+    with gg.no_grad():
+        for change in (
+            lambda: None,
+            lambda: setattr(Net, "scale", 3.0),
+            lambda: Net.table.__setitem__(0, 5.0),
+            lambda: setattr(net, "scale", 4.0),
+        ):
+            change()
+            same(compiled(normal(2, 3)), net(normal(2, 3)))
+            same(compiled(normal(2, 3)), net(normal(2, 3)))
+    assert is_replayed(compiled)
+
+
 def test_hooks_are_seen():
     w = normal(3).requires_grad_()
     layer = nn.Linear(3, 3)
@@ -512,7 +541,37 @@ def test_views_and_functions_of_several_results():
     assert is_replayed(compiled)
 
 
+def test_a_product_of_equal_arrays_is_not_that_of_one_array():
+    def f(x):
+        return x @ x.T, gg.asarray(x, copy=True) @ x.T, gg.exp(x) @ gg.exp(x).T
+
+    compiled = gg.compile(f)
+    for _ in range(2):
+        same(compiled(normal(60, 70)), f(normal(60, 70)))
+
+
+def test_a_program_does_not_warn_of_infinities():
+    compiled = gg.compile(lambda x: gg.log(x))
+    with np.errstate(all="ignore"):
+        expected = compiled(gg.zeros(3))
+    same(compiled(gg.zeros(3)), expected)
+
+
 # Errors
+
+
+def test_labels_are_checked_in_every_call():
+    model, optimizer, step = trainer(lambda: nn.Linear(3, 4), optim.Adam, F.cross_entropy)
+    step = gg.compile(step)
+    labels = gg.asarray(np.arange(4))
+    for _ in range(3):
+        step(normal(4, 3), labels)
+    values = [gg.tensor(p) for p in model.parameters()]
+    with pytest.raises(IndexError, match="labels must be from 0 to 3"):
+        step(normal(4, 3), labels + 1)
+    same(values, [*model.parameters()])
+    assert optimizer._states[model.weight].step == 3
+    step(normal(4, 3), labels)
 
 
 def raises(x):
@@ -589,6 +648,25 @@ def test_an_interrupt_while_recording_changes_nothing():
     same(state_of(model, optimizer), before)
     interrupted = False
     compiled(normal(4, 3), normal(4, 1))
+
+
+@pytest.mark.slow
+def test_an_interrupt_anywhere_while_recording_changes_nothing():
+    model, optimizer, step = trainer(mlp, optim.Adam)
+    inputs = normal(4, 3), normal(4, 1)
+    step(*inputs)
+    before = state_of(model, optimizer)
+    random_state = repr(gg.random.default_generator().get_state())
+    arrays = [p.array for p in model.parameters()]
+    for number in range(1, 60_000, 9_001):
+        compiled = gg.compile(step)
+        with suppress(KeyboardInterrupt):
+            interrupted(functools.partial(compiled.program, *inputs), number)
+        assert all(p.array is a for p, a in zip(model.parameters(), arrays, strict=True))
+        same(state_of(model, optimizer), before)
+        assert repr(gg.random.default_generator().get_state()) == random_state
+        assert thread.recorder is None
+    compiled(*inputs)
 
 
 def test_a_tensor_that_leaves_unseen_has_no_values():
@@ -793,11 +871,11 @@ def test_threads_may_call_at_once():
             if bits(compiled(inputs[i])) != bits(expected[i]):
                 wrong.append(i)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    workers = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     assert not wrong
 
 

@@ -155,10 +155,11 @@ class Compiled(Generic[P, R]):
                 start, draws = next_order(), Draws()
                 for generator in derivative.generators:
                     draws.states[generator] = generator.get_state()
-            found = program.run(leaves)
-            if found is MISS and program.may_follow():
-                program.bind()
+            with program.context():
                 found = program.run(leaves)
+                if found is MISS and program.may_follow():
+                    program.bind()
+                    found = program.run(leaves)
             if found is not MISS:
                 self._misses = 0
                 if i:
@@ -484,7 +485,7 @@ def _optimizers(trace):
         if now is proxy or isinstance(now, Later):
             continue
         raise Unsupported(f"it changes {name} of an optimizer")
-    for state, (_, arrays, _, _, _, _) in swap.states:
+    for state, (_, arrays, *_) in swap.states:
         if state.arrays.keys() != arrays.keys():
             raise Unsupported("its optimizer makes its state", once=True)
         for traced in state.values:

@@ -144,7 +144,10 @@ def mapped(x, new):
     return x
 
 
-def simplify(calls, outputs):
+_PRODUCTS = {"matmul", "imatmul", "vecdot", "tensordot", "einsum", "inner", "outer", "dot"}
+
+
+def simplify(calls, outputs, *, merges=True):
     """The calls that the variables in ``outputs`` need, each value computed once.
 
     Returns the calls and a dict of variables that others replace. A copy is replaced by what it
@@ -153,9 +156,16 @@ def simplify(calls, outputs):
     new = {}
     known = {}
     kept = []
+    before = [(call.args, call.kwargs) for call in calls]
     for call in calls:
+        operands = call.operands()
         call.replace(new)
-        if call.is_pure:
+        if merges and call.name in _PRODUCTS and _met(operands, call.operands()):
+            # BLAS computes the product of a matrix and itself in another way.
+            for changed, (args, kwargs) in zip(calls, before, strict=True):
+                changed.args, changed.kwargs = args, kwargs
+            return simplify(calls, outputs, merges=False)
+        if call.is_pure and merges:
             key = _key(call)
             same = known.setdefault(key, call) if key is not None else call
             if same is not call:
@@ -177,6 +187,11 @@ def simplify(calls, outputs):
             if out.base is not None:
                 out.base = new.get(out.base, out.base)
     return living[::-1], new
+
+
+def _met(before, after):
+    """Whether operands that lay in different memory are in the same memory now."""
+    return len({x.root() for x in before}) > len({x.root() for x in after})
 
 
 def _key(call):

@@ -142,6 +142,11 @@ class Recording:
         """Call a function of the real library, and note it; returns its result, traced."""
         if self.closed:
             raise self.left()
+        if thread.recorder is not self:
+            raise RuntimeError(
+                "gpugrad.compile: another thread records a function that uses this tensor; compile "
+                "and first call functions before threads share what they use"
+            )
         kwargs = kwargs or {}
         found = []
         real = self._real(args, found)

@@ -9,6 +9,7 @@ binding is out of date, or a check fails, it returns `MISS` and has done nothing
 import math
 import operator
 import types
+from contextlib import nullcontext
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -57,6 +58,8 @@ class Program:
         self.source = self._writer.write()
         code = compile(self.source, "<gpugrad program>", "exec")
         self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
+        self.context = self.backend.sweep_context or nullcontext
         self.arena = self.planner.arena(self.memory.total) if self.planner else None
         self.bind()
 

@@ -57,6 +57,8 @@ class Slot:
             self.container[self.key] = value
         elif self.kind == "cell":
             self.container.cell_contents = value
+        elif isinstance(self.container, type):
+            setattr(self.container, self.key, value)
         else:
             object.__setattr__(self.container, self.key, value)
 
@@ -88,6 +90,7 @@ class Reach:
         self.generators = []
         self.containers = []
         self._seen = {}
+        self._classes = set()
         self._walk(function, None, ())
         for x in leaves:
             if isinstance(x, Tensor):
@@ -106,7 +109,7 @@ class Reach:
                     self._walk(hook, Slot("item", table, number), ())
 
     def _guard(self, slot, value, how, guards=None):
-        if slot is not None:
+        if slot is not None and not (how != "len" and _is_tuple_item(slot)):
             (self.guards if guards is None else guards).append((slot, value, how))
 
     def _walk(self, x, slot, names, guards=None):
@@ -179,9 +182,7 @@ class Reach:
                 self._walk(item, Slot("item", x, i), names, guards)
         elif isinstance(x, type):
             if is_own(x.__module__):
-                for value in list(vars(x).values()):
-                    if isinstance(value, (types.FunctionType, staticmethod, classmethod)):
-                        self._walk(getattr(value, "__func__", value), None, ())
+                self._class(x)
         elif hasattr(x, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
         elif is_own(kind.__module__) or kind.__name__ in ("SimpleNamespace", "Namespace"):
@@ -242,6 +243,19 @@ class Reach:
         if function.__kwdefaults__:
             self._walk(function.__kwdefaults__, None, names)
 
+    def _class(self, kind):
+        """The methods of one of the program's own classes, and the values that it holds."""
+        if id(kind) in self._classes:
+            return
+        self._classes.add(id(kind))
+        for name, value in list(vars(kind).items()):
+            if isinstance(value, (types.FunctionType, staticmethod, classmethod)):
+                self._walk(getattr(value, "__func__", value), None, ())
+            elif isinstance(value, property):
+                self._walk(value.fget, None, ())
+            elif not name.startswith("__") and isinstance(value, (*_SIMPLE, Tensor, list, dict)):
+                self._walk(value, Slot("attr", kind, name), ())
+
     def _module(self, module):
         self.modules.append(module)
         values = vars(module)
@@ -255,9 +269,7 @@ class Reach:
         for base in type(module).__mro__:
             if not is_own(base.__module__):
                 continue
-            for value in list(vars(base).values()):
-                if isinstance(value, types.FunctionType):
-                    self._walk(value, None, ())
+            self._class(base)
         hooks = values.get("_hooks")
         if hooks is not None:
             for table in vars(hooks).values():
@@ -419,6 +431,7 @@ class Swap:
                         state.step,
                         state.numbers,
                         state.place,
+                        state.entry,
                     ),
                 )
             )
@@ -445,7 +458,7 @@ class Swap:
             state.arrays = traced
             state.values = tuple(traced.values())
             state.step, state.numbers = known
-            state.place = None
+            state.place = state.entry = None  # updated alone
 
     def _hyper(self, optimizer, i, path, value):
         if isinstance(value, bool):
@@ -496,6 +509,7 @@ class Swap:
         for state, values in self.states:
             (
                 state.array, state.arrays, state.values, state.step, state.numbers, state.place,
+                state.entry,
             ) = values  # fmt: skip
         for optimizer, hyper, arguments, groups, states in self.groups:
             optimizer._hyper[:] = hyper
