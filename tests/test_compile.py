@@ -160,6 +160,28 @@ def test_invalid_hyper_parameters_raise_as_without_compile():
         step(normal(4, 3), normal(4, 1))
 
 
+def test_a_parameter_group_that_is_added():
+    def run(compiled):
+        w, v = normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+        optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
+
+        def f():
+            w.grad = v.grad = None
+            (w * v).sum().backward()
+            optimizer.step()
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(6):
+            if i == 3:
+                optimizer.add_param_group({"params": [v], "lr": 0.5})
+            f()
+            found += [gg.tensor(w), gg.tensor(v)]
+        return found
+
+    same(run(False), run(True))
+
+
 def test_gradients_belong_to_the_caller():
     w = normal(3).requires_grad_()
 

@@ -59,7 +59,8 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     What the function reads besides is state, and never stale. It reaches the function's closure
     and the globals that it names, the functions and classes of the program (not of libraries)
     that it names, and what these hold directly or in modules, optimizers, schedulers, random
-    generators, containers of at most 1000 items, and objects of the program's own classes.
+    generators, lists, tuples and dicts of at most 1000 items, and objects of the program's own
+    classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
     beyond, such as files, the clock and the insides of other libraries' objects, is read once.

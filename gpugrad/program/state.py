@@ -288,9 +288,16 @@ class Reach:
                 self._guard(Slot("item", values, name), value, "equal")
             elif name in ("param_groups", "_states"):
                 self._guard(Slot("item", values, name), value, "is")
+        self.guards.append((optimizer.param_groups, len(optimizer.param_groups), "len"))
         for group in optimizer.param_groups:
-            for p in group["params"]:
+            params = group["params"]
+            self.guards.append((group, len(group), "len"))
+            self.guards.append((Slot("item", group, "params"), params, "is"))
+            if isinstance(params, list):
+                self.guards.append((params, len(params), "len"))
+            for k, p in enumerate(params):
                 self.tensor(p)
+                self._guard(Slot("item", params, k), p, "is")
             for name, value in group.items():
                 if name not in optimizer.defaults and name != "params":
                     self.guards.append((Slot("item", group, name), value, "equal"))
