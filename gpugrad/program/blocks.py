@@ -48,20 +48,26 @@ def sunk(calls, lowered):
     Such as the gradient of a weight by a single example, which can then be computed in blocks
     together with the update of the weight. Returns the calls and their lowered forms.
     """
-    pairs = list(zip(calls, lowered, strict=True))
-    i = len(pairs) - 1
-    while i >= 0:
-        call, low = pairs[i]
-        if low is not None and low.is_elementwise and _is_large(call.outs[0]):
-            (out,) = call.outs
-            used = [
-                k for k in range(i + 1, len(pairs)) if out in [x.root() for x in _roots(pairs[k])]
-            ]
+    first = {}  # for each variable, the number of the first call that uses it or a view of it
+    for i, call in enumerate(calls):
+        for x in call.operands():
+            first.setdefault(x.root(), i)
+    waiting = {}  # the numbers of calls that wait for another
+    order = []
+
+    def emit(i):
+        for k in waiting.pop(i, ()):
+            emit(k)
+        order.append(i)
+
+    for i, (call, low) in enumerate(zip(calls, lowered, strict=True)):
+        if _fits(call, low) and first.get(call.outs[0], i) > i + 1:
             size = sum([x.root().nbytes for x in call.operands()])
-            if used and used[0] > i + 1 and size <= out.nbytes / 4:
-                pairs.insert(used[0] - 1, pairs.pop(i))
-        i -= 1
-    return [call for call, _ in pairs], [low for _, low in pairs]
+            if size <= call.outs[0].nbytes / 4:
+                waiting.setdefault(first[call.outs[0]], []).append(i)
+                continue
+        emit(i)
+    return [calls[i] for i in order], [lowered[i] for i in order]
 
 
 def joined(calls, lowered):
@@ -107,10 +113,6 @@ def _end(pairs, i, shape):
 
 def _is_small(call, shape):
     return all(out.size * 4 <= math.prod(shape) for out in call.outs)
-
-
-def _roots(pair):
-    return pair[0].operands()
 
 
 def _is_large(x):

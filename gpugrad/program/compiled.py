@@ -28,6 +28,7 @@ from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, same
 
 _MOST = 16  # programs of one function
+_LARGE = 1 << 26  # bytes
 _recording = threading.RLock()  # while one thread records, state of the program is replaced
 
 
@@ -323,9 +324,11 @@ class Trace:
 
     def forget(self):
         """Let go of all arrays that only the recording needed."""
+        made = sum([out.nbytes for call in self.recording.calls for out in call.outs])
         self.swap = self.draws = self.sweep = self.holders = None
         self.recording.forget()
-        self.recording.backend.release_freed_memory()
+        if made > _LARGE:  # of which the program will not need as much
+            self.recording.backend.release_freed_memory()
 
     def arguments(self, leaves):
         self.argument_of = {}
