@@ -316,6 +316,35 @@ def test_closures_are_never_stale():
     assert is_replayed(compiled)
 
 
+def test_tensors_that_share_memory():
+    whole = normal(6)
+    first = gg.asarray(whole.array[:3])
+    compiled = gg.compile(lambda x: x * whole[3:] + first)
+    for _ in range(2):
+        same(compiled(normal(3)), normal(3) * whole[3:] + first)
+    assert is_replayed(compiled)
+
+    def run(compiled):
+        w = normal(6).requires_grad_()
+        part = gg.asarray(w.array[:3])
+        optimizer = optim.SGD([w], lr=0.1)
+
+        def f():
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+            return part * 1
+
+        if compiled:
+            f = gg.compile(f)
+            f()
+            with pytest.warns(UserWarning, match="memory that two of its tensors share"):
+                return [f(), f()]
+        return [f(), f(), f()][1:]
+
+    same(run(False), run(True))
+
+
 def test_objects_of_the_programs_own_classes_are_state():
     class Trainer:
         def __init__(self):

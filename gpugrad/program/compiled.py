@@ -430,6 +430,7 @@ def _finish(trace, result, start):
         _tensor(trace, x, *before)
     _optimizers(trace)
     _slots(trace)
+    swap.check_memory([first for first, _ in trace.written], trace.argument_of)
     parts, trace.structure = flatten(result, none_is_leaf=True)
     trace.result_structure = trace.structure
     if len(parts) == 1 and parts[0] is result:

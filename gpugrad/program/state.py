@@ -347,7 +347,6 @@ class Swap:
                 if id(grad) in self.reach.tensors or grad.node is not None:
                     raise Unsupported("a gradient is also a tensor of the program, or has a graph")
                 seen_grads[key] = grad
-        self._check_memory(real)
         for key, (x, array, *_) in self.originals.items():
             x._grad = x.grad  # so that replay may read the slot
             traced = self._input(array, Input("tensor", x))
@@ -380,24 +379,21 @@ class Swap:
             self.real_of[traced.home.var] = array
         return traced
 
-    def _check_memory(self, real):
-        """Raise if two different arrays share memory: a write to one would change the other."""
-        owners = {}
-        arrays = [
-            array
-            for key, (_, own, _, _, grad, _) in self.originals.items()
-            if key in self.of_state
-            for array in (own, grad)
-        ]
-        for array in arrays:
-            if array is None or 0 in array.shape:
-                continue
-            buffer = real.buffer(array)
-            if buffer is None:
-                continue
-            if owners.setdefault(buffer, array) is not array:
-                raise Unsupported("two of its tensors share memory")
-        self.owners = owners
+    def check_memory(self, written, arguments):
+        """Raise if a written array shares memory with another: the write would change both.
+
+        written: the variables of the written arrays. arguments: ids of the tensors that are
+            arguments, which are looked at in each call.
+        """
+        buffer_of = self.recording.backend.buffer
+        shown = {}
+        for var, array in self.real_of.items():
+            if var.source.kind != "argument" and id(var.source.holder) not in arguments:
+                shown.setdefault(buffer_of(array), []).append(array)
+        for var in written:
+            buffer = buffer_of(self.real_of[var])
+            if buffer is not None and len(shown[buffer]) > 1:
+                raise Unsupported("it writes into memory that two of its tensors share")
 
     def _optimizer(self, optimizer):
         recording = self.recording
