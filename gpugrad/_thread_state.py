@@ -17,6 +17,7 @@ class _ThreadState(threading.local):
     event: the run of an op that tools are being shown; None outside of ops.
     recorder: what notes the calls of a function for `compile`, or None. It is told which leaves
         get gradients and which memory is to be overwritten.
+    autocast: the `Region` of autocast that the thread is inside; None outside of all.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,7 @@ class _ThreadState(threading.local):
         self.repeats = False
         self.event: Any = None
         self.recorder: Any = None
+        self.autocast: Any = None
 
 
 thread = _ThreadState()

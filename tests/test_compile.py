@@ -198,6 +198,20 @@ def test_gradients_belong_to_the_caller():
         same(grad, normal(3, seed=i))
 
 
+def test_gradients_share_no_memory():
+    w, v = normal(3).requires_grad_(), normal(3).requires_grad_()
+
+    def f(x):
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
+
+    compiled = gg.compile(f)
+    for _ in range(3):
+        compiled(normal(3))
+    same(w.grad, v.grad)
+    assert not np.shares_memory(w.grad.array, v.grad.array)
+
+
 def test_gradients_add_up():
     def run(compiled):
         w = normal(3).requires_grad_()

@@ -193,7 +193,7 @@ class Derivative:
         arguments.let_go()
         outputs = [wrap(found[i], None) for i in self.sweep.places]
         again = Recomputed(
-            self.function, arguments, draws, (), start, nodes, self.structure,
+            self.function, arguments, draws, (), None, start, nodes, self.structure,
             [output(i, y) for i, y in zip(self.sweep.places, outputs, strict=True)],
         )  # fmt: skip
         record = Pullback(self.program, kept, order, again)

@@ -754,6 +754,9 @@ class TracedBackend(Backend):
     def _read(self, array, *args, **kwargs):
         array._refuse()
 
+    def read_later(self, array):
+        raise Unsupported("a GradScaler makes the optimizer's steps")
+
     to_numpy: Callable = _read
     host_array: Callable = _read
     to_list: Callable = _read
