@@ -89,7 +89,7 @@ class Implementation:
             backend = backend_of[kind]
             self.xp = backend.xp
             self._guard = backend.guard or guard
-            self._twins = op.twins.get(backend.name, {})
+            self._twins = backend.twins(op)
             if "forward" in self._twins:
                 forward = _with_twin(op, self._twins["forward"], forward)
             self._rounding = rounding(backend)

@@ -172,6 +172,10 @@ class Backend:
         """
         raise NotImplementedError
 
+    def twins(self, op):
+        """The op's twins for this library, by target; see `autograd.implementation`."""
+        return op.twins.get(self.name, {})
+
     def lifted(self, array):
         """An array of another library as one of this library, or itself; see `autograd.call`."""
         return array

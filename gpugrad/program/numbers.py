@@ -138,6 +138,6 @@ class Key:
         self.value = value
 
     def __iter__(self) -> Any:
-        raise self.recording.error("a random key cannot be read")
+        raise Unsupported("an op computes with the words of a random key")
 
     __getitem__ = __len__ = __iter__

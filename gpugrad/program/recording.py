@@ -176,7 +176,7 @@ class Recording:
                 raise self.error(f"{name} returns a Python number")
             return result
         for part in parts:
-            if backend_of[type(part)] is not self.backend:
+            if part is not None and backend_of[type(part)] is not self.backend:
                 raise Unsupported("it moves arrays from one library's device to another's")
         if not changing:
             traced = [self._constant_part(part) for part in parts]
@@ -188,6 +188,8 @@ class Recording:
         return named(traced)
 
     def _constant_part(self, part):
+        if part is None:
+            return None
         if type(part) in namespace_of:
             return self.constant(part)
         var = self._variable(part, "scalar")
@@ -206,7 +208,11 @@ class Recording:
         call.may_alias = may_alias
         traced = []
         for part in parts:
-            if type(part) not in namespace_of:
+            known = [x for x in (*sources, *traced) if x is not None]
+            same = next((x for x in known if x.value is part), None)
+            if part is None or (call.several and same is not None):
+                var, new = Variable("unused"), same
+            elif type(part) not in namespace_of:
                 var = self._variable(part, "scalar")
                 new = self.scalar(self, Home(part, var))
             else:
@@ -684,6 +690,23 @@ def _recorded(name, function):
     return recorded
 
 
+class _Whole:
+    """A twin whose run is noted as one call."""
+
+    def __init__(self, twin, backend):
+        self.__code__ = twin.__code__  # which names the values that it keeps
+        self.__kwdefaults__ = twin.__kwdefaults__
+
+        def run(*args, **static):
+            return twin(backend.xp, *args, **static)
+
+        run.__name__ = twin.__name__
+        self._run = run
+
+    def __call__(self, xp, *args, **static):
+        return thread.recorder.call(self._run, args, static)
+
+
 _MAY_ALIAS = {"_zero_discarded_nans"}
 
 
@@ -702,6 +725,12 @@ class TracedBackend(Backend):
 
     def __reduce__(self):
         return object.__reduce__(self)
+
+    def twins(self, op):
+        """On a CPU those of the real library, each noted as one call: the bits are the same."""
+        if self.real.planner is None:
+            return {}
+        return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
 
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the record."""
