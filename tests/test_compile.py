@@ -111,6 +111,30 @@ def test_training_has_the_bits_of_eager_training(number):
     same(run(False), run(True))
 
 
+class Recurrent(nn.Module):
+    """Its LSTM has a twin on NumPy, and its linear layer gets three axes."""
+
+    def __init__(self):
+        self.lstm = nn.LSTM(3, 4)
+        self.head = nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0])
+
+
+def test_twins_and_products_of_rows():
+    def run(compiled):
+        model, optimizer, step = trainer(Recurrent, optim.Adam)
+        step = gg.compile(step) if compiled else step
+        found = []
+        for i in range(6):
+            found.append(step(normal(4, 1, 3, seed=i), normal(4, 1, 1, seed=i)).detach())
+            found += state_of(model, optimizer)
+        return found
+
+    same(run(False), run(True))
+
+
 def test_what_happens_between_calls_is_seen():
     def run(compiled):
         model, optimizer, step = trainer(mlp, optim.Adam)
