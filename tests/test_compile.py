@@ -1,6 +1,8 @@
 """Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
 
 import functools
+import subprocess
+import sys
 import threading
 import types
 from contextlib import suppress
@@ -154,6 +156,16 @@ def test_training_has_the_bits_of_eager_training(number):
     same(run(False), run(True))
 
 
+def test_twins_are_there_at_the_first_call():
+    code = """
+import gpugrad as gg
+x = gg.random.normal((64, 64))
+compiled = gg.compile(lambda x: gg.gelu(x))(x)
+assert (compiled == gg.gelu(x)).all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_happens_between_calls_is_seen():
     def run(compiled):
         model, optimizer, step = trainer(mlp, optim.Adam)
@@ -239,6 +251,20 @@ def test_gradients_belong_to_the_caller():
         kept.append(w.grad)
     for i, grad in enumerate(kept):
         same(grad, normal(3, seed=i))
+
+
+def test_gradients_share_no_memory():
+    w, v = normal(3).requires_grad_(), normal(3).requires_grad_()
+
+    def f(x):
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
+
+    compiled = gg.compile(f)
+    for _ in range(3):
+        compiled(normal(3))
+    same(w.grad, v.grad)
+    assert not np.shares_memory(w.grad.array, v.grad.array)
 
 
 def test_gradients_add_up():
