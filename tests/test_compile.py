@@ -5,10 +5,13 @@ import subprocess
 import sys
 import threading
 import types
+import warnings
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from cases import CASES
+from samples import every
 from test_interrupts import interrupted
 
 import gpugrad as gg
@@ -154,6 +157,52 @@ def test_training_has_the_bits_of_eager_training(number):
         return found
 
     same(run(False), run(True))
+
+
+SHAPED_BY_VALUES = """
+    argwhere bincount nonzero repeat unique_all unique_counts unique_inverse unique_values
+""".split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.op not in SHAPED_BY_VALUES], ids=lambda case: case.op
+)
+def test_every_op_has_the_bits_that_it_has_without_it(case):
+    for sample, checked in every(case.samples):
+        with checked, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of infinities and the like
+
+            def function(*inputs, sample=sample):
+                leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
+                outputs = case(inputs, sample.static)
+                outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+                recorded = [y for y in outputs if y.requires_grad]
+                if not recorded or any("complex" in str(y.dtype) for y in recorded):
+                    return *outputs, *[None for _ in leaves]
+                total = sum([gg.sum(y) for y in recorded[1:]], gg.sum(recorded[0]))
+                found = gg.autograd.grad(total, leaves, allow_unused=True)
+                return *[y.detach() for y in outputs], *found
+
+            compiled = gg.compile(function)
+            for example in range(3):
+                given = sample.arrays("float32", example)
+                inputs = [gg.asarray(x) if isinstance(x, np.ndarray) else x for x in given]
+                if case.differentiable:
+                    for x in inputs:
+                        if isinstance(x, gg.Tensor) and gg.isdtype(x.dtype, "real floating"):
+                            x.requires_grad_()
+                try:
+                    expected = function(*inputs)
+                except (TypeError, ValueError, IndexError, ZeroDivisionError):
+                    break  # some draws are beyond the op's domain
+                try:
+                    found = compiled(*inputs)
+                except RuntimeError as error:
+                    if "as its values say" not in str(error):  # of an index of bools
+                        raise
+                    break
+                same(found, expected)
 
 
 def test_twins_are_there_at_the_first_call():

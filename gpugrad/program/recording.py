@@ -658,7 +658,7 @@ class _Namespace(ModuleType):
         value = getattr(self._of, name)
         if isinstance(value, type):  # a dtype
             pass
-        elif isinstance(value, ModuleType) or name in ("special", "linalg", "fft"):
+        elif isinstance(value, ModuleType) or name in ("special", "linalg"):
             value = _Namespace(value)
         elif callable(value) and not hasattr(value, "itemsize"):
             value = _recorded(name, value)

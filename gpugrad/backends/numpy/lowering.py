@@ -152,7 +152,7 @@ def _is_contiguous(x):
 
 
 def _as_rows(x):
-    return x.reshape(-1, x.shape[-1])
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _is_long(x):
