@@ -205,6 +205,7 @@ def test_every_op_has_the_bits_that_it_has_without_it(case):
                 same(found, expected)
 
 
+@pytest.mark.slow
 def test_twins_are_there_at_the_first_call():
     code = """
 import gpugrad as gg
