@@ -9,7 +9,7 @@ interrupted run that is started again with --resume and otherwise the same optio
 would have without interruption.
 """
 
-from common import Parser, positive, save_figure
+from common import CLASSES, Parser, add_data_set, load_data_set, positive, save_figure
 
 import argparse
 import itertools
@@ -23,13 +23,11 @@ from gpugrad import data, nn, optim
 from gpugrad.training import Progress, Trainer, curves
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
-CLASSES = 10  # in each data set
 
 
 def options_from_command_line(parser):
     add = parser.add_argument
-    add("--dataset", choices=BATCH_SIZE, default="digits", help="default digits, built in")
-    add("--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist")
+    add_data_set(parser)
     add("--hidden", type=positive, nargs="+", default=[256, 128], help="sizes, default 256 128")
     add("--epochs", type=positive, default=20, help="epochs in total, default 20")
     add("--batch-size", type=positive, help="default 128, for digits 32")
@@ -86,18 +84,9 @@ def check_outputs(options):
             raise ValueError(f"cannot write to {path.parent}: {error.strerror}") from None
 
 
-def load(options):
+def load(parser, options):
     """Return training and test set on the device, standardized by the pixels of the former."""
-    if options.dataset == "digits":
-        if options.data_dir is not None:
-            raise ValueError("--data-dir is for another --dataset; digits is built in")
-        train, test = data.digits()
-    elif options.data_dir is None:
-        raise ValueError(f"--dataset {options.dataset} needs --data-dir, the folder of its files")
-    else:
-        train, test = data.idx_dataset(options.data_dir, CLASSES)
-    if not len(train) or not len(test):
-        raise ValueError(f"--data-dir {options.data_dir}: the files hold no images")
+    train, test = load_data_set(parser, options)
     mean, deviation = train.tensors[0].mean(), gpugrad.sqrt(train.tensors[0].var())
     return (
         data.TensorDataset((images - mean) / deviation, labels).to(
@@ -216,7 +205,7 @@ def main():
     parser = Parser(__doc__)
     options = options_from_command_line(parser)
     try:
-        train, test = load(options)
+        train, test = load(parser, options)
         trainer = build(options, train, test)
         if options.resume:
             resume(trainer, options)

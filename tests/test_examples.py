@@ -417,6 +417,28 @@ def test_small_examples(program, words, tmp_path):
     assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
 
 
+# What the quick form of a program prints last, with the bounds of the numbers in it.
+QUICK = {
+    "regression": [
+        (r"network +RMSE (\S+) miles per gallon, R\^2 (\S+)", (2.5, 0.85), (3.1, 0.9)),
+        (r"linear least squares +RMSE (\S+) miles per gallon", (3.3,), (3.5,)),
+    ],
+    "variational_autoencoder": [(r"ELBO of a test image (\S+) nats", (-20,), (10,))],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", QUICK)
+def test_quick_examples(program, tmp_path):
+    done = run(program, "--quick", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for pattern, least, most in QUICK[program]:
+        found = map(float, re.search(pattern, done.stdout).groups())
+        for number, low, high in zip(found, least, most, strict=True):
+            assert low <= number <= high, done.stdout
+    assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_differentiate_scipy(seed, tmp_path):
