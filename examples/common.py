@@ -124,6 +124,20 @@ def load_data_set(parser, options):
         parser.error(" ".join(str(error).split()))
 
 
+class NewBatches:
+    """A loader whose batches are new in each epoch: so many results of ``draw()``."""
+
+    def __init__(self, draw, steps):
+        self.draw = draw
+        self.steps = steps
+
+    def __len__(self):
+        return self.steps
+
+    def __iter__(self):
+        return (self.draw() for _ in range(self.steps))
+
+
 def progress_bar(steps):
     """Return a progress bar on standard error; its ``write`` prints a line above the bar."""
     return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)

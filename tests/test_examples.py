@@ -424,6 +424,9 @@ QUICK = {
         (r"linear least squares +RMSE (\S+) miles per gallon", (3.3,), (3.5,)),
     ],
     "variational_autoencoder": [(r"ELBO of a test image (\S+) nats", (-20,), (10,))],
+    "cnn": [(r"digits: test accuracy (\S+),", (0.93,), (1,))],
+    "long_memory": [(r"LSTM over 10 steps: mean squared error (\S+),", (0,), (0.03,))],
+    "character_transformer": [(r"test cross-entropy (\S+) bits a character", (3,), (4,))],
 }
 
 
