@@ -73,7 +73,7 @@ def __array_namespace_info__() -> _Any:
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
 _LAZY = (
-    "cuda data fft io linalg nn optim random special testing tools training transforms"
+    "amp cuda data fft io linalg nn optim random special testing tools training transforms"
 ).split()
 _FROM = dict.fromkeys(
     (
@@ -94,6 +94,13 @@ _FROM |= {
 # Every op is exported by being defined.
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
+# Programs write x[key], and have no use for the others, which VJPs call.
+_public -= set(
+    """
+    add_along_axis convolution_weight dropout_mask find_in_windows getitem last_written
+    put_in_windows setitem take_from_windows zero_discarded_nans
+    """.split()
+)
 __all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy
 
@@ -112,3 +119,4 @@ def __getattr__(name):
 
 _install(Tensor, _sys.modules[__name__])
 _twin_modules["cupy"] = "gpugrad.kernels.cuda"
+_twin_modules["numpy"] = "gpugrad.kernels.numpy"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from . import amp as amp
 from . import autograd as autograd
 from . import cuda as cuda
 from . import data as data

@@ -1,8 +1,10 @@
 """How arguments that mean the same in several places are read."""
 
+from functools import wraps
 from operator import index
 
 from ._tensor import Tensor
+from ._typing import F
 from .backends import backend_of
 
 
@@ -15,6 +17,20 @@ def whole(name, value, least):
     if number is None or number < least:
         raise ValueError(f"{name} must be an int of at least {least}, not {value!r}")
     return number
+
+
+def takes_one_shape(function: F) -> F:
+    """Have a function whose only positional argument is a shape say so when it is given several."""
+
+    @wraps(function)
+    def wrapped(*args, **keywords):
+        if len(args) > 1:
+            name = function.__name__
+            shape = ", ".join(map(repr, args))
+            raise TypeError(f"{name}: give the shape as one tuple, {name}(({shape}))")
+        return function(*args, **keywords)
+
+    return wrapped  # type: ignore[return-value]
 
 
 def is_floating(x):

@@ -8,6 +8,7 @@ device that is not known and RuntimeError for one that is not there.
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
+from ._arguments import takes_one_shape
 from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
 from ._tensor import Tensor
@@ -226,6 +227,7 @@ def _filled(name, shape, values, dtype, device, requires_grad):
     return _create(name, (shape, *values), dtype, device, requires_grad)
 
 
+@takes_one_shape
 def zeros(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -233,6 +235,7 @@ def zeros(
     return _filled("zeros", shape, (), dtype, device, requires_grad)
 
 
+@takes_one_shape
 def empty(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -240,6 +243,7 @@ def empty(
     return _filled("empty", shape, (), dtype, device, requires_grad)
 
 
+@takes_one_shape
 def ones(
     shape: Shape, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:

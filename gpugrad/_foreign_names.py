@@ -1,5 +1,7 @@
 """Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
 
+import dis
+import warnings
 from importlib import import_module
 from sys import modules
 
@@ -35,6 +37,8 @@ INSTEAD = {
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
+        "autocast": "gpugrad.amp.autocast",
+        "bernoulli": "gpugrad.random.bernoulli",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
         "clamp": "gpugrad.clip",
@@ -70,23 +74,26 @@ INSTEAD = {
         "jacfwd": 'gpugrad.jacobian(f, mode="forward")',
         "jacrev": 'gpugrad.jacobian(f, mode="reverse")',
         "jit": "nothing: nothing is compiled",
+        "kthvalue": "gpugrad.sort(x, axis=axis) and its element k - 1",
         "lax": "a loop for scan, gpugrad.where for cond, gpugrad.stop_gradient",
         "le": "x <= y",
         "long": "gpugrad.int64",
         "lt": "x < y",
         "manual_seed_all": "gpugrad.manual_seed",
         "masked_fill": "gpugrad.where",
-        "median": "gpugrad.sort(x, axis=axis) and its middle elements",
+        "median": "gpugrad.quantile(x, 0.5, axis)",
         "mm": "gpugrad.matmul",
         "mod": "gpugrad.remainder",
         "mse_loss": "gpugrad.nn.functional.mse_loss",
         "mul": "gpugrad.multiply",
+        "multinomial": "gpugrad.random.multinomial",
         "mv": "gpugrad.matmul",
         "nansum": "gpugrad.sum(gpugrad.where(gpugrad.isnan(x), 0, x))",
         "ne": "x != y",
         "neg": "gpugrad.negative",
         "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
         "numel": "x.size",
+        "percentile": "gpugrad.quantile(x, q / 100)",
         "permute": "gpugrad.permute_dims",
         "rad2deg": "x * (180 / gpugrad.pi)",
         "rand": "gpugrad.random.uniform(shape)",
@@ -103,6 +110,7 @@ INSTEAD = {
         "sub": "gpugrad.subtract",
         "swapaxes": "gpugrad.moveaxis",
         "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
+        "tensor_split": "gpugrad.split",
         "tree": "optree.tree_map, of the package optree",
         "tree_map": "optree.tree_map, of the package optree",
         "tree_util": "optree.tree_map, of the package optree",
@@ -111,6 +119,10 @@ INSTEAD = {
         "unsqueeze": "gpugrad.expand_dims",
         "view": "x.reshape(shape)",
         "vstack": "gpugrad.concat",
+    },
+    "gpugrad.amp": {
+        "custom_bwd": "`with gpugrad.amp.autocast(...)` in the function",
+        "custom_fwd": "`with gpugrad.amp.autocast(...)` in the function",
     },
     "gpugrad.autograd": {
         "Function": "gpugrad.custom_vjp, or gpugrad.op for an operation",
@@ -121,6 +133,7 @@ INSTEAD = {
         "profiler": "gpugrad.profile",
     },
     "gpugrad.cuda": {
+        "amp": "gpugrad.amp",
         "current_device": 'x.device of a tensor made with device="cuda"',
         "default_stream": "gpugrad.cuda.current_stream(), outside every `with stream:`",
         "device": 'device="cuda:1" where a tensor is made; its ops run there by themselves',
@@ -136,6 +149,15 @@ INSTEAD = {
         "set_stream": "`with stream:` of a gpugrad.cuda.Stream",
         "stream": "`with stream:` of a gpugrad.cuda.Stream",
     },
+    "gpugrad.data": {
+        "ChainDataset": "gpugrad.data.ConcatDataset",
+        "DistributedSampler": "gpugrad.data.Subset(dataset, range(rank, len(dataset), n))",
+        "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
+        "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
+        "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
+        "default_convert": "gpugrad.asarray",
+        "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
+    },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
         "ifft2": "gpugrad.fft.ifftn(x, axes=(-2, -1))",
@@ -148,6 +170,9 @@ INSTEAD = {
     },
     "gpugrad.nn.functional": {
         "one_hot": "gpugrad.one_hot",
+    },
+    "gpugrad.nn.utils": {
+        "rnn": "nothing: there are no packed sequences; give sequences padded to one length",
     },
     "gpugrad.random": {
         "default_rng": "gpugrad.random.Generator(seed)",
@@ -165,12 +190,10 @@ INSTEAD = {
         "flipud": "gpugrad.flip(x, axis=0)",
         "fmax": "gpugrad.maximum",
         "fmin": "gpugrad.minimum",
-        "nan_to_num": "gpugrad.where(gpugrad.isnan(x), 0, x)",
         "ptp": "x.max() - x.min()",
         "put": "x[key] = value",
         "putmask": "x[mask] = value",
         "rollaxis": "gpugrad.moveaxis",
-        "split": "gpugrad.unstack, or x[start:stop]",
         "vdot": "gpugrad.vecdot",
     },
     "Module": {
@@ -178,6 +201,7 @@ INSTEAD = {
         "cpu": 'model.to("cpu")',
         "cuda": 'model.to("cuda")',
         "double": "model.to(gpugrad.float64)",
+        "flatten_parameters": "nothing: the layout of weights never matters",
         "float": "model.to(gpugrad.float32)",
         "half": "model.to(gpugrad.float16)",
         "register_backward_hook": "model.register_full_backward_hook(hook)",
@@ -308,6 +332,33 @@ def answer(module):
         raise missing(module, name)
 
     return __getattr__
+
+
+# Functions that return values and indices in PyTorch, and what returns the indices here.
+_INDICES = {"max": "argmax", "min": "argmin", "sort": "argsort"}
+
+
+def warn_of_unpacked_values(frame):
+    """Warn if a frame is at ``values, indices = x.max(axis=1)``, which unpacks two rows here."""
+    code = frame.f_code
+    if code.co_code[frame.f_lasti] != _UNPACK_SEQUENCE:
+        return
+    before = [i for i in dis.get_instructions(code) if i.offset < frame.f_lasti]
+    call = before[-1]
+    if not call.opname.startswith("CALL"):
+        return
+    for instruction in before:
+        name = instruction.argval
+        starts_there = instruction.positions[::2] == call.positions[::2]
+        if starts_there and isinstance(name, str) and name in _INDICES:
+            warnings.warn(
+                f"{name} returns values only, and this unpacks two rows of them; {_INDICES[name]} "
+                f"returns their indices; if you want the rows, unpack gpugrad.unstack({name}(...))",
+                stacklevel=3,
+            )
+
+
+_UNPACK_SEQUENCE = dis.opmap["UNPACK_SEQUENCE"]
 
 
 def _in_a_namespace(owner, name):

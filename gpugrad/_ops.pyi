@@ -19,17 +19,40 @@ def acosh(x: Array, /) -> Tensor:
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
-def add_along_axis(values: Array, indices: Array, /, shape: Shape, axis: int) -> Tensor:
-    """Zeros of ``shape`` with ``values`` added at ``indices`` along ``axis``.
+def add_windows(
+    values: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
 
-    Values at a repeated index add up. ``indices`` and, except along that axis, ``shape``
-    broadcast to the shape of ``values``.
+    values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
+
+    Raises ValueError if there are not as many windows as slide over ``shape``.
     """
 
 def all(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """Whether all elements are true."""
+
+def allclose(
+    x1: Array | complex,
+    x2: Array | complex,
+    /,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether all elements are close; see `isclose`. The result is a 0-d bool tensor.
+
+    `gpugrad.testing.assert_close` says which elements are not.
+    """
 
 def any(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
@@ -48,6 +71,12 @@ def argsort(
     """Indices that sort ``x`` along ``axis``.
 
     If ``stable``, equal elements keep their order, even if ``descending``.
+    """
+
+def argwhere(x: Array, /) -> Tensor:
+    """Indices of the elements that are not 0, in row-major order: ``(n, ndim)``.
+
+    See `nonzero`, whose result can be used as an index. Raises ValueError for a 0-d array.
     """
 
 def asin(x: Array, /) -> Tensor:
@@ -77,6 +106,34 @@ def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def atanh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
 
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None = None,
+    /,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    dropout_key: tuple[int, int] = (0, 0),
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value``, without keeping the weights.
+
+    query: ``(..., n, d)``, real. key: ``(..., m, d)``. value: ``(..., m, e)``.
+    mask: broadcasts to ``(..., n, m)``. Bools, False where a query must not use a key, or numbers
+        to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
+    is_causal: whether query i may use only the keys up to i.
+    scale: by default ``1 / sqrt(d)``.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
+        see `dropout`.
+
+    The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
+    weights are computed block by block, and again for backward, so that memory grows linearly
+    with n and m. For float16, intermediate values are computed in float32.
+    (Vaswani et al. 2017, "Attention is all you need")
+    """
+
 def batch_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -102,6 +159,16 @@ def binary_cross_entropy(x: Array | complex, target: Array | complex, /) -> Tens
 
 def binary_cross_entropy_with_logits(x: Array | complex, target: Array | complex, /) -> Tensor:
     """`binary_cross_entropy` of ``sigmoid(x)`` and ``target``, without overflow."""
+
+def bincount(x: Array, weights: Array | None = None, /, *, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 to the greatest in ``x`` occurs, or the sum of its weights.
+
+    x: ``(n,)``, integers of at least 0. weights: ``(n,)``, for which the result is differentiable.
+    minlength: the least length of the result.
+
+    The length of the result depends on the elements: on a GPU this waits for the device. Raises
+    ValueError for integers below 0.
+    """
 
 def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 & x2`` of integers or bools."""
@@ -130,6 +197,13 @@ def broadcast_to(x: Array, /, shape: Shape) -> Tensor:
 def ceil(x: Array, /) -> Tensor:
     """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
 
+def chunk(x: Array, /, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of ``x`` along ``axis``, as a tuple; the last one may be shorter.
+
+    As in PyTorch, all others have the length of the axis over ``chunks``, rounded up, so that
+    there may be fewer. `split` gives pieces of the same length, or between positions.
+    """
+
 def clip(
     x: Array | complex, min: Array | complex | None = None, max: Array | complex | None = None
 ) -> Tensor:
@@ -145,6 +219,48 @@ def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
 
 def conj(x: Array, /) -> Tensor:
     """Elementwise complex conjugate; a real array is returned unchanged."""
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The sum of products of each window of ``x`` with each filter, plus ``bias``.
+
+    x: ``(n, channels, *lengths)``, with any number of axes for windows to slide over.
+    weight: the filters, ``(out, channels / groups, *size)``.
+    bias: ``(out,)``; by default 0.
+    stride, padding, dilation: see `sliding_windows`.
+    groups: into how many parts the channels are divided; a filter sees the channels of its part.
+
+    The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
+    Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
+    """
+
+def convolution_input(
+    cotangent: Array,
+    weight: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` by its input, also known as the transposed convolution.
+
+    cotangent: ``(n, out, *counts)``. weight: ``(out, channels / groups, *size)``.
+    shape: the lengths of the input without its first two axes, over which ``counts`` windows slide.
+
+    The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
+    """
 
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
@@ -224,16 +340,6 @@ def dropout(x: Array, /, *, p: float, key: tuple[int, int]) -> Tensor:
     `gpugrad.nn.functional.dropout` draws a new key each time.
     """
 
-def dropout_mask(x: Array, /, *, shape: Shape, p: float, key: tuple[int, int]) -> Tensor:
-    """Bools of ``shape``, each False with probability ``p``, on the device of the array ``x``.
-
-    key: two 64-bit ints, such as `gpugrad.random.Generator.key` returns. The same key gives
-        the same bools on every device, and for every example inside `vmap`.
-
-    The random bits come from Philox4x64-10 (Salmon et al. 2011). Raises ValueError unless
-    ``p`` is between 0 and 1.
-    """
-
 def einsum(subscripts: str, /, *operands: Array) -> Tensor:
     """Sums of products of the operands' elements, with the subscripts of `numpy.einsum`.
 
@@ -291,14 +397,63 @@ def gelu(x: Array, /, approximate: str = "none") -> Tensor:
     ``approximate``.
     """
 
-def getitem(x: Array, /, key: Any) -> Tensor:
-    """``x[key]``. Gradients of an element that is selected repeatedly add up."""
-
 def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 > x2``."""
 
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
+
+def group_norm(
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    /,
+    *,
+    groups: int,
+    eps: float = 1e-05,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over groups of channels.
+
+    x: ``(n, channels, ...)``, real; each example's channels are split into ``groups`` of equal
+        size, and each group is normalized by itself, over all of its elements.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
+    (Wu and He 2018, "Group normalization")
+    """
+
+def gru(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A layer of gated recurrent units in one direction.
+
+    At each time, with the weights' and biases' rows for r, z and n one below the other::
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(3 * h, in)`` and ``(3 * h, h)``.
+    bias_ih, bias_hh: ``(3 * h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder for statistical
+    machine translation"; r is applied after the product, as in PyTorch)
+    """
 
 def hardswish(x: Array, /) -> Tensor:
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
@@ -315,6 +470,19 @@ def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def imag(x: Array, /) -> Tensor:
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
 
+def isclose(
+    x1: Array | complex,
+    x2: Array | complex,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+) -> Tensor:
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
+
+    An infinity is close to itself only, and nan to nothing, or with ``equal_nan`` to nan.
+    """
+
 def isfinite(x: Array, /) -> Tensor:
     """Elementwise test for being neither infinite nor nan."""
 
@@ -326,9 +494,6 @@ def isinf(x: Array, /) -> Tensor:
 
 def isnan(x: Array, /) -> Tensor:
     """Elementwise test for nan; for complex numbers, in either part."""
-
-def last_written(x: Array, /, key: Any) -> Tensor:
-    """Bools of the shape of ``x[key]``, False for values that the same assignment overwrites."""
 
 def layer_norm(
     x: Array,
@@ -406,6 +571,36 @@ def logsumexp(
     whole gradient; where it is -inf, no element gets any.
     """
 
+def lstm(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    c0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A layer of long short-term memory in one direction.
+
+    At each time, with the rows of ``W_ih x + b_ih + W_hh h + b_hh`` for i, f, g and o one below
+    the other: ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(4 * h, in)`` and ``(4 * h, h)``.
+    bias_ih, bias_hh: ``(4 * h,)``; by default 0.
+    h0, c0: ``(batch, h)``, the state and the cells before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n, c_n)``: the states after all steps, ``(length, batch, h)``, and the state
+    and the cells after the last step, ``(batch, h)``. For float16, intermediate values are
+    computed in float32.
+    (Hochreiter and Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers,
+    Schmidhuber and Cummins 2000)
+    """
+
 def matmul(x1: Array, x2: Array, /) -> Tensor:
     """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
@@ -420,6 +615,21 @@ def max(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+
+def max_pool(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
+
+    The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    """
 
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise maximum; a tie shares its gradient evenly."""
@@ -460,6 +670,16 @@ def mse(x: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
 def multiply(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise product ``x1 * x2``."""
 
+def nan_to_num(
+    x: Array, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """The elements, with numbers in place of nan, inf and -inf; these elements get no gradient.
+
+    posinf, neginf: by default the largest and the smallest finite number of the dtype.
+
+    Integers stay as they are. Raises TypeError for complex numbers.
+    """
+
 def negative(x: Array, /) -> Tensor:
     """Elementwise ``-x``."""
 
@@ -495,6 +715,26 @@ def one_hot(labels: Array, /, n: int) -> Tensor:
     a row without True instead.
     """
 
+def pad(
+    x: Array,
+    /,
+    pad_width: int | Sequence[int] | Sequence[Sequence[int]],
+    mode: str = "constant",
+    *,
+    constant_values: float = 0.0,
+) -> Tensor:
+    """``x`` with elements added at the ends of its axes.
+
+    pad_width: the number of elements at each end, an int; ``(before, after)`` for all axes; or a
+        pair for each axis.
+    mode: ``"constant"`` for the number ``constant_values``; ``"edge"`` to repeat the last element;
+        ``"reflect"`` or ``"symmetric"`` to go back, without or with repeating the last
+        element; ``"wrap"`` to begin again at the other end.
+
+    This is NumPy's function; that of PyTorch is ``nn.functional.pad``. Raises ValueError for
+    another mode, for widths that do not fit, and for an axis without elements to repeat.
+    """
+
 def permute_dims(x: Array, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order: axis i of the result is axis ``axes[i]`` of ``x``."""
 
@@ -522,6 +762,29 @@ def prod(
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
+def quantile(
+    x: Array,
+    q: Array | float | Sequence[float],
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> Tensor:
+    """Quantiles of the elements along ``axis``, by default of all; that of 0.5 is the median.
+
+    q: a number from 0 to 1, or several: a sequence of numbers, or an array ``(n,)``, along the
+        first axis of the result.
+    method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
+        ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
+        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
+
+    The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
+    Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
+    that are not from 0 to 1 and where there are no elements.
+    """
+
 def real(x: Array, /) -> Tensor:
     """Elementwise real part; a real array is returned unchanged."""
 
@@ -542,6 +805,45 @@ def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor
 
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
+
+def rms_norm(
+    x: Array, weight: Array | None = None, /, *, ndim: int = 1, eps: float | None = None
+) -> Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight``, with the mean over the last ``ndim`` axes.
+
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight: ``shape``; by default 1.
+    eps: by default the distance from 1 to the next number of x's dtype.
+
+    For float16, intermediate values are computed in float32.
+    (Zhang and Sennrich 2019, "Root mean square layer normalization")
+    """
+
+def rnn(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A recurrent layer in one direction: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each time.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(h, in)`` and ``(h, h)``.
+    bias_ih, bias_hh: ``(h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    nonlinearity: ``"tanh"`` or ``"relu"``.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Elman 1990, "Finding structure in time")
+    """
 
 def roll(
     x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None
@@ -578,13 +880,6 @@ def searchsorted(
     Returns integers from 0 to n, with the shape of ``x2``.
     """
 
-def setitem(x: Array, value: Array | complex, /, key: Any) -> Tensor:
-    """A copy of ``x``, with its dtype, in which ``value`` is assigned at ``key``.
-
-    At a repeated index the last value stays, and only that one gets a gradient. Raises
-    TypeError for complex values in a real array.
-    """
-
 def sigmoid(x: Array, /) -> Tensor:
     """``1 / (1 + exp(-x))`` elementwise, without overflow."""
 
@@ -606,6 +901,25 @@ def sin(x: Array, /) -> Tensor:
 def sinh(x: Array, /) -> Tensor:
     """Elementwise hyperbolic sine."""
 
+def sliding_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
+
+    size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
+        ``(length + padding - dilation * (size - 1) - 1) // stride + 1`` with both sides' padding.
+    stride, dilation: the distance between windows, and between the elements of a window.
+    padding: how many zeros there are beyond both ends of an axis; ints, or pairs of ints.
+
+    Raises ValueError if a window is longer than the padded array.
+    """
+
 def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
@@ -623,6 +937,19 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
     Each element of the result passes its gradient to the element of ``x`` that it came from. If
     ``stable``, equal elements keep their order, even if ``descending``.
+    """
+
+def split(
+    x: Array, /, indices_or_sections: int | Sequence[int], axis: int = 0
+) -> tuple[Tensor, ...]:
+    """Pieces of ``x`` along ``axis``, as a tuple.
+
+    indices_or_sections: the number of pieces, all of the same length; or the ascending positions
+        at which to split, so that ``(2, 5)`` gives ``x[:2]``, ``x[2:5]`` and ``x[5:]``.
+
+    This is NumPy's function. PyTorch's of this name takes lengths: its ``split(x, 3)``, pieces of
+    length 3, is ``split(x, range(3, n, 3))``. See also `chunk`. Raises ValueError if the pieces
+    would not have the same length, or overlap.
     """
 
 def sqrt(x: Array, /) -> Tensor:
@@ -663,6 +990,21 @@ def sum(
 ) -> Tensor:
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
 
+def sum_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    scale: float = 1.0,
+) -> Tensor:
+    """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
+
+    The other parameters are those of `sliding_windows`. float16 is summed in float32.
+    """
+
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.
 
@@ -697,6 +1039,19 @@ def tile(x: Array, /, repetitions: int | Sequence[int]) -> Tensor:
 
 def to_device(x: Array, /, device: str) -> Tensor:
     """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
+
+class _TopkResult(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+def topk(x: Array, /, k: int, *, axis: int = -1, largest: bool = True) -> _TopkResult:
+    """The ``k`` largest elements along ``axis``, in descending order, and where they are.
+
+    largest: if False, the smallest elements, in ascending order.
+
+    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
+    ValueError if there are not so many elements.
+    """
 
 def tril(x: Array, /, *, k: int = 0) -> Tensor:
     """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""
@@ -772,11 +1127,4 @@ def where(condition: Array | complex, x1: Array | complex, x2: Array | complex) 
 
     Raises TypeError unless ``condition`` is bool. If both are Python scalars, the result has
     the default dtype for their kind.
-    """
-
-def zero_discarded_nans(c: Array | complex, g: Array | complex, /) -> Tensor:
-    """``c``, but 0 where ``c`` is nan and ``g`` is 0.
-
-    Guarded rules apply this to a cotangent ``c`` computed from a cotangent ``g``, so that
-    0 times an infinite derivative gives 0.
     """

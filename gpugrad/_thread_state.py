@@ -15,6 +15,7 @@ class _ThreadState(threading.local):
     draws: the `Draws` that note what the thread draws.
     repeats: whether the thread is running a piece of a program for a second time.
     event: the run of an op that tools are being shown; None outside of ops.
+    autocast: the `Region` of autocast that the thread is inside; None outside of all.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class _ThreadState(threading.local):
         self.draws: tuple[Any, ...] = ()
         self.repeats = False
         self.event: Any = None
+        self.autocast: Any = None
 
 
 thread = _ThreadState()

@@ -20,7 +20,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_finish():
-    """Exclude the collected tests from garbage collection, to make it faster."""
+    freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def freeze_before_module():
+    freeze()
+
+
+def freeze():
+    """Exclude what there is, such as the collected tests, from garbage collection from now on."""
     gc.collect()
     gc.freeze()
 

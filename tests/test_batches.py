@@ -341,6 +341,28 @@ class TestOnDevice:
             loader = data.DataLoader(samples, 4, shuffle=True, seed=0, device=device)
             self.check(list(loader), list(data.DataLoader(samples, 4, shuffle=True, seed=0)))
 
+    def test_nested_batches(self):
+        samples = [{"x": (gg.ones(2) * i, i), "name": str(i)} for i in range(10)]
+
+        def counted(batch):
+            return [batch, gg.tensor(len(batch["name"]))]
+
+        for prefetch in 0, 2:
+            options = {"seed": 0, "transform": counted, "prefetch": prefetch}
+            here = list(data.DataLoader(samples, 4, True, **options))
+            there = list(data.DataLoader(samples, 4, True, device="cuda", **options))
+            assert [b["name"] for b, _ in there] == [b["name"] for b, _ in here]
+            self.check([b["x"] for b, _ in there], [b["x"] for b, _ in here])
+            self.check([[n] for _, n in there], [[n] for _, n in here])
+
+    def test_prefetched_batches(self):
+        for shuffle in (False, True):
+            batches = self.loader(shuffle=shuffle, prefetch=2, device="cuda")
+            self.check(list(batches), list(self.loader(shuffle=shuffle)))
+            there = data.TensorDataset(*self.COLUMNS).to("cuda")
+            batches = data.DataLoader(there, 8, shuffle, seed=1, prefetch=2)
+            self.check(list(batches), list(self.loader(shuffle=shuffle)))
+
     def test_leaving_early_and_two_at_once(self):
         expected = list(self.loader())
         kept = []

@@ -164,7 +164,7 @@ def test_samples_of_any_data_set_are_stacked():
     shuffled = data.DataLoader(Squares(5), 2, shuffle=True, seed=0)
     seen = [y.tolist() for _, y, _ in shuffled]
     assert sorted([*seen[0], *seen[1], *seen[2]]) == [0, 1, 4, 9, 16]
-    assert rows(data.DataLoader([1.0, 2.0, 3.0], 2)) == [[1.0, 2.0], [3.0]]
+    assert [x.tolist() for x in data.DataLoader([1.0, 2.0, 3.0], 2)] == [[1.0, 2.0], [3.0]]
 
 
 def test_batches_are_moved_to_the_given_device():

@@ -2,11 +2,12 @@
 
 import importlib
 import re
+import warnings
 
 import pytest
 
 import gpugrad as gg
-from gpugrad import nn
+from gpugrad import nn, random
 from gpugrad._foreign_names import INSTEAD
 
 MODULES = [owner for owner in INSTEAD if owner.startswith("gpugrad")]
@@ -103,3 +104,40 @@ def test_integer_results_have_no_gradient():
 def test_format_of_several_elements():
     with pytest.raises(ValueError, match=r"format: '\.2f' is for one number"):
         format(gg.ones(2), ".2f")
+
+
+def test_several_lengths_in_place_of_a_shape():
+    for make in (gg.zeros, gg.ones, gg.empty, random.normal, random.uniform):
+        with pytest.raises(TypeError, match=rf"{make.__name__}\(\(2, 3\)\)"):
+            make(2, 3)
+
+
+@pytest.mark.parametrize("module", ["data", "nn", "optim"])
+def test_missing_names_of_modules(module):
+    module = getattr(gg, module)
+    with pytest.raises(AttributeError, match=f"{module.__name__} has no attribute 'Missing'"):
+        _ = module.Missing
+
+
+def test_values_and_indices_unpacked():
+    x = gg.tensor([[1.0, 2.0], [4.0, 3.0]])
+    with pytest.warns(UserWarning, match="argmax") as found:
+        _, _ = x.max(axis=int(x.min()))
+    assert found[0].filename == __file__
+    with pytest.warns(UserWarning, match="argsort"):
+        _, _ = gg.sort(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first, second = x
+        first, second = gg.unstack(x.max(axis=1))
+        assert [first.item(), second.item()] == [2.0, 4.0]
+        assert len([*x.max(axis=1)]) == 2
+
+
+def test_inplace_is_taken():
+    x = gg.tensor([-1.0, 1.0])
+    for kind in (nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.SELU, nn.CELU, nn.SiLU, nn.Mish):
+        kind(inplace=True)(x)
+    nn.Hardtanh(inplace=True)(nn.Hardswish(inplace=True)(nn.Hardsigmoid(inplace=True)(x)))
+    nn.Dropout(0.5, inplace=True)(x)
+    assert x.tolist() == [-1.0, 1.0]

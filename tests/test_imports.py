@@ -27,7 +27,7 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops"},
     {"optim"},
-    {"training"},
+    {"amp", "training"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]

@@ -42,7 +42,7 @@ def places(code):
 def interrupted(function, number):
     """Call ``function()`` with a KeyboardInterrupt at the place with this number, if it has one.
 
-    Returns whether it has.
+    Returns the interrupt, whose traceback keeps what its frames refer to, or None.
     """
     count = 0
 
@@ -61,11 +61,11 @@ def interrupted(function, number):
     sys.settrace(trace)
     try:
         function()
-    except KeyboardInterrupt:
-        return True
+    except KeyboardInterrupt as interrupt:
+        return interrupt
     finally:
         sys.settrace(before)
-    return False
+    return None
 
 
 def everywhere(prepare, check):
@@ -79,16 +79,16 @@ def everywhere(prepare, check):
     number = 1
     while True:
         function, state = prepare()
-        reached = interrupted(function, number)
+        interrupt = interrupted(function, number)
         try:
             assert gg.is_grad_enabled()
             assert (thread.levels, thread.draws, thread.repeats) == ((), (), False)
-            assert thread.event is None
+            assert thread.event is thread.autocast is None
             check(state)
         except AssertionError as error:
             error.add_note(f"after an interrupt at place {number}")
             raise
-        if not reached:
+        if interrupt is None:
             return
         number += 1
 
@@ -160,6 +160,24 @@ def decorated():
     return gg.no_grad(lambda: leaf(1, 2) * 2), None
 
 
+def in_blocks():
+    x = leaf(1, 2)
+    switch = gg.no_grad()
+
+    def function():
+        with switch:
+            x * 2
+            with gg.enable_grad(), switch, gg.set_grad_enabled(False):
+                x * 2
+
+    return function, None
+
+
+def mixed():
+    w = gg.ones((2, 2), requires_grad=True)
+    return gg.amp.autocast(dtype="float16")(lambda: w @ w), None
+
+
 def recording():
     x = leaf(1, 2)
 
@@ -171,7 +189,17 @@ def recording():
     return function, None
 
 
-PROGRAMS = [accumulating, hooked, twice, in_a_checkpoint, transforms, decorated, recording]
+PROGRAMS = [
+    accumulating,
+    hooked,
+    twice,
+    in_a_checkpoint,
+    transforms,
+    decorated,
+    in_blocks,
+    mixed,
+    recording,
+]
 
 
 # An interrupt inside ``__del__`` is shown as a warning.

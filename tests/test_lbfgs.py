@@ -61,6 +61,7 @@ def closure_of(function, optimizer, params):
     return closure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_steps_are_pytorchs_and_states_are_exchanged_in_the_middle(function, options):

@@ -11,8 +11,8 @@ import gpugrad
 from gpugrad._foreign_names import INSTEAD
 
 SPACES = """
-    gpugrad gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.fft gpugrad.io gpugrad.linalg
-    gpugrad.nn gpugrad.nn.functional gpugrad.nn.init gpugrad.nn.utils gpugrad.optim
+    gpugrad gpugrad.amp gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.fft gpugrad.io
+    gpugrad.linalg gpugrad.nn gpugrad.nn.functional gpugrad.nn.init gpugrad.nn.utils gpugrad.optim
     gpugrad.optim.lr_scheduler gpugrad.optim.swa_utils gpugrad.random gpugrad.special
     gpugrad.testing gpugrad.tools gpugrad.training gpugrad.transforms
 """.split()

@@ -616,6 +616,17 @@ class TestState:
         with pytest.raises(ValueError, match="does not require grad"):
             gg.ones(2).grad = gg.ones(2)
 
+    def test_repr_as_numpy_is_told_to_print(self):
+        x = gg.tensor([1 / 3, 2.0])
+        assert repr(x) == "tensor([0.33333, 2.     ])"
+        with np.printoptions(precision=2, linewidth=10):
+            assert repr(x) == "tensor([0.33,\n        2.  ])"
+
+    def test_round(self):
+        assert round(gg.tensor([0.5, 1.6])).tolist() == [0.0, 2.0]
+        with pytest.raises(TypeError, match="round"):
+            round(gg.tensor(1.25), 1)
+
     def test_repr(self):
         x = gg.tensor([1.0, 2.0])
         assert repr(x) == "tensor([1., 2.])"

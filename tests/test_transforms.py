@@ -1205,6 +1205,7 @@ class TestMemory:
     @pytest.fixture(autouse=True)
     def no_collector(self):
         gc.collect()
+        gc.freeze()  # so that the tests look at few objects
         gc.disable()
         yield
         gc.enable()

@@ -12,6 +12,7 @@ from .._foreign_names import RENAMED, HidesMissingNames
 from .._thread_state import paused, thread
 from ..backends import SCALARS, adopt, backend_of, is_foreign, match_dtypes, namespace_of
 from ..backends.dtypes import complex64, float32
+from .casting import Recast, recast
 from .graph import Node, make_node, next_order
 from .implementation import implementation_of
 from .plan import OutputPlan
@@ -53,8 +54,10 @@ def unary(op):
         try:
             forward = implementation.forward  # an attribute is called faster from a local name
             out = forward(implementation.xp, array)
+        except Recast as cast:
+            return recast(namespace, op, (x,), {}, cast)
         except Exception as error:
-            raise _failure(op, error, (array,)) from error
+            raise _failure(op, error, (array,)) from _cause(op, error)
         if type(out) is not kind:
             return _finish(op, out, (array,), (parent,), 1, order, kind, {})
         result = Tensor()
@@ -128,8 +131,10 @@ def binary(op, reflected=None):
         try:
             forward = implementation.forward
             out = forward(implementation.xp, a1, a2)
+        except Recast as cast:
+            return recast(namespace, op, (x1, x2), {}, cast)
         except Exception as error:
-            raise _failure(op, error, (a1, a2)) from error
+            raise _failure(op, error, (a1, a2)) from _cause(op, error)
         if type(out) is not kind:
             parents = [n for n in (n1, n2) if n is not None]
             wanted = (n1 is not None) + 2 * (n2 is not None)
@@ -197,8 +202,10 @@ def unary_static(op):
         try:
             forward = implementation.forward
             out = forward(implementation.xp, array, **static)
+        except Recast as cast:
+            return recast(namespace, op, (x,), static, cast)
         except Exception as error:
-            raise _failure(op, error, (array,), static) from error
+            raise _failure(op, error, (array,), static) from _cause(op, error)
         if type(out) is not kind:
             if isinstance(out, tuple):
                 return _finish_several(op, out, (array,), (parent,), 1, order, kind, static)
@@ -294,8 +301,10 @@ def general(op):
         try:
             forward = implementation.forward
             out = forward(implementation.xp, *arrays, **static)
+        except Recast as cast:
+            return recast(namespace, op, args, static, cast)
         except Exception as error:
-            raise _failure(op, error, arrays) from error
+            raise _failure(op, error, arrays) from _cause(op, error)
         return _finish(op, out, arrays, parents, wanted, order, kind, static)
 
     return call
@@ -457,7 +466,7 @@ def _in_default(op, kind, arrays, static):
         else a
         for a, name in zip(arrays, names, strict=True)
     ]
-    out = implementation_of(op, kind).forward(xp, *arrays, **static)
+    out = implementation_of(op, kind).uncast(xp, *arrays, **static)
     results = []
     for a in out if isinstance(out, tuple) else (out,):
         a = backend.asarray(a)
@@ -488,6 +497,11 @@ def _align_all(op, arrays):
     names = op.inputs * len(arrays) if op.variadic else op.inputs
     operands = [(a, n not in op.integer) for a, n in zip(arrays, names, strict=True)]
     return match_dtypes(kind, operands), kind
+
+
+def _cause(op, error):
+    """The error that a traceback shows before a failure: none if the op is the library's own."""
+    return None if op.public else error
 
 
 def _failure(op, error, arrays, static=()):

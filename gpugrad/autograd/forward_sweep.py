@@ -14,7 +14,7 @@ from ..backends import add_note
 from ..backends.registry import sweep_context
 from . import call, implementation
 from .graph import writes
-from .mode import enable_grad, set_grad_enabled
+from .mode import enable_grad, rules_on_tensors
 from .sweep import check_unchanged, fit, leading_to, sweep, zeros
 from .variables import variable
 
@@ -35,7 +35,7 @@ def forward_sweep(
         needed, _ = leading_to(outputs, tangents)
     uses = Counter(outputs)
     uses.update([p for node in needed if node not in tangents for p in node.parents])
-    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), rules_on_tensors(create_graph) if tensors else nullcontext():
         for node in needed:
             if node in tangents:
                 continue

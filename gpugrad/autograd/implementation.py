@@ -13,6 +13,7 @@ from weakref import WeakSet
 from ..backends import backend_of
 from ..backends.bfloat16 import rounding
 from ..backends.registry import on_change
+from .casting import stage
 from .plan import Plan
 from .rules import bind, guard, guards_itself
 
@@ -56,6 +57,7 @@ class Implementation:
     kind: the type of the arrays, or `TENSORS`, for which the rules are those of the definition.
     xp: the namespace of the arrays.
     forward: a function ``(xp, *arrays, **static)``.
+    uncast: the same without a look at autocast.
     plans: the plans made so far, a list; for an op that takes a sequence, a dict. See `plan`.
     has_twin: whether the forward is a twin, which may still decline single calls.
     instruments: those that were in place when this was built.
@@ -66,6 +68,7 @@ class Implementation:
         "kind",
         "xp",
         "forward",
+        "uncast",
         "plans",
         "has_twin",
         "instruments",
@@ -99,7 +102,8 @@ class Implementation:
         self.instruments = instruments
         for instrument in instruments:
             forward = instrument.forward(op, forward)
-        self.forward = forward
+        self.uncast = forward
+        self.forward = forward if kind is TENSORS else stage(op, backend_of[kind], forward)
 
     def plan(self, key):
         """The `Plan` of this key, made when it is first asked for.

@@ -1,12 +1,14 @@
 """Grad mode: whether ops record the graph, decided per thread."""
 
 from collections.abc import Generator
-from functools import wraps
+from functools import partial, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from typing import Any, overload
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, overload
 
 from .._thread_state import restores_state, set_recording, thread
 from .._typing import F
+from .casting import entered
 
 
 def is_grad_enabled() -> bool:
@@ -14,29 +16,85 @@ def is_grad_enabled() -> bool:
     return thread.recording
 
 
+class _Undo:
+    """Restores grad mode when it is deleted, if a `with` block was not left as it should be.
+
+    Ctrl-C may come as a block is being left, before the first line of the function that leaves it.
+    The block then lets go of that function, and of this object with it.
+    """
+
+    __slots__ = ("depth", "previous", "thread")
+
+    def __init__(self, previous):
+        self.previous = previous
+        self.depth = len(previous)
+        self.thread = get_ident()
+
+    def __del__(self):
+        if len(self.previous) > self.depth and get_ident() == self.thread:
+            set_recording(self.previous[self.depth])
+            del self.previous[self.depth :]
+
+
+def _leave(previous, *exc_info):
+    set_recording(previous[-1])
+    previous.pop()
+
+
+class _Leave:
+    """The method ``__exit__``. A `with` statement asks for it before it enters the block."""
+
+    def __get__(self, switch, owner):
+        if switch is None:
+            return lambda switch, *exc_info: _leave(switch.previous)
+        leave = partial(_leave, switch.previous)
+        # Not an argument: a traceback keeps the arguments of an interrupted call alive.
+        leave.undo = _Undo(switch.previous)
+        return leave
+
+
 class _Switch:
     """Sets grad mode while it is entered, or during each call of a function it decorates."""
 
     def __init__(self, enabled: bool) -> None:
         self.enabled = enabled
-        self.previous: list[bool] = []
+        self.previous: list[bool] = []  # of each time that it is entered
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
         self.previous.append(thread.recording)
-        try:
-            set_recording(self.enabled)
-        except BaseException:
-            set_recording(self.previous.pop())
-            raise
+        set_recording(self.enabled)
+        return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        set_recording(self.previous.pop())
+    if TYPE_CHECKING:
+
+        def __exit__(self, *exc_info: object) -> None: ...
+
+    else:
+        __exit__ = _Leave()
 
     def __call__(self, function: F) -> F:
         return _decorate(function, self.enabled)
 
 
-class set_grad_enabled:
+class rules_on_tensors:
+    """A context manager for a sweep that runs rules on Tensors.
+
+    They record as ``enabled`` says, and in the dtypes of the forward pass: outside of autocast.
+    """
+
+    def __init__(self, enabled):
+        self.grad_mode, self.region = _Switch(enabled), entered(None)
+
+    def __enter__(self):
+        self.grad_mode.__enter__()
+        self.region.__enter__()
+
+    def __exit__(self, *exc_info):
+        self.region.__exit__()
+        self.grad_mode.__exit__()
+
+
+class set_grad_enabled(_Switch):
     """Switch recording on or off for this thread.
 
     Takes effect at once; as a context manager it is undone on leaving, and as
@@ -44,20 +102,18 @@ class set_grad_enabled:
     """
 
     def __init__(self, enabled: bool) -> None:
-        self.enabled = bool(enabled)
-        self.previous = thread.recording
+        super().__init__(bool(enabled))
+        self.before = thread.recording
         set_recording(self.enabled)
 
     def __enter__(self) -> "set_grad_enabled":
+        self.previous.append(self.before)
         set_recording(self.enabled)
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        set_recording(self.previous)
-
     def __call__(self, function: F) -> F:
-        set_recording(self.previous)
-        return _decorate(function, self.enabled)
+        set_recording(self.before)
+        return super().__call__(function)
 
 
 @overload

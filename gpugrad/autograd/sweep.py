@@ -18,7 +18,7 @@ from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
 from .graph import Leaf, writes
-from .mode import enable_grad, no_grad, set_grad_enabled
+from .mode import enable_grad, no_grad, rules_on_tensors, set_grad_enabled
 from .variables import is_open
 
 _accumulating = threading.Lock()
@@ -243,7 +243,7 @@ def sweep(
             else:
                 pending.put(node, g)
     # Rules on raw arrays record nothing; those on Tensors must, under no_grad too.
-    with sweep_context(), set_grad_enabled(create_graph) if tensors else nullcontext():
+    with sweep_context(), rules_on_tensors(create_graph) if tensors else nullcontext():
         while True:
             if following is None:
                 if not heap:

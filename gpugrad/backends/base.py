@@ -12,6 +12,7 @@ from .linalg import extended_linalg
 from .placement import take_rows
 from .registry import backend_for_device, device_library, is_on, transfer
 from .special import LazyFunctions
+from .windows import functions as functions_of_windows
 
 
 class Backend:
@@ -32,6 +33,7 @@ class Backend:
         ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
+        the functions of `windows`, such as ``convolution``;
         ``zero_discarded_nans(c, g)``: ``c`` with 0 in place of each nan where ``g``, which has
         or broadcasts to the shape of ``c``, is 0.
     array_types: exact types of its arrays.
@@ -44,6 +46,8 @@ class Backend:
         None if ``zero_discarded_nans`` of its result is as fast.
     blend: overwrites an array ``x`` with ``a * x + b * y``, ``y`` an array, and returns
         whether it could; None if one operation after another is as fast.
+    column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
+        None for all.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
     """
@@ -56,6 +60,7 @@ class Backend:
     sweep_context: Callable | None = None
     guard: Callable | None = None
     blend: Callable | None = None
+    column_block: int | None = None
     several_devices = False
 
     def __init__(self, xp):
@@ -72,6 +77,7 @@ class Backend:
             last_written=self.last_written,
             pick=self.pick,
             setitem=self.setitem,
+            **functions_of_windows(self),
         )
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
@@ -202,6 +208,14 @@ class Backend:
 
     def synchronize(self, array):
         """Wait until the array's device has finished its work."""
+
+    def read_later(self, array):
+        """A function that returns the element of an array of one element, as it is now.
+
+        Neither this nor the function waits for work that is enqueued in between.
+        """
+        value = self.to_numpy(array).item()
+        return lambda: value
 
     def multi_tensor_updater(self, array):
         """What updates or clips many arrays of this one's device and dtype together.

@@ -1,21 +1,42 @@
-"""Data sets and their batches."""
+"""Data sets: samples that are read by their index."""
 
-from collections.abc import Iterator
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from .._arguments import device_and_dtype, moved, whole
+from .._arguments import device_and_dtype, moved
 from .._creation import asarray
 from .._tensor import Tensor
-from ..autograd.call import wrap
-from ..backends import backend_of, explain
-from ..backends.placement import take_rows, transfer_batches
-from ..ops.manipulation import stack
-from ..random import Generator, integers
+from ..random import Generator
+from .samplers import seed_from
+
+Sample = TypeVar("Sample", covariant=True)
 
 
-class TensorDataset:
+class Dataset(Generic[Sample]):
+    """Base class of data sets, which define ``__len__`` and ``__getitem__(i)`` for an int ``i``.
+
+    A `DataLoader` takes any object with these two methods, such as a list or a NumPy array. If
+    there is a ``__getitems__(indices)``, it is called once for each batch, with a list of ints,
+    and returns the list of samples.
+
+    ``a + b`` is a `ConcatDataset`.
+    """
+
+    def __getitem__(self, index: Any) -> Sample:
+        raise NotImplementedError(f"{type(self).__name__} must define __getitem__(index)")
+
+    def __add__(self, other: Any) -> "ConcatDataset":
+        return ConcatDataset([self, other])
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
     """Samples along the first axis of tensors; ``dataset[i]`` is a tuple of the i-th samples.
+
+    Arrays are not copied. Those in a memory-mapped file, from ``numpy.load(path, mmap_mode="r")``
+    or ``numpy.memmap``, may be larger than memory: only the rows of a batch are read.
 
     Raises ValueError unless all tensors have the same number of samples.
     """
@@ -47,104 +68,110 @@ class TensorDataset:
         return f"TensorDataset({', '.join(parts)})"
 
 
-class DataLoader:
-    """Batches of a data set, as tuples of tensors ``(batch_size, ...)``; one pass is an epoch.
+class Subset(Dataset[Any]):
+    """The samples of ``dataset`` at ``indices``, a sequence of ints, in that order."""
 
-    dataset: a `TensorDataset`, whose batches are cut out as a whole, or any object with
-        ``__len__`` and a ``__getitem__(i)`` that returns a tensor, array or number, or a
-        tuple of these; such samples are stacked.
-    batch_size: the number of samples in every batch but the last, which has the rest. An
-        empty data set has no batches.
-    shuffle: use a new order in each epoch, which depends only on ``seed`` and ``epoch``.
-        Without it, the batches of a `TensorDataset` are views of its tensors, so that a write
-        to ``batch.array`` changes the data set.
-    seed: an int of at least 0; by default one from the default generator, which
-        `gpugrad.manual_seed` seeds.
-    drop_last: leave out a last batch that is smaller than the others.
-    device: the device to move each batch to; by default it stays on the data set's. A batch
-        for a CUDA device is copied while the program works on the previous one, through
-        pinned memory for three batches.
-
-    epoch: the number of epochs begun; set it to resume.
-    """
-
-    def __init__(
-        self,
-        dataset: Any,
-        batch_size: int = 1,
-        shuffle: bool = False,
-        seed: int | None = None,
-        drop_last: bool = False,
-        device: str | None = None,
-    ) -> None:
-        batch_size = whole("DataLoader: batch_size", batch_size, 1)
-        if seed is not None:
-            seed = whole("DataLoader: seed", seed, 0)
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise TypeError(
-                f"DataLoader: a data set has a length and items, which a "
-                f"{type(dataset).__name__} has not; use TensorDataset"
-            )
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
         self.dataset = dataset
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        if seed is None:
-            seed = integers(0, 1 << 62).item() if shuffle else 0
-        self.seed = seed
-        self.drop_last = drop_last
-        self.device = device
-        self.epoch = 0
+        self.indices = indices
 
     def __len__(self) -> int:
-        n = len(self.dataset)
-        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+        return len(self.indices)
 
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        order = None
-        if self.shuffle:
-            order = Generator((self.seed << 32) + index(self.epoch)).permutation(len(self.dataset))
-        self.epoch += 1
-        return self._batches(order)
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, (list, slice)):
+            chosen = self.indices[index] if isinstance(index, slice) else self._at(index)
+            return Subset(self.dataset, chosen)
+        return self.dataset[self.indices[index]]
 
-    def _batches(self, order):
-        cut = _cut_tensors if isinstance(self.dataset, TensorDataset) else _stack_samples
-        n = len(self.dataset)
-        keys = [slice(i, min(i + self.batch_size, n)) for i in range(0, n, self.batch_size)]
-        batches = cut(self.dataset, order, keys[: len(self)])
-        if self.device is None:
-            batches = ([take_rows(*part) for part in batch] for batch in batches)
-        else:
-            batches = transfer_batches(batches, self.device)
-        try:
-            for batch in batches:
-                yield tuple([wrap(array, None) for array in batch])
-        except MemoryError as error:
-            raise MemoryError(f"DataLoader: {explain(error, self.device)}") from error
+    def __getitems__(self, indices: Any) -> list[Any]:
+        return samples_of(self.dataset, self._at(indices))
+
+    def _at(self, indices):
+        return [self.indices[i] for i in indices]
+
+    def __repr__(self) -> str:
+        return f"Subset({len(self)} of {described(self.dataset)})"
 
 
-# A batch is a list of pairs: an array, and the rows of it that belong to the batch.
+class ConcatDataset(Dataset[Any]):
+    """The samples of several data sets, one set after the other.
+
+    Raises ValueError if there are no data sets.
+    """
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("ConcatDataset: needs at least one data set")
+        self.cumulative_sizes: list[int] = []
+        for dataset in self.datasets:
+            before = self.cumulative_sizes[-1] if self.cumulative_sizes else 0
+            self.cumulative_sizes.append(before + len(dataset))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: Any) -> Any:
+        i = index + len(self) if index < 0 else index
+        if not 0 <= i < len(self):
+            raise IndexError(
+                f"ConcatDataset: index {index} is out of range for {len(self)} samples"
+            )
+        which = bisect_right(self.cumulative_sizes, i)
+        return self.datasets[which][i - (self.cumulative_sizes[which - 1] if which else 0)]
+
+    def __repr__(self) -> str:
+        return f"ConcatDataset({', '.join(map(described, self.datasets))})"
 
 
-def _cut_tensors(dataset, order, keys):
-    """Batches of a `TensorDataset`."""
-    arrays = [x.array for x in dataset.tensors]
-    orders = [None if order is None else _index_for(a, order.array) for a in arrays]
-    for key in keys:
-        yield [(a, key if o is None else o[key]) for a, o in zip(arrays, orders, strict=True)]
+def random_split(
+    dataset: Any,
+    lengths: Sequence[float],
+    generator: Generator | None = None,
+    *,
+    seed: int | None = None,
+) -> list[Subset]:
+    """Split a data set at random into a `Subset` of each of these lengths.
+
+    lengths: ints that add up to the number of samples; or fractions that add up to 1, which are
+        rounded down, and the first parts get one of the remaining samples each.
+    generator, seed: what the split depends on; by default the default generator.
+
+    Raises ValueError for other lengths.
+
+    >>> train, test = random_split(range(10), [0.8, 0.2], seed=0)
+    >>> len(train), len(test)
+    (8, 2)
+    """
+    n = len(dataset)
+    sizes: list[Any] = list(lengths)
+    if math.isclose(math.fsum(sizes), 1) and all(0 <= x <= 1 for x in sizes):
+        sizes = [math.floor(n * fraction) for fraction in sizes]
+        for i in range(n - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    if not all(hasattr(x, "__index__") and x >= 0 for x in sizes) or sum(sizes) != n:
+        raise ValueError(
+            f"random_split: lengths must be ints that add up to the {n} samples, or fractions that "
+            f"add up to 1, not {lengths}"
+        )
+    order = Generator(seed_from("random_split", generator, seed)).permutation(n).tolist()
+    parts, start = [], 0
+    for size in map(index, sizes):
+        parts.append(Subset(dataset, order[start : start + size]))
+        start += size
+    return parts
 
 
-def _index_for(array, order):
-    if type(order) is type(array):
-        return order
-    backend = backend_of[type(array)]
-    return backend.asarray(order, device=backend.device(array))
+def samples_of(dataset, indices):
+    """The samples at these indices, as a list."""
+    if hasattr(dataset, "__getitems__"):
+        return dataset.__getitems__(list(indices))
+    return [dataset[i] for i in indices]
 
 
-def _stack_samples(dataset, order, keys):
-    """Batches of any data set, whose samples are read one by one."""
-    order = range(len(dataset)) if order is None else order.tolist()
-    for key in keys:
-        samples = [dataset[i] for i in order[key]]
-        samples = [s if isinstance(s, tuple) else (s,) for s in samples]
-        columns = [[asarray(x).detach() for x in column] for column in zip(*samples, strict=True)]
-        yield [(stack(column).array, slice(None)) for column in columns]
+def described(dataset):
+    """A data set as a repr shows it: without its samples."""
+    if isinstance(dataset, (TensorDataset, Subset, ConcatDataset)):
+        return repr(dataset)
+    return f"{type(dataset).__name__} of {len(dataset)} samples"

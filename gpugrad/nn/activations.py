@@ -127,7 +127,17 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return a * sigmoid(b)
 
 
-class ReLU(Module):
+class _Activation(Module):
+    """An activation that PyTorch computes in place on request.
+
+    inplace: ignored, since ops never write to their inputs.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        pass
+
+
+class ReLU(_Activation):
     """``max(x, 0)`` elementwise; the gradient at 0 is 0."""
 
     activation = "relu"  # its name in `gpugrad.dense`
@@ -154,17 +164,17 @@ class Sigmoid(Module):
         return sigmoid(input)
 
 
-class ReLU6(Module):
+class ReLU6(_Activation):
     """``min(max(x, 0), 6)``, elementwise; see `functional.relu6`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return relu6(input)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_Activation):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
@@ -201,10 +211,10 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class ELU(Module):
+class ELU(_Activation):
     """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         self.alpha = alpha
 
     def forward(self, input: Tensor) -> Tensor:
@@ -214,17 +224,17 @@ class ELU(Module):
         return f"alpha={self.alpha}"
 
 
-class SELU(Module):
+class SELU(_Activation):
     """Scaled exponential linear unit; see `functional.selu`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return selu(input)
 
 
-class CELU(Module):
+class CELU(_Activation):
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; see `functional.celu`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         self.alpha = alpha
 
     def forward(self, input: Tensor) -> Tensor:
@@ -252,14 +262,14 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
+class SiLU(_Activation):
     """``x * sigmoid(x)`` elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return silu(input)
 
 
-class Mish(Module):
+class Mish(_Activation):
     """``x * tanh(log(1 + exp(x)))`` elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -290,13 +300,13 @@ class Softsign(Module):
         return softsign(input)
 
 
-class Hardtanh(Module):
+class Hardtanh(_Activation):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
 
     Raises ValueError unless ``min_val`` is less than ``max_val``.
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         if not min_val < max_val:
             raise ValueError(
                 f"Hardtanh: min_val must be less than max_val, but they are {min_val} and {max_val}"
@@ -311,14 +321,14 @@ class Hardtanh(Module):
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
 
-class Hardswish(Module):
+class Hardswish(_Activation):
     """``x * min(max(x + 3, 0), 6) / 6``, elementwise; the slope is 0 at -3 and 1 at 3."""
 
     def forward(self, input: Tensor) -> Tensor:
         return hardswish(input)
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(_Activation):
     """``min(max(x + 3, 0), 6) / 6``, elementwise; see `functional.hardsigmoid`."""
 
     def forward(self, input: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 from .._creation import asarray
 from .._limits import finfo
 from .._tensor import Tensor
+from ..autograd.casting import in_float32
 from ..backends import backend_of
 from ..ops.activations import softplus
 from ..ops.elementwise import abs as _abs
@@ -64,6 +65,7 @@ def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     return mse(input, target, reduction=reduction)
 
 
+@in_float32
 def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     """Absolute error ``abs(input - target)``; its gradient is 0 where they are equal.
 
@@ -73,6 +75,7 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
     return _reduced("l1_loss", _abs(input - target), reduction)
 
 
+@in_float32
 def huber_loss(
     input: Tensor, target: Any, *, reduction: str = "mean", delta: float = 1.0
 ) -> Tensor:
@@ -92,6 +95,7 @@ def _huber(error, delta):
     return limited * (error - 0.5 * limited)
 
 
+@in_float32
 def smooth_l1_loss(
     input: Tensor, target: Any, *, reduction: str = "mean", beta: float = 1.0
 ) -> Tensor:
@@ -310,6 +314,7 @@ def _factor(name, parameter, factor, shape):
     return factor
 
 
+@in_float32
 def kl_div(
     input: Tensor, target: Any, *, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:
@@ -340,6 +345,7 @@ def kl_div(
 # Of vectors
 
 
+@in_float32
 def cosine_embedding_loss(
     input1: Tensor, input2: Any, target: Any, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
@@ -371,6 +377,7 @@ def cosine_embedding_loss(
     return _reduced("cosine_embedding_loss", where(target == 1, 1 - cosine, apart), reduction)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Any,

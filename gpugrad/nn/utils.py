@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._creation import zeros
 from .._dtypes import is_half
+from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -33,8 +34,8 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     max_norm = _number("clip_grad_norm_", "max_norm", max_norm, 0.0)
     norm_type = _number("clip_grad_norm_", "norm_type", norm_type, -math.inf)
     groups: dict[Any, list] = {}
-    for grad in _gradients("clip_grad_norm_", parameters):
-        array = _own_array(grad)
+    for grad in gradients_of("clip_grad_norm_", parameters):
+        array = own_array(grad)
         key = type(array), grad.device, array.dtype
         groups.setdefault(key, []).append(array)
     if not groups:
@@ -61,7 +62,7 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     Raises ValueError for nan and for a ``clip_value`` below 0, TypeError for complex gradients.
     """
     most = _number("clip_grad_value_", "clip_value", clip_value, 0.0)
-    grads = _gradients("clip_grad_value_", parameters)
+    grads = gradients_of("clip_grad_value_", parameters)
     for grad in grads:
         if backend_of[type(grad.array)].is_complex(grad.dtype):
             raise TypeError(
@@ -80,7 +81,7 @@ def _number(name, argument, value, least):
     return number
 
 
-def _gradients(name, parameters):
+def gradients_of(name, parameters):
     """The gradients of the parameters, each only once and detached from its graph."""
     if hasattr(parameters, "parameters"):
         raise TypeError(f"{name}: parameters is a module; pass model.parameters()")
@@ -98,7 +99,7 @@ def _gradients(name, parameters):
     return list(grads.values())
 
 
-def _own_array(grad):
+def own_array(grad):
     """The array of ``grad``, copied first if anything else can see its memory."""
     backend = backend_of[type(grad.array)]
     if not is_unshared(grad):
@@ -157,3 +158,7 @@ def _scale(arrays, factor):
                 array[...] = xp.astype(xp.astype(array, xp.float32) * factor, array.dtype)
             else:
                 array *= factor
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

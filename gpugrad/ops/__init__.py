@@ -2,14 +2,19 @@
 
 from . import (
     activations,
+    attention,
+    convolution,
     dropout,
     elementwise,
     indexing,
     manipulation,
     neural,
     normalization,
+    padding,
     products,
+    recurrent,
     reductions,
     searching,
     transcendental,
+    windows,
 )

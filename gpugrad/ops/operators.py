@@ -1,12 +1,13 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from .._arguments import device_and_dtype
 from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
-from .._foreign_names import INSTEAD, MissingName
+from .._foreign_names import INSTEAD, MissingName, warn_of_unpacked_values
 from .._tensor import Tensor, check_writable
 from ..autograd import call
 from ..autograd.graph import Node, watched
@@ -14,7 +15,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from . import manipulation, products
+from . import elementwise, manipulation, products
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
@@ -174,7 +175,16 @@ def _setitem(self, key: Any, value: Any, /) -> None:
 def _iter(self) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
+    if self.shape[0] == 2:
+        warn_of_unpacked_values(sys._getframe(1))
     return iter(manipulation.unstack(self))
+
+
+def _round(self, ndigits: int | None = None) -> Tensor:
+    """Round each element to the nearest integer, halves to even."""
+    if ndigits is not None:
+        raise TypeError("round: to a number of digits takes a Python number, such as x.item()")
+    return elementwise.round(self)
 
 
 def _reshape(self, *shape: Shape) -> Tensor:
@@ -264,6 +274,7 @@ def install():
     Tensor.__getitem__ = _getitem
     Tensor.__setitem__ = _setitem
     Tensor.__iter__ = _iter
+    Tensor.__round__ = _round
     Tensor.reshape = _reshape
     Tensor.to = _to
     Tensor.to_device = _to_device

@@ -1,5 +1,8 @@
 """Optimizers, named as PyTorch's; they update parameters in place."""
 
+from typing import TYPE_CHECKING
+
+from .._foreign_names import answer as _answer
 from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
@@ -30,3 +33,5 @@ __all__ = [
     "swa_utils",
 ]
 __dir__ = __all__.copy
+if not TYPE_CHECKING:
+    __getattr__ = _answer(__name__)

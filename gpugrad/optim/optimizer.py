@@ -77,6 +77,10 @@ class Optimizer:
         self._hyper: list[list] = []  # each group's values when last checked
         self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
         self._has_stepped = False  # for schedulers
+        # By device, an array that is not 0 if the step in progress is to change nothing.
+        self._skips: dict[str, Any] = {}
+        # What tells whether the last step was skipped, and how its states were counted before.
+        self._unknown: tuple[Callable[[], Any], list] | None = None
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -206,6 +210,7 @@ class Optimizer:
         closure: called first, with recording on. It sets the gradients to zero, computes the
             loss, calls ``backward`` and returns the loss, which ``step`` then returns.
         """
+        self._settle()
         loss = None
         if closure is not None:
             with enable_grad():
@@ -236,6 +241,44 @@ class Optimizer:
             writes.note(places)
         return loss
 
+    def step_unless(self, skips: Mapping[str, Any]) -> Any:
+        """A `step` that changes no parameter and no state if ``skips`` are not 0.
+
+        skips: a 0-d float32 array for each device with parameters; all have the same value. No
+            device is waited for. The next `step` or `state_dict` reads it to correct the count of
+            updates.
+        """
+        self._settle()
+        counts = [(state, state.step, state.numbers) for state in self._states.values()]
+        known = {state for state, _, _ in counts}
+        array = next(iter(skips.values()))
+        self._skips = {**skips}
+        try:
+            return self.step()
+        finally:
+            self._skips = {}
+            new = [state for state in self._states.values() if state not in known]
+            counts += [(state, 0, tuple(self.numbers.values())) for state in new]
+            self._unknown = backend_of[type(array)].read_later(array), counts
+
+    def _settle(self):
+        """Undo the count of the last step if that was skipped."""
+        if self._unknown is None:
+            return
+        is_skipped, counts = self._unknown
+        if is_skipped():
+            for state, step, numbers in counts:
+                state.step, state.numbers = step, numbers
+        self._unknown = None  # last, so that after an interrupt it is done again
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._settle()
+        return vars(self)
+
+    def _skip_for(self, array):
+        """The array that says whether this parameter's update is to be skipped; usually None."""
+        return self._skips[backend_of[type(array)].device(array)] if self._skips else None
+
     def _update(self, members, maximize, hyper):
         """Update the parameters of a group, given as pairs of a state and a gradient."""
         apply_single = self._apply_negative if maximize else self.apply_single
@@ -246,7 +289,7 @@ class Optimizer:
                 apply_single(state.array, grad, state.values, step, *hyper)
                 state.step = step
             elif state.entry is None:
-                state.update(self, apply_single, grad, hyper)
+                self._update_alone(state, apply_single, grad, hyper)
             else:
                 grouped.setdefault((state.updater, state.step), []).append((state, grad))
         for (updater, step), together in grouped.items():
@@ -265,12 +308,26 @@ class Optimizer:
             with backend_of[type(grads[0])].scope(grads[0]):
                 grads = [-grad for grad in grads]
         entries = [state.entry for state in states]
-        if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper)):
+        skip = self._skip_for(grads[0])
+        if fused_kernel and updater.update(entries, grads, *fused_kernel(step, *hyper), skip):
             for state in states:
                 state.step = step
         else:
             for state, grad in zip(states, grads, strict=True):
-                state.update(self, self.apply_single, grad, hyper)
+                self._update_alone(state, self.apply_single, grad, hyper)
+
+    def _update_alone(self, state, apply_single, grad, hyper):
+        """Update one parameter."""
+        skip = self._skip_for(state.array)
+        if skip is None:
+            state.update(self, apply_single, grad, hyper)
+            return
+        backend, arrays = backend_of[type(state.array)], (state.array, *state.values)
+        before = [backend.asarray(array, copy=True) for array in arrays]
+        state.update(self, apply_single, grad, hyper)
+        with backend.scope(state.array):
+            for array, old in zip(arrays, before, strict=True):
+                array[...] = backend.xp.where(skip != 0, old, array)
 
     def _change_hyper(self, i, group):
         """Take over the values that the program wrote into group ``i``."""
@@ -324,6 +381,7 @@ class Optimizer:
         with whatever else a scheduler or the program has put into them.
         """
         saved: dict[int, dict[str, Tensor]] = {}
+        self._settle()
         groups = []
         position = 0
         for group in self.param_groups:
@@ -360,7 +418,7 @@ class Optimizer:
                     states[p] = self._state(p, *self._copied(i, arrays, p, hyper))
         if saved:
             raise self._misfit(f"it has state of parameters {sorted(saved)}, which are in no group")
-        self._states = states
+        self._states, self._unknown = states, None
         self._take_groups(groups)
 
     def _read_groups(self, state_dict):

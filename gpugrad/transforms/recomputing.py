@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 from .._batched import active_levels, reentered
 from .._draws import Draws
 from .._tensor import Tensor
-from .._thread_state import restores_state
+from .._thread_state import restores_state, thread
 from .._typing import P, R
 from ..autograd.call import wrap
+from ..autograd.casting import entered
 from ..autograd.graph import Leaf, next_order
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import sweep
@@ -67,7 +68,9 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     start = next_order()
     variables = [variable(x) for x in arguments.inputs]
     args, kwargs = arguments.of(variables)
-    with draws.noted():
+    region = thread.autocast
+    # Casts from outside would not be made again.
+    with draws.noted(), entered(region and region.anew()):
         result = f(*args, **kwargs)
     leaves, structure = flatten(result, none_is_leaf=True)
     places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
@@ -79,7 +82,7 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     arguments.let_go()
     outputs = [output(i, leaves[i]) for i in places]
     recomputed = _Recomputed(
-        f, arguments, draws, active_levels(), start, piece.outside, structure, outputs
+        f, arguments, draws, active_levels(), region, start, piece.outside, structure, outputs
     )
     op = _discarding if piece.discards else _checkpoint
     results = recorded_outputs(op, arrays, parents, [leaves[i] for i in places], recomputed, start)
@@ -143,6 +146,7 @@ class _Recomputed(NamedTuple):
     arguments: Arguments
     draws: Draws
     levels: tuple[Any, ...]
+    region: Any
     start: int
     outside: list[Any]
     structure: Any
@@ -196,6 +200,7 @@ class _Recomputed(NamedTuple):
                 reentered(self.levels),
                 enable_grad(),
                 self.draws.repeated(),
+                entered(self.region and self.region.anew()),
                 Rerun(self.start) as rerun,
             ):
                 result = self.f(*args, **kwargs)

@@ -349,3 +349,29 @@ def test_a_step_in_halves_reads_nothing(watch, dtype, bfloat16):
         optimizer.step()
     assert (watch.copied, len(watch.calls)) == ([], 2 * 5)
     assert {str(p.grad.dtype) for p in model.parameters()} == {dtype}
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_autocast_multiplies_in_halves(watch, monkeypatch, dtype, bfloat16):
+    """All products of a step, forward and backward; nothing is waited for."""
+    dtypes, own = [], cublas._multiply
+
+    def multiply(*args):
+        dtypes.append(cublas._DTYPES[args[8]])
+        own(*args)
+
+    monkeypatch.setattr(cublas, "_multiply", multiply)
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.LayerNorm(5), nn.Linear(5, 3)).to("cuda")
+    optimizer, scaler = optim.Adam(model.parameters()), gg.amp.GradScaler()
+    x, labels = gg.ones((8, 6), device="cuda"), gg.tensor([0, 1, 2, 0, 1, 2, 0, 1], device="cuda")
+    for _ in range(2):
+        optimizer.zero_grad()
+        with gg.amp.autocast("cuda", dtype):
+            loss = gg.cross_entropy(model(x), labels)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    assert (watch.copied, dtypes) == ([], [dtype] * 2 * 5)
+    assert {str(p.grad.dtype) for p in model.parameters()} == {"float32"}

@@ -731,6 +731,7 @@ def check(script):
         world.check()
 
 
+@pytest.mark.slow
 def test_writes():
     examples(draw_script, check, 500)
 

@@ -1,11 +1,13 @@
 """The CuPy backend: transfers, memory and random numbers of arrays on CUDA devices."""
 
 import sys
+from collections import deque
 from contextlib import contextmanager
 from functools import cache, cached_property, wraps
 from itertools import chain
 
 import cupy
+import cupyx
 import numpy as np
 from cupy.cuda.memory import MemoryAsync, PooledMemory
 from cupy.cuda.pinned_memory import is_memory_pinned
@@ -55,6 +57,10 @@ def _restore_current_device():
         yield
     finally:
         cupy.cuda.runtime.setDevice(before)
+
+
+# The latest targets of `read_later`. A copy may still be under way when nobody wants it any more.
+_copied_to: deque = deque(maxlen=100)
 
 
 def _references(holder):
@@ -220,6 +226,20 @@ class CuPy(Backend):
     def synchronize(self, array):
         with array.device:
             cupy.cuda.get_current_stream().synchronize()
+
+    def read_later(self, array):
+        with array.device:
+            host = cupyx.empty_pinned(array.shape, array.dtype)
+            array.get(out=host, blocking=False)
+            event = cupy.cuda.Event(block=True, disable_timing=True)
+            cupy.cuda.get_current_stream().record(event)
+        _copied_to.append(host)
+
+        def read():
+            event.synchronize()
+            return host.item()
+
+        return read
 
     def multi_tensor_updater(self, array):
         return multi_tensor_updater(array.device.id, array.dtype)

@@ -16,6 +16,7 @@ from .random import Random
 class NumPy(Backend):
     name = "numpy"
     in_single = True
+    column_block = 1 << 18
     array_types = (np.ndarray,)
     # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
@@ -57,7 +58,13 @@ class NumPy(Backend):
     def format(self, array, prefix):
         if is_bfloat16(array.dtype):  # NumPy would print its 1.0 as 1
             array = array.astype(float32)
-        return np.array2string(array, separator=", ", prefix=prefix, threshold=200, precision=5)
+        # Shorter than NumPy's own default, unless the program has chosen another.
+        chosen = np.get_printoptions()
+        threshold = 200 if chosen["threshold"] == 1000 else chosen["threshold"]
+        precision = 5 if chosen["precision"] == 8 else chosen["precision"]
+        return np.array2string(
+            array, separator=", ", prefix=prefix, threshold=threshold, precision=precision
+        )
 
     def special(self, name):
         return scipy_function(name)

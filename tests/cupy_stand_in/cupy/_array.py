@@ -88,8 +88,12 @@ class ndarray:
     # Conversions that leave the device
 
     def get(self, stream=None, order="C", out=None, blocking=True):
+        stream = stream or get_current_stream()
+        if out is not None and not blocking:
+            stream._enqueue(lambda: np.copyto(out, self._values))
+            return out
         note("get")
-        (stream or get_current_stream())._check_device("an array of device", self.device.id)
+        stream._check_device("an array of device", self.device.id)
         return self._values.copy()
 
     def item(self):

@@ -64,12 +64,13 @@ __device__ inline void each(const Tensors& tensors, Rule rule)
 }
 
 // The updates. The arrays are the gradient, the parameter and its state; the numbers are those that
-// the optimizer's `fused_kernel` returns.
+// the optimizer's `fused_kernel` returns. If `skip` is not 0, a kernel changes nothing.
 
 struct SgdNumbers { A lr, weight_decay; };
 
-extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by)
+extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by, const float* skip)
 {
+    if (*skip != 0) return;
     each<2, 1>(tensors, [=](A* x) {
         if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
         x[1] -= by.lr * x[0];
@@ -79,8 +80,10 @@ extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by)
 // new_share: the gradient's in the momentum buffer.
 struct MomentumNumbers { A lr, weight_decay, momentum, new_share, nesterov; };
 
-extern "C" __global__ void sgd_momentum(const Tensors tensors, const MomentumNumbers by)
+extern "C" __global__ void
+sgd_momentum(const Tensors tensors, const MomentumNumbers by, const float* skip)
 {
+    if (*skip != 0) return;
     each<3, 1>(tensors, [=](A* x) {
         if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
         x[2] = by.momentum * x[2] + by.new_share * x[0];
@@ -105,14 +108,16 @@ __device__ inline void update_by_adam(const Tensors& tensors, const AdamNumbers&
     });
 }
 
-extern "C" __global__ void adam(const Tensors tensors, const AdamNumbers numbers)
+extern "C" __global__ void
+adam(const Tensors tensors, const AdamNumbers numbers, const float* skip)
 {
-    update_by_adam<false>(tensors, numbers);
+    if (*skip == 0) update_by_adam<false>(tensors, numbers);
 }
 
-extern "C" __global__ void amsgrad(const Tensors tensors, const AdamNumbers numbers)
+extern "C" __global__ void
+amsgrad(const Tensors tensors, const AdamNumbers numbers, const float* skip)
 {
-    update_by_adam<true>(tensors, numbers);
+    if (*skip == 0) update_by_adam<true>(tensors, numbers);
 }
 
 // Clipping. Sums are always added up in the same order, so results are reproducible.
@@ -144,4 +149,16 @@ extern "C" __global__ void scale(const Tensors tensors, const A* factor)
 {
     A by = *factor;
     each<1, 0>(tensors, [=](A* x) { x[0] *= by; });
+}
+
+// Multiplies by `factor`, and sets `found` to 1 if an element was not finite.
+extern "C" __global__ void unscale(const Tensors tensors, const float* factor, float* found)
+{
+    A by = (A)*factor;
+    bool bad = false;
+    each<1, 0>(tensors, [&](A* x) {
+        bad = bad || !isfinite(x[0]);
+        x[0] *= by;
+    });
+    if (bad) *found = 1;
 }

@@ -1,6 +1,6 @@
 """Updates and clipping of many tensors by one launch: `MultiTensorUpdater`."""
 
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import cupy
 import numpy as np
@@ -44,12 +44,13 @@ class MultiTensorUpdater:
         addresses = [gradient, *[a.data.ptr for a in arrays]]
         return np.array([arrays[0].size, *addresses], np.int64).tobytes()
 
-    def update(self, entries, grads, name, numbers):
+    def update(self, entries, grads, name, numbers, skip=None):
         """Run an optimizer's kernel on parameters.
 
         entries: from `entry`, of each parameter and its state.
         grads: their gradients.
         name, numbers: the kernel's name, and the floats that it takes as a struct after the table.
+        skip: a 0-d float32 array; if it is not 0, nothing is changed.
 
         Returns whether it was done. It is not if two parameters share memory, since neither
         would see the other's update.
@@ -60,6 +61,8 @@ class MultiTensorUpdater:
         run = kernel("optimizers", name, self.dtype)
         tables.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
+            if skip is None:
+                skip = self._zero
             grads = [
                 g if g.flags.c_contiguous and g.dtype is self.dtype
                 else cupy.ascontiguousarray(g, self.dtype)
@@ -68,7 +71,27 @@ class MultiTensorUpdater:
             addresses = [g.data.ptr for g in grads]
             for table in tables.launches:
                 table.first_arrays[:] = addresses[table.some]
-                run((table.blocks,), (THREADS,), (table.argument, tables.argument))
+                run((table.blocks,), (THREADS,), (table.argument, tables.argument, skip))
+        return True
+
+    @cached_property
+    def _zero(self):
+        """For the usual step, which is not skipped; the current device must be this one's."""
+        return cupy.zeros((), np.float32)
+
+    def unscale(self, arrays, factor, found):
+        """Multiply arrays, no two of which share memory, by a 0-d float32 array.
+
+        Sets ``found``, of the same kind, to 1 if an element is not finite. Returns whether it was
+        done. It is not if the arrays cannot be in a table.
+        """
+        tables = self._tables_to_clip(arrays)
+        if tables is None:
+            return False
+        run = kernel("optimizers", "unscale", self.dtype)
+        with cupy.cuda.Device(self.device):
+            for table in tables.launches:
+                run((table.blocks,), (THREADS,), (table.argument, factor, found))
         return True
 
     def norm(self, arrays, most):

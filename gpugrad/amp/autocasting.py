@@ -1,0 +1,123 @@
+"""`autocast`: regions of a program in which products are computed in 16 bits."""
+
+from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
+from typing import Any
+
+from .._dtypes import is_half, isdtype
+from .._thread_state import restores_state, thread
+from .._typing import F
+from ..autograd.casting import Region, need_stages
+from ..autograd.implementation import clear
+from ..backends import parse_device
+from ..backends.dtypes import bfloat16, float16, number_dtype
+
+
+class autocast:
+    """Inside ``with autocast():``, ops choose their dtypes as PyTorch's autocast does.
+
+    - Products compute in ``dtype`` and return it: ``matmul``, ``einsum``, ``linear``, ``dense``,
+      convolution, recurrence and attention.
+    - Functions that need float32 compute in it and return it: ``exp``, ``log``, ``pow``,
+      ``softmax``, sums, norms, layer norm, losses and others.
+    - Joining arrays, as ``concat``, ``stack`` and ``where`` do, takes the widest dtype.
+    - All other ops keep the dtypes that they are given, so that a bias, an activation or dropout
+      stays in 16 bits.
+
+    float64, complex numbers and integers are left alone. Parameters stay in float32: they are cast
+    where they are used, once for each of the outermost regions, and their gradients are float32.
+
+    Put the forward pass and the loss inside, backward outside: it computes in the dtypes of the
+    forward pass anyway. Regions nest; ``enabled=False`` switches an outer one off. They belong to
+    the thread that enters them. A region is also a decorator. What `checkpoint` computes again is
+    computed in the region of the first time.
+
+    device_type: ``"cpu"`` or ``"cuda"``, to cast only arrays there; by default all.
+    dtype: bfloat16 or float16; by default float16 for ``"cuda"``, and else bfloat16.
+    cache_enabled: whether to keep the casts of parameters until the outermost region ends.
+
+    Raises ValueError for other devices and dtypes, and ImportError if bfloat16 is asked for and the
+    package ``ml_dtypes`` is missing.
+
+    >>> import gpugrad as gg
+    >>> x = gg.ones((2, 3))
+    >>> with gg.amp.autocast(dtype=gg.float16):
+    ...     y = x @ x.T
+    ...     total = y.sum()
+    >>> y.dtype, total.dtype
+    (dtype('float16'), dtype('float32'))
+    """
+
+    def __init__(
+        self,
+        device_type: str | None = None,
+        dtype: Any = None,
+        enabled: bool = True,
+        cache_enabled: bool = True,
+    ) -> None:
+        if device_type is not None and not isinstance(device_type, str):
+            raise ValueError(
+                f"autocast: device_type must be 'cpu' or 'cuda', not {device_type!r}; pass the "
+                f"dtype as autocast(dtype=...)"
+            )
+        kinds = ("cpu", "cuda") if device_type is None else (parse_device(device_type)[0],)
+        if not enabled:
+            dtype = None
+        elif dtype is None:
+            dtype = float16 if kinds == ("cuda",) else bfloat16()
+        else:
+            dtype = number_dtype(dtype)
+            if not (isdtype(dtype, "real floating") and is_half(dtype)):
+                raise ValueError(f"autocast: dtype must be bfloat16 or float16, not {dtype}")
+        self._kinds = kinds
+        self._dtype = dtype
+        self._cache_enabled = cache_enabled
+        self._outer: list = []
+
+    def __enter__(self) -> "autocast":
+        outer = thread.autocast
+        dtypes = {} if outer is None else {**outer.dtypes}
+        for kind in self._kinds:
+            dtypes.pop(kind, None)
+            if self._dtype is not None:
+                dtypes[kind] = self._dtype
+        if dtypes and need_stages():
+            clear()
+        casts: Any = {} if outer is None or outer.casts is None else outer.casts
+        self._outer.append(outer)
+        thread.autocast = Region(dtypes, casts if self._cache_enabled else None)
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        thread.autocast = self._outer.pop()
+
+    def __call__(self, function: F) -> F:
+        if (
+            iscoroutinefunction(function)
+            or isasyncgenfunction(function)
+            or isgeneratorfunction(function)
+        ):
+            raise TypeError(
+                f"autocast: {function.__name__} is a generator or an async function, between whose "
+                f"steps others run; write `with autocast():` in it, around code without yield and "
+                f"await"
+            )
+
+        @wraps(function)
+        @restores_state
+        def wrapped(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"autocast({', '.join(self._kinds)}, dtype={self._dtype})"
+
+
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Whether this thread is in a region that casts, for a kind of device or for any."""
+    region = thread.autocast
+    if region is None:
+        return False
+    return bool(region.dtypes) if device_type is None else device_type in region.dtypes

@@ -1,0 +1,323 @@
+"""`GradScaler`: keeps small gradients in float16 from becoming 0."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from .._arguments import whole
+from .._creation import asarray, full
+from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..autograd.mode import no_grad
+from ..backends import backend_of
+from ..backends.dtypes import float32, float64, int32
+from ..backends.placement import placed_like
+from ..nn.utils import gradients_of, own_array
+from ..ops.elementwise import isfinite, logical_and, logical_or, where
+from ..optim import LBFGS, Optimizer
+
+
+class GradScaler:
+    """Scales a loss, so that gradients in float16 do not underflow, and adapts the scale.
+
+    bfloat16 has float32's range and does not need it. In each step of a training::
+
+        optimizer.zero_grad()
+        with gpugrad.amp.autocast(dtype=gpugrad.float16):
+            loss = ...
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)  # only if gradients are to be looked at or clipped
+        scaler.step(optimizer)
+        scaler.update()
+
+    `step` divides the gradients by the scale. If one of them is inf or nan it leaves all parameters
+    and the optimizer's state as they are, and `update` multiplies the scale by ``backoff_factor``.
+    After ``growth_interval`` steps without that, `update` multiplies it by ``growth_factor``.
+
+    On a CUDA device all this happens on the device, and no method but `get_scale` and `state_dict`
+    waits for it. Whether a step was skipped, which the optimizer's count of steps depends on, is
+    read in the next step, so the program runs at most one step ahead of the device.
+
+    device: accepted for programs written for PyTorch; arrays on every device are scaled.
+    init_scale: the first scale.
+    growth_factor: above 1. backoff_factor: from 0 to below 1. growth_interval: at least 1.
+    enabled: if False, `scale` returns what it is given, and `step` only calls ``optimizer.step``.
+
+    Raises ValueError for other values.
+    """
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if not isinstance(device, str):
+            raise ValueError(f"GradScaler: device must be a name such as 'cuda', not {device!r}")
+        if not 0 < init_scale < math.inf:
+            raise ValueError(f"GradScaler: init_scale must be positive, not {init_scale}")
+        self._enabled = bool(enabled)
+        self._init_scale = float(init_scale)
+        self.set_growth_factor(growth_factor)
+        self.set_backoff_factor(backoff_factor)
+        self.set_growth_interval(growth_interval)
+        self._scale: Tensor | None = None  # 0-d, on the device of what is scaled first
+        self._tracker: Any = 0  # steps since the scale last changed: an int or a 0-d tensor
+        # Of each optimizer since the last update: whether a gradient was not finite, as 0-d arrays
+        # by device, and whether it has stepped.
+        self._found: dict[Optimizer, dict[str, Any]] = {}
+        self._stepped: set[Optimizer] = set()
+
+    def scale(self, outputs: Any) -> Any:
+        """``outputs``, a Tensor or a list or tuple of them, times the scale.
+
+        Tensors of 16 bits become float32.
+        """
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, Tensor):
+            if self._scale is None:
+                self._scale = full((), self._init_scale, dtype=float32, device=outputs.device)
+            return outputs * self._scale.to(outputs.device)
+        if isinstance(outputs, (list, tuple)):
+            return type(outputs)([self.scale(x) for x in outputs])
+        raise TypeError(
+            f"GradScaler.scale: needs a Tensor, or a list or tuple of Tensors, not "
+            f"{type(outputs).__name__}"
+        )
+
+    @no_grad()
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of the optimizer's parameters by the scale, in place.
+
+        `step` does it where the program has not. Raises RuntimeError if it was done already since
+        the last `update`, and ValueError for gradients in float16: their parameters should be
+        float32.
+        """
+        if not self._enabled:
+            return
+        _check_optimizer("unscale_", optimizer)
+        if optimizer in self._stepped:
+            raise RuntimeError("GradScaler.unscale_: it is called after step; call update first")
+        if optimizer in self._found:
+            raise RuntimeError(
+                "GradScaler.unscale_: the gradients are unscaled already; call it once before each "
+                "step, and update after the step"
+            )
+        scale = self._scale_or_error("unscale_")
+        params = [p for group in optimizer.param_groups for p in group["params"]]
+        groups: dict[Any, list] = {}
+        for grad in gradients_of("GradScaler.unscale_", params):
+            if str(grad.dtype).endswith("float16") and "bfloat" not in str(grad.dtype):
+                raise ValueError(
+                    "GradScaler.unscale_: a gradient is float16; keep the parameters in float32, "
+                    "and compute in float16 by autocast"
+                )
+            key = type(grad.array), grad.device, grad.array.dtype
+            groups.setdefault(key, []).append(own_array(grad))
+        inverse = (1 / scale.astype(float64)).astype(float32)
+        found: dict[str, Any] = {}
+        for (_, device, _), arrays in groups.items():
+            before = found.get(device)
+            found[device] = _unscaled(arrays, placed_scalar(inverse.array, arrays[0]), before)
+        self._found[optimizer] = found
+
+    def step(self, optimizer: Optimizer, *args: Any, **options: Any) -> Any:
+        """Call ``optimizer.step(*args, **options)``, unless a gradient is inf or nan.
+
+        Gradients are unscaled first, unless `unscale_` was called. Returns what ``optimizer.step``
+        returns, None for a step that the CPU skips. Raises RuntimeError for a second step without
+        `update`, and TypeError for closures.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **options)
+        _check_optimizer("step", optimizer)
+        if args or options or isinstance(optimizer, LBFGS):
+            raise TypeError(
+                "GradScaler.step: takes no closure, since it could not unscale the gradients that "
+                "it computes"
+            )
+        if optimizer in self._stepped:
+            raise RuntimeError(
+                "GradScaler.step: it was called already; call update after each step"
+            )
+        if optimizer not in self._found:
+            self.unscale_(optimizer)
+        found = self._found[optimizer]
+        if not found:
+            raise RuntimeError("GradScaler.step: no parameter of the optimizer has a gradient")
+        self._stepped.add(optimizer)
+        if "cpu" in found:
+            if any(bool(x) for x in found.values()):
+                return None
+            return optimizer.step()
+        return optimizer.step_unless(self._everywhere(found))
+
+    def _everywhere(self, found):
+        """By device, whether any device has found a gradient that is not finite."""
+        if len(found) == 1:
+            return found
+        return {
+            device: sum([placed_scalar(other, own) for other in found.values()])
+            for device, own in found.items()
+        }
+
+    @no_grad()
+    def update(self, new_scale: Any = None) -> None:
+        """Adapt the scale after the steps of all optimizers; or set it to ``new_scale``.
+
+        Raises RuntimeError if there was no step.
+        """
+        if not self._enabled:
+            return
+        scale = self._scale_or_error("update")
+        if new_scale is not None:
+            value = asarray(new_scale).detach().to(scale.device, float32)
+            if value.shape != ():
+                raise ValueError(
+                    f"GradScaler.update: new_scale must be a number, not {new_scale!r}"
+                )
+            self._scale = value
+        else:
+            founds = [x for found in self._found.values() for x in found.values()]
+            if not founds:
+                raise RuntimeError("GradScaler.update: no optimizer has stepped; call step before")
+            total = sum([wrap(placed_scalar(x, scale.array), None) for x in founds])
+            found = total > 0
+            tracker = self._tracker + full((), 1, dtype=int32, device=scale.device)
+            grows = tracker == self._growth_interval
+            grown = scale * self._growth_factor
+            grown = where(logical_and(grows, isfinite(grown)), grown, scale)
+            self._scale = where(found, scale * self._backoff_factor, grown)
+            self._tracker = where(logical_or(found, grows), 0, tracker)
+        self._found.clear()
+        self._stepped.clear()
+
+    def _scale_or_error(self, name):
+        if self._scale is None:
+            raise RuntimeError(f"GradScaler.{name}: nothing was scaled; call scale(loss) before")
+        return self._scale
+
+    def get_scale(self) -> float:
+        """The scale; 1 if disabled. Waits for the device."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        """What the scale is multiplied by to grow."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set `get_growth_factor`."""
+        if not 1 < new_factor < math.inf:
+            raise ValueError(f"GradScaler: growth_factor must be above 1, not {new_factor}")
+        self._growth_factor = float(new_factor)
+
+    def get_backoff_factor(self) -> float:
+        """What the scale is multiplied by after inf or nan."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set `get_backoff_factor`."""
+        if not 0 < new_factor < 1:
+            raise ValueError(
+                f"GradScaler: backoff_factor must be between 0 and 1, not {new_factor}"
+            )
+        self._backoff_factor = float(new_factor)
+
+    def get_growth_interval(self) -> int:
+        """After how many steps the scale grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set `get_growth_interval`."""
+        self._growth_interval = whole("GradScaler: growth_interval", new_interval, 1)
+
+    def is_enabled(self) -> bool:
+        """Whether the scaler does anything."""
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and all else that `load_state_dict` needs, as PyTorch's; {} if disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": int(self._tracker),
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` of such a scaler, or PyTorch's, returned.
+
+        Raises ValueError if it is not the state of an enabled scaler; nothing has changed then.
+        """
+        if not self._enabled:
+            return
+        try:
+            new = GradScaler(
+                init_scale=float(state_dict["scale"]),
+                growth_factor=state_dict["growth_factor"],
+                backoff_factor=state_dict["backoff_factor"],
+                growth_interval=state_dict["growth_interval"],
+            )
+            tracker = whole("_growth_tracker", state_dict["_growth_tracker"], 0)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"GradScaler.load_state_dict: the state is not one of an enabled scaler "
+                f"({type(error).__name__}: {error}); nothing was loaded"
+            ) from None
+        device = None if self._scale is None else self._scale.device
+        vars(self).update(vars(new))
+        self._tracker = tracker
+        if device is not None:
+            self._scale = full((), self._init_scale, dtype=float32, device=device)
+
+    def __repr__(self) -> str:
+        return (
+            f"GradScaler(init_scale={self._init_scale}, growth_factor={self._growth_factor}, "
+            f"backoff_factor={self._backoff_factor}, growth_interval={self._growth_interval}, "
+            f"enabled={self._enabled})"
+        )
+
+
+def _check_optimizer(name, optimizer):
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(
+            f"GradScaler.{name}: needs an optimizer of gpugrad.optim, not a "
+            f"{type(optimizer).__name__}"
+        )
+
+
+def placed_scalar(value, like):
+    """A 0-d array on the device, and of the library, of ``like``."""
+    backend = backend_of[type(like)]
+    target = backend.create("zeros", (), dtype=backend.dtype(float32), like=like)
+    return placed_like(value, target)
+
+
+def _unscaled(arrays, factor, found):
+    """Multiply arrays of one device and dtype by ``factor``, a 0-d array, in place.
+
+    Returns a 0-d float32 array that is not 0 if an element was not finite, or if ``found``, which
+    may also be None, is not 0.
+    """
+    backend = backend_of[type(arrays[0])]
+    xp = backend.xp
+    updater = backend.multi_tensor_updater(arrays[0])
+    with backend.scope(arrays[0]):
+        if found is None:
+            found = backend.zeros((), backend.dtype(float32), arrays[0])
+        if updater is not None and updater.unscale(arrays, factor, found):
+            return found
+        for array in arrays:
+            bad = backend.asarray(xp.any(xp.logical_not(xp.isfinite(array))))
+            found = backend.asarray(found + xp.astype(bad, found.dtype))
+            array[...] = xp.astype(array * factor, array.dtype)
+    return found

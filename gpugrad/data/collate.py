@@ -1,0 +1,85 @@
+"""Making one batch of several samples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._creation import asarray
+from .._tensor import Tensor
+from ..backends import SCALARS
+from ..ops.manipulation import stack
+
+_CONTAINERS = Mapping, tuple, list
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """One batch of a list of samples, which is nested as they are.
+
+    Tensors, arrays and numbers of all samples are stacked along a new first axis to a Tensor.
+    Python floats become float32. Dicts, tuples, named tuples and lists hold a batch for each
+    of their members. Of strings and bytes the batch is a list.
+
+    Raises ValueError if the samples differ in keys, lengths or shapes, and TypeError for values of
+    other types.
+
+    >>> default_collate([{"x": 1.0, "name": "a"}, {"x": 2.0, "name": "b"}])
+    {'x': tensor([1., 2.]), 'name': ['a', 'b']}
+    """
+    if not batch:
+        raise ValueError("default_collate: there are no samples")
+    return _collate(list(batch), "")
+
+
+def _collate(samples, path):
+    """The batch of what all samples have at ``path``."""
+    first = samples[0]
+    kind = type(first)
+    if len({*map(type, samples)}) > 1 and any(isinstance(s, _CONTAINERS) for s in samples):
+        raise _differ(path, "types", [type(s).__name__ for s in samples])
+    if isinstance(first, (str, bytes)):
+        return samples
+    if isinstance(first, Mapping):
+        keys = first.keys()
+        if not all(s.keys() == keys for s in samples):
+            raise _differ(path, "keys", [sorted(s, key=str) for s in samples])
+        return {key: _collate([s[key] for s in samples], f"{path}[{key!r}]") for key in keys}
+    if isinstance(first, (tuple, list)):
+        if len({*map(len, samples)}) > 1:
+            raise _differ(path, "lengths", [len(s) for s in samples])
+        columns = enumerate(zip(*samples, strict=True))
+        batches = [_collate(list(column), f"{path}[{i}]") for i, column in columns]
+        return getattr(kind, "_make", list if isinstance(first, list) else tuple)(batches)
+    if kind in SCALARS and all(type(s) in SCALARS for s in samples):
+        return asarray(samples)
+    try:
+        # The scalars of NumPy are to keep their dtype.
+        tensors = [asarray(s, dtype=getattr(s, "dtype", None)).detach() for s in samples]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"default_collate: sample{path} is of type {kind.__name__}, of which no batch can be "
+            f"made; return arrays, numbers, strings, or dicts, tuples and lists of these, or give "
+            f"the DataLoader a collate_fn"
+        ) from None
+    shapes = {x.shape for x in tensors}
+    if len(shapes) > 1:
+        raise _differ(path, "shapes", [x.shape for x in tensors])
+    return stack(tensors)
+
+
+def _differ(path, what, values):
+    different = list(dict.fromkeys(map(str, values)))[:3]
+    return ValueError(
+        f"default_collate: sample{path} differs in {what}: {', '.join(different)}; make the "
+        f"samples equal, or give the DataLoader a collate_fn"
+    )
+
+
+def map_tensors(function, batch):
+    """The batch with ``function`` applied to each Tensor in its dicts, tuples and lists."""
+    if isinstance(batch, Tensor):
+        return function(batch)
+    if isinstance(batch, Mapping):
+        return {key: map_tensors(function, value) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        parts = [map_tensors(function, value) for value in batch]
+        return getattr(type(batch), "_make", type(batch))(parts)
+    return batch

@@ -1,0 +1,423 @@
+"""`DataLoader`: batches of a data set."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice, repeat
+from operator import index
+from typing import Any, Never
+
+from .._arguments import whole
+from .._creation import asarray
+from .._dtypes import isdtype
+from ..autograd.call import wrap
+from ..backends import backend_of, explain
+from ..backends.dtypes import int64
+from ..backends.placement import take_rows, transfer_batches
+from ..ops.elementwise import where
+from .collate import default_collate, map_tensors
+from .dataset import Subset, TensorDataset, described, samples_of
+from .prefetching import prefetched
+from .samplers import (
+    BatchSampler,
+    RandomSampler,
+    SeededSampler,
+    SequentialSampler,
+    seed_from,
+    set_epoch,
+)
+
+_INSTEAD = {
+    "num_workers": "prefetch=2 prepares batches in a thread; there are no worker processes",
+    "prefetch_factor": "prefetch=n prepares n batches ahead in a thread",
+    "persistent_workers": "prefetch=n needs no worker processes",
+    "worker_init_fn": "prefetch=n needs no worker processes",
+    "multiprocessing_context": "prefetch=n needs no worker processes",
+    "timeout": "prefetch=n needs no worker processes",
+    "pin_memory": 'with device="cuda" batches always go through pinned memory',
+    "pin_memory_device": 'with device="cuda" batches always go through pinned memory',
+    "generator": "seed=0, or gpugrad.manual_seed(0) before, decides the order",
+}
+
+
+_WHOLE = slice(None)  # the rows of an array that is a batch already
+
+
+class DataLoader:
+    """Batches of a data set, ``(batch_size, ...)``; one pass is an epoch.
+
+    dataset: a `TensorDataset`, whose batches are cut out as a whole and are tuples of tensors, or
+        any object with ``__len__`` and ``__getitem__(i)``, whose samples are put together by
+        ``collate_fn``. A `Subset` of a `TensorDataset` counts as one.
+    batch_size: the number of samples in every batch but the last, which has the rest. An
+        empty data set has no batches.
+    shuffle: use a new order in each epoch, which depends only on ``seed`` and ``epoch``.
+        Without it, the batches of a `TensorDataset` are views of its tensors, so that a write
+        to ``batch.array`` changes the data set.
+    sampler: an iterable of indices, such as a `WeightedRandomSampler`, in place of ``shuffle``.
+    batch_sampler: an iterable of lists of indices, each for a batch, in place of ``batch_size``,
+        ``shuffle``, ``sampler`` and ``drop_last``.
+    collate_fn: a function of the list of a batch's samples that returns the batch, by default
+        `default_collate`.
+    transform: a function of the batch that returns the batch to use. It runs before the batch is
+        moved to ``device``.
+    drop_last: leave out a last batch that is smaller than the others.
+    seed: an int of at least 0; by default one from the default generator, which
+        `gpugrad.manual_seed` seeds.
+    device: the device to move a batch's Tensors to; by default they stay where they are. A batch
+        for a CUDA device is copied while the program works on the previous one, through
+        pinned memory for three batches.
+    prefetch: how many batches to prepare ahead, in a thread, in the same order: their samples are
+        read, put together and transformed there. This pays off where that waits for files, or runs
+        for long in NumPy. Batches are then never views. An error is raised where its batch would
+        have come. Samples and transforms should be computed on the CPU, with random numbers from a
+        generator of their own.
+
+    epoch: the number of epochs begun; set it to begin with another.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        *,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        collate_fn: Callable[[list], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        drop_last: bool = False,
+        seed: int | None = None,
+        device: str | None = None,
+        prefetch: int = 0,
+        **others: Never,
+    ) -> None:
+        _refuse(others)
+        batch_size = whole("DataLoader: batch_size", batch_size, 1)
+        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+            raise TypeError(
+                f"DataLoader: a data set has a length and items, which a "
+                f"{type(dataset).__name__} has not; use TensorDataset"
+            )
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler or drop_last):
+            raise ValueError(
+                "DataLoader: batch_sampler decides on whole batches; leave out batch_size, "
+                "shuffle, sampler and drop_last"
+            )
+        if sampler is not None and shuffle:
+            raise ValueError("DataLoader: sampler decides on the order; leave out shuffle")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        if sampler is None:
+            if shuffle or seed is not None:
+                seed = seed_from("DataLoader", None, seed)
+            sampler = RandomSampler(dataset, seed=seed) if shuffle else SequentialSampler(dataset)
+        elif seed is not None:
+            raise ValueError("DataLoader: sampler decides on the order; pass it the seed")
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn
+        self.transform = transform
+        self.drop_last = drop_last
+        self.device = device
+        self.prefetch = whole("DataLoader: prefetch", prefetch, 0)
+        self.epoch = 0
+        self._progress = _Progress(0, 0)
+
+    def __len__(self) -> int:
+        batches: Any = self.batch_sampler
+        if batches is None:
+            batches = BatchSampler(self.sampler, self.batch_size, self.drop_last)
+        return len(batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch = index(self.epoch)
+        progress = self._progress
+        if progress.begun or progress.epoch != epoch:
+            progress = _Progress(epoch, 0)
+        parts = self._parts(epoch, progress.position)
+        progress.begun = True
+        self._progress = progress
+        self.epoch = epoch + 1
+        return self._batches(progress, parts)
+
+    @property
+    def seed(self) -> int | None:
+        """What the order depends on besides the epoch; None if there is no seed."""
+        seeded = self._seeded()
+        return None if seeded is None else seeded.seed
+
+    @seed.setter
+    def seed(self, seed: int | None) -> None:
+        self._check_seed("DataLoader", seed)
+        if seed is not None:
+            self._seeded().seed = index(seed)
+
+    def _check_seed(self, name, seed):
+        """Raise ValueError unless this loader can have this seed."""
+        if (seed is None) != (self._seeded() is None):
+            raise ValueError(
+                f"{name}: the seed is {seed}, but here {self.seed}; a loader has a seed if it "
+                f"shuffles or its sampler has one"
+            )
+        if seed is not None:
+            whole(f"{name}: seed", seed, 0)
+
+    def _seeded(self):
+        """The sampler that has a seed, or None."""
+        sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
+        sampler = sampler.sampler if isinstance(sampler, BatchSampler) else sampler
+        return sampler if isinstance(sampler, SeededSampler) else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is: ``"epoch"``, ``"position"`` and ``"seed"``, for `load_state_dict`.
+
+        epoch: the number of the epoch in progress, counted from 0.
+        position: how many of its batches the latest iterator has returned. As long as the loop has
+            not come to its end, this may be all of them.
+        """
+        progress = self._progress
+        if progress.done or progress.epoch + progress.begun != self.epoch:
+            return {"epoch": index(self.epoch), "position": 0, "seed": self.seed}
+        return {"epoch": progress.epoch, "position": progress.position, "seed": self.seed}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue where another loader, of the same data set and options, was.
+
+        The next pass returns exactly those batches of the epoch that were left, possibly none, and
+        ``epoch`` is that epoch. For a ``sampler`` or ``batch_sampler`` of one's own see `Sampler`.
+
+        Raises ValueError if the state is not one of such a loader; nothing has changed then.
+        """
+        try:
+            epoch, position, seed = [state_dict[name] for name in ("epoch", "position", "seed")]
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"DataLoader.load_state_dict: a state has epoch, position and seed, not "
+                f"{state_dict!r}"
+            ) from None
+        epoch = whole("DataLoader.load_state_dict: epoch", epoch, 0)
+        position = whole("DataLoader.load_state_dict: position", position, 0)
+        self._check_seed("DataLoader.load_state_dict", seed)
+        self.seed = seed
+        self.epoch = epoch
+        self._progress = _Progress(epoch, position)
+
+    def __repr__(self) -> str:
+        parts = [described(self.dataset)]
+        if self.batch_sampler is None:
+            parts.append(f"batch_size={self.batch_size}")
+            if self.shuffle:
+                parts.append(f"shuffle=True, seed={self.seed}")
+            elif not isinstance(self.sampler, SequentialSampler):
+                parts.append(f"sampler={type(self.sampler).__name__}")
+        else:
+            parts.append(f"batch_sampler={type(self.batch_sampler).__name__}")
+        for name, default in {"drop_last": False, "device": None, "prefetch": 0}.items():
+            if getattr(self, name) != default:
+                parts.append(f"{name}={getattr(self, name)!r}")
+        return f"DataLoader({', '.join(parts)})"
+
+    def _batches(self, progress, parts):
+        if self.prefetch:
+            parts = prefetched(map(_gathered, parts), self.prefetch)
+        batches = _read_parts(parts) if self.device is None else _transferred(parts, self.device)
+        try:
+            for batch in batches:
+                progress.position += 1
+                yield batch
+            progress.done = True
+        except MemoryError as error:
+            raise MemoryError(f"DataLoader: {explain(error, self.device)}") from error
+        finally:
+            batches.close()
+            if self.prefetch:
+                parts.close()
+
+    def _parts(self, epoch, start):
+        """The batches from ``start`` on, each as pairs of an array and its rows, and a function.
+
+        The function makes the batch of the list of these rows, on the device.
+        """
+        keys, order, lists = self._order(epoch, start)
+        arrays, mapping = (None, None) if self.collate_fn else _whole_tensors(self.dataset)
+        if arrays is None:
+            if lists is None:
+                indices = range(len(self.dataset)) if order is None else order.tolist()
+                lists = (indices[key] for key in keys)
+            collate = self.collate_fn or default_collate
+            return (self._made(collate(samples_of(self.dataset, some))) for some in lists)
+        if lists is not None:
+            n = len(self.dataset)
+            orders = ([_index_for(a, _rows(some, n, mapping)) for a in arrays] for some in lists)
+            parts = (list(zip(arrays, rows, strict=True)) for rows in orders)
+        else:
+            parts = _cut(arrays, keys, order if mapping is None else _chosen(mapping, order))
+        if self.transform is None:
+            return zip(parts, repeat(_as_tuple))
+        return (self._made(_as_tuple([take_rows(*pair) for pair in part])) for part in parts)
+
+    def _order(self, epoch, start):
+        """The batches of an epoch from ``start`` on: slices of an order, or lists of indices.
+
+        Returns the slices, the order as a tensor, which is None for the order of the data set, and
+        None; or for samplers and batch samplers of other kinds None, None and the lists.
+        """
+        sampler = self.sampler
+        own = self.batch_sampler is None
+        if own and type(sampler) is SequentialSampler and sampler.data_source is self.dataset:
+            order, n = None, len(self.dataset)
+        elif own and type(sampler).__iter__ is SeededSampler.__iter__:
+            set_epoch(sampler, epoch)
+            order = sampler.order()
+            n = len(order)
+            if getattr(sampler, "data_source", None) is not self.dataset:
+                order = _rows(order, len(self.dataset), None)
+        else:
+            batches = self.batch_sampler
+            if own:
+                batches = BatchSampler(sampler, self.batch_size, self.drop_last)
+            set_epoch(batches, epoch)
+            return None, None, islice(iter(batches), start, None)
+        size = self.batch_size
+        stop = n - n % size if self.drop_last else n
+        return [slice(i, min(i + size, n)) for i in range(start * size, stop, size)], order, None
+
+    def _made(self, batch):
+        """A part, see `_parts`, for a batch that has been put together."""
+        if self.transform is not None:
+            batch = self.transform(batch)
+        if self.device is None:
+            return (), lambda arrays: batch
+        pairs: list = []
+
+        def note(x):
+            if x.ndim:
+                pairs.append((x.detach().array, _WHOLE))
+
+        map_tensors(note, batch)
+        return pairs, partial(_moved, batch, self.device)
+
+
+class _Progress:
+    """How far the pass through an epoch is.
+
+    epoch: its number.
+    position: the number of batches returned, or left out because another loader returned them.
+    begun: whether an iterator was made.
+    done: whether the iterator has come to its end.
+    """
+
+    def __init__(self, epoch, position):
+        self.epoch = epoch
+        self.position = position
+        self.begun = self.done = False
+
+
+def _refuse(others):
+    """Raise TypeError for PyTorch's other arguments, unless they ask for nothing."""
+    for name, value in others.items():
+        if name == "in_order" or (name in _INSTEAD and not value):
+            continue
+        if name in _INSTEAD:
+            raise TypeError(f"DataLoader: there is no {name}: {_INSTEAD[name]}")
+        raise TypeError(f"DataLoader: got an unexpected keyword argument {name!r}")
+
+
+def _whole_tensors(dataset):
+    """The arrays from which batches can be cut, and which of their rows are in the data set.
+
+    The rows are a tensor of indices, or None for all in their order. Both are None if samples have
+    to be read one by one.
+    """
+    mapping = None
+    while type(dataset) is Subset:
+        rows = _rows(dataset.indices, len(dataset.dataset), None)
+        mapping = rows if mapping is None else rows[mapping]
+        dataset = dataset.dataset
+    # A subclass may compute its samples.
+    if getattr(type(dataset), "__getitem__", None) is not TensorDataset.__getitem__:
+        return None, None
+    return [x.array for x in dataset.tensors], mapping
+
+
+def _chosen(mapping, order):
+    return mapping if order is None else mapping[order]
+
+
+def _rows(indices, n, mapping):
+    """Indices of samples as a tensor of numbers from 0 to ``n - 1``, or the rows they stand for."""
+    rows = asarray(indices if len(indices) else (), dtype=None if len(indices) else int64)
+    if not isdtype(rows.dtype, "integral") or rows.ndim != 1:
+        raise TypeError(f"DataLoader: indices must be ints, not {indices!r}")
+    rows = rows.to("cpu", int64)
+    if len(rows) and not -n <= int(rows.min()) <= int(rows.max()) < n:
+        raise IndexError(
+            f"DataLoader: the indices from {int(rows.min())} to {int(rows.max())} are out of range "
+            f"for {n} samples"
+        )
+    rows = where(rows < 0, rows + n, rows)
+    return rows if mapping is None else mapping[rows]
+
+
+def _cut(arrays, keys, order):
+    """Yield for each slice the pairs of an array and its rows there, in the given order."""
+    orders = [None if order is None else _index_for(a, order) for a in arrays]
+    for key in keys:
+        yield [(a, key if o is None else o[key]) for a, o in zip(arrays, orders, strict=True)]
+
+
+def _index_for(array, order):
+    """A tensor of indices as an array of the library and device of ``array``."""
+    if type(order.array) is type(array):
+        return order.array
+    backend = backend_of[type(array)]
+    return backend.asarray(order.array, device=backend.device(array))
+
+
+def _read_parts(parts):
+    """Yield the batches of parts, see `DataLoader._parts`, where they are."""
+    for pairs, made in parts:
+        yield made([take_rows(array, rows) for array, rows in pairs])
+
+
+def _transferred(parts, device):
+    """Yield the batches of parts on ``device``."""
+    waiting: deque = deque()  # what makes the batches that are on their way
+
+    def pairs():
+        for some, made in parts:
+            waiting.append(made)
+            yield some
+
+    for arrays in transfer_batches(pairs(), device):
+        yield waiting.popleft()(arrays)
+
+
+def _as_tuple(arrays):
+    return tuple([wrap(array, None) for array in arrays])
+
+
+def _moved(batch, device, arrays):
+    """The batch with these arrays, which are on ``device``, in place of its Tensors."""
+    moved = iter(arrays)
+    return map_tensors(
+        lambda x: wrap(next(moved), None) if x.ndim else x.detach().to(device), batch
+    )
+
+
+def _gathered(part):
+    """A part, see `DataLoader._parts`, whose rows have been read if they are on the CPU."""
+    pairs, made = part
+    return [_read(array, rows) for array, rows in pairs], made
+
+
+def _read(array, rows):
+    backend = backend_of[type(array)]
+    if backend.device(array) != "cpu" or rows is _WHOLE:
+        return array, rows
+    found = take_rows(array, rows)
+    if isinstance(rows, slice):
+        found = backend.asarray(found, copy=True)
+    return found, _WHOLE

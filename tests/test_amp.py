@@ -1,0 +1,555 @@
+"""Autocast and the gradient scaler, compared with PyTorch's."""
+
+import threading
+import traceback
+
+import numpy as np
+import pytest
+from samples import every
+
+import gpugrad as gg
+from gpugrad import nn, optim
+from gpugrad._thread_state import thread
+from gpugrad.amp import GradScaler, autocast, is_autocast_enabled
+from gpugrad.autograd import casting
+from gpugrad.autograd.implementation import clear
+
+F = nn.functional
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_regions_afterwards(bfloat16):
+    yield
+    casting._has_region = False
+    clear()
+
+
+def leaf(*shape, seed=0, dtype="float32"):
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return gg.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def name(dtype):
+    return str(dtype).split(".")[-1]
+
+
+# Which dtypes ops return
+
+
+def test_without_a_region_nothing_is_asked(monkeypatch):
+    monkeypatch.setattr(casting, "_has_region", False)
+    clear()
+    implementations = gg.matmul.op.implementations
+    with autocast(enabled=False):
+        x = gg.ones((2, 2)) @ gg.ones((2, 2))
+    assert implementations[np.ndarray].forward is implementations[np.ndarray].uncast
+    with autocast(dtype=gg.float16):
+        assert (x @ x).dtype == gg.float16
+    assert implementations[np.ndarray].forward is not implementations[np.ndarray].uncast
+    assert (x @ x).dtype == gg.float32
+    relu = gg.relu.op.implementations
+    gg.relu(x)
+    assert relu[np.ndarray].forward is relu[np.ndarray].uncast  # it is in no list
+
+
+SAME = """
+    abs acos acosh asin asinh atan atanh cos cosh exp expm1 log log10 log1p log2 max mean prod
+    reciprocal relu sigmoid sin sinh sqrt square std sum tan tanh var
+""".split()
+FUNCTIONAL = """
+    celu elu gelu hardsigmoid hardswish hardtanh leaky_relu mish relu6 selu silu softplus softsign
+    tanhshrink
+""".split()
+LOSSES = """
+    binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss smooth_l1_loss
+""".split()
+BOTH = {
+    "x * x": lambda x: x * x,
+    "x + 1": lambda x: x + 1,
+    "x / 2": lambda x: x / 2,
+    "1 / x": lambda x: 1 / x,
+    "x**2": lambda x: x**2,
+    "2**x": lambda x: 2**x,
+    "x @ x": lambda x: x @ x,
+    "x.T": lambda x: x.T,
+}
+OURS_AND_THEIRS = {
+    "softmax": (lambda x: gg.softmax(x, axis=0), lambda t, x: t.softmax(x, 0)),
+    "log_softmax": (lambda x: gg.log_softmax(x, axis=0), lambda t, x: t.log_softmax(x, 0)),
+    "logsumexp": (lambda x: gg.logsumexp(x, axis=0), lambda t, x: t.logsumexp(x, 0)),
+    "cumsum": (lambda x: gg.cumulative_sum(x, axis=0), lambda t, x: t.cumsum(x, 0)),
+    "cumprod": (lambda x: gg.cumulative_prod(x, axis=0), lambda t, x: t.cumprod(x, 0)),
+    "vector_norm": (gg.linalg.vector_norm, lambda t, x: t.linalg.vector_norm(x)),
+    "matrix_norm": (gg.linalg.matrix_norm, lambda t, x: t.linalg.matrix_norm(x)),
+    "layer_norm": (
+        lambda x: F.layer_norm(x, (4,)),
+        lambda t, x: t.nn.functional.layer_norm(x, (4,)),
+    ),
+    "linear": (lambda x: F.linear(x, x), lambda t, x: t.nn.functional.linear(x, x)),
+    "einsum": (
+        lambda x: gg.einsum("ij,jk->ik", x, x),
+        lambda t, x: t.einsum("ij,jk->ik", x, x),
+    ),
+    "tensordot": (
+        lambda x: gg.tensordot(x, x, axes=1),
+        lambda t, x: t.tensordot(x, x, dims=1),
+    ),
+    "sum with a dtype": (
+        lambda x: gg.sum(x, dtype=x.dtype),
+        lambda t, x: t.sum(x, dtype=x.dtype),
+    ),
+    "atan2": (lambda x: gg.atan2(x, x), lambda t, x: t.atan2(x, x)),
+    "stack": (lambda x: gg.stack([x, x]), lambda t, x: t.stack([x, x])),
+    "concat of two": (
+        lambda x: gg.concat([x, x.astype("float32")]),
+        lambda t, x: t.cat([x, x.float()]),
+    ),
+    "triplet": (
+        lambda x: F.triplet_margin_loss(x, x, x),
+        lambda t, x: t.nn.functional.triplet_margin_loss(x, x, x),
+    ),
+    "cosine_embedding": (
+        lambda x: F.cosine_embedding_loss(x, x, x[:, 0]),
+        lambda t, x: t.nn.functional.cosine_embedding_loss(x, x, x.select(1, 0)),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_dtypes_are_those_of_pytorch_on_cuda():
+    """PyTorch's autocast for CUDA works on its fake tensors, which have no values."""
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    cases = {n: (getattr(gg, n), lambda t, x, n=n: getattr(t, n)(x)) for n in SAME}
+    for n in FUNCTIONAL:
+        cases[n] = getattr(F, n), lambda t, x, n=n: getattr(t.nn.functional, n)(x)
+    for n in LOSSES:
+        ours = lambda x, n=n: getattr(F, n)(x, x)  # noqa: E731
+        cases[n] = ours, lambda t, x, n=n: getattr(t.nn.functional, n)(x, x)
+    cases |= {n: (f, lambda t, x, f=f: f(x)) for n, f in BOTH.items()} | OURS_AND_THEIRS
+
+    values = np.eye(4) + 0.5
+    for (case, given), checked in every([(c, d) for c in cases for d in ("float32", "bfloat16")]):
+        with checked:
+            ours, theirs = cases[case]
+            with autocast("cpu"), np.errstate(all="ignore"):
+                y = ours(gg.tensor(values).astype(given))
+            with FakeTensorMode():
+                x = torch.empty(4, 4, device="cuda", dtype=getattr(torch, given))
+                torch.set_autocast_dtype("cuda", torch.bfloat16)
+                torch.set_autocast_enabled("cuda", True)
+                try:
+                    z = theirs(torch, x)
+                finally:
+                    torch.set_autocast_enabled("cuda", False)
+            assert name(y.dtype) == name(z.dtype)
+
+
+def test_dtypes_in_a_region():
+    x = gg.ones((3, 4))
+    with autocast():
+        y = x @ x.T
+        assert name(y.dtype) == "bfloat16"
+        for z in (y * 2, gg.relu(y), y.mean(), y[0], y + y, gg.stack([y, y])):
+            assert name(z.dtype) == "bfloat16"
+        for z in (gg.exp(y), y.sum(), 1 / y, gg.concat([y, x[:, :3]]), F.mse_loss(y, y)):
+            assert name(z.dtype) == "float32"
+        assert F.cross_entropy(y, np.arange(3)).dtype == gg.float32
+        assert F.cross_entropy(y, y).dtype == gg.float32
+        batch_norm = nn.BatchNorm1d(3)
+        for layer in batch_norm, batch_norm.eval():
+            assert name(layer(y).dtype) == "bfloat16"
+        assert batch_norm.running_mean.dtype == gg.float32
+        for other in "float64", "complex64", "int64":
+            z = x.astype(other)
+            assert name((z @ z.T).dtype) == other
+        assert (
+            gg.dense(x.astype("int64"), x.astype("int64"), activation="sigmoid").dtype == "float32"
+        )
+    with autocast(dtype="float16"):
+        assert (x @ x.T).dtype == gg.float16
+        assert (x.array @ x.T).dtype == gg.float16
+        assert gg.matmul(x.array, x.T.array).dtype == gg.float16
+        assert gg.einsum("ij,kj,lj->ikl", x, x, x).dtype == gg.float16
+        assert gg.where(x > 0, x, x.astype("float16")).dtype == gg.float32
+
+
+# Regions
+
+
+def test_regions_nest_and_belong_to_their_thread():
+    x = gg.ones((2, 2))
+
+    def now():
+        return name((x @ x).dtype)
+
+    found = []
+    with autocast():
+        assert is_autocast_enabled()
+        with autocast(dtype=gg.float16):
+            assert now() == "float16"
+            with autocast(enabled=False):
+                assert now() == "float32"
+                assert not is_autocast_enabled()
+            assert now() == "float16"
+        assert now() == "bfloat16"
+        other = threading.Thread(target=lambda: found.append(now()))
+        other.start()
+        other.join()
+        with autocast("cuda"), autocast("cpu", enabled=False):
+            assert is_autocast_enabled("cuda")
+            assert not is_autocast_enabled("cpu")
+            assert now() == "float32"
+        with autocast("cuda"):
+            assert now() == "bfloat16"
+        with pytest.raises(ZeroDivisionError), autocast(enabled=False):
+            _ = 1 / 0
+        assert now() == "bfloat16"
+    assert found == ["float32"]
+    assert now() == "float32"
+    assert thread.autocast is None
+    with autocast("cuda"):
+        assert now() == "float32"
+
+
+def test_a_region_is_a_decorator():
+    region = autocast(dtype=gg.float16)
+
+    @region
+    def f(n):
+        """Multiply."""
+        x = gg.ones((2, 2))
+        return f(n - 1) if n else x @ x
+
+    assert f.__doc__ == "Multiply."
+    assert f(3).dtype == gg.float16
+    assert thread.autocast is None
+    with region, region:
+        assert is_autocast_enabled()
+
+    async def steps():
+        pass
+
+    for function in (steps, (lambda: (yield))):
+        with pytest.raises(TypeError, match=r"autocast: .* is a generator or an async function"):
+            region(function)
+
+
+def test_wrong_arguments_are_rejected():
+    for dtype in "float32", gg.float64, gg.int16, "complex64":
+        with pytest.raises(ValueError, match="dtype must be bfloat16 or float16, not"):
+            autocast(dtype=dtype)
+    with pytest.raises(ValueError, match="device_type must be 'cpu' or 'cuda', not dtype"):
+        autocast(gg.bfloat16)
+    with pytest.raises(ValueError, match="device 'gpu' is not known"):
+        autocast("gpu")
+    assert repr(autocast("cuda")) == "autocast(cuda, dtype=float16)"
+
+
+def test_errors_say_nothing_of_the_casts():
+    with autocast(), pytest.raises(ValueError, match=r"matmul: .*given bfloat16") as error:
+        gg.ones((2, 3)) @ gg.ones((2, 3))
+    assert "Recast" not in "".join(traceback.format_exception(error.value))
+
+
+# Gradients
+
+
+def test_losses_and_gradients_are_near_those_of_pytorch():
+    torch = pytest.importorskip("torch")
+    model = nn.Sequential(
+        nn.Linear(6, 16),
+        nn.ReLU(),
+        nn.LayerNorm(16),
+        nn.Linear(16, 16),
+        nn.Tanh(),
+        nn.Linear(16, 3),
+    )
+    t = torch.nn
+    other = t.Sequential(
+        t.Linear(6, 16), t.ReLU(), t.LayerNorm(16), t.Linear(16, 16), t.Tanh(), t.Linear(16, 3)
+    )
+    model.load_state_dict({k: v.numpy() for k, v in other.state_dict().items()})
+    x = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
+    labels = np.arange(8) % 3
+    with autocast("cpu", gg.bfloat16):
+        out = model(x)
+        loss = F.cross_entropy(out, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        theirs = other(torch.from_numpy(x))
+        their_loss = t.functional.cross_entropy(theirs, torch.from_numpy(labels))
+    assert name(out.dtype) == name(theirs.dtype) == "bfloat16"
+    assert name(loss.dtype) == name(their_loss.dtype) == "float32"
+    assert loss.item() == pytest.approx(their_loss.item(), rel=2e-2)
+    loss.backward()
+    their_loss.backward()
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        assert p.grad.dtype == p.dtype == gg.float32
+        scale = q.grad.abs().max().item()
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), atol=0.05 * scale)
+
+
+def test_the_graph_keeps_what_ops_computed_with():
+    x, w = leaf(4, 3), leaf(3, 2, seed=1)
+    with autocast():
+        y = x @ w
+    saved = [a for a in y.grad_fn.saved if hasattr(a, "dtype")]
+    assert [name(a.dtype) for a in saved] == ["bfloat16"] * 2
+    assert [parent.name for parent in y.grad_fn.parents] == ["astype"] * 2
+    y.backward(gg.ones_like(y))
+    low = w.detach().astype(gg.bfloat16).astype("float32")
+    expected = (gg.ones((4, 2)) @ low.T).astype(gg.bfloat16).astype("float32")
+    np.testing.assert_array_equal(x.grad.numpy(), expected.numpy())
+
+
+def test_parameters_are_cast_once_in_a_region():
+    w = leaf(3, 3)
+
+    def casts(region):
+        seen = set()
+        with region:
+            for _ in range(3):
+                y = w @ gg.ones((3, 2))
+                seen.add(y.grad_fn.parents[0])
+                with autocast(dtype=region._dtype):
+                    seen.add((w @ gg.ones(3)).grad_fn.parents[0])
+        return len(seen)
+
+    assert casts(autocast()) == 1
+    assert casts(autocast(cache_enabled=False)) == 6
+    with autocast():
+        with gg.no_grad():
+            assert not (w @ w).requires_grad
+        y = (w @ w).sum()
+        y.backward()
+        first, w.grad = w.grad, None
+        optim.SGD([w], lr=0.0).step()  # without a gradient nothing is written
+        (w @ w).sum().backward()  # again through the cast, which keeps nothing
+        np.testing.assert_array_equal(w.grad.numpy(), first.numpy())
+        before = w.detach().numpy().copy()
+        optim.SGD([w], lr=1.0).step()
+        assert (w.detach().numpy() != before).all()
+        z = w @ gg.eye(3)
+        np.testing.assert_array_equal(z.detach().numpy(), w.detach().astype(gg.bfloat16).numpy())
+
+
+def test_a_second_derivative_has_the_dtypes_of_the_forward_pass():
+    def gradients(inside):
+        x, w = leaf(4, 3, seed=1), leaf(3, 3)
+        with autocast():
+            loss = ((x @ w) ** 2).sum()
+            if inside:
+                (g,) = gg.autograd.grad(loss, x, create_graph=True)
+        if not inside:
+            (g,) = gg.autograd.grad(loss, x, create_graph=True)
+        assert g.dtype == gg.float32
+        (g**2).sum().backward()
+        assert w.grad.dtype == gg.float32
+        return g.detach().numpy(), w.grad.numpy()
+
+    for a, b in zip(gradients(True), gradients(False), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_transforms_in_a_region():
+    x, w = leaf(5, 3, seed=1).detach(), leaf(3, 3).detach()
+
+    def loss(w, x):
+        return gg.log_softmax(gg.tanh(w @ x)).sum()
+
+    with autocast():
+        mapped = gg.vmap(gg.grad(loss), (None, 0))(w, x)
+        single = gg.stack([gg.grad(loss)(w, row) for row in gg.unstack(x)])
+        _, tangent = gg.jvp(lambda w: loss(w, x[0]), (w,), (w,))
+    assert mapped.dtype == tangent.dtype == gg.float32
+    np.testing.assert_allclose(mapped.numpy(), single.numpy(), rtol=0.05, atol=0.02)
+    assert tangent.item() == pytest.approx((single[0] * w).sum().item(), rel=0.05, abs=0.02)
+    assert not np.array_equal(mapped.numpy(), gg.vmap(gg.grad(loss), (None, 0))(w, x).numpy())
+
+
+def test_checkpoint_computes_again_in_the_same_region():
+    x, w = leaf(4, 3, seed=1), leaf(3, 3)
+
+    def gradients(run):
+        x.grad = w.grad = None
+        with autocast():
+            y = run(lambda x: gg.exp(x @ w) @ w, x) @ w
+            loss = y.sum()
+        assert name(y.dtype) == "bfloat16"
+        loss.backward()
+        return x.grad.numpy(), w.grad.numpy()
+
+    direct = gradients(lambda f, x: f(x))
+    for a, b in zip(gradients(gg.checkpoint), direct, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.02, atol=0.02 * np.abs(b).max())
+
+    def inner(x):
+        return gg.checkpoint(lambda x: (x @ w).sum(), x)
+
+    with autocast():
+        y = gg.checkpoint(inner, x)
+    y.backward()
+
+
+# GradScaler
+
+
+def gradients_of_a_step(x, i):
+    """A factor for the gradients of step ``i``, which is not finite in some steps."""
+    bad = {0: np.nan, 1: np.inf, 5: -np.inf, 11: np.inf}
+    factor = np.random.default_rng(i).standard_normal(5).astype(np.float32)
+    factor[2] = bad.get(i, factor[2])
+    return factor
+
+
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
+def test_steps_and_scales_are_those_of_pytorch(kind):
+    """The scales and parameters of 14 steps, of which four are skipped; and the state after."""
+    torch = pytest.importorskip("torch")
+    check_scaler("cpu", kind, torch)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
+def test_steps_are_skipped_on_the_device(kind):
+    check_scaler("cuda", kind, None)
+
+
+def check_scaler(device, kind, torch):
+    options = {"SGD": {"momentum": 0.9, "dampening": 0.5}}.get(kind, {})
+    scaling = {"init_scale": 1024.0, "growth_interval": 3}
+    p = gg.tensor(np.ones(5, np.float32), device=device, requires_grad=True)
+    ours, scaler = getattr(optim, kind)([p], lr=0.1, **options), GradScaler(device, **scaling)
+    if torch is None:  # compare with the CPU
+        q = gg.tensor(np.ones(5, np.float32), requires_grad=True)
+        theirs, other = getattr(optim, kind)([q], lr=0.1, **options), GradScaler("cpu", **scaling)
+    else:
+        q = torch.ones(5, requires_grad=True)
+        theirs = getattr(torch.optim, kind)([q], lr=0.1, **options)
+        other = torch.amp.GradScaler("cpu", **scaling)
+    for i in range(14):
+        factor = gradients_of_a_step(p, i)
+        ours.zero_grad()
+        theirs.zero_grad()
+        scaler.scale((p * p * gg.tensor(factor, device=device)).sum()).backward()
+        theirs_factor = gg.tensor(factor) if torch is None else torch.from_numpy(factor)
+        other.scale((q * q * theirs_factor).sum()).backward()
+        before = p.detach().cpu().numpy().copy()
+        if i % 2:
+            scaler.unscale_(ours)
+        scaler.step(ours)
+        scaler.update()
+        other.step(theirs)
+        other.update()
+        if i in (0, 1, 5, 11):
+            np.testing.assert_array_equal(p.detach().cpu().numpy(), before)
+        np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), rtol=2e-5)
+        if i % 3 == 0:  # to look must change nothing
+            assert scaler.state_dict() == other.state_dict()
+        if i == 4:
+            ours.load_state_dict(ours.state_dict())
+            scaler.load_state_dict(other.state_dict())
+    assert scaler.state_dict() == other.state_dict()
+    if torch is not None:
+        state, expected = ours.state_dict()["state"][0], theirs.state_dict()["state"][0]
+        for key in state:
+            np.testing.assert_allclose(state[key].numpy(), expected[key].numpy(), rtol=2e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
+def test_products_reach_cublas_in_halves():
+    x = gg.ones((8, 8), device="cuda", requires_grad=True)
+    for dtype in gg.float16, gg.bfloat16:
+        with autocast("cuda", dtype):
+            y = (x @ x) @ x
+        assert y.dtype == dtype
+        assert y.array.dtype == dtype
+        y.backward(gg.ones_like(y))
+        assert x.grad.dtype == gg.float32
+
+
+def test_several_outputs_and_optimizers_are_scaled():
+    p, q = leaf(3), leaf(3, seed=1)
+    a, b = optim.SGD([p], lr=1.0), optim.SGD([q], lr=1.0)
+    scaler = GradScaler(init_scale=8.0)
+    one, several = scaler.scale([p.sum(), (q * 2).sum()])
+    (one + several).backward()
+    assert p.grad.tolist() == [8, 8, 8]
+    scaler.unscale_(a)
+    assert p.grad.tolist() == [1, 1, 1]
+    q.grad = q.grad * float("inf")
+    before = p.detach().numpy().copy(), q.detach().numpy().copy()
+    scaler.step(a)
+    scaler.step(b)
+    np.testing.assert_array_equal(p.detach().numpy(), before[0] - 1)
+    np.testing.assert_array_equal(q.detach().numpy(), before[1])
+    scaler.update()
+    assert scaler.get_scale() == 4
+    scaler.scale(p.sum()).backward()
+    scaler.step(a)
+    scaler.update(3.0)
+    assert scaler.get_scale() == 3
+
+
+def test_a_disabled_scaler_does_nothing():
+    p = leaf(3)
+    optimizer, scaler = optim.SGD([p], lr=1.0), GradScaler(enabled=False)
+    loss = p.sum()
+    assert scaler.scale(loss) is loss
+    loss.backward()
+    before = p.detach().numpy().copy()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    np.testing.assert_array_equal(p.detach().numpy(), before - 1)
+    assert (scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == (1.0, {}, False)
+    scaler.load_state_dict({})
+
+
+def test_calls_in_the_wrong_order_are_rejected():
+    p = leaf(3)
+    optimizer, scaler = optim.SGD([p], lr=1.0), GradScaler()
+    for call in (lambda: scaler.step(optimizer), scaler.update):
+        with pytest.raises(RuntimeError, match="nothing was scaled; call scale"):
+            call()
+    loss = scaler.scale(p.sum())
+    with pytest.raises(RuntimeError, match="no parameter of the optimizer has a gradient"):
+        scaler.step(optimizer)
+    scaler = GradScaler()
+    scaler.scale(p.sum()).backward()
+    with pytest.raises(RuntimeError, match="no optimizer has stepped"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="unscaled already"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="call update after each step"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="it is called after step"):
+        scaler.unscale_(optimizer)
+    scaler.update()
+    with pytest.raises(TypeError, match="takes no closure"):
+        scaler.step(optimizer, lambda: loss)
+    with pytest.raises(TypeError, match=r"needs an optimizer of gpugrad\.optim, not a Tensor"):
+        scaler.step(p)
+    with pytest.raises(TypeError, match="needs a Tensor, or a list or tuple"):
+        scaler.scale(1.0)
+    half = leaf(3, dtype="float16")
+    scaler.scale(half.sum()).backward()
+    with pytest.raises(ValueError, match="a gradient is float16; keep the parameters in float32"):
+        scaler.unscale_(optim.SGD([half]))
+    for options in (
+        {"growth_factor": 1.0},
+        {"backoff_factor": 1.0},
+        {"growth_interval": 0},
+        {"init_scale": 0.0},
+        {"device": 5},
+    ):
+        with pytest.raises(ValueError, match="GradScaler: "):
+            GradScaler(**options)
+    with pytest.raises(ValueError, match="nothing was loaded"):
+        scaler.load_state_dict({"scale": 1.0})
