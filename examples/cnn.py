@@ -43,11 +43,11 @@ def load(parser, options):
 def main():
     parser = Parser(__doc__, plot="runs/cnn.png")
     add_data_set(parser)
-    parser.add_argument("--epochs", type=positive, help="default 20 for digits, else 6")
+    parser.add_argument("--epochs", type=positive, help="default 20 for digits, else 5")
     parser.add_argument("--batch-size", type=positive, default=64, help="default 64")
     parser.add_argument("--quick", action="store_true", help="train for 3 epochs, as a test")
     options = parser.parse_args()
-    options.epochs = options.epochs or (20 if options.dataset == "digits" else 6)
+    options.epochs = options.epochs or (20 if options.dataset == "digits" else 5)
     if options.quick:
         options.epochs = 3
     train, test = load(parser, options)
