@@ -15,6 +15,7 @@ from . import random as random
 from . import special as special
 from . import testing as testing
 from . import tools as tools
+from . import training as training
 from . import transforms as transforms
 from ._creation import arange as arange
 from ._creation import asarray as asarray

@@ -27,7 +27,7 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops"},
     {"optim"},
-    {"amp"},
+    {"amp", "training"},
     {"program"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},

@@ -14,7 +14,7 @@ SPACES = """
     gpugrad gpugrad.amp gpugrad.autograd gpugrad.cuda gpugrad.data gpugrad.fft gpugrad.io
     gpugrad.linalg gpugrad.nn gpugrad.nn.functional gpugrad.nn.init gpugrad.nn.utils gpugrad.optim
     gpugrad.optim.lr_scheduler gpugrad.optim.swa_utils gpugrad.random gpugrad.special
-    gpugrad.testing gpugrad.tools gpugrad.transforms
+    gpugrad.testing gpugrad.tools gpugrad.training gpugrad.transforms
 """.split()
 
 
