@@ -8,7 +8,7 @@ from .._foreign_names import answer
 from .._tensor import Tensor
 from ..ops.elementwise import clip, where
 from ..ops.indexing import take
-from ..ops.manipulation import concat, flip, moveaxis, stack
+from ..ops.manipulation import concat, flip, moveaxis, roll, stack
 from ..ops.padding import pad
 from ..ops.reductions import any as any_of
 from ..ops.reductions import diff
@@ -245,12 +245,12 @@ def _tridiagonal(columns, n):
 def _periodic_slopes(h, slope):
     """As `_slopes`, with a last point that is the first."""
     n = h.size
-    before, after = concat([h[-1:], h[:-1]]), h
+    before, after = roll(h, 1), h
     one = create("eye", n, like=h)
-    previous, following = concat([one[-1:], one[:-1]]), concat([one[1:], one[:1]])
+    previous, following = roll(one, 1, axis=0), roll(one, -1, axis=0)
     matrix = after[:, None] * previous + before[:, None] * following
     matrix = matrix + 2 * (before + after)[:, None] * one
-    earlier = concat([slope[-1:, ...], slope[:-1, ...]])
+    earlier = roll(slope, 1, axis=0)
     right = 3 * (_column(after, slope) * earlier + _column(before, slope) * slope)
     s = _solve(matrix, right)
     return concat([s, s[:1, ...]])
