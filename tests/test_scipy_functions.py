@@ -341,6 +341,18 @@ def test_odeint(library, adjoint):
     assert_allclose(library.values(result), expected, atol=1e-7)
 
 
+@pytest.mark.parametrize("duration", [2.0, -2.0, 0.0])
+def test_odeint_forward_and_backward_in_time(duration):
+    matrix = gg.tensor([[-0.5, 2.0], [-2.0, -0.5]], dtype=gg.float64)
+    start = gg.tensor([3.0, -1.0], dtype=gg.float64)
+    tolerances = {"rtol": 1e-10, "atol": 1e-10}
+    states = gg.scipy.integrate.odeint(
+        lambda z, t: matrix @ z, start, [0.0, duration], **tolerances
+    )
+    turn = np.exp(duration * (-0.5 - 2j)) * (3 - 1j)
+    assert_allclose(states[1].numpy(), [turn.real, turn.imag], rtol=1e-8)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_derivatives_of_odeint(adjoint):
