@@ -486,6 +486,8 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+    with pytest.raises(AttributeError, match=r"write gpugrad\.linalg\.svd$"):
+        sp.linalg.svd  # noqa: B018
     for module in sp.__all__:
         with pytest.raises(AttributeError, match=rf"gpugrad.scipy.{module} has no attribute 'foo'"):
             getattr(getattr(sp, module), "foo")  # noqa: B009
