@@ -84,6 +84,7 @@ _FROM = dict.fromkeys(
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 _FROM |= {
+    "compile": "program",
     "finfo": "_limits",
     "iinfo": "_limits",
     "load": "io",

@@ -382,7 +382,7 @@ def test_a_trajectory_is_pytorchs():
     for library, tensor, model in ((gg, gg.tensor, ours), (torch, torch.tensor, theirs)):
         optimizer = library.optim.Adam(model.parameters(), lr=1e-2)
         x, y, mask = tensor(X), tensor(target), tensor(FUTURE)
-        for _ in range(20):
+        for _ in range(100):
             optimizer.zero_grad()
             loss = ((model(x, mask=mask, is_causal=True) - y) ** 2).mean()
             loss.backward()

@@ -28,6 +28,7 @@ FLOORS = [
     {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
     {"amp"},
+    {"program"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gpugrad
-from gpugrad import nn
+from gpugrad import nn, optim
 from gpugrad.nn import functional
 from gpugrad.testing import assert_close
 
@@ -406,6 +406,32 @@ def test_values_and_derivatives(row, training):
         except AssertionError as error:
             error.add_note(f"buffer {name}")
             raise
+
+
+def loss_of(results):
+    """A number that depends on all floating results."""
+    return sum([(y * y).mean() for y in results if y.requires_grad])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "row", {r.kind: r for r in ROWS if r.ours().state_dict()}.values(), ids=str
+)
+def test_a_hundred_steps(row):
+    ours, theirs = with_the_same_state(row)
+    a = optim.SGD(ours.parameters(), lr=0.01, momentum=0.9) if [*ours.parameters()] else None
+    b = torch.optim.SGD(theirs.parameters(), lr=0.01, momentum=0.9) if a else None
+    batches = [row.arrays(seed) for seed in range(4)]
+    for step in range(100):
+        for module, optimizer, make in ((ours, a, of_ours), (theirs, b, of_theirs)):
+            results = outputs(module, *[make(x, "float64") for x in batches[step % 4]])
+            if optimizer is not None:
+                optimizer.zero_grad()
+                loss_of(results).backward()
+                optimizer.step()
+    expected = theirs.state_dict()
+    for name, value in ours.state_dict().items():
+        assert_close(numbers(value), numbers(expected[name]), rtol=1e-7, atol=1e-9)
 
 
 @every_row

@@ -35,6 +35,13 @@ _building = threading.RLock()
 instruments: tuple[Any, ...] = ()
 
 
+def load_twins(library):
+    """Have the library's own ops get their twins for this array library."""
+    module = twin_modules.get(library)
+    if module is not None:
+        import_module(module)
+
+
 def implementation_of(op, kind):
     """The op's `Implementation` for a type of arrays, or for `TENSORS`; built if it is missing.
 
@@ -43,9 +50,7 @@ def implementation_of(op, kind):
     found = op.implementations.get(kind)
     if found is None:
         if kind is not TENSORS:
-            module = twin_modules.get(backend_of[kind].name)
-            if module is not None:
-                import_module(module)
+            load_twins(backend_of[kind].name)
         with _building:
             found = op.implementations[kind] = Implementation(op, kind)
     return found
@@ -89,7 +94,7 @@ class Implementation:
             backend = backend_of[kind]
             self.xp = backend.xp
             self._guard = backend.guard or guard
-            self._twins = op.twins.get(backend.name, {})
+            self._twins = backend.twins(op)
             if "forward" in self._twins:
                 forward = _with_twin(op, self._twins["forward"], forward)
             self._rounding = rounding(backend)

@@ -50,6 +50,9 @@ class Backend:
         None for all.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
+    planner: the module that repeats recorded calls in memory that is planned, as
+        `numpy.planner`; None if each call of a program is to allocate its result.
+    is_recorder: whether its arrays note what is done with them, for a program.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Backend:
     blend: Callable | None = None
     column_block: int | None = None
     several_devices = False
+    planner: Any = None
+    is_recorder = False
 
     def __init__(self, xp):
         """Add the functions that all libraries share to ``xp``, a module of the library's own."""
@@ -166,6 +171,17 @@ class Backend:
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def twins(self, op):
+        """The op's twins for this library, by target; see `autograd.implementation`."""
+        return op.twins.get(self.name, {})
+
+    def lifted(self, array):
+        """An array of another library as one of this library, or itself; see `autograd.call`."""
+        return array
+
+    def release_freed_memory(self):
+        """Return freed memory to the system, if the library or its allocator keeps it."""
 
     def memory_owner(self, array):
         """An object that lives as long as the array's memory; None if there is none to refer to."""

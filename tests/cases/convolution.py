@@ -54,9 +54,27 @@ def _torch_convolution(torch, x, weight, bias=None, *, padding=0, **options):
     return getattr(torch.nn.functional, f"conv{n}d")(x, weight, bias, **options)
 
 
-def _images(n):
-    """The number of images with 4 channels and 8 x 8 pixels that have about ``n`` elements."""
-    return max(n // 256, 1)
+def _sized(n):
+    """Images with about ``n`` elements, a weight, and the lengths of the axes of an image."""
+    channels = 4 if n >= 256 else 1
+    side = 8 if n >= 256 else round(n**0.5)
+    images = A(n // (channels * side * side), channels, side, side)
+    return images, A(channels, channels, 3, 3), (side, side)
+
+
+def _sized_convolution(n):
+    images, weight, _ = _sized(n)
+    return S(images, weight, A(weight.shape[0]), padding=1)
+
+
+def _sized_convolution_input(n):
+    images, weight, shape = _sized(n)
+    return S(images, weight, shape=shape, padding=1)
+
+
+def _sized_convolution_weight(n):
+    images, *_ = _sized(n)
+    return S(images, images, shape=(3, 3), padding=1)
 
 
 CASES = [
@@ -84,7 +102,7 @@ CASES = [
         _torch_convolution,
         complex=True,
         relative_to="array",
-        sized=lambda n: S(A(_images(n), 4, 8, 8), A(4, 4, 3, 3), A(4), padding=1),
+        sized=_sized_convolution,
     ),
     Case(
         "convolution_input",
@@ -98,7 +116,7 @@ CASES = [
         _convolution_input,
         complex=True,
         relative_to="array",
-        sized=lambda n: S(A(_images(n), 4, 8, 8), A(4, 4, 3, 3), shape=(8, 8), padding=1),
+        sized=_sized_convolution_input,
     ),
     Case(
         "convolution_weight",
@@ -111,6 +129,6 @@ CASES = [
         _convolution_weight,
         complex=True,
         relative_to="array",
-        sized=lambda n: S(A(_images(n), 4, 8, 8), A(_images(n), 4, 8, 8), shape=(3, 3), padding=1),
+        sized=_sized_convolution_weight,
     ),
 ]
