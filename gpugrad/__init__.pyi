@@ -12,6 +12,7 @@ from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
 from . import random as random
+from . import scipy as scipy
 from . import special as special
 from . import testing as testing
 from . import tools as tools

@@ -25,7 +25,7 @@ FLOORS = [
     {"_creation", "_info", "_limits", "random", "cuda", "linalg", "special"},
     {"fft"},
     {"tools", "transforms", "kernels"},
-    {"nn", "data", "io", "testing", "einops"},
+    {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
     {"amp", "training"},
     {"program"},

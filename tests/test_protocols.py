@@ -335,21 +335,18 @@ class TestUfuncs:
             call(leaf())
         check(lambda x: np.add(x, 1, where=True))
 
-    @pytest.mark.parametrize("requires_grad", [False, True])
-    def test_arrays_are_not_written_in_place(self, requires_grad):
-        a, x = np.ones((2, 3)), gg.tensor(A, requires_grad=requires_grad)
+    def test_gradients_are_not_written_into_arrays(self):
+        a, x = np.ones((2, 3)), leaf()
         with pytest.raises(TypeError, match=r"^numpy\.add: .*write y = y \+ x"):
             a += x
         with pytest.raises(TypeError, match=r"^numpy\.matmul: "):
             a @= x
+        with pytest.raises(RuntimeError, match=r"detach\(\)"):
+            a[0] = x[0]
+        with pytest.raises(ValueError, match="array element") as raised:  # NumPy's message
+            a[0, 0] = x[0, 0]
+        assert "detach()" in str(raised.value.__cause__)
         assert_array_equal(a, np.ones((2, 3)))
-        if requires_grad:
-            with pytest.raises(RuntimeError, match=r"detach\(\)"):
-                a[0] = x[0]
-            with pytest.raises(ValueError, match="array element") as raised:  # NumPy's message
-                a[0, 0] = x[0, 0]
-            assert "detach()" in str(raised.value.__cause__)
-            assert_array_equal(a, np.ones((2, 3)))
 
     def test_other_ufuncs_of_the_same_name_are_rejected(self):
         def add(a, b):
@@ -369,8 +366,71 @@ class TestUfuncs:
             assert ufunc.__name__ == "psi" or hasattr(gg.special, ufunc.__name__)
         x = leaf()
         assert_allclose(special.psi(x).detach().numpy(), special.psi(A))
-        with pytest.raises(TypeError, match=r"^scipy\.special\.jv: there is no such function"):
-            special.jv(1.0, x)
+        with pytest.raises(TypeError, match=r"^scipy\.special\.dawsn: there is no such function"):
+            special.dawsn(x)
+
+
+class TestConstants:
+    """Tensors on the CPU that require no gradient are ordinary arrays."""
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            np.median,
+            np.atleast_1d,
+            np.spacing,
+            lambda x: np.round(x, 1),
+            lambda x: np.linalg.svd(x, compute_uv=False),
+            lambda x: np.column_stack([x, A]),
+            lambda x: np.add.reduceat(x, [0, 1]),
+            lambda x: np.add(x, 1, where=A > 0.5, out=np.zeros((2, 3))),
+            lambda x: np.multiply(A, x, out=np.zeros((2, 3))),
+        ],
+    )
+    def test_functions_without_counterpart_return_arrays(self, library, call):
+        result = call(library.tensor(A))
+        assert isinstance(result, (np.ndarray, np.float64))
+        assert_array_equal(result, call(A))
+
+    def test_in_place(self, library):
+        a, x = A.copy(), library.tensor(A)
+        a += x
+        assert_array_equal(a, 2 * A)
+        assert np.add(x, A, out=x) is x
+        assert_array_equal(library.values(x), 2 * A)
+        product = np.multiply(x, A, out=(x,))
+        assert product is x
+        assert_array_equal(library.values(x), 2 * A * A)
+
+    def test_one_of_several_that_requires_grad(self):
+        constant = gg.tensor(A)
+        for call in (
+            lambda: np.fmod(constant, leaf()),
+            lambda: np.column_stack([constant, leaf()]),
+            lambda: np.add(constant, leaf(), out=constant),
+            lambda: np.exp(constant, out=leaf()),
+        ):
+            with pytest.raises(TypeError, match=r"detach\(\)\.numpy\(\)"):
+                call()
+        assert_array_equal(constant.numpy(), A)
+
+    def test_inside_vmap_they_are_no_arrays(self):
+        with pytest.raises(TypeError, match=r"numpy\.median"):
+            gg.vmap(np.median)(gg.tensor(A))
+
+    @pytest.mark.parametrize("method", "BFGS L-BFGS-B CG Newton-CG SLSQP trust-exact".split())
+    def test_scipys_minimizers(self, method):
+        optimize = pytest.importorskip("scipy.optimize")
+
+        def rosenbrock(x):
+            return gg.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+        hess = gg.hessian(rosenbrock) if method == "trust-exact" else None
+        done = optimize.minimize(
+            rosenbrock, np.array([0.5, 0.5]), method=method, jac=gg.grad(rosenbrock), hess=hess
+        )
+        assert type(done.x) is np.ndarray
+        assert_allclose(done.x, 1, atol=2e-3)
 
 
 class TestFunctions:

@@ -1,8 +1,9 @@
 """NumPy's functions on Tensors: each is the function of its name here, and keeps the graph.
 
 NumPy hands calls with a Tensor over by the protocols ``__array_ufunc__`` and
-``__array_function__``. What has no counterpart here is refused: a Tensor never becomes
-an array, which has no graph, unasked.
+``__array_function__``. What has no counterpart here is refused if a Tensor requires grad: it never
+becomes an array, which has no graph, unasked. Tensors on the CPU that require no gradient are
+ordinary arrays to such a function, which then returns NumPy's result.
 """
 
 from functools import cache, lru_cache, wraps
@@ -12,7 +13,7 @@ from .._foreign_names import INSTEAD, OF_NUMPY, RENAMED
 from .._tensor import Tensor
 from ..autograd import call
 from ..autograd.operation import exports
-from ..backends import is_foreign, namespace_of
+from ..backends import backend_of, is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
 
 REDUCE = {
@@ -36,6 +37,9 @@ QUESTIONS = QUESTIONS_OF_SHAPE | {
     *("isclose", "may_share_memory", "shares_memory"),
 }
 
+# As `numpy.asarray`, these make arrays of tensors that require no gradient.
+CONVERSIONS = {"atleast_1d", "atleast_2d", "atleast_3d"}
+
 # What to write for parameters that are refused.
 INSTEAD_OF_PARAMETERS = {
     "compute_uv": "gpugrad.linalg.svdvals(x)",
@@ -51,13 +55,17 @@ def array_ufunc(self, ufunc, method, *inputs, **keywords):
     for x in inputs + keywords.get("out", ()):
         if type(x) is not Tensor and is_foreign(type(x), "__array_ufunc__"):
             return NotImplemented
+    given = inputs, keywords
     if method == "outer":
         x1, x2 = map(call.namespace.asarray, inputs)
         inputs = call.namespace.reshape(x1, x1.shape + (1,) * x2.ndim), x2
     elif method != "__call__":
         keywords = {"axis": 0} | keywords
     shown, counterpart = _of_ufunc(ufunc, method)
-    return _call(shown, counterpart, inputs, keywords)
+    try:
+        return _call(shown, counterpart, inputs, keywords)
+    except _Refused as refused:
+        return _on_arrays(refused, self, getattr(ufunc, method), *given)
 
 
 @lru_cache(1000)
@@ -79,6 +87,15 @@ def array_function(self, function, types, args, keywords):
     if any(is_foreign(kind, "__array_function__") for kind in types):
         return NotImplemented
     shown = f"{function.__module__}.{function.__name__}"
+    try:
+        if function.__name__ in CONVERSIONS and _are_constants(args):
+            raise _Refused
+        return _of_function(function, shown, args, keywords)
+    except _Refused as refused:
+        return _on_arrays(refused, self, function, args, keywords)
+
+
+def _of_function(function, shown, args, keywords):
     name = shown.removeprefix("numpy.")
     if name in QUESTIONS:
         raw = _of_shape if name in QUESTIONS_OF_SHAPE else _raw
@@ -166,7 +183,55 @@ def _call(shown, function, args, keywords):
 def _refusal(shown, reason, instead):
     options = [f"write {instead}"] if instead else []
     options.append("call it on x.detach().numpy() for a result without gradient")
-    return TypeError(f"{shown}: {reason}; {', or '.join(options)}")
+    return _Refused(f"{shown}: {reason}; {', or '.join(options)}")
+
+
+class _Refused(TypeError):
+    """The error for a call that has no counterpart here."""
+
+
+def _on_arrays(refused, self, function, args, keywords):
+    """What NumPy's function returns if all Tensors are constants on the CPU; else an error.
+
+    self: one of the Tensors, which may be in neither ``args`` nor ``keywords`` (``like=``).
+
+    A result in ``out=`` is assigned to a Tensor there, as ``out[...] = result``.
+    """
+    if not _are_constants((self, args, keywords)):
+        raise TypeError(str(refused)) from None
+    out = keywords.get("out")
+    is_tuple = isinstance(out, tuple)
+    outs = out if is_tuple else (out,)
+    arrays = [x.__array__(copy=True) if isinstance(x, Tensor) else x for x in outs]
+    keywords = _with_arrays({k: v for k, v in keywords.items() if k != "out"})
+    if out is not None:
+        keywords["out"] = tuple(arrays) if is_tuple else arrays[0]
+    result = function(*_with_arrays(args), **keywords)
+    for x, array in zip(outs, arrays, strict=True):
+        if isinstance(x, Tensor):
+            x[...] = backend_of[type(x.array)].asarray(array, device=x.device)
+            result = x if result is array else result
+    return result
+
+
+def _are_constants(x):
+    """Whether each Tensor in nested containers is on the CPU and requires no gradient."""
+    if isinstance(x, dict):
+        x = tuple(x.values())
+    if isinstance(x, (list, tuple)):
+        return all(map(_are_constants, x))
+    if type(x) in call.overriding:
+        return False
+    return not isinstance(x, Tensor) or (x.node is None and not x.device.startswith("cuda"))
+
+
+def _with_arrays(x):
+    """The same containers with NumPy arrays in place of Tensors."""
+    if isinstance(x, dict):
+        return {key: _with_arrays(value) for key, value in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(map(_with_arrays, x))
+    return x.__array__() if isinstance(x, Tensor) else x
 
 
 # Functions of NumPy that are no single one here, in terms of those.
