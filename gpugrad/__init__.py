@@ -114,3 +114,4 @@ def __getattr__(name):
 
 _install(Tensor, _sys.modules[__name__])
 _twin_modules["cupy"] = "gpugrad.kernels.cuda"
+_twin_modules["numpy"] = "gpugrad.kernels.numpy"

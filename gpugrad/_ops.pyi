@@ -24,6 +24,14 @@ def all(
 ) -> Tensor:
     """Whether all elements are true."""
 
+def allclose(
+    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether all elements are close; see `isclose`. The result is a 0-d bool tensor.
+
+    `gpugrad.testing.assert_close` says which elements are not.
+    """
+
 def any(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -41,6 +49,12 @@ def argsort(
     """Indices that sort ``x`` along ``axis``.
 
     If ``stable``, equal elements keep their order, even if ``descending``.
+    """
+
+def argwhere(x: Array, /) -> Tensor:
+    """Indices of the elements that are not 0, in row-major order: ``(n, ndim)``.
+
+    See `nonzero`, whose result can be used as an index. Raises ValueError for a 0-d array.
     """
 
 def asin(x: Array, /) -> Tensor:
@@ -96,6 +110,16 @@ def binary_cross_entropy(x: Array | complex, target: Array | complex, /) -> Tens
 def binary_cross_entropy_with_logits(x: Array | complex, target: Array | complex, /) -> Tensor:
     """`binary_cross_entropy` of ``sigmoid(x)`` and ``target``, without overflow."""
 
+def bincount(x: Array, weights: Array | None = None, /, *, minlength: int = 0) -> Tensor:
+    """How often each integer from 0 to the greatest in ``x`` occurs, or the sum of its weights.
+
+    x: ``(n,)``, integers of at least 0. weights: ``(n,)``, for which the result is differentiable.
+    minlength: the least length of the result.
+
+    The length of the result depends on the elements: on a GPU this waits for the device. Raises
+    ValueError for integers below 0.
+    """
+
 def bitwise_and(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 & x2`` of integers or bools."""
 
@@ -122,6 +146,13 @@ def broadcast_to(x: Array, /, shape: Shape) -> Tensor:
 
 def ceil(x: Array, /) -> Tensor:
     """Elementwise smallest integer that is at least ``x``, in the dtype of ``x``."""
+
+def chunk(x: Array, /, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """At most ``chunks`` pieces of ``x`` along ``axis``, as a tuple; the last one may be shorter.
+
+    As in PyTorch, all others have the length of the axis over ``chunks``, rounded up, so that
+    there may be fewer. `split` gives pieces of the same length, or between positions.
+    """
 
 def clip(
     x: Array | complex, min: Array | complex | None = None, max: Array | complex | None = None
@@ -280,6 +311,38 @@ def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
 
+def gru(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A layer of gated recurrent units in one direction.
+
+    At each time, with the weights' and biases' rows for r, z and n one below the other::
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h = (1 - z) * n + z * h
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(3 * h, in)`` and ``(3 * h, h)``.
+    bias_ih, bias_hh: ``(3 * h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Cho et al. 2014, "Learning phrase representations using RNN encoder-decoder for statistical
+    machine translation"; r is applied after the product, as in PyTorch)
+    """
+
 def hardswish(x: Array, /) -> Tensor:
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
 
@@ -294,6 +357,14 @@ def hypot(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 
 def imag(x: Array, /) -> Tensor:
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
+
+def isclose(
+    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
+
+    An infinity is close to itself only, and nan to nothing, or with ``equal_nan`` to nan.
+    """
 
 def isfinite(x: Array, /) -> Tensor:
     """Elementwise test for being neither infinite nor nan."""
@@ -383,6 +454,36 @@ def logsumexp(
     whole gradient; where it is -inf, no element gets any.
     """
 
+def lstm(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    c0: Array | None = None,
+    /,
+    *,
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A layer of long short-term memory in one direction.
+
+    At each time, with the rows of ``W_ih x + b_ih + W_hh h + b_hh`` for i, f, g and o one below
+    the other: ``c = sigmoid(f) * c + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(4 * h, in)`` and ``(4 * h, h)``.
+    bias_ih, bias_hh: ``(4 * h,)``; by default 0.
+    h0, c0: ``(batch, h)``, the state and the cells before the first step; by default 0.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n, c_n)``: the states after all steps, ``(length, batch, h)``, and the state
+    and the cells after the last step, ``(batch, h)``. For float16, intermediate values are
+    computed in float32.
+    (Hochreiter and Schmidhuber 1997, "Long short-term memory", with the forget gate of Gers,
+    Schmidhuber and Cummins 2000)
+    """
+
 def matmul(x1: Array, x2: Array, /) -> Tensor:
     """Matrix product: ``(..., m, k) @ (..., k, n) -> (..., m, n)``.
 
@@ -437,6 +538,16 @@ def mse(x: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
 def multiply(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise product ``x1 * x2``."""
 
+def nan_to_num(
+    x: Array, /, *, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """The elements, with numbers in place of nan, inf and -inf; these elements get no gradient.
+
+    posinf, neginf: by default the largest and the smallest finite number of the dtype.
+
+    Integers stay as they are. Raises TypeError for complex numbers.
+    """
+
 def negative(x: Array, /) -> Tensor:
     """Elementwise ``-x``."""
 
@@ -472,6 +583,26 @@ def one_hot(labels: Array, /, n: int) -> Tensor:
     a row without True instead.
     """
 
+def pad(
+    x: Array,
+    /,
+    pad_width: int | Sequence[int] | Sequence[Sequence[int]],
+    mode: str = "constant",
+    *,
+    constant_values: float = 0.0,
+) -> Tensor:
+    """``x`` with elements added at the ends of its axes.
+
+    pad_width: the number of elements at each end, an int; ``(before, after)`` for all axes; or a
+        pair for each axis.
+    mode: ``"constant"`` for the number ``constant_values``; ``"edge"`` to repeat the last element;
+        ``"reflect"`` or ``"symmetric"`` to go back, without or with repeating the last
+        element; ``"wrap"`` to begin again at the other end.
+
+    This is NumPy's function; that of PyTorch is ``nn.functional.pad``. Raises ValueError for
+    another mode, for widths that do not fit, and for an axis without elements to repeat.
+    """
+
 def permute_dims(x: Array, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order: axis i of the result is axis ``axes[i]`` of ``x``."""
 
@@ -499,6 +630,29 @@ def prod(
     Derivatives of every order are right even where elements are 0, since no rule divides.
     """
 
+def quantile(
+    x: Array,
+    q: Array | float | Sequence[float],
+    /,
+    axis: int | None = None,
+    *,
+    keepdims: bool = False,
+    method: str = "linear",
+) -> Tensor:
+    """Quantiles of the elements along ``axis``, by default of all; that of 0.5 is the median.
+
+    q: a number from 0 to 1, or several: a sequence of numbers, or an array ``(n,)``, along the
+        first axis of the result.
+    method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
+        ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
+        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
+
+    The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
+    Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
+    that are not from 0 to 1 and where there are no elements.
+    """
+
 def real(x: Array, /) -> Tensor:
     """Elementwise real part; a real array is returned unchanged."""
 
@@ -519,6 +673,32 @@ def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor
 
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
+
+def rnn(
+    x: Array,
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None = None,
+    bias_hh: Array | None = None,
+    h0: Array | None = None,
+    /,
+    *,
+    nonlinearity: str = "tanh",
+    reverse: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A recurrent layer in one direction: ``h = tanh(W_ih x + b_ih + W_hh h + b_hh)`` at each time.
+
+    x: ``(length, batch, in)``, with a length of at least 1.
+    weight_ih, weight_hh: ``(h, in)`` and ``(h, h)``.
+    bias_ih, bias_hh: ``(h,)``; by default 0.
+    h0: ``(batch, h)``, the state before the first step; by default 0.
+    nonlinearity: ``"tanh"`` or ``"relu"``.
+    reverse: whether to go from the last time to the first.
+
+    Returns ``(out, h_n)``: the states after all steps, ``(length, batch, h)``, and that after the
+    last step, ``(batch, h)``. For float16, intermediate values are computed in float32.
+    (Elman 1990, "Finding structure in time")
+    """
 
 def roll(
     x: Array, /, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | None = None
@@ -595,6 +775,19 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
     ``stable``, equal elements keep their order, even if ``descending``.
     """
 
+def split(
+    x: Array, /, indices_or_sections: int | Sequence[int], axis: int = 0
+) -> tuple[Tensor, ...]:
+    """Pieces of ``x`` along ``axis``, as a tuple.
+
+    indices_or_sections: the number of pieces, all of the same length; or the ascending positions
+        at which to split, so that ``(2, 5)`` gives ``x[:2]``, ``x[2:5]`` and ``x[5:]``.
+
+    This is NumPy's function. PyTorch's of this name takes lengths: its ``split(x, 3)``, pieces of
+    length 3, is ``split(x, range(3, n, 3))``. See also `chunk`. Raises ValueError if the pieces
+    would not have the same length, or overlap.
+    """
+
 def sqrt(x: Array, /) -> Tensor:
     """Elementwise square root; its gradient at 0 is infinite."""
 
@@ -667,6 +860,19 @@ def tile(x: Array, /, repetitions: int | Sequence[int]) -> Tensor:
 
 def to_device(x: Array, /, device: str) -> Tensor:
     """The values on another device, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``."""
+
+class _TopkResult(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+def topk(x: Array, /, k: int, *, axis: int = -1, largest: bool = True) -> _TopkResult:
+    """The ``k`` largest elements along ``axis``, in descending order, and where they are.
+
+    largest: if False, the smallest elements, in ascending order.
+
+    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
+    ValueError if there are not so many elements.
+    """
 
 def tril(x: Array, /, *, k: int = 0) -> Tensor:
     """Matrices (..., m, n) with zeros above the diagonal ``k`` places above the main diagonal."""

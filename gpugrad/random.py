@@ -1,30 +1,42 @@
-"""Seeded random tensors, made directly on their device.
+"""Seeded random tensors, made directly on their device, and random choices among elements.
 
 `manual_seed` makes a program repeatable. Each device has a generator of its own, and different
 devices give different numbers. Dropout is the exception: a key decides which elements it
 drops, and the key is the same on all devices. Inside `vmap` each example has its own numbers.
 """
 
+from math import inf, prod
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from ._arguments import takes_one_shape
+from ._arguments import is_floating, takes_one_shape, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import answer
 from ._tensor import Tensor
+from .autograd import call
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
 from .backends.dtypes import float32, float64, int64
 from .backends.philox import Keys
+from .ops.elementwise import minimum, where
+from .ops.indexing import take
+from .ops.manipulation import astype, expand_dims, reshape
+from .ops.reductions import count_nonzero, cumulative_sum
+from .ops.searching import argmax, searchsorted, topk
+from .ops.transcendental import log
 
 __all__ = [
     "Generator",
+    "bernoulli",
+    "choice",
     "default_generator",
     "integers",
     "manual_seed",
+    "multinomial",
     "normal",
     "permutation",
+    "shuffle",
     "uniform",
 ]
 __dir__ = __all__.copy
@@ -102,6 +114,107 @@ class Generator:
         numbers = self.source.uniform((*sizes, n), self.backend.dtype(float64))
         with self.backend.scope(numbers):
             return _finish(self.backend.xp.argsort(numbers, axis=-1), False)
+
+    def shuffle(self, x: Any, axis: int = 0) -> Tensor:
+        """The slices of ``x`` along ``axis`` in random order, as a new tensor."""
+        x = self._taken(x)
+        if not -x.ndim <= axis < x.ndim:
+            raise IndexError(f"shuffle: axis {axis} is out of range for {x.ndim} axes")
+        return take(x, self.permutation(x.shape[axis]), axis=axis)
+
+    def choice(
+        self, a: Any, shape: Shape = (), *, replace: bool = True, p: Any = None, axis: int = 0
+    ) -> Tensor:
+        """Slices of ``a`` along ``axis``, drawn at random; with an int for ``a``, numbers below it.
+
+        replace: whether a slice may be drawn several times.
+        p: ``(n,)``, the slices' weights; by default all are equally likely.
+
+        The axis becomes the axes of ``shape``. Raises ValueError if there are too few slices.
+        """
+        result_shape = as_shape(shape)
+        count = prod(result_shape)
+        if isinstance(a, SupportsIndex) and not hasattr(a, "shape"):
+            n = whole("choice: a", a, 0)
+        else:
+            a = self._taken(a)
+            if not -a.ndim <= axis < a.ndim:
+                raise IndexError(f"choice: axis {axis} is out of range for {a.ndim} axes")
+            n = a.shape[axis]
+        if count > (n if not replace else count if n else 0):
+            raise ValueError(f"choice: cannot draw {count} of {n}" + " once each" * (not replace))
+        if p is not None:
+            p = self._taken(p)
+            if p.shape != (n,):
+                raise ValueError(f"choice: p must have the shape ({n},), not {p.shape}")
+            places = self.multinomial(p, count, replacement=replace)
+        elif replace:
+            places = self.integers(0, max(n, 1), count)
+        else:
+            places = self.permutation(n)[:count]
+        if not isinstance(a, Tensor):
+            return reshape(places, result_shape)
+        axis %= a.ndim
+        chosen = take(a, places, axis=axis)
+        return reshape(chosen, (*a.shape[:axis], *result_shape, *a.shape[axis + 1 :]))
+
+    def bernoulli(self, p: Any, shape: Shape | None = None, *, dtype: Any = None) -> Tensor:
+        """1 with probability ``p``, else 0.
+
+        p: a number or a floating tensor; its shape is that of the result, and so is its dtype,
+            float32 for a number, unless others are given.
+
+        The result carries no gradient. Elements of a tensor that are not from 0 to 1 count as the
+        nearer of these; a number raises ValueError.
+        """
+        if isinstance(p, (int, float)):
+            if not 0 <= p <= 1:
+                raise ValueError(f"bernoulli: p must be from 0 to 1, not {p!r}")
+            shape, dtype = () if shape is None else shape, float32 if dtype is None else dtype
+        else:
+            p = self._taken(p)
+            if not is_floating(p):
+                raise TypeError(f"bernoulli: p must be floating, not {p.dtype}")
+            shape, dtype = p.shape if shape is None else shape, p.dtype if dtype is None else dtype
+        return astype(self.uniform(shape, dtype=float64) < p, dtype)
+
+    def multinomial(self, input: Any, num_samples: int, replacement: bool = False) -> Tensor:
+        """Indices drawn with the probabilities that ``input`` is proportional to, int64.
+
+        input: weights of at least 0, ``(n,)`` or ``(rows, n)``, of which some are positive. The
+            result is ``(num_samples,)`` or ``(rows, num_samples)``.
+        replacement: whether an index may be drawn several times in a row.
+
+        Raises ValueError for other shapes, and without replacement for more samples than weights.
+        The weights themselves are not checked, as this would wait for the device: without
+        replacement, a weight of 0 is drawn after all others.
+        """
+        weights = astype(self._taken(input).detach(), float64)
+        number = whole("multinomial: num_samples", num_samples, 0)
+        if weights.ndim not in (1, 2):
+            raise ValueError(f"multinomial: input must be (n,) or (rows, n), not {weights.shape}")
+        n = weights.shape[-1]
+        if number > (n if not replacement else number if n else 0):
+            raise ValueError(f"multinomial: cannot draw {number} of {n} weights")
+        if not replacement:
+            # The times of independent events with these rates: those that come first.
+            times = -log(1 - self.uniform(weights.shape, dtype=float64))
+            times = where(weights > 0, times / where(weights > 0, weights, 1.0), inf)
+            return topk(times, number, largest=False).indices
+        if not number:
+            return self.integers(0, 1, (*weights.shape[:-1], 0))
+        sums = cumulative_sum(weights, axis=-1)
+        drawn = self.uniform((*weights.shape[:-1], number), dtype=float64) * sums[..., -1:]
+        if weights.ndim == 1:
+            places = searchsorted(sums, drawn, side="right")
+        else:
+            places = count_nonzero(expand_dims(sums, -2) <= expand_dims(drawn, -1), axis=-1)
+        # Rounding may give the total itself, but never an index after the last positive weight.
+        return minimum(places, argmax(sums, axis=-1, keepdims=True))
+
+    def _taken(self, x):
+        """``x`` as a tensor; what is none comes to the generator's device."""
+        return x if isinstance(x, Tensor) else call.namespace.asarray(x, device=self.device)
 
     def key(self) -> tuple[int, int]:
         """Two ints of 64 bits that decide what `gpugrad.dropout` drops; new ones at every call.
@@ -234,6 +347,66 @@ def integers(
 def permutation(n: SupportsIndex, *, device: str | None = None) -> Tensor:
     """The integers from 0 to ``n - 1`` in random order, int64."""
     return default_generator(device).permutation(n)
+
+
+def shuffle(x: Any, axis: int = 0) -> Tensor:
+    """The slices of ``x`` along ``axis`` in random order.
+
+    The result is a new tensor, through which gradients flow: tensors are values, so that, unlike
+    NumPy's function, this one leaves ``x`` as it is.
+    """
+    return _generator_for(x).shuffle(x, axis)
+
+
+def choice(
+    a: Any,
+    shape: Shape = (),
+    *,
+    replace: bool = True,
+    p: Any = None,
+    axis: int = 0,
+    device: str | None = None,
+) -> Tensor:
+    """Slices of ``a`` along ``axis``, drawn at random; with an int for ``a``, numbers below it.
+
+    replace: whether a slice may be drawn several times.
+    p: ``(n,)``, the slices' weights; by default all are equally likely.
+    device: where to draw numbers below an int; by default the CPU.
+
+    The axis becomes the axes of ``shape``. Raises ValueError if there are too few slices.
+    """
+    generator = _generator_for(a, device)
+    return generator.choice(a, shape, replace=replace, p=p, axis=axis)
+
+
+def bernoulli(
+    p: Any, shape: Shape | None = None, *, dtype: Any = None, device: str | None = None
+) -> Tensor:
+    """1 with probability ``p``, else 0; without gradient.
+
+    p: a number or a floating tensor; its shape is that of the result, and so is its dtype,
+        float32 for a number, unless others are given.
+    """
+    return _generator_for(p, device).bernoulli(p, shape, dtype=dtype)
+
+
+def multinomial(input: Any, num_samples: int, replacement: bool = False) -> Tensor:
+    """Indices drawn with the probabilities that ``input`` is proportional to, int64.
+
+    input: weights of at least 0, ``(n,)`` or ``(rows, n)``, of which some are positive. The result
+        is ``(num_samples,)`` or ``(rows, num_samples)``.
+    replacement: whether an index may be drawn several times in a row.
+
+    Raises ValueError for other shapes, and without replacement for more samples than weights.
+    """
+    return _generator_for(input).multinomial(input, num_samples, replacement)
+
+
+def _generator_for(x, device=None):
+    """The default generator of a device, by default that of a tensor or array."""
+    if device is None and hasattr(x, "shape"):
+        device = call.namespace.asarray(x).device
+    return default_generator(device)
 
 
 if not TYPE_CHECKING:

@@ -16,11 +16,26 @@ _GIVEN = {
 }
 
 
+class First(nn.Module):
+    """A layer's first output."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+# Layers that return their states beside the output.
+_OF_SEVERAL = "RNN LSTM GRU LSTMCell".split()
+
+
 def layer(kind):
-    """Return a module of this class for inputs ``(n, 3)``; the sizes it requires are 3."""
+    """Return a module with this layer for inputs ``(n, 3)``; the sizes it requires are 3."""
     parameters = inspect.signature(kind).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    return kind(*_GIVEN.get(kind.__name__, [3] * len(needed)))
+    module = kind(*_GIVEN.get(kind.__name__, [3] * len(needed)))
+    return First(module) if kind.__name__ in _OF_SEVERAL else module
 
 
 def _public(module, base):

@@ -19,7 +19,7 @@ from gpugrad.testing import assert_close
 from gpugrad.tools.observing import Tool
 
 NOT_BATCHED = dict.fromkeys(
-    "nonzero unique_all unique_counts unique_inverse unique_values".split(),
+    "argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split(),
     "the shape of its result depends on values",
 )
 SHARED = {"repeat": {1}}  # inputs that all examples must share: the shape depends on their values
@@ -320,8 +320,9 @@ def shapes_of_calls(op):
         yield shapes
 
 
-# Called once for each example if the array that is searched differs, since that must be 1-D.
-ONE_BY_ONE = {"searchsorted", "isin"}
+# Called once for each example if the array that is searched differs, since that must be 1-D, or
+# if the weights of a recurrent layer differ.
+ONE_BY_ONE = {"searchsorted", "isin", "rnn", "lstm", "gru"}
 
 
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)

@@ -154,6 +154,21 @@ LAYERS = [
     R("Embedding", 5, 3, inputs=[labels(5, 4)]),
     R("Embedding", 5, 3, padding_idx=1, inputs=[labels(5, 4, 2)]),
     R("Embedding", 5, 3, -1, inputs=[labels(5, 4, 2)]),
+    unbatched("RNN", 3, 2, inputs=[normal(4, 2, 3)]),
+    unbatched("RNN", 3, 2, 2, "relu", inputs=[normal(4, 2, 3), normal(2, 2, 2)]),
+    unbatched("LSTM", 3, 2, bidirectional=True, inputs=[normal(4, 3)]),
+    unbatched("LSTM", 3, 2, 2, inputs=[normal(4, 2, 3), *[normal(2, 2, 2)] * 2]),
+    R("LSTM", 3, 2, batch_first=True, bias=False, inputs=[normal(4, 2, 3)]),
+    unbatched("GRU", 3, 2, inputs=[normal(4, 3), normal(1, 2)]),
+    unbatched(
+        "GRU", 3, 2, 2, False, True, bidirectional=True, inputs=[normal(2, 4, 3), normal(4, 2, 2)]
+    ),
+    R("RNNCell", 3, 2, inputs=[normal(4, 3), normal(4, 2)]),
+    unbatched("RNNCell", 3, 2, nonlinearity="relu", inputs=[normal(3)]),
+    R("LSTMCell", 3, 2, inputs=[normal(4, 3), normal(4, 2), normal(4, 2)]),
+    R("LSTMCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
+    R("GRUCell", 3, 2, inputs=[normal(4, 3), normal(4, 2)]),
+    R("GRUCell", 3, 2, bias=False, inputs=[normal(4, 3)]),
 ]
 PAIR = [normal(4, 3), normal(4, 3)]
 TRIPLE = [normal(4, 3)] * 3
@@ -254,17 +269,27 @@ def numbers(x):
     return np.asarray(x.detach().numpy())
 
 
+def outputs(module, *inputs):
+    """All outputs of a module, as a tuple. The states of an LSTM are a tuple, in and out."""
+    if type(module).__name__.startswith("LSTM") and inputs[1:]:
+        inputs = inputs[0], inputs[1:]
+    return flattened(module(*inputs))
+
+
+def flattened(out):
+    return sum(map(flattened, out), ()) if isinstance(out, tuple) else (out,)
+
+
 def derivatives(library, make, module, inputs, dtype, order):
-    """The output, its gradients, and the gradients of a weighted sum of these."""
+    """The outputs, their gradients, and the gradients of a weighted sum of these."""
     tensors = [make(x, dtype) for x in inputs]
-    out = module(*tensors)
+    results = [*outputs(module, *tensors)]
     leaves = [x for x in [*tensors, *module.parameters()] if x.requires_grad]
     rng = np.random.default_rng(1)
 
     def weights(y):
         return make(rng.standard_normal(tuple(y.shape)), dtype)
 
-    results = [out]
     for _ in range(order):
         scalars = [(y * weights(y)).sum() for y in results if y.requires_grad]
         if not scalars:
@@ -284,7 +309,7 @@ def compare(row, ours, theirs, inputs, dtype="float64", order=2, **tolerance):
         try:
             assert_close(numbers(x), numbers(y), **tolerance)
         except AssertionError as error:
-            error.add_note(f"result {number}: 0 is the output, the others are derivatives")
+            error.add_note(f"result {number}: first come the outputs, then derivatives")
             raise
 
 
@@ -348,12 +373,14 @@ def test_vmap_is_the_loop(row):
     module = with_the_same_state(row)[0]
     each = [[of_ours(x, "float64") for x in row.arrays(seed)] for seed in range(3)]
     stacked = [gpugrad.stack(list(xs)) for xs in zip(*each, strict=True)]
-    expected = np.stack([numbers(module(*xs)) for xs in each])
-    assert_close(numbers(gpugrad.vmap(module)(*stacked)), expected, rtol=1e-12, atol=1e-12)
+    expected = zip(*[outputs(module, *xs) for xs in each], strict=True)
+    mapped = gpugrad.vmap(lambda *xs: outputs(module, *xs))(*stacked)
+    for ours, loop in zip(mapped, expected, strict=True):
+        assert_close(numbers(ours), np.stack([*map(numbers, loop)]), rtol=1e-12, atol=1e-12)
 
 
 def test_every_layer_and_loss_is_in_the_table():
-    files = "activations layers losses".split()
+    files = "activations layers losses recurrent".split()
     kinds = {
         name
         for name in nn.__all__

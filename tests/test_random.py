@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
+from gpugrad import random
 from gpugrad.random import Generator
 
 DRAWS = {
@@ -181,3 +182,111 @@ class TestBadSeeds:
     def test_generator(self):
         with pytest.raises(ValueError, match="int of at least 0"):
             Generator(-1)
+
+
+class TestChoices:
+    def test_shuffle_permutes_slices_of_a_new_tensor(self):
+        x = gg.tensor(np.arange(12.0).reshape(3, 4), requires_grad=True)
+        gg.manual_seed(0)
+        y = random.shuffle(x, axis=1)
+        assert x.tolist() == np.arange(12.0).reshape(3, 4).tolist() != y.tolist()
+        assert sorted(y[0].tolist()) == [0, 1, 2, 3]
+        assert (y[1] - y[0]).tolist() == [4.0] * 4
+        (y * y.detach()).sum().backward()
+        assert x.grad.tolist() == x.tolist()
+
+    @pytest.mark.parametrize("p", [None, [0.1, 0.2, 0.3, 0.4]])
+    def test_choice_with_replacement(self, p):
+        gg.manual_seed(0)
+        found = random.choice(4, (100, 200), p=p)
+        assert found.shape == (100, 200)
+        shares = np.bincount(found.numpy().ravel(), minlength=4) / 20_000
+        assert abs(shares - (p or 0.25)).max() < 0.02
+
+    def test_choice_without_replacement(self):
+        names = gg.tensor([[10, 11], [20, 21], [30, 31]])
+        assert sorted(random.choice(names, 3, replace=False).tolist()) == names.tolist()
+        assert random.choice(names, (2, 1), axis=1, replace=False).shape == (3, 2, 1)
+        for p in None, [1.0, 0.0, 1.0]:
+            assert len({*random.choice(3, 2, replace=False, p=p).tolist()}) == 2
+        assert 1 not in random.choice(3, 2, replace=False, p=[1.0, 0.0, 1.0]).tolist()
+        assert random.choice([7], ()).item() == 7
+
+    def test_bernoulli(self):
+        gg.manual_seed(0)
+        p = gg.tensor([0.0, 0.3, 1.0], dtype=gg.float64, requires_grad=True)
+        found = gg.vmap(lambda _: random.bernoulli(p))(gg.zeros(10_000))
+        assert found.dtype == gg.float64
+        assert not found.requires_grad
+        assert abs(found.numpy().mean(axis=0) - p.detach().numpy()).max() < 0.02
+        assert random.bernoulli(0.5, (2, 3)).dtype == gg.float32
+        assert random.bernoulli(0.5, 100, dtype=gg.bool).dtype == gg.bool
+
+    def test_multinomial_with_replacement(self):
+        gg.manual_seed(0)
+        weights = np.array([[0.0, 1.0, 3.0, 0.0], [5.0, 0.0, 0.0, 5.0]])
+        both = random.multinomial(weights, 20_000, replacement=True).numpy()
+        one = random.multinomial(weights[0], 20_000, replacement=True).numpy()
+        for found, expected in zip([*both, one], [*weights, weights[0]], strict=True):
+            shares = np.bincount(found, minlength=4) / 20_000
+            assert abs(shares - expected / expected.sum()).max() < 0.02
+            assert not shares[expected == 0].any()
+
+    def test_multinomial_without_replacement_draws_one_after_the_other(self):
+        gg.manual_seed(0)
+        p = np.array([0.6, 0.3, 0.1])
+        pairs = random.multinomial(np.tile(p, (20_000, 1)), 2).numpy()
+        for first in range(3):
+            for second in {0, 1, 2} - {first}:
+                share = np.mean((pairs == (first, second)).all(axis=1))
+                assert abs(share - p[first] * p[second] / (1 - p[first])) < 0.02
+        assert random.multinomial([0.0, 2.0, 0.0, 1.0], 2).numpy().tolist() in ([1, 3], [3, 1])
+
+    def test_each_example_has_its_own(self):
+        gg.manual_seed(0)
+        x = gg.zeros((20, 6)) + gg.arange(6)
+        for draw in random.shuffle, lambda x: random.choice(x, 6), lambda x: x[random.choice(6, 6)]:
+            found = gg.vmap(draw)(x)
+            assert len({*map(tuple, found.tolist())}) > 10
+
+    def test_the_same_seed_gives_the_same(self):
+        def draws(g):
+            p = [0.2, 0.3, 0.5]
+            choices = g.choice(9, 3), g.choice(3, 2, p=p, replace=False), g.shuffle(range(9))
+            return [x.tolist() for x in (*choices, g.bernoulli(0.5, 9), g.multinomial(p, 5, True))]
+
+        assert draws(random.Generator(3)) == draws(random.Generator(3))
+
+    @pytest.mark.parametrize(
+        "call, error, message",
+        [
+            (
+                lambda: random.choice(3, 4, replace=False),
+                ValueError,
+                "^choice: cannot draw 4 of 3",
+            ),
+            (lambda: random.choice(0, 1), ValueError, "^choice: cannot draw 1 of 0$"),
+            (lambda: random.choice(3, 1, p=[1.0]), ValueError, r"p must have the shape \(3,\)"),
+            (lambda: random.choice(-1), ValueError, "^choice: a must be an int of at least 0"),
+            (lambda: random.shuffle(gg.ones(3), 1), IndexError, "^shuffle: axis 1 is out of range"),
+            (
+                lambda: random.bernoulli(1.5),
+                ValueError,
+                "^bernoulli: p must be from 0 to 1",
+            ),
+            (
+                lambda: random.bernoulli([1, 0]),
+                TypeError,
+                "^bernoulli: p must be floating",
+            ),
+            (lambda: random.multinomial([1.0], 2), ValueError, "^multinomial: cannot draw 2 of 1"),
+            (
+                lambda: random.multinomial(np.ones((1, 1, 1)), 1),
+                ValueError,
+                "must be .n,. or .rows, n.,",
+            ),
+        ],
+    )
+    def test_errors(self, call, error, message):
+        with pytest.raises(error, match=message):
+            call()

@@ -45,14 +45,19 @@ from .losses import (
 )
 from .module import Module, Parameter
 from .normalization import BatchNorm1d, LayerNorm
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .stateless import functional_call
+from .summaries import summary
 
 __all__ = [
     "CELU",
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
     "MLP",
+    "RNN",
     "SELU",
     "BCELoss",
     "BCEWithLogitsLoss",
@@ -63,6 +68,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "GRUCell",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
@@ -70,6 +76,7 @@ __all__ = [
     "Identity",
     "KLDivLoss",
     "L1Loss",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -84,6 +91,7 @@ __all__ = [
     "PReLU",
     "Parameter",
     "ParameterList",
+    "RNNCell",
     "ReLU",
     "ReLU6",
     "Sequential",
@@ -100,6 +108,7 @@ __all__ = [
     "functional",
     "functional_call",
     "init",
+    "summary",
     "utils",
 ]
 __dir__ = __all__.copy

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._creation import zeros
 from .._dtypes import is_half
+from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -157,3 +158,7 @@ def _scale(arrays, factor):
                 array[...] = xp.astype(xp.astype(array, xp.float32) * factor, array.dtype)
             else:
                 array *= factor
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

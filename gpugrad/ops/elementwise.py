@@ -380,6 +380,46 @@ def isfinite(x):
     """Elementwise test for being neither infinite nor nan."""
 
 
+@elementwise(differentiable=False)
+def isclose(xp, x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
+
+    An infinity is close to itself only, and nan to nothing, or with ``equal_nan`` to nan.
+    """
+    x1, x2 = (x if hasattr(x, "dtype") else xp.zeros_like(y) + x for x, y in ((x1, x2), (x2, x1)))
+    if xp.isdtype(x1.dtype, "bool") and xp.isdtype(x2.dtype, "bool"):
+        return x1 == x2
+    if xp.isdtype(x1.dtype, "integral"):
+        # A difference of unsigned integers would wrap around below 0.
+        apart = xp.astype(xp.where(x1 > x2, x1 - x2, x2 - x1), xp.float32)
+        return apart <= atol + rtol * xp.abs(xp.astype(x2, xp.float32))
+    finite = xp.isfinite(x1) & xp.isfinite(x2)
+    near1, near2 = xp.where(finite, x1, 0.0), xp.where(finite, x2, 0.0)
+    close = xp.where(finite, xp.abs(near1 - near2) <= atol + rtol * xp.abs(near2), x1 == x2)
+    return close | (xp.isnan(x1) & xp.isnan(x2)) if equal_nan else close
+
+
+@elementwise(discards=True)
+def nan_to_num(xp, x, /, *, nan=0.0, posinf=None, neginf=None):
+    """The elements, with numbers in place of nan, inf and -inf; these elements get no gradient.
+
+    posinf, neginf: by default the largest and the smallest finite number of the dtype.
+
+    Integers stay as they are. Raises TypeError for complex numbers.
+    """
+    if xp.isdtype(x.dtype, "complex floating"):
+        raise TypeError("x must be real; replace in real(x) and imag(x)")
+    if not xp.isdtype(x.dtype, "real floating"):
+        return xp.asarray(x, copy=True)
+    most = float(xp.finfo(x.dtype).max)
+    x = xp.where(x == math.inf, most if posinf is None else posinf, x)
+    x = xp.where(x == -math.inf, -most if neginf is None else neginf, x)
+    return xp.where(xp.isnan(x), nan, x)
+
+
+nan_to_num.vjp(x=lambda xp, g, x: xp.where(xp.isfinite(x), g, 0.0))
+
+
 @standard_function(differentiable=False)
 def signbit(x):
     """Elementwise test for the sign bit, which is also set in -0.0; for real numbers."""

@@ -367,6 +367,61 @@ unstack.vjp(x=lambda xp, g, axis: xp.stack(g, axis=axis))
 unstack.vmap(vmap_over_axis)
 
 
+@op(discards=True)
+def split(xp, x, /, indices_or_sections, axis=0):
+    """Pieces of ``x`` along ``axis``, as a tuple.
+
+    indices_or_sections: the number of pieces, all of the same length; or the ascending positions
+        at which to split, so that ``(2, 5)`` gives ``x[:2]``, ``x[2:5]`` and ``x[5:]``.
+
+    This is NumPy's function. PyTorch's of this name takes lengths: its ``split(x, 3)``, pieces of
+    length 3, is ``split(x, range(3, n, 3))``. See also `chunk`. Raises ValueError if the pieces
+    would not have the same length, or overlap.
+    """
+    n = x.shape[_normalize_axes(axis, len(x.shape))[0]]
+    if isinstance(indices_or_sections, (tuple, list, range)):
+        stops = [min(i + n if i < 0 else i, n) for i in map(index, indices_or_sections)]
+        if sorted(stops) != stops or min(stops, default=0) < 0:
+            raise ValueError(
+                f"the positions {indices_or_sections} must ascend within an axis of {n}"
+            )
+    else:
+        count = index(indices_or_sections)
+        if count < 1 or n % count:
+            raise ValueError(
+                f"an axis of length {n} does not split into {count} pieces of the same length; "
+                f"use chunk, or give positions"
+            )
+        stops = list(range(n // count, n, n // count)) if n else [0] * (count - 1)
+    before = (slice(None),) * (axis % len(x.shape))
+    bounds = zip([0, *stops], [*stops, n], strict=True)
+    return tuple([x[(*before, slice(start, stop), ...)] for start, stop in bounds])
+
+
+split.vjp(x=lambda xp, g, axis: xp.concat(g, axis=axis))
+
+
+def _split_vmap(call, batched, x, indices_or_sections, axis):
+    return call(x, indices_or_sections, shifted(call.op, axis, len(x.shape) - 1))
+
+
+split.vmap(_split_vmap)
+
+
+@composite
+def chunk(x, /, chunks, axis=0):
+    """At most ``chunks`` pieces of ``x`` along ``axis``, as a tuple; the last one may be shorter.
+
+    As in PyTorch, all others have the length of the axis over ``chunks``, rounded up, so that
+    there may be fewer. `split` gives pieces of the same length, or between positions.
+    """
+    if index(chunks) < 1:
+        raise ValueError(f"chunk: chunks must be at least 1, not {chunks}")
+    n = x.shape[_normalize_axes(axis, len(x.shape))[0]]
+    step = max(-(-n // index(chunks)), 1)
+    return split(x, range(step, n, step), axis)
+
+
 @op(integer=("repeats",), discards=True)
 def repeat(xp, x, repeats, /, axis=None):
     """Each element ``repeats`` times in a row along ``axis``; None flattens the array first.

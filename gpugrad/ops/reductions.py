@@ -7,7 +7,8 @@ stay, with length 1.
 import math
 
 from .._batched import equally, shifted
-from ..autograd.operation import op
+from ..autograd.operation import composite, op
+from .elementwise import isclose
 from .manipulation import reshape, vmap_over_axis
 
 
@@ -256,6 +257,15 @@ logsumexp.vmap(vmap_over_axes)
 def all(xp, x, /, axis=None, *, keepdims=False):
     """Whether all elements are true."""
     return xp.all(x, axis=axis if x.ndim else no_axis(axis), keepdims=keepdims)
+
+
+@composite
+def allclose(x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """Whether all elements are close; see `isclose`. The result is a 0-d bool tensor.
+
+    `gpugrad.testing.assert_close` says which elements are not.
+    """
+    return all(isclose(x1, x2, rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
 @op(differentiable=False)

@@ -1,12 +1,17 @@
 """Searching, sorting and sets."""
 
 import math
+from typing import Any, NamedTuple
 
 from .._batched import equally, shifted
+from .._dtypes import isdtype
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
-from .manipulation import reshape, vmap_over_axis
+from .elementwise import ceil, floor, isnan, maximum, minimum, where
+from .elementwise import round as rounded
+from .indexing import take
+from .manipulation import astype, moveaxis, reshape, stack, vmap_over_axis
 from .reductions import no_axis
 
 
@@ -44,6 +49,15 @@ def nonzero(xp, x, /):
     if not x.shape:
         raise ValueError("the array must have at least one axis")
     return tuple(xp.nonzero(x))
+
+
+@composite
+def argwhere(x, /):
+    """Indices of the elements that are not 0, in row-major order: ``(n, ndim)``.
+
+    See `nonzero`, whose result can be used as an index. Raises ValueError for a 0-d array.
+    """
+    return stack(nonzero(x), axis=1)
 
 
 @op(differentiable=False, integer=("sorter",))
@@ -107,6 +121,39 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
         # Sorting only the values is several times faster, but backward would have to sort again.
         return _take(x, argsort(x, **order), axis)
     return _sort(x, **order)
+
+
+class TopK(NamedTuple):
+    """The largest or smallest elements, and their indices; see `topk`."""
+
+    values: Any
+    indices: Any
+
+
+@op(discards=True)
+def topk(xp, x, /, k, *, axis=-1, largest=True):
+    """The ``k`` largest elements along ``axis``, in descending order, and where they are.
+
+    largest: if False, the smallest elements, in ascending order.
+
+    Returns a named tuple ``(values, indices)``. Of equal elements the first come first. Raises
+    ValueError if there are not so many elements.
+    """
+    if not -len(x.shape) <= axis < len(x.shape):
+        raise IndexError(f"axis {axis} is out of range for {len(x.shape)} axes")
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"k must be from 0 to {x.shape[axis]}, the length of axis {axis}, not {k}")
+    order = xp.argsort(x, axis=axis, descending=largest)
+    order = order[(slice(None),) * (axis % len(x.shape)) + (slice(0, k), ...)]
+    return TopK(xp.take_along_axis(x, order, axis=axis), order)
+
+
+topk.vjp(x=lambda xp, g, x_shape, out, axis: xp.add_along_axis(g[0], out[1], x_shape, axis))
+topk.vmap(
+    lambda call, batched, x, k, *, axis, largest: call(
+        x, k, axis=shifted(call.op, axis, len(x.shape) - 1), largest=largest
+    )
+)
 
 
 @op(integer=("order",))
@@ -197,3 +244,135 @@ def _isin_vmap(call, batched, x1, x2, *, invert):
 
 
 isin.vmap(_isin_vmap)
+
+
+# Quantiles
+
+
+# For the methods that interpolate, alpha and beta of Hyndman and Fan (1996).
+_INTERPOLATING = {
+    "linear": (1, 1),
+    "hazen": (1 / 2, 1 / 2),
+    "interpolated_inverted_cdf": (0, 1),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+    "weibull": (0, 0),
+}
+_BETWEEN = "lower", "higher", "midpoint", "nearest"
+
+
+@composite
+def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
+    """Quantiles of the elements along ``axis``, by default of all; that of 0.5 is the median.
+
+    q: a number from 0 to 1, or several: a sequence of numbers, or an array ``(n,)``, along the
+        first axis of the result.
+    method: what to do between two elements. ``"linear"`` interpolates, as do ``"hazen"``,
+        ``"interpolated_inverted_cdf"``, ``"median_unbiased"``, ``"normal_unbiased"`` and
+        ``"weibull"``, which place the elements otherwise, as in NumPy; ``"lower"``, ``"higher"``,
+        ``"nearest"`` and ``"midpoint"`` choose one of the two, or the middle.
+
+    The gradient goes to the elements that the result is made of, and to ``q`` if it interpolates.
+    Where there is a nan, the result is nan. Integers become float32. Raises ValueError for numbers
+    that are not from 0 to 1 and where there are no elements.
+    """
+    if method not in _INTERPOLATING and method not in _BETWEEN:
+        methods = "', '".join([*_INTERPOLATING, *_BETWEEN])
+        raise ValueError(f"quantile: method must be one of '{methods}', not {method!r}")
+    ndim = len(x.shape)
+    if axis is None:
+        x, kept = reshape(x, (-1,)), (1,) * ndim
+        axis = 0
+    else:
+        axis = shifted(sort, axis, ndim) - 1
+        kept = tuple([1 if i == axis else n for i, n in enumerate(x.shape)])
+    n = x.shape[axis]
+    if not n:
+        raise ValueError("quantile: there are no elements")
+    if not isdtype(x.dtype, "real floating"):
+        x = astype(x, "float32")
+    x = moveaxis(sort(x, axis=axis), axis, 0)
+    last = x[n - 1, ...]
+
+    def finished(out):
+        """nan where the last of the sorted elements is, and the reduced axis again."""
+        out = where(isnan(last), last, out)
+        return reshape(out, (*out.shape[: out.ndim - last.ndim], *kept)) if keepdims else out
+
+    if isinstance(q, (tuple, list)):
+        return finished(stack([_at_number(x, p, n, method) for p in q]))
+    if type(q) in SCALARS:
+        return finished(_at_number(x, q, n, method))
+    if len(q.shape) > 1:
+        raise ValueError(f"quantile: q must be a number or have one axis, not shape {q.shape}")
+    return finished(_at_array(x, q, n, method))
+
+
+def _position(q, n, method):
+    """Where the quantile ``q`` of ``n`` sorted elements is, from 0 to ``n - 1``."""
+    alpha, beta = _INTERPOLATING.get(method, (1, 1))
+    return q * (n + 1 - alpha - beta) + (alpha - 1)
+
+
+def _at_number(x, q, n, method):
+    """The quantile of the sorted ``x`` along its first axis for a Python number."""
+    if not 0 <= q <= 1:
+        raise ValueError(f"quantile: q must be from 0 to 1, not {q}")
+    at = min(max(_position(q, n, method), 0), n - 1)
+    low = math.floor(at)
+    weight = {"lower": 0, "higher": at > low, "midpoint": 0.5 * (at > low)}.get(method, at - low)
+    if method == "nearest":
+        low, weight = round(at), 0
+    if not weight:
+        return x[low, ...]
+    if weight == 1:
+        return x[low + 1, ...]
+    return x[low, ...] * (1 - weight) + x[low + 1, ...] * weight
+
+
+def _at_array(x, q, n, method):
+    """The quantiles of the sorted ``x`` along its first axis for an array of numbers."""
+    at = _position(q, n, method)
+    at = minimum(maximum(at, 0), n - 1)
+    if method == "nearest":
+        low, weight = rounded(at), None
+    elif method in ("lower", "higher"):
+        low, weight = (floor if method == "lower" else ceil)(at), None
+    else:
+        low = floor(at)
+        weight = (at - low) if method != "midpoint" else where(at > low, 0.5, 0.0)
+    places = reshape(astype(low, "int64"), (-1,))
+    shape = (*q.shape, *x.shape[1:])
+    out = reshape(take(x, places, axis=0), shape)
+    if weight is None:
+        return out
+    weight = astype(reshape(weight, (*q.shape, *[1] * (len(x.shape) - 1))), x.dtype)
+    above = reshape(take(x, minimum(places + 1, n - 1), axis=0), shape)
+    return out * (1 - weight) + above * weight
+
+
+@op(integer=("x",))
+def bincount(xp, x, weights=None, /, *, minlength=0):
+    """How often each integer from 0 to the greatest in ``x`` occurs, or the sum of its weights.
+
+    x: ``(n,)``, integers of at least 0. weights: ``(n,)``, for which the result is differentiable.
+    minlength: the least length of the result.
+
+    The length of the result depends on the elements: on a GPU this waits for the device. Raises
+    ValueError for integers below 0.
+    """
+    if len(x.shape) != 1 or not xp.isdtype(x.dtype, "integral"):
+        raise ValueError(f"x must be integers with 1 axis, not {x.dtype} of shape {tuple(x.shape)}")
+    if weights is not None and weights.shape != x.shape:
+        raise ValueError(
+            f"weights must have the shape {tuple(x.shape)}, not {tuple(weights.shape)}"
+        )
+    low, high = (int(xp.min(x)), int(xp.max(x))) if x.shape[0] else (0, -1)
+    if low < 0:
+        raise ValueError(f"x must be at least 0, but has {low}")
+    length = max(high + 1, minlength)
+    values = xp.ones_like(x, dtype=xp.int64) if weights is None else weights
+    return xp.scatter_add(values, (length,), xp.astype(x, xp.int64))
+
+
+bincount.vjp(weights=lambda xp, g, x: xp.take(g, xp.astype(x, xp.int64), axis=0))

@@ -3,15 +3,16 @@
 _MOST = 30  # rows shown
 
 
-def table(columns, rows):
-    """A table as text; of many ``rows`` the first.
+def table(columns, rows, most=_MOST):
+    """A table as text.
 
     columns: by their heads, how to show a number, as for `format`; None for text.
+    most: the number of ``rows`` that are shown, the first; None for all.
     """
     heads, forms = list(columns), list(columns.values())
     cells = [
         [str(x) if form is None else format(x, form) for x, form in zip(row, forms, strict=True)]
-        for row in rows[:_MOST]
+        for row in rows[:most]
     ]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     lines = [
@@ -21,6 +22,6 @@ def table(columns, rows):
         ).rstrip()
         for line in [heads, *cells]
     ]
-    if len(rows) > _MOST:
-        lines.append(f"... {len(rows) - _MOST} more")
+    if most is not None and len(rows) > most:
+        lines.append(f"... {len(rows) - most} more")
     return "\n".join(lines)

@@ -488,6 +488,35 @@ CASES = [
         for name in ("isnan", "isinf", "isfinite")
     ),
     Case(
+        "isclose",
+        [
+            S(A(2, 3), A(2, 3)),
+            S(A(2, 3), A(3), rtol=0.1, atol=1.0),
+            S(A(2, 3), 0.5, atol=0.5),
+            S(0.5, A(2, 3, layout="transposed"), atol=0.5),
+            S(A(0), A(0)),
+            S(A(4, draw=bools), A(4, draw=bools)),
+            S(A(8, draw=integers(0, 3, "uint8")), A(8, draw=integers(0, 3, "uint8")), atol=1.0),
+            S(values([inf, inf, nan, 1.0, -inf]), values([inf, -inf, nan, inf, 1.0])),
+            S(values([nan, nan, 0.0]), values([nan, 0.0, 0.0]), equal_nan=True),
+        ],
+        lambda x1, x2, **static: np.isclose(
+            *(np.asarray(x, "float64") for x in (x1, x2)), **static
+        ),
+        differentiable=False,
+    ),
+    Case(
+        "nan_to_num",
+        [
+            *unary(),
+            S(A(3, draw=integers(0, 5))),
+            kink([nan, inf, -inf, 1.0], posinf=2.0, neginf=-2.0, gradients=([0.0, 0.0, 0.0, 1.0],)),
+            kink([nan, inf, -inf], nan=3.0, gradients=([0.0, 0.0, 0.0],)),
+        ],
+        lambda x, **static: np.nan_to_num(x, **static),
+        lambda torch, x, **static: torch.nan_to_num(x, **static),
+    ),
+    Case(
         "signbit",
         [*unary(), S(values([inf, -inf, 0.0, -0.0]))],
         np.signbit,

@@ -6,6 +6,12 @@ import gpugrad
 
 from .base import LAYOUTS, A, Case, S, beyond, bools, integers, nonzero, square, values
 
+
+def _chunks(x, *, chunks, axis=0):
+    length = -(-x.shape[axis] // chunks)
+    return tuple(np.split(x, range(length, x.shape[axis], length), axis))
+
+
 CASES = [
     # Shape, dtype and device
     Case(
@@ -229,6 +235,33 @@ CASES = [
         lambda torch, *arrays, axis=0: torch.stack(arrays, axis),
         complex=True,
         sized=lambda n: S(A(n // 2), A(n // 2)),
+    ),
+    Case(
+        "split",
+        [
+            S(A(4, 3), indices_or_sections=2),
+            S(A(2, 6), indices_or_sections=3, axis=-1),
+            S(A(5, 2, layout="transposed"), indices_or_sections=(1, 4, 9)),
+            S(A(5, layout="reversed"), indices_or_sections=[-2]),
+            S(A(0, 2), indices_or_sections=2),
+        ],
+        lambda x, *, indices_or_sections, axis=0: tuple(np.split(x, indices_or_sections, axis)),
+        lambda torch, x, *, indices_or_sections, axis=0: torch.tensor_split(
+            x, indices_or_sections, axis
+        ),
+        complex=True,
+        sized=lambda n: S(A(4, n // 4), indices_or_sections=2),
+    ),
+    Case(
+        "chunk",
+        [
+            S(A(5, 3), chunks=2),
+            S(A(2, 6), chunks=4, axis=-1),
+            S(A(2), chunks=3),
+        ],
+        _chunks,
+        lambda torch, x, *, chunks, axis=0: torch.chunk(x, chunks, axis),
+        complex=True,
     ),
     Case(
         "unstack",

@@ -235,6 +235,17 @@ CASES = [
         for name in ("all", "any")
     ),
     Case(
+        "allclose",
+        [
+            S(A(2, 3), A(2, 3)),
+            S(A(2, 3), A(3), atol=9.0),
+            S(values([1.0, np.nan]), values([1.0, np.nan]), equal_nan=True),
+            S(A(0), A(0)),
+        ],
+        lambda x1, x2, **static: np.asarray(np.allclose(x1, x2, **static)),
+        differentiable=False,
+    ),
+    Case(
         "count_nonzero",
         [
             *reduction(integers(0, 2)),

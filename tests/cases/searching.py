@@ -72,6 +72,15 @@ def _unique(x):
     )
 
 
+METHODS = "lower", "higher", "midpoint", "nearest"
+OTHER_METHODS = "hazen", "interpolated_inverted_cdf", "median_unbiased", "weibull"
+
+
+def _topk(x, *, k, axis=-1, largest=True):
+    order = _argsort(x, axis=axis, descending=largest).take(range(k), axis)
+    return np.take_along_axis(x, order, axis), order
+
+
 SETS = [
     S(A(8, draw=integers(0, 4))),
     S(A(2, 5, draw=integers(0, 4))),
@@ -112,6 +121,58 @@ CASES = [
         np.nonzero,
         differentiable=False,
         complex=True,
+    ),
+    Case(
+        "argwhere",
+        [S(A(3, 4, draw=bools)), S(A(4, draw=integers(0, 2))), S(A(2, 0))],
+        np.argwhere,
+        differentiable=False,
+    ),
+    Case(
+        "topk",
+        [
+            S(A(5, draw=distinct), k=3),
+            S(A(2, 4, draw=distinct), k=2, largest=False),
+            S(A(4, 2, draw=distinct, layout="transposed"), k=1, axis=0),
+            S(A(2, 3, draw=distinct), k=0),
+            kink(
+                [2.0, 1.0, 2.0, inf],
+                k=2,
+                gradients=([1.0, 0.0, 0.0, 1.0],),
+                unlike_torch="PyTorch takes any of equal elements",
+            ),
+        ],
+        _topk,
+        lambda torch, x, *, k, axis=-1, largest=True: torch.topk(x, k, axis, largest),
+    ),
+    Case(
+        "quantile",
+        [
+            S(A(5, draw=distinct), 0.3),
+            S(A(2, 4, draw=distinct), 0.6, axis=1, keepdims=True),
+            S(A(4, 2, draw=distinct), values([0.1, 0.5, 0.9]), axis=0),
+            S(A(2, 2, draw=distinct), values(0.4)),
+            S(A(4, draw=distinct, layout="reversed"), 1),
+            *(S(A(5, draw=distinct), 0.35, method=method) for method in METHODS),
+            *beyond(
+                "torch",  # its quantile lacks these
+                *(S(A(5, draw=distinct), values(0.35), method=method) for method in OTHER_METHODS),
+            ),
+            *beyond("torch", S(A(2, 3, draw=integers(0, 9)), 0.5)),
+        ],
+        lambda x, q, *, axis=None, **static: np.quantile(x, q, axis, **static),
+        lambda torch, x, q, *, axis=None, keepdims=False, method="linear": torch.quantile(
+            x, q, axis, keepdims, interpolation=method
+        ),
+    ),
+    Case(
+        "bincount",
+        [
+            S(A(6, draw=integers(0, 3)), minlength=5),
+            S(A(6, draw=integers(0, 3, "uint8")), A(6), minlength=3),
+            S(A(0, draw=integers(0, 1)), minlength=2),
+        ],
+        lambda x, weights=None, **static: np.bincount(x, weights, **static),
     ),
     Case(
         "searchsorted",

@@ -23,7 +23,7 @@ CUPY, NUMPY = Library("cupy", "cupy"), Library("numpy", "numpy")
 # The ops that must wait for the device, and why
 WAITS = {
     **dict.fromkeys(
-        "nonzero unique_all unique_counts unique_inverse unique_values".split(),
+        "argwhere bincount nonzero unique_all unique_counts unique_inverse unique_values".split(),
         "the shape of its result depends on values",
     ),
     **dict.fromkeys(

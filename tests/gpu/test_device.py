@@ -77,6 +77,13 @@ DRAWS = {
     "normal": lambda: gg.random.normal((50,), device="cuda", dtype=gg.float16),
     "integers": lambda: gg.random.integers(2, 5, (50,), device="cuda"),
     "permutation": lambda: gg.random.permutation(50, device="cuda"),
+    "shuffle": lambda: gg.random.shuffle(gg.arange(50, device="cuda")),
+    "choice": lambda: gg.random.choice(9, (50,), device="cuda"),
+    "bernoulli": lambda: gg.random.bernoulli(gg.full((50,), 0.5, device="cuda")),
+    "multinomial": lambda: gg.random.multinomial(gg.ones((50,), device="cuda"), 20),
+    "multinomial with replacement": lambda: gg.random.multinomial(
+        gg.ones((2, 9), device="cuda"), 20, replacement=True
+    ),
     "dropout": lambda: nn.functional.dropout(gg.ones((50,), device="cuda"), 0.5),
 }
 

@@ -1,0 +1,135 @@
+"""`summary`: the layers of a model as a table."""
+
+from typing import Any, NamedTuple
+
+from .._tensor import Tensor
+from .._thread_state import restores_state
+from ..autograd.mode import no_grad
+from ..backends import backend_of
+from ..tools.tables import table
+from .module import Module, Parameter
+
+
+class Row(NamedTuple):
+    """A module of a model.
+
+    name: its dotted name, ``""`` for the model itself.
+    kind: the name of its class.
+    outputs: the shapes of its outputs; None if it was not called.
+    parameters: the number of elements of the parameters of its own, not of modules in it.
+    nbytes: the bytes of its own parameters and buffers.
+    """
+
+    name: str
+    kind: str
+    outputs: tuple[tuple[int, ...], ...] | None
+    parameters: int
+    nbytes: int
+
+
+class Summary:
+    """The layers of a model; ``print`` shows them as a table.
+
+    rows: a `Row` for each module, parents first.
+    parameters: the number of elements of all parameters.
+    trained: how many of these require grad.
+    nbytes: the bytes of all parameters and buffers.
+    """
+
+    def __init__(self, rows: list[Row], trained: int) -> None:
+        self.rows = rows
+        self.parameters = sum(row.parameters for row in rows)
+        self.trained = trained
+        self.nbytes = sum(row.nbytes for row in rows)
+
+    def __repr__(self) -> str:
+        called = any(row.outputs is not None for row in self.rows)
+        columns: dict[str, str | None] = {"layer": None}
+        columns |= {"outputs": None} if called else {}
+        columns |= {"parameters": ",d", "bytes": ",d"}
+        cells = []
+        for row in self.rows:
+            *parents, own = row.name.split(".")
+            depth = len(parents) + bool(own)
+            layer = "  " * depth + (f"{own}: {row.kind}" if own else row.kind)
+            outputs = "-" if row.outputs is None else ", ".join(map(str, row.outputs))
+            cells.append([layer, *([outputs] if called else []), row.parameters, row.nbytes])
+        return (
+            f"{table(columns, cells, most=None)}\n\n"
+            f"parameters: {self.parameters:,}, of which trained: {self.trained:,}; "
+            f"bytes with buffers: {self.nbytes:,}"
+        )
+
+
+@restores_state
+def summary(model: Module, *inputs: Any, **keywords: Any) -> Summary:
+    """The layers of a model, with the shapes of their outputs, their parameters and bytes.
+
+    inputs, keywords: example inputs, with which the model is called once in `eval` mode, without
+        gradients; without any, the outputs are not shown.
+
+    A parameter that several modules share counts for the first. Of a layer that is called several
+    times the last outputs are shown.
+
+    >>> summary(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), gpugrad.ones((2, 3)))
+    layer         outputs  parameters  bytes
+    Sequential    (2, 4)            0      0
+      0: Linear   (2, 4)           16     64
+      1: ReLU     (2, 4)            0      0
+    <BLANKLINE>
+    parameters: 16, of which trained: 16; bytes with buffers: 64
+    """
+    if not isinstance(model, Module):
+        raise TypeError(f"summary: the model must be a Module, not a {type(model).__name__}")
+    if any(isinstance(x, tuple) and x and all(type(n) is int for n in x) for x in inputs):
+        raise TypeError(
+            f"summary: give example inputs, not their shapes, as in "
+            f"summary(model, gpugrad.zeros({inputs[0]}))"
+        )
+    modules = dict(model.named_modules())
+    outputs = {}
+    if inputs or keywords:
+        outputs = _outputs(model, list(modules.values()), inputs, keywords)
+    rows: list[Row] = []
+    seen: set[int] = set()
+    for name, module in modules.items():
+        count = nbytes = 0
+        for kind in module._own_parameters, module._own_buffers:
+            own = [x for _, x in kind() if id(x) not in seen]
+            seen.update(map(id, own))
+            nbytes += sum(backend_of[type(x.array)].nbytes(x.array) for x in own)
+            count += sum(x.size for x in own if isinstance(x, Parameter))
+        rows.append(Row(name, type(module).__name__, outputs.get(module), count, nbytes))
+    return Summary(rows, sum(p.size for p in model.parameters() if p.requires_grad))
+
+
+def _outputs(model, modules, inputs, keywords):
+    """The shapes of the outputs of each module that is called."""
+    found: dict[Module, tuple] = {}
+
+    def note(module, args, output):
+        found[module] = tuple(_shapes(output))
+
+    training = [module.training for module in modules]
+    handles = [module.register_forward_hook(note) for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        with no_grad():
+            model(*inputs, **keywords)
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in zip(modules, training, strict=True):
+            module.training = mode
+    return found
+
+
+def _shapes(output):
+    if isinstance(output, Tensor):
+        yield output.shape
+    elif isinstance(output, dict):
+        yield from _shapes(list(output.values()))
+    elif isinstance(output, (tuple, list)):
+        for x in output:
+            yield from _shapes(x)

@@ -1,0 +1,183 @@
+"""What the table of layers does not show of recurrent layers and their ops."""
+
+import numpy as np
+import pytest
+from test_batching import shapes_of_calls
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.ops.recurrent import _lstm
+from gpugrad.testing import assert_close, twincheck
+
+
+def normal(*shape, seed=0, **options):
+    rng = np.random.default_rng(seed)
+    return gg.tensor(rng.standard_normal(shape), **{"dtype": gg.float64, **options})
+
+
+def test_numpys_twin_of_the_lstm_agrees_with_the_definition():
+    x, h0, c0 = normal(5, 2, 3), normal(2, 4, seed=1), normal(2, 4, seed=2)
+    weights = normal(16, 3, seed=3), normal(16, 4, seed=4)
+    biases = normal(16, seed=5), normal(16, seed=6)
+    for reverse in (False, True):
+        for states in ((h0, c0), ()):
+            twincheck(_lstm, x, *weights, *biases, *states, reverse=reverse)
+        twincheck(_lstm, x, *weights, reverse=reverse)
+
+
+@pytest.mark.parametrize("elements", [1, 100, 10_000])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_twins_rule_takes_any_number_of_steps_at_once(elements, reverse, monkeypatch):
+    from gpugrad.kernels.numpy import recurrent
+
+    inputs = [
+        normal(*shape, seed=seed, requires_grad=True)
+        for seed, shape in enumerate([(5, 2, 3), (16, 3), (16, 4), (16,), (16,), (2, 4), (2, 4)])
+    ]
+    monkeypatch.setattr(recurrent, "_IN_CACHE", elements)
+    found = []
+    for twin in (True, False):  # under create_graph the rule of the definition runs
+        out, h, c = gg.lstm(*inputs, reverse=reverse)
+        loss = (out**2).sum() + (h * c).sum()
+        found.append(gg.autograd.grad(loss, inputs, create_graph=not twin))
+    for ours, expected in zip(*found, strict=True):
+        assert_close(ours, expected.detach())
+
+
+@pytest.mark.parametrize("op", [gg.rnn, gg.lstm, gg.gru], ids=lambda op: op.__name__)
+def test_only_wanted_gradients_are_computed(op):
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}[op.__name__]
+    arrays = [normal(4, 2, 3), normal(gates * 2, 3), normal(gates * 2, 2), normal(gates * 2)]
+    whole = [gg.asarray(a, copy=True).requires_grad_() for a in arrays]
+    op(*whole)[0].sum().backward()
+    for i in range(4):
+        some = [gg.asarray(a, copy=True) for a in arrays]
+        some[i].requires_grad_()
+        op(*some)[0].sum().backward()
+        assert_close(some[i].grad, whole[i].grad)
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_examples_that_share_weights_are_one_call(kind):
+    from gpugrad.ops import recurrent
+
+    layer = kind(3, 2, dtype=gg.float64)
+    xs, h = normal(5, 4, 2, 3), normal(5, 1, 2, 2, seed=1)
+    state = (lambda h: (h, h)) if kind is nn.LSTM else (lambda h: h)
+    op = getattr(recurrent, f"_{kind.__name__.lower()}")
+    with shapes_of_calls(op.op) as shapes:
+        gg.vmap(lambda x, h: layer(x, state(h))[0])(xs, h)
+        gg.vmap(lambda h: layer(xs[0], state(h))[0])(h)
+    assert [given[0] for given in shapes] == [(4, 10, 3)] * 2
+
+
+def test_dropout_between_layers():
+    with pytest.warns(UserWarning, match="^LSTM: dropout=0.5 has no effect with one layer"):
+        nn.LSTM(3, 4, dropout=0.5)
+    layer = nn.LSTM(3, 4, 2, dropout=0.5, bidirectional=True, dtype=gg.float64)
+    assert "dropout=0.5" in repr(layer)
+    same = nn.LSTM(3, 4, 2, bidirectional=True, dtype=gg.float64)
+    same.load_state_dict(layer.state_dict())
+    x = normal(5, 2, 3)
+    gg.manual_seed(0)
+    dropped, (h, _) = layer(x)
+    plain, (expected, _) = same(x)
+    assert not np.allclose(dropped.detach().numpy(), plain.detach().numpy())
+    assert_close(h[:2].detach(), expected[:2].detach())  # nothing before the first layer
+    assert_close(layer.eval()(x)[0].detach(), plain.detach())
+
+
+def test_all_of_the_previous_output_is_dropped():
+    layer = nn.GRU(3, 4, 2, dropout=1.0)
+    out, _ = layer(gg.ones((5, 2, 3)))
+    other, _ = layer(gg.zeros((5, 2, 3)))
+    assert out.tolist() == other.tolist()
+
+
+def test_initial_values():
+    gg.manual_seed(0)
+    state = nn.LSTM(3, 100).state_dict()
+    assert [*state] == ["weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"]
+    for values in state.values():
+        assert 0.08 < abs(values.numpy()).max() <= 0.1
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_cells_one_after_the_other_are_the_layer(kind):
+    layer = kind(3, 2, dtype=gg.float64)
+    cell = getattr(nn, f"{kind.__name__}Cell")(3, 2, dtype=gg.float64)
+    cell.load_state_dict({k.removesuffix("_l0"): v for k, v in layer.state_dict().items()})
+    x, state, outs = normal(4, 2, 3), None, []
+    for row in x:
+        state = cell(row, state)
+        outs.append(state[0] if kind is nn.LSTM else state)
+    assert_close(gg.stack(outs).detach(), layer(x)[0].detach())
+
+
+X = gg.ones((4, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (
+            lambda: nn.LSTM(3, 2)(gg.ones((4, 2, 5))),
+            ValueError,
+            r"^LSTM: the input must be \(length, batch, 3\) or \(length, 3\), not \(4, 2, 5\)$",
+        ),
+        (
+            lambda: nn.GRU(3, 2, batch_first=True)(gg.ones(3)),
+            ValueError,
+            r"^GRU: the input must be \(batch, length, 3\) or \(length, 3\), not \(3,\)$",
+        ),
+        (
+            lambda: nn.RNN(3, 2)(X, gg.ones((2, 2))),
+            ValueError,
+            r"^RNN: for an input of shape \(4, 2, 3\), h_0 must .* = \(1, 2, 2\), not \(2, 2\)",
+        ),
+        (
+            lambda: nn.LSTM(3, 2)(X, (gg.ones((1, 2, 2)), gg.ones((1, 1, 2)))),
+            ValueError,
+            r"c_0 must have the shape \(layers and directions, batch, hidden_size\) = \(1, 2, 2\)",
+        ),
+        (lambda: nn.LSTM(3, 2)(X, X), TypeError, r"^LSTM: the initial .* tuple \(h_0, c_0\), not"),
+        (
+            lambda: nn.RNN(3, 2)([1.0]),
+            TypeError,
+            "^RNN: the input must be a Tensor, not a list",
+        ),
+        (lambda: nn.RNN(3, 2)(X[:0]), ValueError, "^rnn: x has no times"),
+        (lambda: nn.LSTM(3, 2, proj_size=1), ValueError, "^LSTM: proj_size=1 is not supported;"),
+        (lambda: nn.RNN(3, 0), ValueError, "^RNN: hidden_size must be an int of at least 1, not 0"),
+        (lambda: nn.GRU(3, 2, 2, dropout=2), ValueError, "^GRU: dropout: the probability"),
+        (
+            lambda: nn.RNN(3, 2, 1, "gelu"),
+            ValueError,
+            "^RNN: nonlinearity must be 'tanh'",
+        ),
+        (lambda: nn.RNNCell(3, 2)(X), ValueError, r"^RNNCell: the input must be \(batch, 3\) or"),
+        (
+            lambda: nn.GRUCell(3, 2)(X[0], X[0]),
+            ValueError,
+            r"^GRUCell: .* \(2, 3\), a state must have the shape \(2, 2\), not \(2, 3\)$",
+        ),
+        (
+            lambda: gg.gru(X, gg.ones((6, 3)), gg.ones((4, 2))),
+            ValueError,
+            r"^gru: for x of shape \(4, 2, 3\), weight_ih must have the shape \(3 \* h, 3\) and",
+        ),
+        (
+            lambda: gg.lstm(X, gg.ones((8, 3)), gg.ones((8, 2)), gg.ones(4)),
+            ValueError,
+            r"^lstm: bias_ih must have the shape \(8,\), not \(4,\)",
+        ),
+        (
+            lambda: gg.rnn(X, gg.ones((2, 3)), gg.ones((2, 2)), nonlinearity="gelu"),
+            ValueError,
+            "^rnn: nonlinearity must be 'tanh' or 'relu', not 'gelu'",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
