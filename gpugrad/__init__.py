@@ -72,7 +72,9 @@ def __array_namespace_info__() -> _Any:
 
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
-_LAZY = ("amp cuda data fft io linalg nn optim random special testing tools transforms").split()
+_LAZY = (
+    "amp cuda data fft io linalg nn numpy optim random special testing tools transforms"
+).split()
 _FROM = dict.fromkeys(
     (
         "checkpoint custom_vjp grad hessian hvp jacobian jvp linearize stop_gradient "
