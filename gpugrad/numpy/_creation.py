@@ -110,13 +110,10 @@ def full_like(a, fill_value, dtype=None, *, shape=None, device=None):
 @of_numpy()
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
     start, stop = map(floating, tensors(start, stop))
-    count = num - 1 if endpoint else num
-    step = (stop - start) / count if count > 0 else (stop - start) * math.nan
-    places = numpy.arange(num).reshape(num, *[1] * step.ndim)
-    share = constant(places / max(count, 1), step, step.dtype)
-    result = (1 - share) * start + share * stop
-    result = gg.moveaxis(result, 0, axis) if axis else result
+    result = gg.moveaxis(gg.linspace(start, stop, num, endpoint=endpoint), 0, axis)
     result = result if dtype is None else gg.astype(result, dtype)
+    intervals = num - 1 if endpoint else num
+    step = (stop - start) * (1 / intervals if intervals > 0 else math.nan)
     return (result, step) if retstep else result
 
 
