@@ -1,6 +1,17 @@
 """Products of matrices and tensors."""
 
-from ._table import FUNCTIONS, constant, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from ._table import (
+    FUNCTIONS,
+    constant,
+    flat,
+    floating,
+    gg,
+    is_complex,
+    numpy,
+    of_numpy,
+    tensor,
+    tensors,
+)
 
 
 @of_numpy()
@@ -15,7 +26,7 @@ def dot(a, b):
 
 @of_numpy()
 def vdot(a, b):
-    return gg.vecdot(*[gg.reshape(x, (-1,)) for x in tensors(a, b)])
+    return gg.vecdot(*map(flat, tensors(a, b)))
 
 
 @of_numpy()
@@ -26,7 +37,7 @@ def inner(a, b):
 
 @of_numpy()
 def outer(a, b):
-    return gg.linalg.outer(*[gg.reshape(x, (-1,)) for x in tensors(a, b)])
+    return gg.linalg.outer(*map(flat, tensors(a, b)))
 
 
 @of_numpy("tensordot", "linalg.tensordot")

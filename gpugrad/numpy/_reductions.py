@@ -3,32 +3,23 @@
 import math
 
 from .._tensor import Tensor
-from ._table import floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+from ._table import flat, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
 
 
 def _masked(a, where, value):
     """``a`` with another value where the mask ``where`` of NumPy's reductions is False."""
-    return a if where is True else gg.where(tensor(where, a), a, value)
-
-
-def _total(a, initial, combine, axis, keepdims):
-    """The result of a reduction combined with its initial value."""
-    return a if initial is None else combine(a, tensor(initial))
-
-
-def _axes(axis):
-    return tuple(axis) if isinstance(axis, list) else axis
+    return a if where is True else gg.where(tensor(where, a), tensor(a), value)
 
 
 @of_numpy()
 def sum(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
-    total = gg.sum(_masked(tensor(a), where, 0), axis, dtype=dtype, keepdims=keepdims)
+    total = gg.sum(_masked(a, where, 0), axis, dtype=dtype, keepdims=keepdims)
     return total if initial is None else total + initial
 
 
 @of_numpy()
 def prod(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
-    product = gg.prod(_masked(tensor(a), where, 1), axis, dtype=dtype, keepdims=keepdims)
+    product = gg.prod(_masked(a, where, 1), axis, dtype=dtype, keepdims=keepdims)
     return product if initial is None else product * initial
 
 
@@ -67,7 +58,6 @@ def min(a, axis=None, *, keepdims=False, initial=None, where=True):
 
 
 def _extremum(reduce, combine, a, axis, keepdims, initial, where):
-    a = tensor(a)
     if where is not True:
         if initial is None:
             raise ValueError(
@@ -113,7 +103,7 @@ def argmin(a, axis=None, *, keepdims=False):
 
 def _flat(a, axis):
     """``a`` and an axis of it, of which None stands for all elements in row-major order."""
-    return (gg.reshape(a, (-1,)), 0) if axis is None else (tensor(a), axis)
+    return (flat(a), 0) if axis is None else (a, axis)
 
 
 @of_numpy()

@@ -3,6 +3,7 @@
 import math
 from operator import index
 
+from .._tensor import Tensor
 from ._creation import array
 from ._table import FUNCTIONS, constant, gg, numpy, of_numpy, sliced, tensor, tensors
 
@@ -416,9 +417,11 @@ def pad(array, pad_width, mode="constant", **kwargs):
         axes = {axis % array.ndim: width for axis, width in pad_width.items()}
         pad_width = [axes.get(axis, 0) for axis in range(array.ndim)]
         pad_width = [(width, width) if isinstance(width, int) else width for width in pad_width]
-    pairs = numpy.broadcast_to(numpy.asarray(pad_width, dtype=int), (array.ndim, 2)).tolist()
+    if isinstance(pad_width, numpy.ndarray):
+        pad_width = pad_width.tolist()
     if not numpy.iterable(values):
-        return gg.pad(array, [*map(tuple, pairs)], mode, constant_values=values)
+        return gg.pad(array, pad_width, mode, constant_values=values)
+    pairs = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2)).tolist()
     # One axis after the other, as the corners have the values of the last.
     for axis, ends in enumerate(
         numpy.broadcast_to(numpy.asarray(values), (array.ndim, 2)).tolist()
@@ -446,6 +449,8 @@ def where(condition, x=None, y=None, /):
 def _operands(*values):
     """Python's numbers as they are, as they are weak; all else as Tensors."""
     numbers = (bool, int, float, complex)
+    if all(type(x) in numbers or type(x) is Tensor for x in values):
+        return values
     found = tensors(*values)
     return [x if type(x) in numbers else made for x, made in zip(values, found, strict=True)]
 

@@ -9,6 +9,7 @@ from inspect import Parameter, signature
 from sys import maxsize
 from typing import Any
 
+from .._arguments import is_floating
 from .._tensor import Tensor
 from ..autograd import call
 from ..backends import backend_of
@@ -88,6 +89,10 @@ def _of_any(function, own, of_sequence):
             for x in args:
                 if type(x) is Tensor:
                     return own(*args, **keywords)
+            if of_sequence and args and type(args[0]) in _SEQUENCES:
+                for x in args[0]:
+                    if type(x) is Tensor:
+                        return own(*args, **keywords)
         if not of_sequence and any(map(_is_sequence_with_tensor, args)):
             return wrapper(*map(_joined, args), **keywords)
         return function(*args, **keywords)
@@ -166,8 +171,16 @@ def constant(values, like, dtype=None):
 
 def tensors(*values):
     """Values of which one is a tensor, all as Tensors."""
-    like = next((x for x in values if isinstance(x, Tensor)), None)
-    return [tensor(x, like) for x in values]
+    for x in values:
+        if type(x) is not Tensor:
+            like = next((x for x in values if isinstance(x, Tensor)), None)
+            return [tensor(x, like) for x in values]
+    return values
+
+
+def flat(x):
+    """The elements of a tensor in row-major order, along one axis."""
+    return x if x.ndim == 1 else gg.reshape(x, (-1,))
 
 
 def holds_tensor(x):
@@ -188,8 +201,7 @@ def is_complex(x):
 def floating(x, like=None):
     """``x`` as a Tensor in a floating dtype: float64 for integers, as in NumPy."""
     x = tensor(x, like)
-    inexact = gg.isdtype(x.dtype, ("real floating", "complex floating"))
-    return x if inexact else x.astype(gg.float64)
+    return x if is_floating(x) else x.astype(gg.float64)
 
 
 def sliced(x, axis, *bounds):
