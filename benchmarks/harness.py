@@ -18,7 +18,10 @@ from statistics import median
 # Name of a library here -> (module, distribution), in the order of the turns.
 LIBRARIES = {
     "gpugrad": ("gpugrad", "gpugrad"),
+    "gpugrad_compiled": ("gpugrad", "gpugrad"),
     "torch": ("torch", "torch"),
+    "torch_compiled": ("torch", "torch"),
+    "products": ("numpy", "numpy"),
     "numpy": ("numpy", "numpy"),
     "autograd": ("autograd", "autograd"),
     "mygrad": ("mygrad", "mygrad"),
@@ -258,7 +261,7 @@ def _describe(library):
     known = {"version": getattr(module, "__version__", None)}
     if known["version"] is None:
         known["version"] = importlib.metadata.version(distribution)
-    if library == "torch":
+    if library.startswith("torch"):
         known["threads"] = module.get_num_threads()
     elif library != "jax" and importlib.util.find_spec("threadpoolctl"):
         from threadpoolctl import threadpool_info

@@ -6,13 +6,15 @@
 Two sections:
 
 speed: a step (zero_grad, forward, loss, backward, SGD) of 784-256-128-10 with ReLU and
-    cross-entropy at several batch sizes, and of a tiny 2-16-16-1 with squared error.
+    cross-entropy at several batch sizes, and of a tiny 2-16-16-1 with squared error; also compiled,
+    and, as ``products``, the step's matrix products alone.
 memory: the peak resident memory during steps of 784-4096-4096-10 at batch 1024.
 
 Every library starts from the same weights and sees the same float32 data; the
 losses of the first steps must agree. Threads are left at each library's default.
 """
 
+import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -83,6 +85,41 @@ def _gpugrad(net):
         optimizer.step()
         return loss
 
+    return step
+
+
+def _gpugrad_compiled(net):
+    import gpugrad
+
+    return gpugrad.compile(_gpugrad(net))
+
+
+def _products(net):
+    """The matrix products of a step and nothing else: what no library can save."""
+    x, _, parameters = data(net)
+    weights = parameters[::2]
+    inputs, gradients = [x], []
+    for w in weights:
+        inputs.append(np.zeros((net.batch, w.shape[0]), np.float32))
+        gradients.append(np.zeros_like(w))
+    backs = [np.zeros_like(a) for a in inputs]
+
+    def step():
+        for a, w, out in zip(inputs, weights, inputs[1:], strict=False):
+            np.matmul(a, w.T, out)
+        for i in reversed(range(len(weights))):
+            np.matmul(backs[i + 1].T, inputs[i], gradients[i])
+            if i:
+                np.matmul(backs[i + 1], weights[i], backs[i])
+
+    return step
+
+
+def _torch_compiled(net):
+    import torch
+
+    step = torch.compile(_torch(net))
+    step()
     return step
 
 
@@ -185,11 +222,14 @@ def _jax(net):
     return step
 
 
-_LIBRARIES = ("gpugrad", "torch", "autograd", "mygrad", "jax")
+_LIBRARIES = (
+    "gpugrad", "gpugrad_compiled", "torch", "torch_compiled", "autograd", "mygrad", "jax",
+    "products",
+)  # fmt: skip
 
 
 def speed(options):
-    check_same_losses(options.libraries)
+    check_same_losses([name for name in options.libraries if name != "products"])
     effort = harness.effort(options, seconds=0.5)
     results = harness.race(prepare, options.libraries, TARGETS, **effort)
     rows = harness.rows_of(
@@ -223,9 +263,10 @@ def memory(options):
     if not Path("/proc/self/status").exists():
         print("\nthe memory section is left out: it reads /proc, which only Linux has")
         return []
-    measured = {name: [] for name in options.libraries}
+    libraries = [name for name in options.libraries if name != "products"]
+    measured = {name: [] for name in libraries}
     for _ in range(1 if options.short else 3):
-        for name in options.libraries:
+        for name in libraries:
             measured[name].append(harness.in_fresh_process(_peak, name, net))
     rows = harness.rows_of(
         "memory", {net: {name: [m["rise"] for m in ms] for name, ms in measured.items()}},
@@ -264,6 +305,10 @@ SECTIONS = {"speed": speed, "memory": memory}
 
 def main():
     options = harness.arguments(__doc__.splitlines()[0], _LIBRARIES, sections=list(SECTIONS))
+    slow_to_start = "torch_compiled"  # it takes minutes to compile, and needs a C++ compiler
+    if slow_to_start in options.libraries and (options.short or not shutil.which("c++")):
+        print(f"left out: {slow_to_start}")
+        options.libraries.remove(slow_to_start)
     rows = [r for name in options.sections for r in SECTIONS[name](options)]
     if not options.json and not options.plot:
         return

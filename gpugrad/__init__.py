@@ -84,6 +84,7 @@ _FROM = dict.fromkeys(
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 _FROM |= {
+    "compile": "program",
     "finfo": "_limits",
     "iinfo": "_limits",
     "load": "io",
@@ -96,7 +97,10 @@ globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
 # Programs write x[key], and have no use for the others, which VJPs call.
 _public -= set(
-    "add_along_axis dropout_mask getitem last_written setitem zero_discarded_nans".split()
+    """
+    add_along_axis convolution_weight dropout_mask find_in_windows getitem last_written
+    put_in_windows setitem take_from_windows zero_discarded_nans
+    """.split()
 )
 __all__ = sorted(_public | {"autograd", *_LAZY, *_FROM})
 __dir__ = __all__.copy

@@ -46,6 +46,7 @@ from .autograd.operation import op as op
 from .io import load as load
 from .io import save as save
 from .ops.manipulation import broadcast_shapes as broadcast_shapes
+from .program.compiled import compile as compile
 from .random import manual_seed as manual_seed
 from .tools.anomaly import detect_anomaly as detect_anomaly
 from .tools.drawing import draw as draw

@@ -19,13 +19,35 @@ def acosh(x: Array, /) -> Tensor:
 def add(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise sum ``x1 + x2``."""
 
+def add_windows(
+    values: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
+
+    values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
+
+    Raises ValueError if there are not as many windows as slide over ``shape``.
+    """
+
 def all(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """Whether all elements are true."""
 
 def allclose(
-    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    x1: Array | complex,
+    x2: Array | complex,
+    /,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
 ) -> Tensor:
     """Whether all elements are close; see `isclose`. The result is a 0-d bool tensor.
 
@@ -83,6 +105,34 @@ def atan2(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 
 def atanh(x: Array, /) -> Tensor:
     """Elementwise inverse hyperbolic tangent; infinite at -1 and 1, as is its gradient."""
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    mask: Array | None = None,
+    /,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout_p: float = 0.0,
+    dropout_key: tuple[int, int] = (0, 0),
+) -> Tensor:
+    """``softmax(query @ key.T * scale + mask) @ value``, without keeping the weights.
+
+    query: ``(..., n, d)``, real. key: ``(..., m, d)``. value: ``(..., m, e)``.
+    mask: broadcasts to ``(..., n, m)``. Bools, False where a query must not use a key, or numbers
+        to add; it may add leading axes, but ``n`` and ``m`` are those of query and key.
+    is_causal: whether query i may use only the keys up to i.
+    scale: by default ``1 / sqrt(d)``.
+    dropout_p, dropout_key: the probability to zero a weight, and the key that decides which;
+        see `dropout`.
+
+    The leading axes broadcast. The result, ``(..., n, e)``, is 0 for a query without any key. The
+    weights are computed block by block, and again for backward, so that memory grows linearly
+    with n and m. For float16, intermediate values are computed in float32.
+    (Vaswani et al. 2017, "Attention is all you need")
+    """
 
 def batch_norm(
     x: Array, weight: Array | None = None, bias: Array | None = None, /, *, eps: float = 1e-05
@@ -169,6 +219,48 @@ def concat(arrays: Iterable[Array | complex], /, *, axis: int = 0) -> Tensor:
 
 def conj(x: Array, /) -> Tensor:
     """Elementwise complex conjugate; a real array is returned unchanged."""
+
+def convolution(
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    /,
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The sum of products of each window of ``x`` with each filter, plus ``bias``.
+
+    x: ``(n, channels, *lengths)``, with any number of axes for windows to slide over.
+    weight: the filters, ``(out, channels / groups, *size)``.
+    bias: ``(out,)``; by default 0.
+    stride, padding, dilation: see `sliding_windows`.
+    groups: into how many parts the channels are divided; a filter sees the channels of its part.
+
+    The result is ``(n, out, *counts)``. As usual in neural networks, filters are not reversed.
+    Raises ValueError if the shapes do not fit, or a filter is longer than the padded input.
+    """
+
+def convolution_input(
+    cotangent: Array,
+    weight: Array,
+    /,
+    *,
+    shape: Shape,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `convolution` by its input, also known as the transposed convolution.
+
+    cotangent: ``(n, out, *counts)``. weight: ``(out, channels / groups, *size)``.
+    shape: the lengths of the input without its first two axes, over which ``counts`` windows slide.
+
+    The result is ``(n, channels, *shape)``. Raises ValueError if the shapes do not fit.
+    """
 
 def copysign(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``abs(x1)`` with the sign of ``x2``, which may be -0.0; for real numbers.
@@ -311,6 +403,26 @@ def greater(x1: Array | complex, x2: Array | complex, /) -> Tensor:
 def greater_equal(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise ``x1 >= x2``."""
 
+def group_norm(
+    x: Array,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    /,
+    *,
+    groups: int,
+    eps: float = 1e-05,
+) -> Tensor:
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over groups of channels.
+
+    x: ``(n, channels, ...)``, real; each example's channels are split into ``groups`` of equal
+        size, and each group is normalized by itself, over all of its elements.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
+    (Wu and He 2018, "Group normalization")
+    """
+
 def gru(
     x: Array,
     weight_ih: Array,
@@ -359,7 +471,12 @@ def imag(x: Array, /) -> Tensor:
     """Elementwise imaginary part; zeros for a real array, if the array library supports it."""
 
 def isclose(
-    x1: Array, x2: Array, /, *, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+    x1: Array | complex,
+    x2: Array | complex,
+    *,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
 ) -> Tensor:
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
 
@@ -498,6 +615,21 @@ def max(
     x: Array, /, axis: int | tuple[int, ...] | None = None, *, keepdims: bool = False
 ) -> Tensor:
     """Maximum of the elements; a tie shares its gradient evenly. Raises if there are none."""
+
+def max_pool(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
+
+    The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    """
 
 def maximum(x1: Array | complex, x2: Array | complex, /) -> Tensor:
     """Elementwise maximum; a tie shares its gradient evenly."""
@@ -674,6 +806,19 @@ def repeat(x: Array, repeats: Array | int, /, axis: int | None = None) -> Tensor
 def reshape(x: Array, /, shape: Shape, *, copy: bool | None = None) -> Tensor:
     """The elements, in row-major order, with another ``shape``; one length of -1 is inferred."""
 
+def rms_norm(
+    x: Array, weight: Array | None = None, /, *, ndim: int = 1, eps: float | None = None
+) -> Tensor:
+    """``x / sqrt(mean(x**2) + eps) * weight``, with the mean over the last ``ndim`` axes.
+
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight: ``shape``; by default 1.
+    eps: by default the distance from 1 to the next number of x's dtype.
+
+    For float16, intermediate values are computed in float32.
+    (Zhang and Sennrich 2019, "Root mean square layer normalization")
+    """
+
 def rnn(
     x: Array,
     weight_ih: Array,
@@ -756,6 +901,25 @@ def sin(x: Array, /) -> Tensor:
 def sinh(x: Array, /) -> Tensor:
     """Elementwise hyperbolic sine."""
 
+def sliding_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+) -> Tensor:
+    """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
+
+    size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
+        ``(length + padding - dilation * (size - 1) - 1) // stride + 1`` with both sides' padding.
+    stride, dilation: the distance between windows, and between the elements of a window.
+    padding: how many zeros there are beyond both ends of an axis; ints, or pairs of ints.
+
+    Raises ValueError if a window is longer than the padded array.
+    """
+
 def softmax(x: Array, /, axis: int | tuple[int, ...] = -1) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``axis``, without overflow."""
 
@@ -825,6 +989,21 @@ def sum(
     keepdims: bool = False,
 ) -> Tensor:
     """Sum of the elements, accumulated and returned in ``dtype`` if given; 0 if there are none."""
+
+def sum_windows(
+    x: Array,
+    /,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] | tuple[tuple[int, int], ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    scale: float = 1.0,
+) -> Tensor:
+    """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
+
+    The other parameters are those of `sliding_windows`. float16 is summed in float32.
+    """
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Tensor:
     """The slices at ``indices`` (n,) along ``axis``, which may be omitted for a 1-d ``x``.

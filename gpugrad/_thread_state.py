@@ -16,6 +16,8 @@ class _ThreadState(threading.local):
     repeats: whether the thread is running a piece of a program for a second time.
     event: the run of an op that tools are being shown; None outside of ops.
     autocast: the `Region` of autocast that the thread is inside; None outside of all.
+    recorder: what notes the calls of a function for `compile`, or None. It is told which leaves
+        get gradients and which memory is to be overwritten.
     """
 
     def __init__(self) -> None:
@@ -25,6 +27,7 @@ class _ThreadState(threading.local):
         self.repeats = False
         self.event: Any = None
         self.autocast: Any = None
+        self.recorder: Any = None
 
 
 thread = _ThreadState()

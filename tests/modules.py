@@ -7,13 +7,24 @@ from gpugrad import nn, optim
 
 # Arguments for classes that need more than sizes.
 _GIVEN = {
+    "Conv1d": (3, 2, 3),
+    "Conv2d": (3, 2, 3),
+    "ConvTranspose1d": (3, 2, 3),
+    "ConvTranspose2d": (3, 2, 3),
+    "Fold": ((3, 4), (3, 1)),
     "GLU": (0,),
     "LogSoftmax": (1,),
     "MLP": (3, [4, 2]),
     "Sequential": (nn.Tanh(),),
     "Softmax": (1,),
+    "TransformerEncoder": (nn.TransformerEncoderLayer(3, 1, 4), 2),
     "Unflatten": (1, (3, 1)),
+    "Upsample": (5,),
 }
+
+# Layers of inputs with three channels and so many axes of length 4. The others take inputs (n, 3).
+_AXES = {name: int(name[-2]) for name in nn.__all__ if name.endswith(("1d", "2d"))}
+_AXES |= {"BatchNorm1d": 0, "Fold": 1, "Unfold": 2, "Upsample": 2}
 
 
 class First(nn.Module):
@@ -35,7 +46,10 @@ def layer(kind):
     parameters = inspect.signature(kind).parameters.values()
     needed = [p for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     module = kind(*_GIVEN.get(kind.__name__, [3] * len(needed)))
-    return First(module) if kind.__name__ in _OF_SEVERAL else module
+    axes = _AXES.get(kind.__name__, 0)
+    if not axes:
+        return First(module) if kind.__name__ in _OF_SEVERAL else module
+    return nn.Sequential(nn.Unflatten(1, (3, *[1] * axes)), nn.Upsample(4), module)
 
 
 def _public(module, base):
@@ -43,8 +57,11 @@ def _public(module, base):
     return [k for k in kinds if isinstance(k, type) and issubclass(k, base) and k is not base]
 
 
-# Classes that are not called with one floating tensor.
-_OTHERS = "Bilinear Embedding ModuleDict ModuleList ParameterList".split()
+# Classes that are not called with one floating tensor (n, 3).
+_OTHERS = """
+    Bilinear Embedding InstanceNorm1d InstanceNorm2d ModuleDict ModuleList MultiheadAttention
+    ParameterList TransformerDecoder TransformerDecoderLayer
+""".split()
 
 LAYERS = [
     kind

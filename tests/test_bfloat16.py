@@ -351,7 +351,8 @@ from gpugrad.autograd.implementation import all_ops, implementation_of
 
 assert "ml_dtypes" not in sys.modules
 kind = type(gg.ones(1).array)
-assert all(implementation_of(op, kind).forward is op.forward for op in all_ops())
+for op in all_ops():
+    assert implementation_of(op, kind).forward is op.forward or "numpy" in op.twins
 sys.modules["ml_dtypes"] = None
 for ask in (lambda: gg.bfloat16, lambda: gg.ones(2, dtype="bfloat16")):
     try:

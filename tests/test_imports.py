@@ -29,6 +29,7 @@ FLOORS = [
     {"nn", "data", "io", "testing", "einops"},
     {"optim"},
     {"amp"},
+    {"program"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]

@@ -484,6 +484,11 @@ def _align(op, a1, a2):
 def _align_all(op, arrays):
     """The arrays, with integers cast to the dtype of floating ones, and the type of the arrays."""
     kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
+    if len(kinds) > 1:  # while a function is recorded, arrays from outside are constants
+        for kind in kinds:
+            lifted = backend_of[kind].lifted
+            arrays = [a if type(a) not in namespace_of else lifted(a) for a in arrays]
+        kinds = {type(a) for a in arrays if a is not None and type(a) not in SCALARS}
     if len(kinds) > 1:
         names = " and ".join(sorted(backend_of[kind].name for kind in kinds))
         error = TypeError(

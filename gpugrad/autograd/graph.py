@@ -11,6 +11,7 @@ from functools import partial
 from itertools import accumulate, count
 from weakref import ref
 
+from .._thread_state import thread
 from ..backends import backend_of
 
 # Orders fall: the newest node has the smallest, so that a min-heap yields
@@ -155,6 +156,8 @@ class _Writes:
         This is called before the write, so that no interrupt can come between the two, and again
         after it, because another thread may have read the memory meanwhile.
         """
+        if thread.recorder is not None:
+            thread.recorder.check_places(places)
         with self._lock:
             order = next_order()
             self._orders.update(dict.fromkeys(places, order))

@@ -43,7 +43,7 @@ def implementation_of(op, kind):
     found = op.implementations.get(kind)
     if found is None:
         if kind is not TENSORS:
-            module = twin_modules.get(backend_of[kind].name)
+            module = twin_modules.get(backend_of[kind].library)
             if module is not None:
                 import_module(module)
         with _building:
@@ -72,6 +72,7 @@ class Implementation:
         "plans",
         "has_twin",
         "instruments",
+        "_adapted",
         "_twins",
         "_rounding",
         "_enter",
@@ -83,15 +84,17 @@ class Implementation:
         self.kind = kind
         self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
+        self._adapted = None
         self._guard = guard
         forward = op.forward
         if kind is not TENSORS:
             backend = backend_of[kind]
             self.xp = backend.xp
             self._guard = backend.guard or guard
-            self._twins = op.twins.get(backend.name, {})
+            self._twins = op.twins.get(backend.library, {})
+            self._adapted = backend.adapted
             if "forward" in self._twins:
-                forward = _with_twin(op, self._twins["forward"], forward)
+                forward = _with_twin(op, backend.adapted(self._twins["forward"]), forward)
             self._rounding = rounding(backend)
             if self._rounding is not None:
                 forward = self._rounding.forward(op, forward)
@@ -136,10 +139,11 @@ class Implementation:
         twin = self._twins.get(target)
         if twin is not None and guards_itself(twin):
             run = self._guard(run) if guarded else run
-            run = _with_twin(self.op, bind(twin, names, guarded=guarded), run)
+            twin = self._adapted(bind(twin, names, guarded=guarded))
+            run = _with_twin(self.op, twin, run)
         else:
             if twin is not None:
-                run = _with_twin(self.op, bind(twin, names), run)
+                run = _with_twin(self.op, self._adapted(bind(twin, names)), run)
             run = self._guard(run) if guarded else run
         return self._wrapped(run)
 
@@ -152,7 +156,7 @@ class Implementation:
         twin = self._twins.get("together")
         if twin is None or self.instruments:
             return None
-        return self._wrapped(bind(twin, names, guarded=guarded))
+        return self._wrapped(self._adapted(bind(twin, names, guarded=guarded)))
 
     def _wrapped(self, run):
         if self._rounding is not None:

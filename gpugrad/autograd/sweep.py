@@ -13,7 +13,7 @@ from heapq import heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
-from .._thread_state import restores_state
+from .._thread_state import restores_state, thread
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
@@ -46,6 +46,8 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
 def _run(roots, targets, retain_graph, create_graph, guard):
     arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard)
     roots.clear()
+    if thread.recorder is not None:
+        thread.recorder.check_leaves(arrived)
     awaited = [leaf for leaf in arrived if leaf.watch is not None and leaf.watch.accumulated]
     while arrived:
         leaf, g = arrived.popitem()

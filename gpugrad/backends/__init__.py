@@ -32,5 +32,6 @@ from .registry import (
     parse_device,
     transfer,
 )
+from .windows import check_convolution, check_convolution_input, counts_of_windows
 
 backend_for_device("cpu")  # registers NumPy

@@ -12,6 +12,7 @@ from .linalg import extended_linalg
 from .placement import take_rows
 from .registry import backend_for_device, device_library, is_on, transfer
 from .special import LazyFunctions
+from .windows import functions as functions_of_windows
 
 
 class Backend:
@@ -32,6 +33,7 @@ class Backend:
         ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
+        the functions of `windows`, such as ``convolution``;
         ``zero_discarded_nans(c, g)``: ``c`` with 0 in place of each nan where ``g``, which has
         or broadcasts to the shape of ``c``, is 0.
     array_types: exact types of its arrays.
@@ -44,8 +46,13 @@ class Backend:
         None if ``zero_discarded_nans`` of its result is as fast.
     blend: overwrites an array ``x`` with ``a * x + b * y``, ``y`` an array, and returns
         whether it could; None if one operation after another is as fast.
+    column_block: how many elements of the matrix of windows `windows.convolution` makes at a time;
+        None for all.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
+    planner: the module that repeats recorded calls in memory that is planned, as
+        `numpy.planner`; None if each call of a program is to allocate its result.
+    is_recorder: whether its arrays note what is done with them, for a program.
     """
 
     name: str
@@ -56,7 +63,10 @@ class Backend:
     sweep_context: Callable | None = None
     guard: Callable | None = None
     blend: Callable | None = None
+    column_block: int | None = None
     several_devices = False
+    planner: Any = None
+    is_recorder = False
 
     def __init__(self, xp):
         """Add the functions that all libraries share to ``xp``, a module of the library's own."""
@@ -72,10 +82,20 @@ class Backend:
             last_written=self.last_written,
             pick=self.pick,
             setitem=self.setitem,
+            **functions_of_windows(self),
         )
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
             xp.linalg = extended_linalg(xp.linalg, xp, None if half is None else self.dtype(half))
+
+    @property
+    def library(self):
+        """The name of the library whose twins run on these arrays."""
+        return self.name
+
+    def adapted(self, twin):
+        """A twin as it is called with these arrays."""
+        return twin
 
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.
@@ -160,6 +180,13 @@ class Backend:
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def lifted(self, array):
+        """An array of another library as one of this library, or itself; see `autograd.call`."""
+        return array
+
+    def release_freed_memory(self):
+        """Return freed memory to the system, if the library or its allocator keeps it."""
 
     def memory_owner(self, array):
         """An object that lives as long as the array's memory; None if there is none to refer to."""

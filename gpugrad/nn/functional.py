@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from .._arguments import is_floating
-from .._batched import behind, levels_now, levels_of, lifted, physical
+from .._batched import behind, levels_among, levels_now, levels_of, lifted, physical
 from .._creation import asarray
 from .._draws import is_repeated
 from .._dtypes import isdtype
@@ -15,13 +16,17 @@ from .._thread_state import restores_state
 from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
+from ..ops.attention import attention as _attention
 from ..ops.dropout import dropout as _dropout
 from ..ops.elementwise import sqrt, where
 from ..ops.indexing import take
 from ..ops.manipulation import expand_dims, reshape
 from ..ops.normalization import batch_norm as _batch_norm
+from ..ops.normalization import group_norm as _group_norm
 from ..ops.normalization import layer_norm as _layer_norm
+from ..ops.normalization import rms_norm as _rms_norm
 from ..ops.products import einsum
+from ..ops.reductions import mean, var
 from ..random import Generator, default_generator
 from .activations import (
     celu,
@@ -47,6 +52,7 @@ from .activations import (
     tanh,
     tanhshrink,
 )
+from .convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d, fold, unfold
 from .losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -61,6 +67,18 @@ from .losses import (
     triplet_margin_loss,
 )
 from .module import is_unshared
+from .padding import created, pad
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
+from .upsampling import interpolate
 
 if TYPE_CHECKING:
     from .._ops import linear
@@ -68,22 +86,38 @@ else:
     from ..ops.neural import linear
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
     "batch_norm",
     "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "conv1d",
+    "conv2d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "cosine_embedding_loss",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
     "elu",
     "flatten",
+    "fold",
     "gelu",
     "glu",
+    "group_norm",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "huber_loss",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -91,12 +125,17 @@ __all__ = [
     "linear",
     "log_softmax",
     "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
     "mish",
     "mse_loss",
     "nll_loss",
+    "pad",
     "prelu",
     "relu",
     "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
@@ -107,6 +146,7 @@ __all__ = [
     "tanh",
     "tanhshrink",
     "triplet_margin_loss",
+    "unfold",
 ]
 __dir__ = __all__.copy
 
@@ -188,10 +228,7 @@ def dropout(
         raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    if generator is None:
-        device = input.device
-        generator = default_generator(device if device.startswith("cuda") else "cpu")
-    key = generator.key()
+    key = _key(generator, input)
     levels = levels_now("dropout", input)
     if not levels:
         return _dropout(input, p=p, key=key)
@@ -199,9 +236,144 @@ def dropout(
     return behind(_dropout(physical(lifted(input, levels)), p=p, key=key), levels)
 
 
+def _key(generator, input):
+    """The generator's next key; by default, of the generator of the input's device."""
+    if generator is None:
+        device = input.device
+        generator = default_generator(device if device.startswith("cuda") else "cpu")
+    return generator.key()
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
+
+    The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
+    parameters are those of `dropout`.
+    """
+    if input.ndim not in (2, 3):
+        raise ValueError(
+            f"dropout1d: the input must be (n, channels, length) or (channels, length), not of "
+            f"shape {input.shape}"
+        )
+    return _drop_channels("dropout1d", input, input.shape[:-1], p, training, generator)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+) -> Tensor:
+    """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
+
+    The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
+    """
+    if input.ndim != 4:
+        raise ValueError(
+            f"dropout2d: the input must be (n, channels, height, width), not of shape {input.shape}"
+        )
+    return _drop_channels("dropout2d", input, input.shape[:2], p, training, generator)
+
+
+def _drop_channels(name, input, shape, p, training, generator):
+    check_probability(name, p)
+    if not is_floating(input):
+        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+    if not training or p == 0:
+        return input
+    kept = dropout(created("ones", shape, dtype=input.dtype, like=input), p, True, generator)
+    kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
+    return where(kept > 0, input * kept, 0.0)
+
+
 def check_probability(name, p):
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: the probability p must be from 0 to 1, not {p!r}")
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    """``softmax(query @ key.T * scale + attn_mask) @ value``; memory grows linearly with lengths.
+
+    query: ``(..., n, d)``. key: ``(..., m, d)``. value: ``(..., m, e)``. The result is
+        ``(..., n, e)``; leading axes broadcast.
+    attn_mask: broadcasts to ``(..., n, m)``: bools, False where a query must not use a key, or
+        numbers of the query's dtype to add. A query without any key gives 0.
+    dropout_p: the probability with which each weight is dropped, also in evaluation.
+    is_causal: whether query i may use only the keys up to i; then there can be no mask.
+    scale: by default ``1 / sqrt(d)``.
+    enable_gqa: grouped queries: the third last axis of the query, the heads, may be a multiple of
+        that of key and value, whose heads are each used for several of the query's in a row.
+    generator: as for `dropout`.
+
+    Raises ValueError for shapes that do not fit, and TypeError for a mask of another dtype.
+    """
+    name = "scaled_dot_product_attention"
+    check_probability(name, dropout_p)
+    operands = [query, key, value]
+    if attn_mask is not None:
+        if is_causal:
+            raise ValueError(f"{name}: give attn_mask or is_causal, not both")
+        attn_mask = asarray(attn_mask)
+        if not isdtype(attn_mask.dtype, "bool") and attn_mask.dtype != query.dtype:
+            raise TypeError(
+                f"{name}: attn_mask must be of bools or of the query's dtype {query.dtype}, "
+                f"not {attn_mask.dtype}"
+            )
+        operands.append(attn_mask)
+    if enable_gqa:
+        operands = _grouped(*operands)
+    if not dropout_p:
+        out = _attention(*operands, is_causal=is_causal, scale=scale)
+    else:
+        draw = _key(generator, query)
+        levels = {level for x in operands for level in levels_now(name, x)}
+        if levels:  # all examples together are one input, so that each gets its own part of a mask
+            levels = levels_among(name, [lifted(query, sorted(levels, key=attrgetter("number")))])
+            ndim = max(x.ndim for x in operands)
+            operands = [reshape(x, (1,) * (ndim - x.ndim) + x.shape) for x in operands]
+            operands = [physical(lifted(x, levels)) for x in operands]
+        out = _attention(
+            *operands, is_causal=is_causal, scale=scale, dropout_p=dropout_p, dropout_key=draw
+        )
+        out = behind(out, levels)
+    if enable_gqa:
+        out = reshape(out, (*out.shape[:-4], out.shape[-4] * out.shape[-3], *out.shape[-2:]))
+    return out
+
+
+def _grouped(query, key, value, mask=None):
+    """The operands with the axis of the heads split into groups and heads of a group."""
+    shapes = query.shape, key.shape, value.shape
+    if (
+        min(map(len, shapes)) < 3
+        or key.shape[-3] != value.shape[-3]
+        or (query.shape[-3] % max(key.shape[-3], 1))
+    ):
+        raise ValueError(
+            f"scaled_dot_product_attention: with enable_gqa the query's heads, axis -3, must be a "
+            f"multiple of those of key and value, but the shapes are {', '.join(map(str, shapes))}"
+        )
+    groups = key.shape[-3]
+
+    def split(x):
+        return reshape(x, (*x.shape[:-3], groups, -1, *x.shape[-2:]))
+
+    operands = [split(query), expand_dims(key, -3), expand_dims(value, -3)]
+    if mask is not None:
+        if mask.ndim > 2:
+            mask = expand_dims(mask, -3) if mask.shape[-3] == 1 else split(mask)
+        operands.append(mask)
+    return operands
 
 
 def layer_norm(
@@ -220,14 +392,103 @@ def layer_norm(
 
     Raises ValueError if the shapes do not fit.
     """
+    ndim = _normalized_axes("layer_norm", input, normalized_shape)
+    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+
+
+def rms_norm(
+    input: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
+) -> Tensor:
+    """``input / sqrt(mean(input**2) + eps) * weight``, with the mean over the last axes.
+
+    input: ``(..., *normalized_shape)``.
+    weight: ``normalized_shape``; by default 1.
+    eps: by default the distance from 1 to the next number of the input's dtype.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    ndim = _normalized_axes("rms_norm", input, normalized_shape)
+    return _rms_norm(input, weight, ndim=ndim, eps=eps)
+
+
+def _normalized_axes(name, input, normalized_shape):
+    """How many axes are normalized; ValueError if they are not the input's last ones."""
     shape = as_shape(normalized_shape)
     ndim = len(shape)
     if not ndim or input.shape[input.ndim - ndim :] != shape:
         raise ValueError(
-            f"layer_norm: the input's last axes, at least one, must be normalized_shape {shape}, "
+            f"{name}: the input's last axes, at least one, must be normalized_shape {shape}, "
             f"but its shape is {input.shape}"
         )
-    return _layer_norm(input, weight, bias, ndim=ndim, eps=eps)
+    return ndim
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, with statistics of groups of channels.
+
+    input: ``(n, channels, ...)``; the channels of each example are split into ``num_groups``.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    Raises ValueError if the shapes do not fit.
+    """
+    return _group_norm(input, weight, bias, groups=num_groups, eps=eps)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """``(input - mean) / sqrt(var + eps) * weight + bias``, for each channel of each example.
+
+    input: ``(n, channels, ...)``.
+    running_mean, running_var, weight, bias: ``(channels,)``, or None.
+    use_input_stats: if True, normalize each channel of each example by its own statistics, and
+        update the running statistics, if given, by the averages over the examples, as
+        `batch_norm` does. If False, normalize by the running statistics.
+
+    For `checkpoint` and `vmap` see `batch_norm`. Raises ValueError for shapes that do not fit, for
+    running statistics that are missing if they are to be used, and for a single element per
+    channel with ``use_input_stats``.
+    """
+    shape = input.shape
+    if len(shape) < 3:
+        raise ValueError(f"instance_norm: the input must be (n, channels, ...), not {shape}")
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ValueError(
+                "instance_norm: without use_input_stats it needs running_mean and running_var"
+            )
+        return _by_running(input, running_mean, running_var, weight, bias, eps)
+    n, channels, *rest = shape
+    count = math.prod(rest)
+    if count == 1:
+        raise ValueError(
+            f"instance_norm: each channel needs more than one element, but the input's shape is "
+            f"{shape}"
+        )
+    out = _group_norm(input, weight, bias, groups=channels, eps=eps)
+    if n and count and not (running_mean is running_var is None or is_repeated()):
+        axes = tuple(range(2, len(shape)))
+        values = input.detach()
+        _follow(running_mean, mean(values, axis=(0, *axes)), 1, momentum, "instance_norm")
+        spread = mean(var(values, axis=axes), axis=0)
+        _follow(running_var, spread, count / (count - 1), momentum, "instance_norm")
+    return out
 
 
 def batch_norm(
@@ -301,13 +562,13 @@ def _by_running(input, mean, var, weight, bias, eps):
 
 
 @restores_state
-def _follow(running, statistic, factor, momentum):
+def _follow(running, statistic, factor, momentum, name="batch_norm"):
     """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
     if running is None:
         return
     if not {*levels_of(statistic)} <= {*levels_of(running)}:
         raise ValueError(
-            "batch_norm: inside vmap the examples' statistics differ, and cannot all be kept in "
+            f"{name}: inside vmap the examples' statistics differ, and cannot all be kept in "
             "one running_mean and running_var; give each example its own by functional_call, "
             "keep none (track_running_stats=False), or use those there are (eval())"
         )

@@ -20,7 +20,7 @@ from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
 from ..random import Generator, default_generator
-from .module import overwrite
+from .module import Parameter, overwrite
 
 __all__ = [
     "calculate_gain",
@@ -192,3 +192,17 @@ def draw(like: Tensor, generator: Generator | None, kind: str, **keywords: Any) 
     numbers = getattr(generator, kind)(like.shape, dtype=dtype, **keywords)
     array = placed_like(physical(numbers).array, like._like)
     return behind(wrap(array, None), levels_of(numbers))
+
+
+def uniform_parameters(
+    bound: float, dtype: Any, device: str | None, generator: Generator | None
+) -> Callable[..., Parameter]:
+    """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
+    source = generator or default_generator(device)
+
+    def parameter(*shape: int) -> Parameter:
+        return Parameter(
+            source.uniform(shape, low=-bound, high=bound, dtype=dtype).to(device=device)
+        )
+
+    return parameter

@@ -1,7 +1,7 @@
 """Layers with PyTorch's parameter names, shapes and initial values."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .._arguments import whole
@@ -10,6 +10,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
+from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 
 
@@ -60,7 +61,7 @@ class Dropout(Module):
     def __init__(
         self, p: float = 0.5, inplace: bool = False, *, generator: Generator | None = None
     ) -> None:
-        functional.check_probability("Dropout", p)
+        functional.check_probability(type(self).__name__, p)
         self.p = p
         self.generator = generator
 
@@ -69,6 +70,20 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+class Dropout1d(Dropout):
+    """In training, zero channels of ``(n, channels, length)`` as a whole, as `Dropout` elements."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.dropout1d(input, self.p, self.training, self.generator)
+
+
+class Dropout2d(Dropout):
+    """In training, zero channels of ``(n, channels, height, width)`` as a whole."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.dropout2d(input, self.p, self.training, self.generator)
 
 
 class Flatten(Module):
@@ -214,17 +229,3 @@ class Embedding(Module):
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
-
-
-def _uniform(
-    bound: float, dtype: Any, device: str | None, generator: Generator | None
-) -> Callable[..., Parameter]:
-    """Make parameters of a shape, with elements from the uniform distribution within ``bound``."""
-    source = generator or default_generator(device)
-
-    def parameter(*shape: int) -> Parameter:
-        return Parameter(
-            source.uniform(shape, low=-bound, high=bound, dtype=dtype).to(device=device)
-        )
-
-    return parameter

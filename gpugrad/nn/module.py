@@ -15,6 +15,7 @@ from ..autograd.hooks import Handle
 from ..backends import backend_of
 from ..backends.placement import placed_like
 from . import hooks
+from .changes import changes
 
 
 class Parameter(Tensor):
@@ -103,7 +104,12 @@ class Module:
                 f"by None, not by a {type(value).__name__}; wrap it in nn.Parameter, or write to "
                 f"it: with no_grad(): module.{name}[...] = values"
             )
+        changes.version += 1
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        changes.version += 1
+        super().__delattr__(name)
 
     def register_buffer(self, name: str, tensor: Tensor, persistent: bool = True) -> None:
         """Make ``tensor`` an attribute that moves with the model but is not trained.

@@ -9,6 +9,7 @@ from .._draws import is_repeated
 from .._tensor import Tensor
 from ..backends import as_shape
 from ..backends.dtypes import int64
+from ..ops.manipulation import expand_dims, reshape
 from . import functional
 from .module import Module, Parameter, overwrite
 
@@ -57,31 +58,14 @@ class LayerNorm(Module):
         )
 
 
-class BatchNorm1d(Module):
-    """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
-
-    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
-
-    num_features: the number of channels.
-    eps: added to the variance.
-    momentum: the weight of a batch's statistics in the running statistics; None to average all
-        batches equally.
-    affine: whether to have a weight, initially ones, and a bias, initially zeros.
-    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, the
-        mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
-        In `eval` mode the layer normalizes by them; without them, always by the batch's own
-        statistics.
-    dtype, device: of the parameters and buffers, though the count stays int64; by default
-        float32 on the CPU.
-
-    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
-    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
-    the module's own are written if they are not replaced.
-    """
+class _BatchNorm(Module):
+    """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
 
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    ndims: tuple[int, ...]  # of inputs
+    layouts: tuple[str, ...]  # the axes after the channels, for errors
 
     def __init__(
         self,
@@ -94,7 +78,7 @@ class BatchNorm1d(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        self.num_features = whole("BatchNorm1d: num_features", num_features, 1)
+        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
@@ -120,10 +104,10 @@ class BatchNorm1d(Module):
             overwrite(self.num_batches_tracked, 0)
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.ndim not in (2, 3) or input.shape[1] != self.num_features:
+        if input.ndim not in self.ndims or input.shape[1] != self.num_features:
+            layouts = " or ".join([f"(n, {self.num_features}{axes})" for axes in self.layouts])
             raise ValueError(
-                f"BatchNorm1d: the input must be (n, {self.num_features}) or "
-                f"(n, {self.num_features}, length), not {input.shape}"
+                f"{type(self).__name__}: the input must be {layouts}, not {input.shape}"
             )
         mean, var = self.running_mean, self.running_var
         count: Any = self.num_batches_tracked
@@ -146,3 +130,230 @@ class BatchNorm1d(Module):
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
             f"affine={self.affine}, track_running_stats={self.track_running_stats}"
         )
+
+
+class BatchNorm1d(_BatchNorm):
+    """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
+
+    ``(n, channels) -> (n, channels)``, ``(n, channels, length) -> (n, channels, length)``.
+
+    num_features: the number of channels.
+    eps: added to the variance.
+    momentum: the weight of a batch's statistics in the running statistics; None to average all
+        batches equally.
+    affine: whether to have a weight, initially ones, and a bias, initially zeros.
+    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, the
+        mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
+        In `eval` mode the layer normalizes by them; without them, always by the batch's own
+        statistics.
+    dtype, device: of the parameters and buffers, though the count stays int64; by default
+        float32 on the CPU.
+
+    The buffers are written only in training; see `functional.batch_norm`, also for `checkpoint`
+    and `vmap`. In a `functional_call`, buffers given to it are written instead of the module's;
+    the module's own are written if they are not replaced.
+    """
+
+    ndims = 2, 3
+    layouts = "", ", length"
+
+
+class BatchNorm2d(_BatchNorm):
+    """`BatchNorm1d` for images, ``(n, channels, height, width)``."""
+
+    ndims = (4,)
+    layouts = (", height, width",)
+
+
+class GroupNorm(Module):
+    """Normalize groups of channels to mean 0 and variance 1, then scale and shift each channel.
+
+    ``(n, channels, ...) -> (n, channels, ...)``.
+
+    num_groups: into how many groups of equal size the channels of an example are split.
+    num_channels: the number of channels.
+    eps: added to the variance.
+    affine: whether to have a weight, initially ones, and a bias, initially zeros, both
+        ``(num_channels,)``.
+    bias: if False, there is at most the weight.
+    dtype, device: of the weight and the bias; by default float32 on the CPU.
+    """
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        self.num_groups = whole("GroupNorm: num_groups", num_groups, 1)
+        self.num_channels = whole("GroupNorm: num_channels", num_channels, 1)
+        if num_channels % num_groups:
+            raise ValueError(
+                f"GroupNorm: num_channels {num_channels} must be a multiple of num_groups "
+                f"{num_groups}"
+            )
+        self.eps = eps
+        self.affine = affine
+        self.weight = self.bias = None
+        if affine:
+            self.weight = Parameter(ones(num_channels, dtype=dtype, device=device))
+            if bias:
+                self.bias = Parameter(zeros(num_channels, dtype=dtype, device=device))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class RMSNorm(Module):
+    """Divide by the root mean square over the last axes, then scale elementwise.
+
+    normalized_shape: the lengths of these axes; an int for one axis.
+    eps: added to the mean square; by default the distance from 1 to the next number of the
+        input's dtype.
+    elementwise_affine: whether to have a weight ``normalized_shape``, initially ones.
+    dtype, device: of the weight; by default float32 on the CPU.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        shape = as_shape(normalized_shape)
+        if not shape:
+            raise ValueError("RMSNorm: normalized_shape must name at least one axis")
+        self.normalized_shape = tuple([whole("RMSNorm: normalized_shape", n, 1) for n in shape])
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        self.weight = None
+        if elementwise_affine:
+            self.weight = Parameter(ones(self.normalized_shape, dtype=dtype, device=device))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        )
+
+
+class _InstanceNorm(Module):
+    """What the classes below share. axes: the names of the axes after the channels."""
+
+    axes: tuple[str, ...]
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
+        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+
+        def filled(values):
+            return values(self.num_features, dtype=dtype, device=device)
+
+        self.weight = Parameter(filled(ones)) if affine else None
+        self.bias = Parameter(filled(zeros)) if affine and bias else None
+        if track_running_stats:
+            self.register_buffer("running_mean", filled(zeros))
+            self.register_buffer("running_var", filled(ones))
+            self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
+        else:
+            self.running_mean = self.running_var = self.num_batches_tracked = None
+
+    def reset_running_stats(self) -> None:
+        """Reset the running statistics, as if no batch had been seen."""
+        if self.track_running_stats:
+            overwrite(self.running_mean, 0)
+            overwrite(self.running_var, 1)
+            overwrite(self.num_batches_tracked, 0)
+
+    def forward(self, input: Tensor) -> Tensor:
+        shape, ndim = input.shape, len(self.axes)
+        single = input.ndim == ndim + 1
+        if input.ndim not in (ndim + 1, ndim + 2) or shape[-ndim - 1] != self.num_features:
+            axes = ", ".join([str(self.num_features), *self.axes])
+            raise ValueError(
+                f"{type(self).__name__}: the input must be (n, {axes}) or ({axes}), not {shape}"
+            )
+        out = functional.instance_norm(
+            expand_dims(input, 0) if single else input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or self.running_mean is None,
+            self.momentum,
+            self.eps,
+        )
+        return reshape(out, shape) if single else out
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Normalize each channel of each example to mean 0 and variance 1.
+
+    ``(n, channels, length) -> (n, channels, length)``, or both without the first axis.
+
+    num_features: the number of channels.
+    eps: added to the variance.
+    momentum: the weight of a batch's statistics in the running statistics.
+    affine: whether to have a weight, initially ones, and a bias, initially zeros.
+    track_running_stats: whether to have the buffers ``running_mean`` and ``running_var``, averages
+        of the examples' mean and unbiased variance, by which the layer normalizes in `eval` mode.
+        A third buffer, ``num_batches_tracked``, stays 0, as in PyTorch.
+    bias: if False, there is at most the weight.
+    dtype, device: of the parameters and buffers, though the count is int64; by default
+        float32 on the CPU.
+
+    See `functional.instance_norm` for `checkpoint` and `vmap`.
+    (Ulyanov, Vedaldi and Lempitsky 2016, "Instance normalization")
+    """
+
+    axes = ("length",)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Normalize each channel of each example to mean 0 and variance 1.
+
+    ``(n, channels, height, width) -> (n, channels, height, width)``, or both without the first
+    axis. The arguments are those of `InstanceNorm1d`.
+    """
+
+    axes = "height", "width"

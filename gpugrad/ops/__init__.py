@@ -2,6 +2,8 @@
 
 from . import (
     activations,
+    attention,
+    convolution,
     dropout,
     elementwise,
     indexing,
@@ -14,4 +16,5 @@ from . import (
     reductions,
     searching,
     transcendental,
+    windows,
 )

@@ -381,7 +381,7 @@ def isfinite(x):
 
 
 @elementwise(differentiable=False)
-def isclose(xp, x1, x2, /, *, rtol=1e-5, atol=1e-8, equal_nan=False):
+def isclose(xp, x1, x2, *, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)`` elementwise.
 
     An infinity is close to itself only, and nan to nothing, or with ``equal_nan`` to nan.

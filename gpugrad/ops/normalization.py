@@ -13,7 +13,7 @@ from .elementwise import add, multiply
 from .manipulation import astype, moveaxis, reshape
 
 
-def _common_dtype(xp, arrays):
+def common_dtype(xp, arrays):
     """The result dtype of these arrays, some of which may be None."""
     first, *others = [x.dtype for x in arrays if x is not None]
     for dtype in others:
@@ -22,9 +22,9 @@ def _common_dtype(xp, arrays):
     return first
 
 
-def _dtypes(xp, *arrays):
+def common_dtypes(xp, *arrays):
     """The dtype of the result, and the one to compute in, which is float32 for float16."""
-    dtype = _common_dtype(xp, arrays)
+    dtype = common_dtype(xp, arrays)
     if dtype in (xp.float32, xp.float64):
         return dtype, dtype
     if xp.isdtype(dtype, "complex floating"):
@@ -33,15 +33,15 @@ def _dtypes(xp, *arrays):
     return dtype if xp.isdtype(dtype, "real floating") else xp.float32, xp.float32
 
 
-def _widen(xp, *arrays):
+def widen(xp, *arrays):
     """Floating arrays, cast to the dtype to compute in."""
-    dtype = _common_dtype(xp, arrays)
+    dtype = common_dtype(xp, arrays)
     if xp.finfo(dtype).bits < 32:
         dtype = xp.float32
-    return [_cast(xp, x, dtype) for x in arrays]
+    return [cast(xp, x, dtype) for x in arrays]
 
 
-def _cast(xp, x, dtype, shape=None):
+def cast(xp, x, dtype, shape=None):
     """An array with this dtype and shape; None stays None."""
     if x is None:
         return None
@@ -67,15 +67,15 @@ def layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     if problem := _layer_norm_error(x.shape, weight, bias, ndim):
         raise ValueError(problem)
     shape = tuple(x.shape)
-    dtype, wide = _dtypes(xp, x, weight, bias)
-    y, scale, _ = _center_rows(xp, _as_rows(xp, _cast(xp, x, wide), ndim), eps)
+    dtype, wide = common_dtypes(xp, x, weight, bias)
+    y, scale, _ = _center_rows(xp, _as_rows(xp, cast(xp, x, wide), ndim), eps)
     y *= scale
     last = (y.shape[1],)
     if weight is not None:
-        y *= _cast(xp, weight, wide, last)
+        y *= cast(xp, weight, wide, last)
     if bias is not None:
-        y += _cast(xp, bias, wide, last)
-    return _cast(xp, y, dtype, shape)
+        y += cast(xp, bias, wide, last)
+    return cast(xp, y, dtype, shape)
 
 
 def _layer_norm_error(x_shape, weight, bias, ndim):
@@ -119,7 +119,7 @@ def _center_rows(xp, x, eps):
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
     shape = x.shape
     last = shape[len(shape) - ndim :]
-    g, x, weight = _widen(xp, g, x, weight)
+    g, x, weight = widen(xp, g, x, weight)
     g = _as_rows(xp, g, ndim)
     out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
@@ -149,7 +149,7 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
 
 def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
     shape = x.shape
-    t, x, weight = _widen(xp, t, x, weight)
+    t, x, weight = widen(xp, t, x, weight)
     t = _as_rows(xp, t, ndim)
     out, scale, count = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     out *= scale
@@ -163,7 +163,7 @@ def _layer_norm_x_jvp(xp, t, x, weight, ndim, eps):
 
 def _layer_norm_weight_jvp(xp, t, x, ndim, eps):
     shape = x.shape
-    (x,) = _widen(xp, x)
+    (x,) = widen(xp, x)
     out, scale, _ = _center_rows(xp, _as_rows(xp, x, ndim), eps)
     return xp.reshape(out * scale, shape) * t
 
@@ -183,7 +183,7 @@ def _layer_norm_vmap(call, batched, x, weight, bias, *, ndim, eps):
         raise ValueError(f"layer_norm: {problem}")
     if not batched[1] and not batched[2]:
         return call(x, weight, bias, ndim=ndim, eps=eps)
-    x = astype(x, _common_dtype(calls.namespace, (x, weight, bias)), copy=False)
+    x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
     if batched[1]:
         out = call(x, ndim=ndim, eps=eps)
         out = multiply(*aligned(batched[:2], (out, weight)))
@@ -216,15 +216,15 @@ def batch_norm(xp, x, weight=None, bias=None, /, *, eps=1e-5):
     """
     if problem := _batch_norm_error(x.shape, weight, bias):
         raise ValueError(problem)
-    dtype, wide = _dtypes(xp, x, weight, bias)
-    y, mean, var, scale, _ = _center_channels(xp, _cast(xp, x, wide), eps)
+    dtype, wide = common_dtypes(xp, x, weight, bias)
+    y, mean, var, scale, _ = _center_channels(xp, cast(xp, x, wide), eps)
     shape = tuple(mean.shape)
-    y *= scale if weight is None else scale * _cast(xp, weight, wide, shape)
+    y *= scale if weight is None else scale * cast(xp, weight, wide, shape)
     if bias is not None:
-        y += _cast(xp, bias, wide, shape)
+        y += cast(xp, bias, wide, shape)
     channels = (shape[1],)
-    statistics = _cast(xp, mean, dtype, channels), _cast(xp, var, dtype, channels)
-    return _cast(xp, y, dtype), *statistics
+    statistics = cast(xp, mean, dtype, channels), cast(xp, var, dtype, channels)
+    return cast(xp, y, dtype), *statistics
 
 
 def _batch_norm_error(x_shape, weight, bias):
@@ -250,7 +250,7 @@ def _all_but_channels(x):
 
 
 def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
-    g, g_mean, g_var, x, weight = _widen(xp, *g, x, weight)
+    g, g_mean, g_var, x, weight = widen(xp, *g, x, weight)
     axes = _all_but_channels(x)
     out, mean, _, scale, count = _center_channels(xp, x, eps)
     out *= scale
@@ -305,3 +305,192 @@ def _batch_norm_vmap(call, batched, x, weight, bias, *, eps):
 
 
 batch_norm.vmap(_batch_norm_vmap)
+
+
+# Group normalization. The channels of a group and their elements are one row of a matrix.
+
+
+@op
+def group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
+    """``(x - mean) / sqrt(var + eps) * weight + bias``, normalized over groups of channels.
+
+    x: ``(n, channels, ...)``, real; each example's channels are split into ``groups`` of equal
+        size, and each group is normalized by itself, over all of its elements.
+    weight, bias: ``(channels,)``; by default 1 and 0.
+
+    The variance is the sum of squared deviations divided by the number of elements. For
+    float16, intermediate values are computed in float32.
+    (Wu and He 2018, "Group normalization")
+    """
+    if problem := _group_norm_error(x.shape, weight, bias, groups):
+        raise ValueError(problem)
+    shape = tuple(x.shape)
+    n, channels = shape[:2]
+    dtype, wide = common_dtypes(xp, x, weight, bias)
+    rows, scale, _ = _center_rows(xp, _group_rows(xp, cast(xp, x, wide), groups), eps)
+    if weight is None and bias is None:
+        rows *= scale
+        return cast(xp, rows, dtype, shape)
+    size = channels // groups
+    y = xp.reshape(rows, (n, groups, size, math.prod(shape[2:])))
+    scale = xp.reshape(scale, (n, groups, 1, 1))
+    column = (groups, size, 1)
+    y *= scale if weight is None else scale * cast(xp, weight, wide, column)
+    if bias is not None:
+        y += cast(xp, bias, wide, column)
+    return cast(xp, y, dtype, shape)
+
+
+def _group_norm_error(x_shape, weight, bias, groups):
+    """An error message if the shapes do not fit, else None."""
+    if len(x_shape) < 2:
+        return f"x must have the shape (n, channels, ...), not {tuple(x_shape)}"
+    if groups < 1 or x_shape[1] % groups:
+        return (
+            f"the channels of x must be a multiple of groups, {groups}, but the shape of x is "
+            f"{tuple(x_shape)}"
+        )
+    return _parameter_error(weight, bias, tuple(x_shape[1:2]), "the channels of x")
+
+
+def _group_rows(xp, x, groups):
+    size = x.shape[1] // groups * math.prod(x.shape[2:])
+    return xp.reshape(x, (x.shape[0] * groups, size))
+
+
+def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
+    g, x, weight = widen(xp, g, x, weight)
+    n, channels, *rest = x.shape
+    rows, scale, count = _center_rows(xp, _group_rows(xp, x, groups), eps)
+    rows *= scale
+    # A channel of an example is a row of these.
+    out = xp.reshape(rows, (n * channels, math.prod(rest)))
+    g = xp.reshape(g, out.shape)
+    shape = n, groups, channels // groups
+    along = xp.reshape(xp.vecdot(g, out, axis=-1), shape)
+    total = xp.reshape(xp.sum(g, axis=1), shape)
+    to_x = to_weight = to_bias = None
+    if wanted[1]:
+        to_weight = xp.reshape(xp.sum(along, axis=0), (channels,))
+    if wanted[2]:
+        to_bias = xp.reshape(xp.sum(total, axis=0), (channels,))
+    if wanted[0]:
+        scale = xp.reshape(scale, (n, groups, 1))
+        factor = xp.broadcast_to(scale, shape)
+        if weight is not None:
+            weight = xp.reshape(weight, shape[1:])
+            along, total, factor = along * weight, total * weight, factor * weight
+        along = xp.sum(along, axis=2, keepdims=True) * scale / count
+        total = xp.sum(total, axis=2, keepdims=True) * scale / count
+        rows *= xp.reshape(along, (-1, 1))
+        rows += xp.reshape(total, (-1, 1))
+        to_x = g * xp.reshape(factor, (-1, 1))
+        to_x -= xp.reshape(rows, out.shape)
+        to_x = xp.reshape(to_x, x.shape)
+    return to_x, to_weight, to_bias
+
+
+group_norm.vjp(joint=_group_norm_vjp)
+
+
+def _group_norm_vmap(call, batched, x, weight, bias, *, groups, eps):
+    shapes = shapes_of_examples(batched, (x, weight, bias))
+    given = [None if p is None else s for p, s in zip((weight, bias), shapes[1:], strict=True)]
+    if problem := _group_norm_error(shapes[0], *given, groups):
+        raise ValueError(f"group_norm: {problem}")
+    x = astype(x, common_dtype(calls.namespace, (x, weight, bias)), copy=False)
+    inside = [None if b else p for p, b in zip((weight, bias), batched[1:], strict=True)]
+    if batched[1]:  # the bias is added after this weight
+        inside = [None, None]
+    n, *rest = shapes[0]
+    out = reshape(x, (x.shape[0] * n, *rest)) if batched[0] else x
+    out = reshape(call(out, *inside, groups=groups, eps=eps), x.shape)
+
+    def column(p, b):
+        return reshape(p, (*((p.shape[0], 1) if b else ()), rest[0], *[1] * (len(rest) - 1)))
+
+    if weight is not None and inside[0] is None:
+        out = multiply(out, column(weight, batched[1]))
+    if bias is not None and inside[1] is None:
+        out = add(out, column(bias, batched[2]))
+    return out
+
+
+group_norm.vmap(_group_norm_vmap)
+
+
+# Normalization by the root mean square; the normalized axes are handled as one.
+
+
+@op
+def rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
+    """``x / sqrt(mean(x**2) + eps) * weight``, with the mean over the last ``ndim`` axes.
+
+    x: ``(..., *shape)``, real, where ``shape`` has ``ndim`` axes.
+    weight: ``shape``; by default 1.
+    eps: by default the distance from 1 to the next number of x's dtype.
+
+    For float16, intermediate values are computed in float32.
+    (Zhang and Sennrich 2019, "Root mean square layer normalization")
+    """
+    if problem := _layer_norm_error(x.shape, weight, None, ndim):
+        raise ValueError(problem)
+    shape = tuple(x.shape)
+    dtype, wide = common_dtypes(xp, x, weight)
+    eps = _rms_eps(xp, cast(xp, x, wide) if xp.isdtype(x.dtype, "integral") else x, eps)
+    rows = _as_rows(xp, cast(xp, x, wide), ndim)
+    scale, _ = _reciprocal_rms(xp, rows, eps)
+    y = rows * scale
+    if weight is not None:
+        y *= cast(xp, weight, wide, (y.shape[1],))
+    return cast(xp, y, dtype, shape)
+
+
+def _rms_eps(xp, x, eps):
+    return float(xp.finfo(x.dtype).eps) if eps is None else eps
+
+
+def _reciprocal_rms(xp, rows, eps):
+    """The reciprocals of the rows' root mean squares, as a column, and the length of a row."""
+    count = max(rows.shape[1], 1)
+    squares = xp.vecdot(rows, rows, axis=-1)
+    scale = math.sqrt(count) / xp.sqrt(squares + eps * count)
+    return xp.reshape(scale, (-1, 1)), count
+
+
+def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    eps = _rms_eps(xp, x, eps)
+    shape = x.shape
+    g, x, weight = widen(xp, g, x, weight)
+    g, rows = _as_rows(xp, g, ndim), _as_rows(xp, x, ndim)
+    scale, count = _reciprocal_rms(xp, rows, eps)
+    out = rows * scale
+    to_x = to_weight = None
+    if wanted[1]:
+        to_weight = xp.reshape(xp.sum(g * out, axis=0), shape[len(shape) - ndim :])
+    if wanted[0]:
+        to_x = g * scale
+        if weight is not None:
+            to_x *= xp.reshape(weight, (1, -1))
+        along = xp.reshape(xp.vecdot(to_x, out, axis=-1), (-1, 1))
+        out *= along / count
+        to_x -= out
+        to_x = xp.reshape(to_x, shape)
+    return to_x, to_weight
+
+
+rms_norm.vjp(joint=_rms_norm_vjp)
+
+
+def _rms_norm_vmap(call, batched, x, weight, *, ndim, eps):
+    shapes = shapes_of_examples(batched, (x, weight))
+    if problem := _layer_norm_error(shapes[0], None if weight is None else shapes[1], None, ndim):
+        raise ValueError(f"rms_norm: {problem}")
+    if not batched[1]:
+        return call(x, weight, ndim=ndim, eps=eps)
+    eps = _rms_eps(calls.namespace, x, eps)
+    x = astype(x, common_dtype(calls.namespace, (x, weight)), copy=False)
+    return multiply(*aligned(batched, (call(x, ndim=ndim, eps=eps), weight)))
+
+
+rms_norm.vmap(_rms_norm_vmap)

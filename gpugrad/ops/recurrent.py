@@ -9,7 +9,7 @@ as the library's arrays can be, and no array of one step is taken apart.
 from .._batched import equally
 from ..autograd.operation import composite, op
 from .manipulation import moveaxis, reshape
-from .normalization import _cast, _dtypes, _widen
+from .normalization import cast, common_dtypes, widen
 
 
 def shape_error(gates, x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0=None):
@@ -175,8 +175,8 @@ def _rnn(
         raise ValueError(f"nonlinearity must be 'tanh' or 'relu', not {nonlinearity!r}")
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     _checked(1, *inputs)
-    dtype, _ = _dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _widen(xp, *inputs)
+    dtype, _ = common_dtypes(xp, *inputs)
+    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = widen(xp, *inputs)
     steps = _projected(xp, x, weight_ih, 1, _added(bias_ih, bias_hh))[0, ...]
     weight = _transposed(xp, weight_hh, 1)[0, ...]
     h = h0
@@ -187,11 +187,11 @@ def _rnn(
             a = a + xp.matmul(h, weight)
         h = xp.tanh(a) if nonlinearity == "tanh" else xp.maximum(a, 0)
         states.append(h)
-    return _cast(xp, xp.stack(_in_order(states, reverse)), dtype), _cast(xp, h, dtype)
+    return cast(xp, xp.stack(_in_order(states, reverse)), dtype), cast(xp, h, dtype)
 
 
 def _rnn_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, nonlinearity, reverse):
-    g_out, g_h, x, weight_ih, weight_hh, h0, out = _widen(
+    g_out, g_h, x, weight_ih, weight_hh, h0, out = widen(
         xp, *g, x, weight_ih, weight_hh, h0, out[0]
     )
     length = x.shape[0]
@@ -271,8 +271,8 @@ def _lstm(
     ``(4, length, batch, h)``."""
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
     _checked(4, *inputs)
-    dtype, _ = _dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0 = _widen(xp, *inputs)
+    dtype, _ = common_dtypes(xp, *inputs)
+    x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0 = widen(xp, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 4, _added(bias_ih, bias_hh)), axis=1)
     weight = _transposed(xp, weight_hh, 4)
     c = _initial(xp, c0, steps[0][0, ...])
@@ -291,12 +291,12 @@ def _lstm(
         gates.append(xp.stack([i, f, g, o]))
     states, cells = (xp.stack(_in_order(a, reverse)) for a in (states, cells))
     gates = xp.stack(_in_order(gates, reverse), axis=1)
-    return tuple([_cast(xp, a, dtype) for a in (states, h, c, cells, gates)])
+    return tuple([cast(xp, a, dtype) for a in (states, h, c, cells, gates)])
 
 
 def _lstm_vjp(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
-    g_out, g_h, g_c, g_cells, g_gates = _widen(xp, *g)
-    x, weight_ih, weight_hh, h0, c0, states, cells, gates = _widen(
+    g_out, g_h, g_c, g_cells, g_gates = widen(xp, *g)
+    x, weight_ih, weight_hh, h0, c0, states, cells, gates = widen(
         xp, x, weight_ih, weight_hh, h0, c0, out[0], *out[3:]
     )
     length = x.shape[0]
@@ -387,8 +387,8 @@ def _gru(
     ``W_hn h + b_hn``."""
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     _checked(3, *inputs)
-    dtype, _ = _dtypes(xp, *inputs)
-    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = _widen(xp, *inputs)
+    dtype, _ = common_dtypes(xp, *inputs)
+    x, weight_ih, weight_hh, bias_ih, bias_hh, h0 = widen(xp, *inputs)
     steps = xp.unstack(_projected(xp, x, weight_ih, 3, bias_ih), axis=1)
     weight = _transposed(xp, weight_hh, 3)
     bias = None if bias_hh is None else xp.expand_dims(_by_gate(xp, bias_hh, 3), axis=1)
@@ -407,12 +407,12 @@ def _gru(
         gates.append(xp.concat([rz, xp.stack([q, n])], axis=0))
     states = xp.stack(_in_order(states, reverse))
     gates = xp.stack(_in_order(gates, reverse), axis=1)
-    return tuple([_cast(xp, a, dtype) for a in (states, h, gates)])
+    return tuple([cast(xp, a, dtype) for a in (states, h, gates)])
 
 
 def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
-    g_out, g_h, g_gates = _widen(xp, *g)
-    x, weight_ih, weight_hh, h0, states, gates = _widen(
+    g_out, g_h, g_gates = widen(xp, *g)
+    x, weight_ih, weight_hh, h0, states, gates = widen(
         xp, x, weight_ih, weight_hh, h0, out[0], out[2]
     )
     length = x.shape[0]

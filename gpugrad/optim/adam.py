@@ -1,11 +1,10 @@
 """Adam and AdamW."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, square_root
 
 
 class Adam(Optimizer):
@@ -90,7 +89,7 @@ class Adam(Optimizer):
             (most,) = greatest
             most[...] = backend.xp.maximum(most, square)
             square = most
-        correction = math.sqrt(1 - beta2**step)
+        correction = square_root(1 - beta2**step)
         change = backend.xp.sqrt(square)
         change += eps * correction
         change = average / change
@@ -100,7 +99,7 @@ class Adam(Optimizer):
     @staticmethod
     def fused_kernel(step, lr, betas, eps, weight_decay, amsgrad, decoupled):
         beta1, beta2 = betas
-        correction = math.sqrt(1 - beta2**step)
+        correction = square_root(1 - beta2**step)
         numbers = (  # in the order of the kernel's `AdamNumbers`
             0.0 if decoupled else weight_decay,
             1 - lr * weight_decay if decoupled else 1.0,

@@ -1,11 +1,10 @@
 """NAdam."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, square_root
 
 
 class NAdam(Optimizer):
@@ -97,7 +96,7 @@ class NAdam(Optimizer):
         square *= beta2
         square += (1 - beta2) * (grad * grad)
         divisor = xp.sqrt(square)
-        divisor /= math.sqrt(1 - beta2**step)
+        divisor /= square_root(1 - beta2**step)
         divisor += eps
         mu, next_mu = (_mu(t, betas, momentum_decay) for t in (step, step + 1))
         change = grad * ((1 - mu) / (1 - product))

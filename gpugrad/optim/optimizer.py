@@ -9,6 +9,7 @@ from .._arguments import is_floating
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd import enable_grad
 from ..autograd.graph import writes
 from ..backends import backend_of
@@ -81,6 +82,7 @@ class Optimizer:
         self._skips: dict[str, Any] = {}
         # What tells whether the last step was skipped, and how its states were counted before.
         self._unknown: tuple[Callable[[], Any], list] | None = None
+        self._states_made = 0  # how often the state of a parameter was made anew
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -352,6 +354,7 @@ class Optimizer:
         old: the state so far, of which as much as possible is kept; or None.
         """
         self._check_writeable(p)
+        self._states_made += 1
         arrays = self.init_single(p.array, group)
         step, numbers = 0, tuple(self.numbers.values())
         if old is not None and (old.arrays or not arrays):
@@ -490,6 +493,11 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
+def square_root(x):
+    """The square root of a float, or of what stands for one while a function is recorded."""
+    return math.sqrt(x) if type(x) is float else x.sqrt()
+
+
 def _pair(value):
     first, second = value
     return float(first), float(second)
@@ -516,6 +524,8 @@ class ParameterState:
 
     def __init__(self, array, arrays, step, numbers, is_split):
         backend = backend_of[type(array)]
+        if backend.is_recorder:
+            thread.recorder.refuse_state()
         self.array = array
         self.arrays = arrays
         self.values = tuple(arrays.values())
@@ -549,10 +559,14 @@ class ParameterState:
 
 
 def _pieces(*arrays):
-    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU."""
+    """Yield matching pieces of arrays of one shape; all of them at once if not on the CPU.
+
+    A program divides the work itself.
+    """
     shape = arrays[0].shape
     size = math.prod(shape)
-    if size <= _PIECE_SIZE or backend_of[type(arrays[0])].device(arrays[0]) != "cpu":
+    backend = backend_of[type(arrays[0])]
+    if size <= _PIECE_SIZE or backend.device(arrays[0]) != "cpu" or backend.is_recorder:
         yield arrays
         return
     rows = max(1, _PIECE_SIZE * shape[0] // size)

@@ -1,11 +1,10 @@
 """RAdam."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, square_root
 
 
 class RAdam(Optimizer):
@@ -89,13 +88,13 @@ class RAdam(Optimizer):
         most = 2 / (1 - beta2) - 1  # degrees of freedom of the estimate of the variance
         freedom = most - 2 * step * beta2**step / correction
         if freedom > 5:
-            rate *= math.sqrt(
+            rate *= square_root(
                 (freedom - 4) * (freedom - 2) * most / ((most - 4) * (most - 2) * freedom)
             )
             divisor = xp.sqrt(square)
             divisor += eps
             change = average / divisor
-            change *= rate * math.sqrt(correction)
+            change *= rate * square_root(correction)
         else:
             change = rate * average
         array -= change

@@ -71,7 +71,7 @@ class SGD(Optimizer):
         if momentum:
             (buffer,) = state
             buffer *= momentum
-            buffer += grad if step == 1 or not dampening else (1 - dampening) * grad
+            buffer += grad if not dampening or step == 1 else (1 - dampening) * grad
             grad = grad + momentum * buffer if nesterov else buffer
         array -= lr * grad
 

@@ -76,12 +76,12 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     places = [i for i, y in enumerate(leaves) if is_recordable(y) and y.node is not None]
     if not places:
         return result
-    piece = _Piece([leaves[i].node for i in places], {x.node for x in variables}, start)
+    piece = Piece([leaves[i].node for i in places], {x.node for x in variables}, start)
     arrays = [x.array for x in arguments.inputs] + [_array(node) for node in piece.outside]
     parents = [x.node for x in arguments.inputs] + piece.outside
     arguments.let_go()
     outputs = [output(i, leaves[i]) for i in places]
-    recomputed = _Recomputed(
+    recomputed = Recomputed(
         f, arguments, draws, active_levels(), region, start, piece.outside, structure, outputs
     )
     op = _discarding if piece.discards else _checkpoint
@@ -101,7 +101,7 @@ def _takes_nothing(f):
     return True
 
 
-class _Piece:
+class Piece:
     """The part of the graph between some results and the nodes that existed before ``start``.
 
     nodes: from each node of the piece to whether it existed before ``start``.
@@ -139,7 +139,7 @@ def _array(node):
     return None if tensor is None else tensor.array
 
 
-class _Recomputed(NamedTuple):
+class Recomputed(NamedTuple):
     """Everything needed to recompute a piece of the graph for its VJP."""
 
     f: Callable[..., Any]
@@ -164,7 +164,7 @@ class _Recomputed(NamedTuple):
         start = next_order()
         nodes = self._again(variables)
         targets = {x.node for x in variables}
-        piece = _Piece(nodes, targets, start)
+        piece = Piece(nodes, targets, start)
         if set(piece.outside) != set(self.outside):
             raise RuntimeError(
                 f"checkpoint: computed again for backward, {_name(self.f)} depends on other "

@@ -47,6 +47,28 @@ def _torch_batch_norm(torch, x, weight=None, bias=None, *, eps=1e-5):
     return torch.nn.functional.batch_norm(x, None, None, **parameters), *statistics
 
 
+def _group_norm(x, weight=None, bias=None, *, groups, eps=1e-5):
+    x = np.asarray(x, np.result_type(x, "float32") if x.dtype.kind == "f" else "float64")
+    out = _layer_norm(x.reshape(x.shape[0], groups, -1) if x.size else x, eps=eps).reshape(x.shape)
+    column = (-1, *[1] * (x.ndim - 2))
+    return _affine(out, *[None if p is None else p.reshape(column) for p in (weight, bias)])
+
+
+def _torch_group_norm(torch, x, weight=None, bias=None, *, groups, eps=1e-5):
+    return torch.nn.functional.group_norm(x, groups, weight, bias, eps)
+
+
+def _rms_norm(x, weight=None, *, ndim=1, eps=None):
+    axes = tuple(range(-ndim, 0))
+    eps = np.finfo(x.dtype if x.dtype.kind == "f" else "float32").eps if eps is None else eps
+    x = np.asarray(x, np.result_type(x, "float32") if x.dtype.kind == "f" else "float64")
+    return _affine(x / np.sqrt((x * x).mean(axes, keepdims=True) + eps), weight, None)
+
+
+def _torch_rms_norm(torch, x, weight=None, *, ndim=1, eps=None):
+    return torch.nn.functional.rms_norm(x, x.shape[x.ndim - ndim :], weight, eps)
+
+
 def _beyond_torch(why, *samples):
     return [replace(s, unlike_torch=why) for s in samples]
 
@@ -105,5 +127,40 @@ CASES = [
         ],
         _batch_norm,
         _torch_batch_norm,
+    ),
+    Case(
+        "group_norm",
+        [
+            S(A(3, 4), A(4), A(4), groups=2),
+            S(A(2, 4, 3), A(4), A(4), groups=2),
+            S(A(2, 4, 3), groups=1),
+            S(A(2, 2, 3), A(2), groups=2, eps=0.1),
+            *_beyond_torch(NO_SECOND, S(A(2, 2, 2, 2), None, A(2), groups=1)),
+            S(A(0, 4, 2), A(4), A(4), groups=2),
+            *_beyond_torch("PyTorch refuses no elements", S(A(2, 2, 0), A(2), A(2), groups=2)),
+            S(A(2, 4, 3, layout="transposed"), A(4, layout="reversed"), A(4), groups=2),
+            *integer_inputs(groups=1),
+            S(A(4, 2, 3, draw=integers(0, 5)), A(2, dtype="float32"), groups=1),
+        ],
+        _group_norm,
+        _torch_group_norm,
+    ),
+    Case(
+        "rms_norm",
+        [
+            S(A(4, 6), A(6)),
+            S(A(4, 6)),
+            S(A(6), A(6), eps=0.1),
+            S(A(2, 3, 4), A(3, 4), ndim=2),
+            S(A(4, 1), A(1), eps=0.1),
+            S(A(0, 3), A(3)),
+            S(A(3, 0), A(0)),
+            S(A(4, 6, layout="transposed"), A(6, layout="reversed")),
+            *integer_inputs(),
+            *beyond("torch", S(A(4, 3, dtype="float32"), A(3, dtype="float64"))),
+            kink([[0.0, 0.0]], [3.0, 5.0], eps=0.25, gradients=([[6.0, 10.0]], [0, 0])),
+        ],
+        _rms_norm,
+        _torch_rms_norm,
     ),
 ]

@@ -88,7 +88,7 @@ def _sized(gates, **static):
     def sized(n):
         h = max(round((n / gates) ** 0.5), 1)
         weight = A(gates * h, h, draw=_initial)
-        return S(A(4, 2, h), weight, weight, **static)
+        return S(A(2, 2, h), weight, weight, **static)
 
     return sized
 

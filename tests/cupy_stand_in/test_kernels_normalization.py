@@ -70,12 +70,15 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
     x, g = numbers(*shape, dtype=dtype), numbers(*shape, dtype=dtype, seed=1) / dtype.type(4)
     weight, bias = (
         numbers(*parameter, dtype=dtype, seed=2 + i) if given else None
-        for i, given in enumerate(affine)
+        for i, given in enumerate((*affine, False)[:2])
     )
     op = Op.registry[name]
-    got = twin(name, "forward", *map(on_device, (x, weight, bias)), **static)
-    expected = op.forward(numpy.xp, *map(in_float64, (x, weight, bias)), **static)
-    if name == "layer_norm":
+    inputs = (x, weight, bias)[: len(op.inputs)]
+    got = twin(name, "forward", *map(on_device, inputs), **static)
+    if static.get("eps", 0) is None:
+        static["eps"] = float(xp.finfo(dtype).eps)
+    expected = op.forward(numpy.xp, *map(in_float64, inputs), **static)
+    if name != "batch_norm":
         got, expected = (got,), (expected,)
     for a, b in zip(got, expected, strict=True):
         agree(a, b, dtype)
@@ -84,10 +87,11 @@ def check(name, shape, parameter, dtype, affine=(True, True), **static):
         return g_of(of(g)), of(x), of(weight)
 
     def g_of(g):
-        return g if name == "layer_norm" else (g, None, None)
+        return (g, None, None) if name == "batch_norm" else g
 
     for wanted in WANTED:
-        wanted = (wanted[0], wanted[1] and affine[0], wanted[2] and affine[1])
+        given = (True, *affine)
+        wanted = tuple([w and a for w, a in zip(wanted, given[: len(op.inputs)], strict=False)])
         if not any(wanted):
             continue
         got = twin(name, "joint", *cotangents(on_device), wanted, **static)
@@ -142,6 +146,41 @@ class TestLayerNorm:
             assert forward(xp, x, weight) is NotImplemented
             assert rule(xp, x, x, weight, (True, True, True), 1, 1e-5) is NotImplemented
         assert rule(xp, cupy.ones((3, 4)), x, None, (True,) * 3, 1, 1e-5) is NotImplemented
+
+
+class TestRMSNorm:
+    @pytest.mark.parametrize("shape", [(3, 33), (2, 3, 516), (5,), (2, 1030)], ids=str)
+    def test_twin(self, shape, dtype):
+        check("rms_norm", shape, shape[-1:], dtype, ndim=1, eps=0.1)
+
+    def test_options(self, dtype):
+        check("rms_norm", (10, 24), (24,), dtype, (False,), ndim=1, eps=None)
+        check("rms_norm", (3, 4, 6), (4, 6), dtype, (True,), ndim=2, eps=0.5)
+
+    def test_falls_back_to_the_definition(self):
+        forward, rule = (gg.rms_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
+        x = cupy.ones((3, 4), "float32")
+        assert forward(xp, cupy.ones((0, 4))) is NotImplemented
+        assert forward(xp, x, cupy.ones(4)) is NotImplemented
+        assert rule(xp, cupy.ones((3, 4)), x, None, (True,) * 2, 1, 0.1) is NotImplemented
+
+
+class TestGroupNorm:
+    @pytest.mark.parametrize("affine", AFFINE)
+    @pytest.mark.parametrize(
+        "shape, groups", [((2, 6, 5), 3), ((3, 8), 2), ((2, 4, 3, 200), 4), ((2, 4, 8), 1)], ids=str
+    )
+    def test_twin(self, shape, groups, affine, dtype):
+        check("group_norm", shape, shape[1:2], dtype, affine, groups=groups, eps=1e-5)
+
+    def test_falls_back_to_the_definition(self):
+        forward, rule = (gg.group_norm.op.twins["cupy"][part] for part in ("forward", "joint"))
+        x = cupy.ones((3, 4), "float32")
+        assert forward(xp, cupy.ones((0, 4)), groups=2) is NotImplemented
+        assert forward(xp, x, groups=3) is NotImplemented
+        assert forward(xp, cupy.ones((1, 1, 8193), "float32"), groups=1) is NotImplemented
+        assert forward(xp, x, cupy.ones(4), groups=2) is NotImplemented
+        assert rule(xp, cupy.ones((3, 4)), x, None, (True,) * 3, 2, 0.1) is NotImplemented
 
 
 class TestBatchNorm:

@@ -107,6 +107,21 @@ def test_a_broadcast_cotangent_is_read_as_one_element():
     assert costs(lambda x: gg.exp(x).sum(), [leaf()])[1] == (1, 2)
 
 
+def test_normalization():
+    """The cotangents of the weights take another kernel, and for groups it reads both arrays."""
+    x, weight, bias = leaf((4, 8, 128)), leaf(8), leaf(8)
+    groups = costs(lambda *xs: gg.group_norm(*xs, groups=4), [x, weight, bias])
+    assert groups == ((1, 2), (2, 5))
+    assert costs(lambda x: gg.rms_norm(x), [leaf((32, 128))]) == ((1, 2), (1, 3))
+
+
+def test_attention():
+    """Passes over the weights, besides the products: softmax, its VJP, and arrays a row long."""
+    inputs = [leaf((1, 64, 1)) for _ in range(3)]
+    forward, backward = costs(gg.attention, inputs)
+    assert (forward.passes, backward.passes) == (2.1, 5.4)
+
+
 def test_what_has_no_kernel_is_searched_for_nan_once():
     """The result of the definition's VJP is read; only near a nan is more read or written."""
     x, row = leaf((64, N // 64)), leaf(N // 64).detach()

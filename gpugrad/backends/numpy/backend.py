@@ -2,7 +2,8 @@
 
 import ctypes
 import sys
-from functools import partial
+from contextlib import suppress
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -16,10 +17,17 @@ from .random import Random
 class NumPy(Backend):
     name = "numpy"
     in_single = True
+    column_block = 1 << 18
     array_types = (np.ndarray,)
     # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
+
+    @cached_property
+    def planner(self):
+        from . import planner
+
+        return planner
 
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
@@ -102,6 +110,9 @@ class NumPy(Backend):
     def generator(self, seed, device):
         return Random(seed)
 
+    def release_freed_memory(self):
+        release_freed_memory()
+
 
 def _owner(array):
     """The array that owns the memory of ``array``, at the end of its chain of views."""
@@ -130,6 +141,13 @@ def array_of_bytes(data, dtype, shape, *, byteorder="="):
 def position(flat, shape):
     """The index in an array of ``shape`` of the element that is at ``flat`` when flattened."""
     return tuple(map(int, np.unravel_index(flat, shape)))
+
+
+def release_freed_memory():
+    """Have glibc return the freed memory that it keeps, after a use of much more than usual."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):  # the C library is not glibc
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def keep_freed_memory():

@@ -327,9 +327,14 @@ def _matmul(x1, x2, /):
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
             return x1 * x2
-        # vmap repeats a matrix without copies when a gradient is by a weight the examples share.
-        repeated = x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size
-        if repeated and x1.shape[:-2] == x2.shape[:-2]:
+        # A single product of all rows takes half the time of one for each matrix. vmap repeats a
+        # matrix without copies when a gradient is by a weight the examples share.
+        if x1.ndim > 2 == x2.ndim:
+            one = x1.flags.c_contiguous and x1.shape[-1] == x2.shape[0]
+        else:
+            one = x2.ndim > 2 and not any(x2.strides[:-2]) and x2.size
+            one = one and x1.shape[:-2] == x2.shape[:-2]
+        if one:
             rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
             out = np.matmul(rows, x2[(0,) * (x2.ndim - 2)])
             return out.reshape(*x1.shape[:-1], x2.shape[-1])

@@ -1,8 +1,12 @@
 // Kernels of the twins in normalization.py, which launches them.
 
-// Layer normalization. Either one warp of a block of 32 by ROWS threads or, if a row is long, a
-// whole block normalizes a row. A thread keeps up to ITEMS elements of the row in registers, in
-// groups of N that it reads at a time.
+// Layer normalization, and that by the root mean square (`centered` is 0) or of groups of channels.
+// Either one warp of a block of 32 by ROWS threads or, if a row is long, a whole block normalizes a
+// row. A thread keeps up to ITEMS elements of the row in registers, in groups of N that it reads at
+// a time.
+//
+// In a row of channels, `inner` elements in turn have the same weight and bias, and successive rows
+// have those of `groups` groups in turn. Otherwise both numbers are 1.
 
 #define ITEMS 16
 #define ROWS 8
@@ -28,14 +32,18 @@ __device__ inline void read_row(const T* row, int columns, A* values)
     }
 }
 
-// Subtracts a row's mean from it; returns the reciprocal of its standard deviation.
+// Subtracts a row's mean, which is 0 unless `centered`, from it; returns the reciprocal of its
+// standard deviation.
 template <int N>
-__device__ inline A center(A* values, int columns, A eps)
+__device__ inline A center(A* values, int columns, A eps, bool centered, A& mean)
 {
     A sum = 0, squares = 0;
+    mean = 0;
+    if (centered) {
 #pragma unroll
-    for (int i = 0; i < ITEMS; i++) sum += values[i];
-    A mean = block_sum(sum) / columns;
+        for (int i = 0; i < ITEMS; i++) sum += values[i];
+        mean = block_sum(sum) / columns;
+    }
     EACH_GROUP(column, first) {
 #pragma unroll
         for (int i = first; i < first + N; i++) {
@@ -46,6 +54,16 @@ __device__ inline A center(A* values, int columns, A eps)
     return 1 / sqrt(block_sum(squares) / columns + eps);
 }
 
+// The place of the weight of a row's first element, and that of another element.
+__device__ inline long long first_channel(long long row, int columns, int groups, int inner)
+{
+    return groups == 1 ? 0 : row % groups * (columns / inner);
+}
+__device__ inline long long channel(long long first, int column, int inner)
+{
+    return first + (inner == 1 ? column : column / inner);
+}
+
 // Without an array, the weight is 1 and the bias 0.
 __device__ inline A one_of(const T* weight, long long i) { return weight ? load(weight + i) : A(1); }
 __device__ inline A zero_of(const T* bias, long long i) { return bias ? load(bias + i) : A(0); }
@@ -53,19 +71,21 @@ __device__ inline A zero_of(const T* bias, long long i) { return bias ? load(bia
 template <int N>
 __device__ void normalize_rows(const T* __restrict__ x, const T* __restrict__ weight,
                                const T* __restrict__ bias, T* __restrict__ out, long long rows,
-                               int columns, A eps)
+                               int columns, A eps, bool centered, int groups, int inner)
 {
     long long step = (long long)gridDim.x * blockDim.y;
     for (long long row = (long long)blockIdx.x * blockDim.y + threadIdx.y; row < rows; row += step) {
         A values[ITEMS];
         read_row<N>(x + row * columns, columns, values);
-        A scale = center<N>(values, columns, eps);
+        A mean, scale = center<N>(values, columns, eps, centered, mean);
+        long long start = first_channel(row, columns, groups, inner);
         EACH_GROUP(column, first) {
             Items<N> group;
 #pragma unroll
             for (int i = 0; i < N; i++) {
-                A y = values[first + i] * scale * one_of(weight, column + i);
-                store(group.items + i, y + zero_of(bias, column + i));
+                long long place = channel(start, column + i, inner);
+                A y = values[first + i] * scale * one_of(weight, place);
+                store(group.items + i, y + zero_of(bias, place));
             }
             *(Items<N>*)(out + row * columns + column) = group;
         }
@@ -74,12 +94,12 @@ __device__ void normalize_rows(const T* __restrict__ x, const T* __restrict__ we
 
 extern "C" __global__ void __launch_bounds__(MOST_THREADS, 2)
 layer_norm(const T* x, const T* weight, const T* bias, T* out, long long rows, long long columns,
-           double eps)
+           double eps, long long centered, long long groups, long long inner)
 {
     if (columns % PACK == 0 && is_aligned(x) && is_aligned(out))
-        normalize_rows<PACK>(x, weight, bias, out, rows, columns, eps);
+        normalize_rows<PACK>(x, weight, bias, out, rows, columns, eps, centered, groups, inner);
     else
-        normalize_rows<1>(x, weight, bias, out, rows, columns, eps);
+        normalize_rows<1>(x, weight, bias, out, rows, columns, eps, centered, groups, inner);
 }
 
 // Sums each thread's `values` over the block's rows of threads and stores the sums of all columns.
@@ -107,7 +127,8 @@ __device__ inline void store_columns(const A* values, A* out, int columns)
 template <int N>
 __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
                                const T* __restrict__ weight, T* __restrict__ out,
-                               A* __restrict__ parts, long long rows, int columns, A eps)
+                               A* __restrict__ parts, A* __restrict__ statistics, long long rows,
+                               int columns, A eps, bool centered, int groups, int inner)
 {
     A dweight[ITEMS] = {}, dbias[ITEMS] = {};
     long long step = (long long)gridDim.x * blockDim.y;
@@ -115,20 +136,25 @@ __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
         A values[ITEMS], slopes[ITEMS], total = 0, along = 0;
         read_row<N>(x + row * columns, columns, values);
         read_row<N>(g + row * columns, columns, slopes);
-        A scale = center<N>(values, columns, eps);
+        A mean, scale = center<N>(values, columns, eps, centered, mean);
+        if (statistics && threadIdx.x == 0) {
+            statistics[2 * row] = mean;
+            statistics[2 * row + 1] = scale;
+        }
+        long long start = first_channel(row, columns, groups, inner);
         EACH_GROUP(column, first) {
 #pragma unroll
             for (int i = first; i < first + N; i++) {
                 values[i] *= scale;
                 dweight[i] += slopes[i] * values[i];
                 dbias[i] += slopes[i];
-                slopes[i] *= one_of(weight, column + i - first);
+                slopes[i] *= one_of(weight, channel(start, column + i - first, inner));
                 total += slopes[i];
                 along += slopes[i] * values[i];
             }
         }
         if (!out) continue;
-        total = block_sum(total) / columns;
+        total = centered ? block_sum(total) / columns : 0;
         along = block_sum(along) / columns;
         EACH_GROUP(column, first) {
             Items<N> group;
@@ -147,15 +173,18 @@ __device__ void row_cotangents(const T* __restrict__ g, const T* __restrict__ x,
 }
 
 // out = the cotangent of x; parts = each block's share of the cotangents of weight and bias, in
-// turn. Either may be null.
+// turn; statistics = each row's mean and the reciprocal of its standard deviation. Each may be null.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-layer_norm_backward(const T* g, const T* x, const T* weight, T* out, A* parts, long long rows,
-                    long long columns, double eps)
+layer_norm_backward(const T* g, const T* x, const T* weight, T* out, A* parts, A* statistics,
+                    long long rows, long long columns, double eps, long long centered,
+                    long long groups, long long inner)
 {
     if (columns % PACK == 0 && is_aligned(g) && is_aligned(x) && is_aligned(out))
-        row_cotangents<PACK>(g, x, weight, out, parts, rows, columns, eps);
+        row_cotangents<PACK>(g, x, weight, out, parts, statistics, rows, columns, eps, centered,
+                             groups, inner);
     else
-        row_cotangents<1>(g, x, weight, out, parts, rows, columns, eps);
+        row_cotangents<1>(g, x, weight, out, parts, statistics, rows, columns, eps, centered,
+                          groups, inner);
 }
 
 // A block of 32 by STRIP threads processes a strip of 32 columns or a chunk of the strip's rows.
@@ -181,6 +210,37 @@ layer_norm_sums(const A* parts, T* weight, T* bias, long long rows, long long co
     if (threadIdx.x || column >= 2 * columns) return;
     T* out = column < columns ? weight : bias;
     if (out) store(out + column % columns, sum);
+}
+
+// The cotangents of the weight and bias of group normalization, of which either may be null. A block
+// of 32 by ROWS threads goes over a channel of n examples.
+extern "C" __global__ void __launch_bounds__(32 * ROWS)
+group_norm_sums(const T* g, const T* x, const A* statistics, T* weight, T* bias, long long n,
+                long long channels, long long groups, long long inner)
+{
+    __shared__ A sums[2][ROWS];
+    long long channel = blockIdx.x, group = channel / (channels / groups);
+    A along = 0, total = 0;
+    for (long long k = threadIdx.y * 32 + threadIdx.x; k < n * inner; k += 32 * ROWS) {
+        long long example = k / inner;
+        long long i = (example * channels + channel) * inner + k % inner;
+        const A* of_row = statistics + 2 * (example * groups + group);
+        A slope = load(g + i);
+        along += slope * (load(x + i) - of_row[0]) * of_row[1];
+        total += slope;
+    }
+    along = warp_sum(along);
+    total = warp_sum(total);
+    if (threadIdx.x == 0) {
+        sums[0][threadIdx.y] = along;
+        sums[1][threadIdx.y] = total;
+    }
+    __syncthreads();
+    if (threadIdx.x || threadIdx.y > 1) return;
+    A sum = 0;
+    for (int y = 0; y < ROWS; y++) sum += sums[threadIdx.y][y];
+    T* out = threadIdx.y ? bias : weight;
+    if (out) store(out + channel, sum);
 }
 
 // Batch normalization

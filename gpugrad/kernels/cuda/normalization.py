@@ -10,7 +10,7 @@ import cupy
 
 from ...backends.cupy.kernels.loader import accumulator, contiguous, covers, kernel
 from ...backends.dtypes import float64
-from ...ops.normalization import batch_norm, layer_norm
+from ...ops.normalization import batch_norm, group_norm, layer_norm, rms_norm
 
 _ITEMS = 16  # elements of a row per thread, as in normalization.cu
 _ROWS = 8  # rows that a block processes at once if each takes one warp
@@ -46,30 +46,43 @@ def _rows(x, ndim):
     """The numbers of rows and columns; None if the kernels do not support them."""
     if not x.size or not 1 <= ndim <= x.ndim:
         return None
-    columns = prod(x.shape[x.ndim - ndim :])
+    return _extent(x, prod(x.shape[x.ndim - ndim :]))
+
+
+def _extent(x, columns):
     # In a larger block each thread would have too few registers.
     most_threads = 256 if x.dtype == float64 else 512
     return None if columns > most_threads * _ITEMS else (x.size // columns, columns)
+
+
+def _normalize(x, weight, bias, extent, eps, centered=1, groups=1, inner=1):
+    rows, columns = extent
+    out = cupy.empty(x.shape, x.dtype)
+    threads = _threads(columns)
+    blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
+    args = contiguous(x), *_contiguous_or_none(weight, bias), out, rows, columns, float(eps)
+    args = *args, centered, groups, inner
+    kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
+    return out
 
 
 def _layer_norm(xp, x, weight=None, bias=None, /, *, ndim=1, eps=1e-5):
     extent = _rows(x, ndim)
     if extent is None or not _supports(x, weight, bias, x.shape[x.ndim - ndim :]):
         return NotImplemented
-    rows, columns = extent
-    out = cupy.empty(x.shape, x.dtype)
-    threads = _threads(columns)
-    blocks = min(-(-rows // threads[1]), 4 * _BLOCKS)
-    args = contiguous(x), *_contiguous_or_none(weight, bias), out, rows, columns, float(eps)
-    kernel("normalization", "layer_norm", x.dtype)((blocks,), threads, args)
-    return out
+    return _normalize(x, weight, bias, extent, eps)
 
 
 def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
-    extent, dtype, shape = _rows(x, ndim), x.dtype, x.shape[x.ndim - ndim :]
-    if extent is None or g.dtype != dtype or not _supports(x, weight, None, shape):
+    extent, shape = _rows(x, ndim), x.shape[x.ndim - ndim :]
+    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
         return NotImplemented
+    return _cotangents(g, x, weight, wanted, shape, extent, eps, centered=1)
+
+
+def _cotangents(g, x, weight, wanted, shape, extent, eps, centered):
     rows, columns = extent
+    dtype = x.dtype
     threads = _threads(columns)
     blocks = min(-(-rows // threads[1]), _BLOCKS)
     parts = None
@@ -77,13 +90,69 @@ def _layer_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
         parts = cupy.empty((blocks, 2, columns), accumulator(dtype))
     shapes = x.shape, shape, shape
     results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
-    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), results[0], parts
-    args = *arrays, rows, columns, float(eps)
+    arrays = contiguous(g), contiguous(x), *_contiguous_or_none(weight), results[0], parts, None
+    args = *arrays, rows, columns, float(eps), centered, 1, 1
     kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
     if parts is not None:
         args = parts, *results[1:], blocks, columns
         strips = -(-2 * columns // 32)
         kernel("normalization", "layer_norm_sums", dtype)((strips,), (32, _STRIP), args)
+    return results
+
+
+def _rms_norm(xp, x, weight=None, /, *, ndim=1, eps=None):
+    extent = _rows(x, ndim)
+    if extent is None or not _supports(x, weight, None, x.shape[x.ndim - ndim :]):
+        return NotImplemented
+    return _normalize(x, weight, None, extent, _rms_eps(xp, x, eps), centered=0)
+
+
+def _rms_norm_vjp(xp, g, x, weight, wanted, ndim, eps):
+    extent, shape = _rows(x, ndim), x.shape[x.ndim - ndim :]
+    if extent is None or g.dtype != x.dtype or not _supports(x, weight, None, shape):
+        return NotImplemented
+    eps = _rms_eps(xp, x, eps)
+    return _cotangents(g, x, weight, (*wanted, False), shape, extent, eps, centered=0)[:2]
+
+
+def _rms_eps(xp, x, eps):
+    return float(xp.finfo(x.dtype).eps) if eps is None else eps
+
+
+def _group_rows(x, groups):
+    """The numbers of rows and columns, each row a group; None if the kernels cannot do them."""
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups or not x.size:
+        return None
+    return _extent(x, x.size // (x.shape[0] * groups))
+
+
+def _group_norm(xp, x, weight=None, bias=None, /, *, groups, eps=1e-5):
+    extent = _group_rows(x, groups)
+    if extent is None or not _supports(x, weight, bias, x.shape[1:2]):
+        return NotImplemented
+    return _normalize(x, weight, bias, extent, eps, 1, groups, prod(x.shape[2:]))
+
+
+def _group_norm_vjp(xp, g, x, weight, wanted, groups, eps):
+    extent, dtype = _group_rows(x, groups), x.dtype
+    if extent is None or g.dtype != dtype or not _supports(x, weight, None, x.shape[1:2]):
+        return NotImplemented
+    (rows, columns), (n, channels, *rest) = extent, x.shape
+    inner = prod(rest)
+    threads = _threads(columns)
+    blocks = min(-(-rows // threads[1]), _BLOCKS)
+    shapes = x.shape, channels, channels
+    results = [cupy.empty(s, dtype) if w else None for s, w in zip(shapes, wanted, strict=True)]
+    g, x = contiguous(g), contiguous(x)
+    statistics = None
+    if wanted[1] or wanted[2]:
+        statistics = cupy.empty((rows, 2), accumulator(dtype))
+    arrays = g, x, *_contiguous_or_none(weight), results[0], None, statistics
+    args = *arrays, rows, columns, float(eps), 1, groups, inner
+    kernel("normalization", "layer_norm_backward", dtype)((blocks,), threads, args)
+    if statistics is not None:
+        args = g, x, statistics, *results[1:], n, channels, groups, inner
+        kernel("normalization", "group_norm_sums", dtype)((channels,), (32, _ROWS), args)
     return results
 
 
@@ -130,4 +199,6 @@ def _batch_norm_vjp(xp, g, x, weight, wanted, eps):
 
 
 layer_norm.twin("cupy", _layer_norm, joint=_layer_norm_vjp)
+rms_norm.twin("cupy", _rms_norm, joint=_rms_norm_vjp)
+group_norm.twin("cupy", _group_norm, joint=_group_norm_vjp)
 batch_norm.twin("cupy", _batch_norm, joint=_batch_norm_vjp)

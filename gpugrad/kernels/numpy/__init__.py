@@ -1,8 +1,9 @@
-"""Twins of ops for NumPy arrays, which compute in place where the definition makes new arrays.
+"""Twins of ops for NumPy's arrays, which work in place and on pieces that fit into the cache.
 
-The package is imported when an op first gets a NumPy array.
+The package is imported when an op first gets a NumPy array. A function returns NotImplemented for
+inputs that it does not support.
 """
 
-from . import recurrent
+from . import activations, recurrent
 
-__all__ = ["recurrent"]
+__all__ = ["activations", "recurrent"]

@@ -1,0 +1,595 @@
+"""Convolution, transposed convolution and windows: functions, and the layers that apply them."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .._arguments import whole
+from .._tensor import Tensor
+from ..backends import check_convolution, check_convolution_input, counts_of_windows
+from ..ops.convolution import convolution, convolution_input
+from ..ops.manipulation import reshape
+from ..ops.windows import add_windows, sliding_windows
+from ..random import Generator
+from .init import uniform_parameters
+from .module import Module
+from .padding import MODES, pad
+
+Ints = int | Sequence[int]
+
+
+def per_axis(name: str, value: Any, n: int, least: int | None = 1) -> tuple[int, ...]:
+    """``value``, an int or a sequence of one or ``n`` ints, as ``n`` ints of at least ``least``."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(values) == 1:
+        values *= n
+    is_right = len(values) == n and all(
+        isinstance(v, int) and (least is None or v >= least) for v in values
+    )
+    if not is_right:
+        kind = "ints" if least is None else f"ints of at least {least}"
+        raise ValueError(f"{name} must be one or {n} {kind}, not {value!r}")
+    return values
+
+
+def with_examples(name: str, input: Tensor, n: int, layout: str) -> tuple[Tensor, bool]:
+    """``input`` with an axis of examples, and whether that is new. ``n``: its other axes."""
+    if input.ndim == n:
+        return reshape(input, (1, *input.shape)), True
+    if input.ndim != n + 1:
+        raise ValueError(
+            f"{name}: the input must be (n, {layout}) or ({layout}), not of shape {input.shape}"
+        )
+    return input, False
+
+
+LENGTHS = "", "length", "height, width"
+
+
+def _convolve(name, n, input, weight, bias, stride, padding, dilation, groups):
+    x, is_single = with_examples(name, input, n + 1, f"channels, {LENGTHS[n]}")
+    if weight.ndim != n + 2:
+        raise ValueError(
+            f"{name}: weight must be (out, channels / groups, {LENGTHS[n]}) of a filter, not "
+            f"of shape {weight.shape}"
+        )
+    stride = per_axis(f"{name}: stride", stride, n)
+    dilation = per_axis(f"{name}: dilation", dilation, n)
+    padding = _pairs(name, padding, weight.shape[2:], stride, dilation)
+    try:
+        check_convolution(x.shape, weight.shape, None if bias is None else bias.shape, groups)
+        counts_of_windows(x.shape[2:], weight.shape[2:], stride, padding, dilation)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    out = convolution(
+        x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return reshape(out, out.shape[1:]) if is_single else out
+
+
+def _pairs(name, padding, size, stride, dilation):
+    """The padding at the start and the end of each axis."""
+    n = len(size)
+    if padding == "valid":
+        return ((0, 0),) * n
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise ValueError(f"{name}: padding 'same' needs a stride of 1, not {stride}")
+        totals = [d * (k - 1) for k, d in zip(size, dilation, strict=True)]
+        return tuple([(total // 2, total - total // 2) for total in totals])
+    if isinstance(padding, str):
+        raise ValueError(f"{name}: padding must be ints, 'same' or 'valid', not {padding!r}")
+    return tuple([(p, p) for p in per_axis(f"{name}: padding", padding, n, 0)])
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over a length: ``(n, channels, length) -> (n, out, count)``.
+
+    The parameters are those of `conv2d`, with one axis in place of two.
+    """
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints | str = 0,
+    dilation: Ints = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Convolution over images: ``(n, channels, height, width) -> (n, out, rows, columns)``.
+
+    input: with or without its first axis.
+    weight: the filters, ``(out, channels / groups, height, width)``.
+    bias: ``(out,)``; by default 0.
+    stride: the distance between neighbouring windows.
+    padding: how many zeros to add at each end of an axis; ``"valid"`` for none, ``"same"`` for as
+        many as keep the shape, of which an odd one is at the end.
+    dilation: the distance between neighbouring elements of a window.
+    groups: into how many parts to divide the channels; a filter sees the channels of its part.
+
+    Raises ValueError if the shapes do not fit, or a filter is larger than the padded input.
+    """
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolve_transposed(
+    name, n, input, weight, bias, stride, padding, output_padding, groups, dilation
+):
+    x, is_single = with_examples(name, input, n + 1, f"channels, {LENGTHS[n]}")
+    if weight.ndim != n + 2 or weight.shape[0] != x.shape[1]:
+        raise ValueError(
+            f"{name}: weight must be (channels, out / groups, {LENGTHS[n]}) with the "
+            f"{x.shape[1]} channels of the input of shape {input.shape}, not {weight.shape}"
+        )
+    try:
+        check_convolution_input(x.shape, weight.shape, groups)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    stride = per_axis(f"{name}: stride", stride, n)
+    padding = per_axis(f"{name}: padding", padding, n, 0)
+    more = per_axis(f"{name}: output_padding", output_padding, n, 0)
+    dilation = per_axis(f"{name}: dilation", dilation, n)
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
+        raise ValueError(
+            f"{name}: output_padding {more} must be less than stride {stride} or dilation "
+            f"{dilation}"
+        )
+    shape = tuple(
+        [
+            (length - 1) * s - 2 * p + d * (k - 1) + m + 1
+            for length, k, s, p, m, d in zip(
+                x.shape[2:], weight.shape[2:], stride, padding, more, dilation, strict=True
+            )
+        ]
+    )
+    if min(shape) < 1:
+        raise ValueError(f"{name}: the output would have the lengths {shape}; use less padding")
+    out = convolution_input(
+        x,
+        weight,
+        shape=shape,
+        stride=stride,
+        padding=tuple([(p, p - m) for p, m in zip(padding, more, strict=True)]),
+        dilation=dilation,
+        groups=groups,
+    )
+    if bias is not None:
+        if bias.shape != (out.shape[1],):
+            raise ValueError(f"{name}: bias must have shape ({out.shape[1]},), not {bias.shape}")
+        out = out + reshape(bias, (-1,) + (1,) * n)
+    return reshape(out, out.shape[1:]) if is_single else out
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """Transposed convolution over a length; see `conv_transpose2d`."""
+    return _convolve_transposed(
+        "conv_transpose1d",
+        1,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+    )
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Ints = 1,
+    padding: Ints = 0,
+    output_padding: Ints = 0,
+    groups: int = 1,
+    dilation: Ints = 1,
+) -> Tensor:
+    """Transposed convolution over images: the gradient of `conv2d` by its input.
+
+    ``(n, channels, height, width) -> (n, out, rows, columns)``, where the output has
+    ``(length - 1) * stride - 2 * padding + dilation * (size - 1) + output_padding + 1`` elements
+    along an axis.
+
+    weight: the filters, ``(channels, out / groups, height, width)``.
+    output_padding: how many elements to add at the end of an axis, less than the stride or the
+        dilation. Several lengths have a convolution of the input's length; this chooses one.
+
+    The other parameters are those of `conv2d`, and so are the errors.
+    """
+    return _convolve_transposed(
+        "conv_transpose2d",
+        2,
+        input,
+        weight,
+        bias,
+        stride,
+        padding,
+        output_padding,
+        groups,
+        dilation,
+    )
+
+
+def unfold(
+    input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> Tensor:
+    """All windows as columns: ``(n, channels, height, width) -> (n, channels * taps, windows)``.
+
+    A window has ``taps = height * width`` elements; the other parameters are those of `conv2d`.
+    """
+    x, is_single = with_examples("unfold", input, 3, f"channels, {LENGTHS[2]}")
+    size = per_axis("unfold: kernel_size", kernel_size, 2)
+    options = {
+        "stride": per_axis("unfold: stride", stride, 2),
+        "padding": per_axis("unfold: padding", padding, 2, 0),
+        "dilation": per_axis("unfold: dilation", dilation, 2),
+    }
+    try:
+        counts_of_windows(x.shape[2:], size, **options)
+    except ValueError as error:
+        raise ValueError(f"unfold: {error}") from None
+    out = sliding_windows(x, size=size, **options)
+    n, channels, *rest = out.shape
+    columns = channels * math.prod(rest[:2]), math.prod(rest[2:])
+    return reshape(out, columns if is_single else (n, *columns))
+
+
+def fold(
+    input: Tensor,
+    output_size: Ints,
+    kernel_size: Ints,
+    dilation: Ints = 1,
+    padding: Ints = 0,
+    stride: Ints = 1,
+) -> Tensor:
+    """Add up windows: ``(n, channels * taps, windows) -> (n, channels, *output_size)``.
+
+    It is the transpose of `unfold`, not its inverse: elements of several windows are sums. Raises
+    ValueError unless the input has as many rows and columns as `unfold` gives.
+    """
+    x, is_single = with_examples("fold", input, 2, "channels * taps, windows")
+    shape = per_axis("fold: output_size", output_size, 2)
+    size = per_axis("fold: kernel_size", kernel_size, 2)
+    options = {
+        "stride": per_axis("fold: stride", stride, 2),
+        "padding": per_axis("fold: padding", padding, 2, 0),
+        "dilation": per_axis("fold: dilation", dilation, 2),
+    }
+    try:
+        counts = counts_of_windows(shape, size, **options)
+    except ValueError as error:
+        raise ValueError(f"fold: {error}") from None
+    n, rows, columns = x.shape
+    if rows % math.prod(size) or columns != math.prod(counts):
+        raise ValueError(
+            f"fold: for windows of size {size} over {shape} the input must have a multiple of "
+            f"{math.prod(size)} rows, and {math.prod(counts)} columns, not the shape {input.shape}"
+        )
+    channels = rows // math.prod(size)
+    out = add_windows(reshape(x, (n, channels, *size, *counts)), shape=shape, **options)
+    return reshape(out, out.shape[1:]) if is_single else out
+
+
+# Layers
+
+
+class _Convolution(Module):
+    """What the layers of convolution share: their parameters and their repr."""
+
+    axes: int
+    is_transposed = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints,
+        padding: Ints | str,
+        output_padding: Ints,
+        dilation: Ints,
+        groups: int,
+        bias: bool,
+        padding_mode: str,
+        dtype: Any,
+        device: str | None,
+        generator: Generator | None,
+    ) -> None:
+        name, n = type(self).__name__, self.axes
+        self.in_channels = whole(f"{name}: in_channels", in_channels, 1)
+        self.out_channels = whole(f"{name}: out_channels", out_channels, 1)
+        self.groups = whole(f"{name}: groups", groups, 1)
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"{name}: groups {groups} must divide in_channels {in_channels} and out_channels "
+                f"{out_channels}"
+            )
+        modes = ("zeros",) if self.is_transposed else MODES
+        if padding_mode not in modes:
+            names = "', '".join(modes)
+            raise ValueError(f"{name}: padding_mode must be '{names}', not {padding_mode!r}")
+        self.kernel_size = per_axis(f"{name}: kernel_size", kernel_size, n)
+        self.stride = per_axis(f"{name}: stride", stride, n)
+        self.dilation = per_axis(f"{name}: dilation", dilation, n)
+        self.output_padding = per_axis(f"{name}: output_padding", output_padding, n, 0)
+        if isinstance(padding, str) and self.is_transposed:
+            raise ValueError(f"{name}: padding must be ints, not {padding!r}")
+        pairs = _pairs(name, padding, self.kernel_size, self.stride, self.dilation)
+        self.padding: Any = padding if isinstance(padding, str) else tuple([p for p, _ in pairs])
+        self.padding_mode = padding_mode
+        # As `functional.pad` takes it, which begins with the last axis.
+        self._pad = [p for pair in reversed(pairs) for p in pair]
+        first, second = out_channels, in_channels // groups
+        if self.is_transposed:
+            first, second = in_channels, out_channels // groups
+        # PyTorch's choice, kaiming_uniform_ with a=sqrt(5), gives the same bound.
+        bound = 1 / math.sqrt(second * math.prod(self.kernel_size))
+        parameter = uniform_parameters(bound, dtype, device, generator)
+        self.weight = parameter(first, second, *self.kernel_size)
+        self.bias = parameter(out_channels) if bias else None
+
+    def extra_repr(self) -> str:
+        n = self.axes
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
+        if self.padding != (0,) * n:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * n:
+            text += f", dilation={self.dilation}"
+        if self.output_padding != (0,) * n:
+            text += f", output_padding={self.output_padding}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
+        return text
+
+
+class _Conv(_Convolution):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            0,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            dtype,
+            device,
+            generator,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        name, n, padding = type(self).__name__, self.axes, self.padding
+        if input.ndim not in (n + 1, n + 2) or input.shape[-n - 1] != self.in_channels:
+            lengths = LENGTHS[n]
+            raise ValueError(
+                f"{name}: the input must be (n, {self.in_channels}, {lengths}) or "
+                f"({self.in_channels}, {lengths}), not {input.shape}"
+            )
+        if self.padding_mode != "zeros":
+            input, padding = pad(input, self._pad, self.padding_mode), 0
+        return _convolve(
+            name,
+            n,
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            padding,
+            self.dilation,
+            self.groups,
+        )
+
+
+class Conv1d(_Conv):
+    """Convolution over a length: ``(n, in_channels, length) -> (n, out_channels, count)``.
+
+    The parameters are those of `Conv2d`, with one axis in place of two.
+    """
+
+    axes = 1
+
+
+class Conv2d(_Conv):
+    """Convolution over images: ``(n, in_channels, height, width) -> (n, out_channels, ...)``.
+
+    The input may lack its first axis.
+
+    weight: ``(out_channels, in_channels / groups, *kernel_size)``, uniform within
+        ``1 / sqrt(fan_in)`` of 0, where fan_in is the product of its lengths but the first.
+    bias: ``(out_channels,)``, with the same distribution; None if ``bias`` is False.
+    stride, padding, dilation, groups: see `functional.conv2d`.
+    padding_mode: what the padding consists of: ``"zeros"``, ``"reflect"``, ``"replicate"`` or
+        ``"circular"``, as in `functional.pad`.
+    dtype, device, generator: as for `Linear`.
+    """
+
+    axes = 2
+
+
+class _ConvTranspose(_Convolution):
+    is_transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Ints = 1,
+        padding_mode: str = "zeros",
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            dtype,
+            device,
+            generator,
+        )
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        more: Any = self.output_padding
+        if output_size is not None:
+            more = self._output_padding(input.shape, tuple(output_size))
+        return _convolve_transposed(
+            type(self).__name__,
+            self.axes,
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            more,
+            self.groups,
+            self.dilation,
+        )
+
+    def _output_padding(self, shape, output_size):
+        n = self.axes
+        least = [
+            (length - 1) * s - 2 * p + d * (k - 1) + 1
+            for length, k, s, p, d in zip(
+                shape[-n:], self.kernel_size, self.stride, self.padding, self.dilation, strict=True
+            )
+        ]
+        more = [m - low for m, low in zip(output_size[-n:], least, strict=False)]
+        if len(output_size) < n or any(
+            not 0 <= m < s for m, s in zip(more, self.stride, strict=True)
+        ):
+            most = [low + s - 1 for low, s in zip(least, self.stride, strict=True)]
+            raise ValueError(
+                f"{type(self).__name__}: output_size {output_size} must be from {least} to {most} "
+                f"for an input of shape {shape}"
+            )
+        return tuple(more)
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """Transposed convolution over a length; see `ConvTranspose2d`."""
+
+    axes = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Transposed convolution over images; see `functional.conv_transpose2d`.
+
+    weight: ``(in_channels, out_channels / groups, *kernel_size)``, uniform within
+        ``1 / sqrt(fan_in)`` of 0, where fan_in is the product of its lengths but the first.
+    bias: ``(out_channels,)``, with the same distribution; None if ``bias`` is False.
+    padding_mode: must be ``"zeros"``.
+    dtype, device, generator: as for `Linear`.
+
+    A call may give ``output_size``, the lengths of the output, in place of ``output_padding``.
+    """
+
+    axes = 2
+
+
+class Unfold(Module):
+    """All windows of images as columns; see `functional.unfold`."""
+
+    def __init__(
+        self, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"stride={self.stride}"
+        )
+
+
+class Fold(Module):
+    """Add up windows, given as columns, to images; see `functional.fold`."""
+
+    def __init__(
+        self,
+        output_size: Ints,
+        kernel_size: Ints,
+        dilation: Ints = 1,
+        padding: Ints = 0,
+        stride: Ints = 1,
+    ) -> None:
+        self.output_size = output_size
+        self.kernel_size = kernel_size
+        self.dilation = dilation
+        self.padding = padding
+        self.stride = stride
+
+    def forward(self, input: Tensor) -> Tensor:
+        return fold(
+            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"output_size={self.output_size}, kernel_size={self.kernel_size}, "
+            f"dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+        )

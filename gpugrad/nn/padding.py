@@ -1,0 +1,111 @@
+"""Padding of the last axes of a tensor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..backends import backend_of
+from ..ops.indexing import scatter_add, setitem
+from ..ops.manipulation import broadcast_to, concat, flip
+
+MODES = "zeros", "reflect", "replicate", "circular"  # of layers; "zeros" is "constant" here
+
+
+def created(name: str, *args: Any, dtype: Any, like: Tensor) -> Tensor:
+    """What the creation function ``name`` gives in the library and on the device of ``like``."""
+    backend = backend_of[type(like._like)]
+    array = backend.create(name, *args, dtype=backend.dtype(dtype), like=like._like)
+    return wrap(array, None)
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """Extend the last axes at both ends.
+
+    pad: how far, beginning with the last axis: ``(left, right, top, bottom, ...)``. Negative
+        numbers shorten the axis.
+    mode: ``"constant"``; ``"reflect"``, as in a mirror on the last element; ``"replicate"``, by
+        the last element; or ``"circular"``, by the elements at the other end.
+    value: the constant; by default 0.
+
+    Raises ValueError for a ``pad`` that does not fit the input and the mode.
+    """
+    widths = tuple(pad)
+    ndim = input.ndim
+    if len(widths) % 2 or len(widths) > 2 * ndim or not all(isinstance(w, int) for w in widths):
+        raise ValueError(
+            f"pad: pad must have two ints for each of at most {ndim} axes, the last axis first, "
+            f"not {widths}"
+        )
+    if mode != "constant" and value is not None:
+        raise ValueError(f"pad: value {value!r} is for mode 'constant', not {mode!r}")
+    pairs = [(0, 0)] * (ndim - len(widths) // 2)
+    pairs += [(widths[i], widths[i + 1]) for i in range(len(widths) - 2, -1, -2)]
+    if mode == "constant":
+        return _pad_by_constant(input, pairs, 0 if value is None else value)
+    if mode not in _MAKERS:
+        names = "', '".join(["constant", *_MAKERS])
+        raise ValueError(f"pad: mode must be one of '{names}', not {mode!r}")
+    make, most = _MAKERS[mode]
+    for axis, (before, after) in enumerate(pairs):
+        if not (before or after):
+            continue
+        length = input.shape[axis]
+        if min(before, after) < 0 or max(before, after) > most(length):
+            raise ValueError(
+                f"pad: in mode {mode!r} an axis of {length} elements can be extended by 0 to "
+                f"{max(most(length), 0)}, not by {before} and {after}"
+            )
+        lead = (slice(None),) * axis
+        parts = [make(input, lead, axis, before, True), input]
+        parts.append(make(input, lead, axis, after, False))
+        input = concat([part for part in parts if part.shape[axis]], axis=axis)
+    return input
+
+
+def _pad_by_constant(input, pairs, value):
+    shape, place, rest = [], [], []
+    for length, (before, after) in zip(input.shape, pairs, strict=True):
+        padded = length + before + after
+        if padded < 0:
+            raise ValueError(
+                f"pad: an axis of {length} elements cannot be shortened by {-before} and {-after}"
+            )
+        shape.append(padded)
+        place.append(slice(max(before, 0), padded - max(after, 0)))
+        rest.append(slice(max(-before, 0), length - max(-after, 0)))
+    if any(min(pair) < 0 for pair in pairs):
+        input = input[tuple(rest)]
+    if not any(max(pair) > 0 for pair in pairs):
+        return input
+    if value == 0:
+        return scatter_add(input, tuple(shape), tuple(place))
+    constant = created("full", tuple(shape), value, dtype=input.dtype, like=input)
+    return setitem(constant, input, tuple(place))
+
+
+def _reflect(x, lead, axis, n, before):
+    length = x.shape[axis]
+    part = slice(1, n + 1) if before else slice(length - 1 - n, length - 1)
+    return flip(x[*lead, part], axis=axis)
+
+
+def _replicate(x, lead, axis, n, before):
+    length = x.shape[axis]
+    part = x[*lead, slice(0, 1) if before else slice(length - 1, length)]
+    return broadcast_to(part, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
+
+
+def _circular(x, lead, axis, n, before):
+    length = x.shape[axis]
+    return x[*lead, slice(length - n, length) if before else slice(0, n)]
+
+
+# By mode: what makes the elements beyond an end, and how many there can be.
+_MAKERS = {
+    "reflect": (_reflect, lambda length: length - 1),
+    "replicate": (_replicate, lambda length: float("inf") if length else 0),
+    "circular": (_circular, lambda length: length),
+}

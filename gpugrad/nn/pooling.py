@@ -1,0 +1,421 @@
+"""Pooling over windows: functions, and the layers that apply them."""
+
+import math
+from typing import Any
+
+from .._tensor import Tensor
+from ..ops.indexing import take
+from ..ops.manipulation import reshape
+from ..ops.products import matmul, matrix_transpose
+from ..ops.reductions import mean
+from ..ops.windows import find_in_windows, sum_windows
+from ..ops.windows import max_pool as windows_max
+from .convolution import LENGTHS, Ints, per_axis
+from .module import Module
+from .padding import created
+
+
+def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
+    """The parameters of the ops for PyTorch's; ``padding`` with that of ``ceil_mode``."""
+    if input.ndim not in (n + 1, n + 2):
+        raise ValueError(
+            f"{name}: the input must be (n, channels, {LENGTHS[n]}) or (channels, {LENGTHS[n]}), "
+            f"not of shape {input.shape}"
+        )
+    size = per_axis(f"{name}: kernel_size", kernel_size, n)
+    stride = size if stride is None else per_axis(f"{name}: stride", stride, n)
+    padding = per_axis(f"{name}: padding", padding, n, 0)
+    dilation = per_axis(f"{name}: dilation", dilation, n)
+    if any(2 * p > k for p, k in zip(padding, size, strict=True)):
+        raise ValueError(
+            f"{name}: padding {padding} must be at most half of kernel_size {size}, so that every "
+            f"window has an element of the input"
+        )
+    pairs = []
+    lengths = input.shape[input.ndim - n :]
+    for length, k, s, p, d in zip(lengths, size, stride, padding, dilation, strict=True):
+        rest = length + 2 * p - d * (k - 1) - 1
+        count = rest // s + 1
+        if ceil_mode and rest % s and count * s < length + p:  # one more window begins inside
+            pairs.append((p, p + s - rest % s))
+        else:
+            pairs.append((p, p))
+        if rest < 0:
+            raise ValueError(
+                f"{name}: kernel_size {size} with dilation {dilation} is larger than the input of "
+                f"shape {input.shape} with padding {padding}"
+            )
+    return {"size": size, "stride": stride, "padding": tuple(pairs), "dilation": dilation}
+
+
+def _max_pool(name, n, input, return_indices, *args):
+    options = _windows(name, n, input, *args)
+    out = windows_max(input, **options)
+    if not return_indices:
+        return out
+    return out, _positions(input, out, n, **options)
+
+
+def _positions(input, out, n, size, stride, padding, dilation):
+    """The positions of the maxima in the flattened last axes of the input."""
+    taps = find_in_windows(
+        input, out, size=size, stride=stride, padding=padding, dilation=dilation
+    ).to("int64")
+    position: Any = 0
+    for axis in range(n):
+        after = math.prod(size[axis + 1 :])
+        tap = taps // after % size[axis]
+        first = created("arange", out.shape[axis - n], dtype="int64", like=input)
+        first = first * stride[axis] - padding[axis][0]
+        first = reshape(first, (-1,) + (1,) * (n - 1 - axis))
+        position = position * input.shape[axis - n] + first + tap * dilation[axis]
+    return position
+
+
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window: ``(n, channels, length) -> (n, channels, count)``.
+
+    The parameters are those of `max_pool2d`, with one axis in place of two.
+    """
+    args = kernel_size, stride, padding, dilation, ceil_mode
+    return _max_pool("max_pool1d", 1, input, return_indices, *args)
+
+
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    dilation: Ints = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """The largest element of each window: ``(n, channels, height, width) -> (n, channels, ...)``.
+
+    input: with or without its first axis.
+    stride: the distance between neighbouring windows; by default ``kernel_size``.
+    padding: how far windows reach beyond the input, at most half of their size.
+    dilation: the distance between neighbouring elements of a window.
+    ceil_mode: whether a last window may reach further beyond the end, if it begins inside.
+    return_indices: whether to return also the positions of the maxima in the flattened image.
+
+    Of equal elements the first gets the gradient. Raises ValueError for parameters that do not fit.
+    """
+    args = kernel_size, stride, padding, dilation, ceil_mode
+    return _max_pool("max_pool2d", 2, input, return_indices, *args)
+
+
+def _avg_pool(
+    name,
+    n,
+    input,
+    kernel_size,
+    stride,
+    padding,
+    ceil_mode,
+    count_include_pad,
+    divisor_override=None,
+):
+    options = _windows(name, n, input, kernel_size, stride, padding, 1, ceil_mode)
+    if divisor_override is not None:
+        if not divisor_override:
+            raise ValueError(f"{name}: divisor_override must not be 0")
+        return sum_windows(input, scale=1 / divisor_override, **options)
+    counts = []
+    lengths = input.shape[input.ndim - n :]
+    for length, k, s, (before, after) in zip(
+        lengths, options["size"], options["stride"], options["padding"], strict=True
+    ):
+        # Elements beyond the padding, where only ceil_mode lets windows reach, never count.
+        low, high = (-before, length + before) if count_include_pad else (0, length)
+        starts = range(-before, length + after - k + 1, s)
+        counts.append([min(start + k, high) - max(start, low) for start in starts])
+    if all(min(c) == max(c) for c in counts):
+        return sum_windows(input, scale=1 / math.prod([c[0] for c in counts]), **options)
+    out = sum_windows(input, **options)
+    for axis, count in enumerate(counts):
+        column = created("asarray", count, dtype=out.dtype, like=input)
+        out = out / reshape(column, (-1,) + (1,) * (n - 1 - axis))
+    return out
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window: ``(n, channels, length) -> (n, channels, count)``.
+
+    The parameters are those of `avg_pool2d`, with one axis in place of two.
+    """
+    args = kernel_size, stride, padding, ceil_mode, count_include_pad
+    return _avg_pool("avg_pool1d", 1, input, *args)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Ints,
+    stride: Ints | None = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean of each window: ``(n, channels, height, width) -> (n, channels, rows, columns)``.
+
+    count_include_pad: whether zeros of the padding count as elements.
+    divisor_override: what to divide the sums by; by default the number of elements.
+
+    The other parameters are those of `max_pool2d`, and so are the errors.
+    """
+    args = kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    return _avg_pool("avg_pool2d", 2, input, *args)
+
+
+def _output_size(name, n, input, output_size):
+    if input.ndim not in (n + 1, n + 2):
+        raise ValueError(
+            f"{name}: the input must be (n, channels, {LENGTHS[n]}) or (channels, {LENGTHS[n]}), "
+            f"not of shape {input.shape}"
+        )
+    lengths = input.shape[input.ndim - n :]
+    if output_size is None or isinstance(output_size, (tuple, list)):
+        given = tuple(output_size or (None,) * n)
+        if len(given) == n:  # None keeps a length
+            pairs = zip(given, lengths, strict=True)
+            output_size = tuple([m if wanted is None else wanted for wanted, m in pairs])
+    return lengths, per_axis(f"{name}: output_size", output_size, n)
+
+
+def _parts(length, count):
+    """The starts and stops of ``count`` windows over all of ``length``, as even as can be."""
+    return [(i * length // count, -((i + 1) * length // -count)) for i in range(count)]
+
+
+def adaptive_avg_pool(name, n, input, output_size):
+    """Means of windows that cover the last ``n`` axes; ``name`` is for errors."""
+    lengths, counts = _output_size(name, n, input, output_size)
+    if all(count == 1 for count in counts):
+        return mean(input, axis=tuple(range(-n, 0)), keepdims=True)
+    if all(length % count == 0 for length, count in zip(lengths, counts, strict=True)):
+        size = tuple([length // count for length, count in zip(lengths, counts, strict=True)])
+        return sum_windows(input, size=size, stride=size, scale=1 / math.prod(size))
+    out = input
+    for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        rows = [
+            [(start <= i < stop) / (stop - start) for i in range(length)]
+            for start, stop in _parts(length, count)
+        ]
+        out = along_axis(created("asarray", rows, dtype=input.dtype, like=input), out, axis - n)
+    return out
+
+
+def along_axis(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
+    """The product of ``matrix`` (m, length) and the columns of ``x`` along ``axis``, -1 or -2."""
+    return matmul(x, matrix_transpose(matrix)) if axis == -1 else matmul(matrix, x)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of ``output_size`` windows that cover a length; see `adaptive_avg_pool2d`."""
+    return adaptive_avg_pool("adaptive_avg_pool1d", 1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """Means of windows that cover the images: ``(n, channels, *lengths) -> (n, channels, *sizes)``.
+
+    Window i of m along an axis of ``length`` elements goes from ``floor(i * length / m)`` to
+    ``ceil((i + 1) * length / m)``.
+
+    output_size: an int, or one for each axis, where None keeps the length.
+    """
+    return adaptive_avg_pool("adaptive_avg_pool2d", 2, input, output_size)
+
+
+def _adaptive_max_pool(name, n, input, output_size, return_indices):
+    if return_indices:
+        raise ValueError(f"{name}: return_indices is not supported; {name[9:]} has it")
+    lengths, counts = _output_size(name, n, input, output_size)
+    sizes, out = [], input
+    for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
+        parts = _parts(length, count)
+        size = max([stop - start for start, stop in parts])
+        sizes.append(size)
+        if size * count != length:  # shorter windows, and those that overlap, repeat elements
+            taken = [min(start + i, stop - 1) for start, stop in parts for i in range(size)]
+            taken = created("asarray", taken, dtype="int64", like=input)
+            out = take(out, taken, axis=input.ndim - n + axis)
+    return windows_max(out, size=tuple(sizes), stride=tuple(sizes))
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+    """Maxima of ``output_size`` windows that cover a length; see `adaptive_avg_pool2d`."""
+    return _adaptive_max_pool("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`."""
+    return _adaptive_max_pool("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+# Layers
+
+
+class _MaxPool(Module):
+    axes: int
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def forward(self, input: Tensor) -> Any:
+        args = self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        return _max_pool(type(self).__name__, self.axes, input, self.return_indices, *args)
+
+    def extra_repr(self) -> str:
+        return (
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+        )
+
+
+class MaxPool1d(_MaxPool):
+    """The largest element of each window of a length; see `functional.max_pool2d`."""
+
+    axes = 1
+
+
+class MaxPool2d(_MaxPool):
+    """The largest element of each window of images; see `functional.max_pool2d`."""
+
+    axes = 2
+
+
+class AvgPool1d(Module):
+    """The mean of each window of a length; see `functional.avg_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        self.kernel_size = per_axis("AvgPool1d: kernel_size", kernel_size, 1)
+        stride = self.kernel_size if stride is None else stride
+        self.stride = per_axis("AvgPool1d: stride", stride, 1)
+        self.padding = per_axis("AvgPool1d: padding", padding, 1, 0)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+    def forward(self, input: Tensor) -> Tensor:
+        args = self.kernel_size, self.stride, self.padding, self.ceil_mode
+        return _avg_pool("AvgPool1d", 1, input, *args, self.count_include_pad)
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class AvgPool2d(Module):
+    """The mean of each window of images; see `functional.avg_pool2d`."""
+
+    def __init__(
+        self,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+
+    def forward(self, input: Tensor) -> Tensor:
+        args = self.kernel_size, self.stride, self.padding, self.ceil_mode
+        return _avg_pool(
+            "AvgPool2d", 2, input, *args, self.count_include_pad, self.divisor_override
+        )
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _AdaptivePool(Module):
+    output_size: Any
+
+    def extra_repr(self) -> str:
+        return f"output_size={self.output_size}"
+
+
+class _AdaptiveAvgPool(_AdaptivePool):
+    axes: int
+
+    def __init__(self, output_size: Any) -> None:
+        self.output_size = output_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return adaptive_avg_pool(type(self).__name__, self.axes, input, self.output_size)
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """Means of windows that cover a length; see `functional.adaptive_avg_pool2d`."""
+
+    axes = 1
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """Means of windows that cover the images; see `functional.adaptive_avg_pool2d`."""
+
+    axes = 2
+
+
+class _AdaptiveMaxPool(_AdaptivePool):
+    axes: int
+
+    def __init__(self, output_size: Any, return_indices: bool = False) -> None:
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Tensor:
+        args = self.output_size, self.return_indices
+        return _adaptive_max_pool(type(self).__name__, self.axes, input, *args)
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """Maxima of windows that cover a length; see `functional.adaptive_max_pool2d`."""
+
+    axes = 1
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """Maxima of windows that cover the images; see `functional.adaptive_max_pool2d`."""
+
+    axes = 2

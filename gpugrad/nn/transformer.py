@@ -1,0 +1,227 @@
+"""Layers and stacks of transformers, with PyTorch's parameter names, shapes and initial values."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from .._arguments import whole
+from .._tensor import Tensor
+from ..random import Generator
+from . import functional
+from .attention import MultiheadAttention
+from .container import ModuleList
+from .layers import Dropout, Linear
+from .module import Module
+from .normalization import LayerNorm
+
+_ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}
+
+
+class _Layer(Module):
+    """What the layers of encoder and decoder share."""
+
+    _attentions: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Tensor], Tensor] = functional.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        kind = type(self).__name__
+        if isinstance(activation, str):
+            if activation not in _ACTIVATIONS:
+                raise ValueError(
+                    f"{kind}: activation must be 'relu', 'gelu' or a function, not {activation!r}"
+                )
+            activation = _ACTIVATIONS[activation]
+        self.norm_first = norm_first
+        self.activation = activation
+        given: dict[str, Any] = {"dtype": dtype, "device": device}
+        drawn = given | {"generator": generator}
+        attentions = self._attentions
+        for name in attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias, batch_first=batch_first, **drawn
+            )
+            setattr(self, name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **drawn)
+        self.dropout = Dropout(dropout, generator=generator)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **drawn)
+        numbers = range(1, len(attentions) + 2)
+        for i in numbers:
+            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **given))
+        for i in numbers:
+            setattr(self, f"dropout{i}", Dropout(dropout, generator=generator))
+
+    def _through(self, x, *blocks):
+        """Add to ``x`` what each block makes of it, with its norm before or after."""
+        for i, block in enumerate(blocks, 1):
+            norm, dropout = getattr(self, f"norm{i}"), getattr(self, f"dropout{i}")
+            if self.norm_first:
+                x = x + dropout(block(norm(x)))
+            else:
+                x = norm(x + dropout(block(x)))
+        return x
+
+    def _feed_forward(self, x):
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+class TransformerEncoderLayer(_Layer):
+    """Self-attention and a feed-forward network, each with a residual connection and a norm.
+
+    ``(n, batch, d_model) -> (n, batch, d_model)``; with ``batch_first`` the first two axes change
+    places. An input without the axis of the batch is one example.
+
+    d_model: the number of features. nhead: the number of heads, which divides it.
+    dim_feedforward: the width of the feed-forward network.
+    dropout: the probability of `Dropout` after each part, in the network and of the weights.
+    activation: of the network: ``"relu"``, ``"gelu"`` or a function.
+    layer_norm_eps: of the norms.
+    norm_first: whether a norm comes before each part, rather than after the sum.
+    bias: whether linear layers and norms have biases.
+    dtype, device, generator: as for `Linear`; the generator also decides what to drop.
+
+    From Vaswani et al. (2017).
+    """
+
+    _attentions = ("self_attn",)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
+
+        def attend(x):
+            out, _ = self.self_attn(
+                x, x, x, src_key_padding_mask, False, src_mask, is_causal=is_causal
+            )
+            return out
+
+        return self._through(src, attend, self._feed_forward)
+
+
+class TransformerDecoderLayer(_Layer):
+    """Self-attention, attention to a memory, and a feed-forward network.
+
+    ``tgt (n, batch, d_model), memory (m, batch, d_model) -> (n, batch, d_model)``. The arguments
+    are those of `TransformerEncoderLayer`.
+    """
+
+    _attentions = ("self_attn", "multihead_attn")
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The masks are as in `MultiheadAttention`."""
+
+        def attend(x):
+            out, _ = self.self_attn(
+                x, x, x, tgt_key_padding_mask, False, tgt_mask, is_causal=tgt_is_causal
+            )
+            return out
+
+        def attend_to_memory(x):
+            out, _ = self.multihead_attn(
+                x, memory, memory, memory_key_padding_mask, False, memory_mask,
+                is_causal=memory_is_causal,
+            )  # fmt: skip
+            return out
+
+        return self._through(tgt, attend, attend_to_memory, self._feed_forward)
+
+
+def _copies(layer, num_layers, name):
+    if not isinstance(layer, Module):
+        raise TypeError(f"{name}: the layer must be a Module, not {layer!r}")
+    return ModuleList([deepcopy(layer) for _ in range(whole(f"{name}: num_layers", num_layers, 1))])
+
+
+class TransformerEncoder(Module):
+    """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
+
+    encoder_layer: a `TransformerEncoderLayer`, or a module that is called in the same way.
+    norm: applied to the result of the last layer.
+    enable_nested_tensor, mask_check: accepted as PyTorch does, and change nothing.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ) -> None:
+        self.layers = _copies(encoder_layer, num_layers, "TransformerEncoder")
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """The masks are as in `MultiheadAttention`; ``is_causal`` needs none besides."""
+        out = src
+        for layer in self.layers:
+            out = layer(out, mask, src_key_padding_mask, bool(is_causal))
+        return out if self.norm is None else self.norm(out)
+
+
+class TransformerDecoder(Module):
+    """A stack of copies of a layer, which all start with its values, and perhaps a norm at the end.
+
+    decoder_layer: a `TransformerDecoderLayer`, or a module that is called in the same way.
+    norm: applied to the result of the last layer.
+    """
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+        self.layers = _copies(decoder_layer, num_layers, "TransformerDecoder")
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The masks are as in `MultiheadAttention`."""
+        out = tgt
+        for layer in self.layers:
+            out = layer(
+                out, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask,
+                bool(tgt_is_causal), memory_is_causal,
+            )  # fmt: skip
+        return out if self.norm is None else self.norm(out)

@@ -1,0 +1,159 @@
+"""Resampling of images and other arrays to another size."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._tensor import Tensor
+from ..ops.elementwise import abs as _abs
+from ..ops.elementwise import clip
+from ..ops.indexing import take
+from ..ops.manipulation import repeat
+from .convolution import LENGTHS, per_axis
+from .module import Module
+from .padding import created
+from .pooling import adaptive_avg_pool, along_axis
+
+# By mode: the numbers of axes that are resampled.
+_MODES = {
+    "nearest": (1, 2),
+    "nearest-exact": (1, 2),
+    "linear": (1,),
+    "bilinear": (2,),
+    "area": (1, 2),
+}
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Resample all axes but the first two: ``(n, channels, *lengths) -> (n, channels, *size)``.
+
+    size: the new lengths.
+    scale_factor: by what to multiply the lengths, rounding down, if ``size`` is not given.
+    mode: ``"nearest"``; ``"nearest-exact"``, which has no bias towards the start; ``"linear"``
+        for one axis and ``"bilinear"`` for two; or ``"area"``, the means of windows.
+    align_corners: for ``"linear"`` and ``"bilinear"``, whether the first and the last elements
+        keep their places, in place of the edges of the area that elements stand for.
+    recompute_scale_factor: whether to use the quotient of the lengths, rather than
+        ``scale_factor``, for the places at which to take values.
+    antialias: must be False; for smaller images, use ``"area"``.
+
+    Raises ValueError for other modes, and parameters that do not fit.
+    """
+    if mode not in _MODES:
+        names = "', '".join(_MODES)
+        raise ValueError(f"interpolate: mode must be one of '{names}', not {mode!r}")
+    n = input.ndim - 2
+    if n not in _MODES[mode]:
+        layouts = " or ".join([f"(n, channels, {LENGTHS[k]})" for k in _MODES[mode]])
+        raise ValueError(
+            f"interpolate: for mode {mode!r} the input must be {layouts}, not of shape "
+            f"{input.shape}"
+        )
+    if antialias:
+        raise ValueError("interpolate: antialias is not supported; mode 'area' takes means")
+    if align_corners is not None and "linear" not in mode:
+        raise ValueError(f"interpolate: align_corners is not for mode {mode!r}")
+    lengths = input.shape[2:]
+    sizes, ratios = _sizes(lengths, size, scale_factor, recompute_scale_factor)
+    if mode == "area":
+        return adaptive_avg_pool("interpolate", n, input, sizes)
+    for axis, (m, length, ratio) in enumerate(zip(sizes, lengths, ratios, strict=True)):
+        if "linear" in mode:
+            input = _linear(input, axis - n, m, length, ratio, align_corners)
+        elif mode == "nearest" and m % length == 0 and ratio == length / m:
+            input = repeat(input, m // length, axis=axis + 2)
+        else:
+            half = 0.5 if mode == "nearest-exact" else 0
+            places = [min(int((i + half) * ratio), length - 1) for i in range(m)]
+            indices = created("asarray", places, dtype="int64", like=input)
+            input = take(input, indices, axis=axis + 2)
+    return input
+
+
+def _sizes(lengths, size, scale_factor, recompute):
+    """The new lengths, and by axis how many old elements there are for a new one."""
+    n = len(lengths)
+    if (size is None) == (scale_factor is None):
+        raise ValueError(
+            f"interpolate: give either size or scale_factor, not {size} and {scale_factor}"
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError("interpolate: recompute_scale_factor is for scale_factor, not size")
+        sizes = per_axis("interpolate: size", size, n)
+    else:
+        factors = (
+            tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,)
+        )
+        factors = factors * n if len(factors) == 1 else factors
+        if len(factors) != n or not all(isinstance(f, (int, float)) and f > 0 for f in factors):
+            raise ValueError(
+                f"interpolate: scale_factor must be one or {n} positive numbers, not "
+                f"{scale_factor!r}"
+            )
+        sizes = tuple([int(m * f) for m, f in zip(lengths, factors, strict=True)])
+        if min(sizes) < 1:
+            raise ValueError(
+                f"interpolate: lengths {lengths} times scale_factor {scale_factor} leave nothing"
+            )
+        if not recompute:
+            return sizes, [1 / f for f in factors]
+    return sizes, [length / m for m, length in zip(sizes, lengths, strict=True)]
+
+
+def _linear(x, axis, m, length, ratio, align_corners):
+    """Interpolate along an axis, by a product with the matrix of weights (m, length)."""
+    if m == length and (align_corners or ratio == 1):
+        return x
+    wide: Any = "float64" if str(x.dtype).endswith("float64") else "float32"
+    places = created("arange", m, dtype=wide, like=x)
+    if align_corners:
+        places = places * ((length - 1) / max(m - 1, 1))
+    else:
+        places = clip((places + 0.5) * ratio - 0.5, 0, length - 1)
+    old = created("arange", length, dtype=wide, like=x)
+    weights = clip(1 - _abs(places.reshape((m, 1)) - old), 0, None)
+    return along_axis(weights.to(x.dtype), x, axis)
+
+
+class Upsample(Module):
+    """Resample images to another size; see `functional.interpolate`, also for the parameters."""
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
+    ) -> None:
+        if isinstance(scale_factor, Sequence):
+            scale_factor = tuple([float(f) for f in scale_factor])
+        elif scale_factor is not None:
+            scale_factor = float(scale_factor)
+        self.size = size
+        self.scale_factor = scale_factor
+        self.mode = mode
+        self.align_corners = align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        return interpolate(
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.recompute_scale_factor,
+        )
+
+    def extra_repr(self) -> str:
+        name = "size" if self.scale_factor is None else "scale_factor"
+        return f"{name}={getattr(self, name)}, mode={self.mode!r}"

@@ -1,0 +1,205 @@
+"""Windows that slide over the last axes of an array: their elements, sums and maxima.
+
+In all ops ``size`` is a tuple with the length of a window along each axis that windows slide over.
+``stride`` is the distance between neighbouring windows, ``dilation`` that between neighbouring
+taps, the places in a window, and ``padding`` says how far windows reach beyond the array. Each is
+an int, or a tuple with one for each axis; ``padding`` may also have pairs, of which the second is
+for the end of the axis. The axes before these, of any number, count images, channels and so on.
+"""
+
+from .._batched import equally
+from ..autograd.operation import op
+
+
+def _same(call, batched, x, **static):
+    return call(x, **static)
+
+
+def _both(call, batched, x1, x2, **static):
+    return call(*equally(batched, (x1, x2)), **static)
+
+
+@op(discards=True)
+def sliding_windows(xp, x, /, *, size, stride=1, padding=0, dilation=1):
+    """The elements of all windows: ``(..., *lengths) -> (..., *size, *counts)``.
+
+    size: the lengths of a window, a tuple. ``counts`` are the numbers of windows,
+        ``(length + padding - dilation * (size - 1) - 1) // stride + 1`` with both sides' padding.
+    stride, dilation: the distance between windows, and between the elements of a window.
+    padding: how many zeros there are beyond both ends of an axis; ints, or pairs of ints.
+
+    Raises ValueError if a window is longer than the padded array.
+    """
+    return xp.sliding_windows(x, size=size, stride=stride, padding=padding, dilation=dilation)
+
+
+def _lengths(x_shape, size):
+    return tuple(x_shape[len(x_shape) - len(size) :])
+
+
+sliding_windows.vjp(
+    x=lambda xp, g, x_shape, size, stride, padding, dilation: xp.add_windows(
+        g, shape=_lengths(x_shape, size), stride=stride, padding=padding, dilation=dilation
+    )
+)
+sliding_windows.jvp(
+    x=lambda xp, t, size, stride, padding, dilation: xp.sliding_windows(
+        t, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+)
+sliding_windows.vmap(_same)
+
+
+@op
+def add_windows(xp, values, /, *, shape, stride=1, padding=0, dilation=1):
+    """Zeros of ``(..., *shape)``, to which windows are added: the transpose of `sliding_windows`.
+
+    values: ``(..., *size, *counts)``, as `sliding_windows` returns them for ``(..., *shape)``.
+
+    Raises ValueError if there are not as many windows as slide over ``shape``.
+    """
+    return xp.add_windows(values, shape=shape, stride=stride, padding=padding, dilation=dilation)
+
+
+def _add_windows_vjp(xp, g, values_shape, shape, stride, padding, dilation):
+    size = tuple(values_shape[len(values_shape) - 2 * len(shape) : -len(shape)])
+    return xp.sliding_windows(g, size=size, stride=stride, padding=padding, dilation=dilation)
+
+
+add_windows.vjp(values=_add_windows_vjp)
+add_windows.jvp(
+    values=lambda xp, t, shape, stride, padding, dilation: xp.add_windows(
+        t, shape=shape, stride=stride, padding=padding, dilation=dilation
+    )
+)
+add_windows.vmap(_same)
+
+
+@op(discards=True)
+def sum_windows(xp, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
+    """The sum of each window, times ``scale``: ``(..., *lengths) -> (..., *counts)``.
+
+    The other parameters are those of `sliding_windows`. float16 is summed in float32.
+    """
+    return xp.sum_windows(
+        x, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
+    )
+
+
+def _sum_windows_vjp(xp, g, x_shape, size, stride, padding, dilation, scale):
+    n = len(size)
+    if scale != 1:
+        g = g * scale
+    lead, counts = g.shape[: len(g.shape) - n], g.shape[len(g.shape) - n :]
+    values = xp.reshape(g, (*lead, *[1] * n, *counts))
+    return xp.add_windows(
+        xp.broadcast_to(values, (*lead, *size, *counts)),
+        shape=_lengths(x_shape, size),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+    )
+
+
+sum_windows.vjp(x=_sum_windows_vjp)
+sum_windows.jvp(
+    x=lambda xp, t, size, stride, padding, dilation, scale: xp.sum_windows(
+        t, size=size, stride=stride, padding=padding, dilation=dilation, scale=scale
+    )
+)
+sum_windows.vmap(_same)
+
+
+@op(discards=True)
+def max_pool(xp, x, /, *, size, stride=1, padding=0, dilation=1):
+    """The largest element of each window: ``(..., *lengths) -> (..., *counts)``.
+
+    The parameters are those of `sliding_windows`, but padding counts as minus infinity. Of equal
+    elements the first, in row-major order, gets the gradient. A window with a nan gives nan.
+    """
+    return xp.max_pool(x, size=size, stride=stride, padding=padding, dilation=dilation)
+
+
+def _max_pool_vjp(xp, g, x, out, size, stride, padding, dilation):
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    taps = xp.find_in_windows(x, out, **options)
+    return xp.put_in_windows(g, taps, shape=_lengths(x.shape, size), **options)
+
+
+def _max_pool_jvp(xp, t, x, out, size, stride, padding, dilation):
+    options = {"size": size, "stride": stride, "padding": padding, "dilation": dilation}
+    return xp.take_from_windows(t, xp.find_in_windows(x, out, **options), **options)
+
+
+max_pool.vjp(x=_max_pool_vjp)
+max_pool.jvp(x=_max_pool_jvp)
+max_pool.vmap(_same)
+
+
+@op(differentiable=False)
+def find_in_windows(xp, x, values, /, *, size, stride=1, padding=0, dilation=1):
+    """The tap of each window at which its element equals ``values``, as a number; else 0.
+
+    Taps are numbered from 0 in row-major order; of several the first counts.
+
+    x: ``(..., *lengths)``. values: ``(..., *counts)``, for example from `max_pool` with the same
+        parameters. The result is ``(..., *counts)``, int8, or int32 for 128 taps or more.
+    """
+    return xp.find_in_windows(
+        x, values, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+
+
+find_in_windows.vmap(_both)
+
+
+@op(integer=("taps",), discards=True)
+def take_from_windows(xp, x, taps, /, *, size, stride=1, padding=0, dilation=1):
+    """The element of each window at one of its taps: ``(..., *lengths) -> (..., *counts)``.
+
+    taps: ``(..., *counts)``, numbers of taps as `find_in_windows` returns them. At a tap in the
+        padding, and for a number that no tap has, the result is 0.
+
+    The other parameters are those of `sliding_windows`.
+    """
+    return xp.take_from_windows(
+        x, taps, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+
+
+take_from_windows.vjp(
+    x=lambda xp, g, x_shape, taps, size, stride, padding, dilation: xp.put_in_windows(
+        g,
+        taps,
+        shape=_lengths(x_shape, size),
+        size=size,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+    )
+)
+take_from_windows.jvp(
+    x=lambda xp, t, taps, size, stride, padding, dilation: xp.take_from_windows(
+        t, taps, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+)
+take_from_windows.vmap(_both)
+
+
+@op(integer=("taps",))
+def put_in_windows(xp, values, taps, /, *, shape, size, stride=1, padding=0, dilation=1):
+    """Zeros of ``(..., *shape)``, to which each value is added at one tap of its window.
+
+    values, taps: ``(..., *counts)``; the transpose of `take_from_windows`.
+    """
+    return xp.put_in_windows(
+        values, taps, shape=shape, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+
+
+put_in_windows.vjp(
+    values=lambda xp, g, taps, size, stride, padding, dilation: xp.take_from_windows(
+        g, taps, size=size, stride=stride, padding=padding, dilation=dilation
+    )
+)
+put_in_windows.vmap(_both)

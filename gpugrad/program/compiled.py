@@ -1,0 +1,773 @@
+"""`compile`: a function that is recorded once and then replayed."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any, Generic, overload
+
+from .._batched import BatchedTensor
+from .._draws import Draws
+from .._tensor import Tensor
+from .._thread_state import restores_state, thread
+from .._typing import P, R
+from ..autograd import implementation
+from ..autograd.graph import Leaf, next_order, writes
+from ..autograd.plan import OutputPlan
+from ..backends import backend_of, namespace_of
+from ..nn.module import Module
+from ..transforms.trees import flatten, unflatten
+from .checking import Snapshot, differences, results
+from .derivatives import Derivative, Sweep, divide
+from .draws import NotedDraws
+from .numbers import Later, Number
+from .record import Input, Unsupported, Variable, simplify
+from .recording import Recording
+from .replay import MISS, Program, spent
+from .report import Report
+from .state import _SIMPLE, Reach, Swap, backend_for, same
+
+_MOST = 16  # programs of one function
+_LARGE = 1 << 26  # bytes
+_recording = threading.RLock()  # while one thread records, state of the program is replaced
+
+
+@overload
+def compile(function: Callable[P, R], *, check: int = 0) -> "Compiled[P, R]": ...
+@overload
+def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
+def compile(function: Any = None, *, check: int = 0) -> Any:
+    """A function that does what ``function`` does, to the bit, in less time.
+
+    ``function`` runs once while the array calls that it makes are recorded. The calls are then
+    repeated, without running it, in memory that is planned once: no Python between one array
+    call and the next, nothing computed twice, and chains of elementwise calls in blocks that stay
+    in the cache. Usually it is a training step::
+
+        @gpugrad.compile
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    Arguments are trees (nested tuples, lists, dicts, dataclasses) of tensors and arrays; whatever
+    else is in them is part of what is recorded. There is a program for each structure, shape,
+    dtype, device and memory layout, for each value of what is no array, and with recording of
+    gradients on or off. The last 16 are kept.
+
+    What the function reads besides is state, and never stale. It reaches the function's closure
+    and the globals that it names, the functions and classes of the program (not of libraries)
+    that it names, and what these hold directly or in modules, optimizers, schedulers, random
+    generators, lists, tuples and dicts of at most 1000 items, and objects of the program's own
+    classes.
+    Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
+    everything else is compared, and if it has changed, the function is recorded again. What lies
+    beyond, such as files, the clock and the insides of other libraries' objects, is read once.
+
+    A function that does what cannot be recorded runs as if it were not compiled, with one
+    warning that says why; so does any function inside `vmap` or another transform, and while a
+    tool such as `profile` is on. The first call with a new optimizer runs so too, without a
+    warning.
+
+    check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
+        RuntimeError where a result, the state or a gradient differs in any bit.
+
+    Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
+    ``print(x)`` do, or makes an array whose shape depends on values. After an error while it is
+    recorded all state is as before the call.
+
+    >>> import gpugrad
+    >>> double = gpugrad.compile(lambda x: x + x)
+    >>> double(gpugrad.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
+    if function is None:
+        return lambda function: Compiled(function, check)
+    return Compiled(function, check)
+
+
+class Compiled(Generic[P, R]):
+    """A compiled function; see `compile`."""
+
+    def __init__(self, function: Callable[P, R], check: int = 0) -> None:
+        if not callable(function):
+            raise TypeError(
+                f"compile: the first argument must be a function, not {type(function).__name__}"
+            )
+        if isinstance(function, Module):
+            self.__wrapped_function__: Any = function
+        else:
+            self.__wrapped_function__ = function
+            update_wrapper(self, function)
+        if isinstance(check, bool) or not isinstance(check, int) or check < 0:
+            raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
+        self._check = check
+        self._calls = 0
+        self._programs: list[Program] = []
+        self._misses = 0  # recordings since a program was last used
+        self._given_up = False
+        self._warned = False
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        function = self.__wrapped_function__
+        if (
+            self._given_up
+            or thread.recorder is not None
+            or thread.levels
+            or implementation.instruments
+            or self._owner == threading.get_ident()
+        ):
+            return function(*args, **kwargs)
+        leaves, structure = _leaves(args, kwargs)
+        with self._lock:
+            self._owner = threading.get_ident()
+            try:
+                if self._check:
+                    self._calls += 1
+                    if self._calls % self._check == 0:
+                        return self._checked(args, kwargs, leaves, structure)
+                result = self._run(leaves, structure, args, kwargs)
+                if result is MISS:
+                    result = self._record_and_run(leaves, structure, args, kwargs)
+            finally:
+                self._owner = None
+        if result is MISS:
+            return function(*args, **kwargs)
+        return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        raise TypeError(
+            "compile: this is a method; compile it where it is bound, as "
+            "step = gpugrad.compile(trainer.step)"
+        )
+
+    def _run(self, leaves, structure, args, kwargs):
+        programs = self._programs
+        for i, program in enumerate(programs):
+            if program.structures[0] != structure:
+                continue
+            derivative = program.derivative
+            if derivative is not None:
+                start, draws = next_order(), Draws()
+                for generator in derivative.generators:
+                    draws.states[generator] = generator.get_state()
+            with program.context():
+                found = program.run(leaves)
+                if found is MISS and program.may_follow():
+                    program.bind()
+                    found = program.run(leaves)
+            if found is not MISS:
+                self._misses = 0
+                if i:
+                    programs.insert(0, programs.pop(i))
+                if derivative is not None:
+                    found = derivative.join(found, leaves, args, kwargs, start, draws)
+                result_structure = program.structures[1]
+                return found[0] if result_structure is None else unflatten(result_structure, found)
+        return MISS
+
+    def _record_and_run(self, leaves, structure, args, kwargs):
+        if any(type(x) is BatchedTensor for x in leaves):
+            return MISS
+        self._misses += 1
+        if self._misses > _MOST:
+            self._warn(
+                f"runs without being compiled where no earlier recording fits: it was recorded "
+                f"{_MOST} times in a row because of what changed: {self._changing()}"
+            )
+            if self._misses % _MOST:
+                return MISS
+        misses = self._misses
+        with _recording:
+            try:
+                program = self._record(leaves, structure, args, kwargs)
+            except Unsupported as error:
+                if not error.once:
+                    self._give_up(str(error))
+                return MISS
+        self._programs.insert(0, program)
+        del self._programs[_MOST:]
+        result = self._run(leaves, structure, args, kwargs)
+        self._misses = misses
+        return result
+
+    def _changing(self):
+        if len(self._programs) < 2:
+            return "its state"
+        first, second = self._programs[0].trace.key, self._programs[1].trace.key
+        differing = [name for name in first if first[name] != second.get(name)]
+        return ", ".join(differing) or "its state"
+
+    def _give_up(self, why):
+        self._given_up = True
+        self._warn(f"runs without being compiled: {why}")
+
+    def _warn(self, what):
+        if not self._warned:
+            self._warned = True
+            name = getattr(self.__wrapped_function__, "__name__", "the function")
+            warnings.warn(f"gpugrad.compile: {name} {what}", stacklevel=5)
+
+    def _record(self, leaves, structure, args, kwargs):
+        trace = record(self.__wrapped_function__, leaves, args, kwargs)
+        program = Program(trace, (structure, trace.structure))
+        if trace.sweep is not None:
+            program.derivative = Derivative(
+                self.__wrapped_function__, trace, trace.backward, trace.kept
+            )
+        trace.forget()
+        return program
+
+    def _checked(self, args, kwargs, leaves, structure):
+        """Run the function too, and compare everything."""
+        reach = Reach(self.__wrapped_function__)
+        for x in leaves:
+            if isinstance(x, Tensor):
+                reach.tensor(x)
+        before = Snapshot(reach)
+        try:
+            result = results(self.__wrapped_function__(*args, **kwargs))
+            expected = result | before.values()
+        finally:
+            before.restore()
+        returned = self._run(leaves, structure, args, kwargs)
+        if returned is MISS:
+            returned = self._record_and_run(leaves, structure, args, kwargs)
+        if returned is MISS:
+            return MISS
+        found = results(returned) | before.values()
+        if differing := differences(expected, found):
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            name = getattr(self.__wrapped_function__, "__name__", "the function")
+            raise RuntimeError(
+                f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
+                f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
+                f"may lie beyond what compile can see, which its documentation says"
+            )
+        return returned
+
+    def program(self, *args: P.args, **kwargs: P.kwargs) -> Report:
+        """The program that a call with these arguments runs; see `Report`.
+
+        The function is recorded if there is no such program yet; nothing else happens.
+
+        Raises ValueError if it would run without being compiled.
+        """
+        leaves, structure = _leaves(args, kwargs)
+        with self._lock, _recording:
+            for program in self._programs:
+                if program.structures[0] == structure and _fits(program, leaves):
+                    return Report(program)
+            try:
+                return Report(self._record(leaves, structure, args, kwargs))
+            except Unsupported as error:
+                raise ValueError(f"program: it would run without being compiled: {error}") from None
+
+
+def _fits(program, leaves):
+    """Whether the arguments have the shapes, dtypes and values that a program is for."""
+    for leaf, (kind, value) in zip(leaves, program.trace.leaves, strict=True):
+        array = leaf.array if isinstance(leaf, Tensor) else leaf
+        if kind == "static" and not same(leaf, value):
+            return False
+        for var, source in program.trace.floating.items():
+            mine = source.holder is leaf or (
+                source.kind == "argument" and leaves[source.holder] is leaf
+            )
+            if mine and (tuple(var.shape), var.dtype) != (tuple(array.shape), array.dtype):
+                return False
+    return len(leaves) == len(program.trace.leaves)
+
+
+_PLAIN = (Tensor, int, float, bool, str, type(None))
+
+
+def _leaves(args, kwargs):
+    """The leaves of the arguments and their structure, which compares equal to equal ones."""
+    if not kwargs:
+        for x in args:
+            if not isinstance(x, _PLAIN) and type(x) not in namespace_of:
+                break
+        else:
+            return args, len(args)
+    leaves = []
+    structures = [tuple(kwargs)]
+    for x in (*args, *kwargs.values()):
+        found, structure = flatten(x, none_is_leaf=True)
+        leaves += found
+        structures.append(structure)
+    return leaves, structures
+
+
+class Trace:
+    """A finished recording: the calls that matter, and what they begin and end with."""
+
+    def __init__(self, recording, reach, swap, leaves):
+        self.recording = recording
+        self.reach = reach
+        self.swap = swap
+        self.is_recording = thread.recording
+        self.duplicate = recording.kind.backend_functions.duplicate
+        self.written = []
+        self.rebound = []
+        self.gradients = []
+        self.changed = []
+        self.number_writes = []
+        self.results = []
+        self.arguments(leaves)
+
+    def forget(self):
+        """Let go of all arrays that only the recording needed."""
+        made = sum([out.nbytes for call in self.recording.calls for out in call.outs])
+        self.swap = self.draws = self.sweep = self.holders = None
+        self.recording.forget()
+        if made > _LARGE:  # of which the program will not need as much
+            self.recording.backend.release_freed_memory()
+
+    def arguments(self, leaves):
+        self.argument_of = {}
+        self.leaves = []
+        self.key = {}
+        arrays = {}
+        for i, x in enumerate(leaves):
+            name = f"argument {i}"
+            if isinstance(x, Tensor):
+                if id(x) in self.argument_of:
+                    self.leaves.append(("same", self.argument_of[id(x)]))
+                    continue
+                if id(x) in self.swap.of_state:
+                    self.leaves.append(("state", x))
+                    continue
+                node = x.node
+                if type(node) is Leaf and node.watch is not None:
+                    raise Unsupported("an argument has hooks", once=True)
+                self.argument_of[id(x)] = i
+                self.leaves.append(("tensor", (type(x), node, x.grad is not None)))
+                self.key[name] = (tuple(x.shape), str(x.dtype), x.device)
+            elif type(x) in namespace_of:
+                first = arrays.setdefault(id(x), i)
+                self.leaves.append(("array", None) if first == i else ("same", first))
+                self.key[name] = (tuple(x.shape), str(x.dtype))
+            else:
+                self.leaves.append(("static", x))
+                self.key[name] = repr(x)
+
+
+@restores_state
+def record(function, leaves, args, kwargs):
+    """The `Trace` of a call; nothing has changed afterwards, whatever happens."""
+    reach = Reach(function)
+    of_state = set(reach.tensors)
+    backend = backend_for(reach, leaves)
+    if backend is None:
+        raise Unsupported("it has no tensors to compute with")
+    for x in leaves:
+        if isinstance(x, Tensor):
+            reach.tensor(x)
+    recording = Recording(backend)
+    swap = Swap(recording, reach)
+    swap.of_state = of_state
+    draws = NotedDraws(recording, reach.generators)
+    trace = Trace(recording, reach, swap, leaves)
+    trace.draws = draws
+    outer = thread.draws
+    try:
+        try:
+            thread.recorder = recording
+            swap.enter()
+            given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
+            recording.start, recording.seen = next_order(), swap.originals
+            thread.draws = (draws,)
+            result = function(*given, **named)
+            thread.draws = outer
+            draws.check()
+            _finish(trace, result, recording.start)
+        finally:
+            thread.recorder = None
+            thread.draws = outer
+            swap.restore()
+            draws.restore()
+            recording.closed = True
+    finally:  # again, in case Ctrl-C came during the first time
+        thread.recorder = None
+        thread.draws = outer
+        swap.restore()
+        draws.restore()
+        recording.closed = True
+    _prepare(trace)
+    return trace
+
+
+def _traced_arguments(recording, swap, leaves, args, kwargs):
+    """The arguments with a traced array in place of each raw one; tensors are as they are."""
+    arrays = {}
+    for i, x in enumerate(leaves):
+        if type(x) in namespace_of and id(x) not in arrays:
+            if backend_of[type(x)] is not recording.backend:
+                raise Unsupported("it uses arrays of several libraries")
+            arrays[id(x)] = traced = recording.input(x, Input("argument", i))
+            swap.real_of[traced.var] = x
+            swap.first[traced] = traced.var
+    if not arrays:
+        return args, kwargs
+    found = []
+    for value in (*args, *kwargs.values()):
+        parts, structure = flatten(value, none_is_leaf=True)
+        found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
+    return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
+
+
+def _finish(trace, result, start):
+    """Note what the function has returned and changed."""
+    swap = trace.swap
+    for x, *before in swap.originals.values():
+        _tensor(trace, x, *before)
+    _optimizers(trace)
+    _slots(trace)
+    swap.check_memory([first for first, _ in trace.written], trace.argument_of)
+    parts, trace.structure = flatten(result, none_is_leaf=True)
+    trace.result_structure = trace.structure
+    if len(parts) == 1 and parts[0] is result:
+        trace.structure = None
+    for x in parts:
+        trace.results.append(_result(trace, x))
+    _graph(trace, parts, start)
+
+
+def _var(trace, array, what):
+    if type(array) is not trace.recording.kind:
+        raise Unsupported(f"{what} gets an array from elsewhere")
+    return array.var
+
+
+def _tensor(trace, x, array, node, grad, grad_array, grad_node):
+    swap = trace.swap
+    traced = swap.inputs[id(x)]
+    if x.node is not swap.stand_ins.get(id(x), node):
+        raise Unsupported("a tensor from outside gets a graph, or requires grad from now on")
+    _memory(trace, traced)
+    if x.array is not traced:
+        trace.rebound.append((x, "", _var(trace, x.array, "a tensor")))
+    new = x.grad
+    if new is not grad:
+        if new is None:
+            trace.gradients.append((x, None))
+        elif new.node is not None:
+            raise Unsupported("a gradient has a graph")
+        else:
+            trace.gradients.append((x, _var(trace, new.array, "a gradient")))
+    elif grad is not None:
+        _memory(trace, swap.grads[id(x)])
+        if grad.array is not swap.grads[id(x)]:
+            trace.rebound.append((x, "._grad", _var(trace, grad.array, "a gradient")))
+
+
+def _memory(trace, traced):
+    """Note if the memory of an input was written to."""
+    first, now = trace.swap.first[traced], traced.home.var
+    if now is not first and (first, now) not in trace.written:
+        source = first.source
+        if source.kind == "argument" or id(source.holder) in trace.argument_of:
+            raise Unsupported("it writes into the memory of an argument")
+        trace.written.append((first, now))
+
+
+def _optimizers(trace):
+    swap = trace.swap
+    for optimizer, _, _, _, states in swap.groups:
+        if optimizer._states.keys() != states.keys() or any(
+            optimizer._states[p] is not state for p, state in states.items()
+        ):
+            raise Unsupported("its optimizer makes its state", once=True)
+    for group, name, proxy in swap.proxies:
+        now = group[name]
+        if now is proxy or isinstance(now, Later):
+            continue
+        raise Unsupported(f"it changes {name} of an optimizer")
+    for state, (_, arrays, *_) in swap.states:
+        if state.arrays.keys() != arrays.keys():
+            raise Unsupported("its optimizer makes its state", once=True)
+        for traced in state.values:
+            _memory(trace, traced)
+        if isinstance(state.step, Number) and state.step.var.source is None:
+            trace.number_writes.append((state, "step", state.step.var))
+        elif not isinstance(state.step, Number):
+            raise Unsupported("an optimizer counts its steps in another way")
+        if any(isinstance(n, Number) and n.var.source is None for n in state.numbers):
+            trace.number_writes.append((state, "numbers", tuple([n.var for n in state.numbers])))
+        elif not all(isinstance(n, Number) for n in state.numbers):
+            raise Unsupported("an optimizer keeps a number in another way")
+
+
+def _slots(trace):
+    swap = trace.swap
+    traced_of = {}
+    for slot, array, traced in swap.saved:
+        if slot is not None:
+            traced_of[id(array)] = traced
+            _memory(trace, traced)
+    for slot, value, how in (*trace.reach.guards, *trace.reach.module_guards):
+        if how == "len":
+            if len(slot) != value:
+                raise Unsupported("it adds to a container, or takes something out")
+            continue
+        if how == "type":
+            if type(slot) is not value:
+                raise Unsupported("it adds hooks to a module, or removes them")
+            continue
+        now = slot.get()
+        if now is value or now is traced_of.get(id(value), MISS):
+            continue
+        if isinstance(now, Number):
+            trace.changed.append((slot, now.var))
+        elif isinstance(now, _SIMPLE):
+            if not same(now, value):
+                trace.changed.append((slot, now))
+        else:
+            raise Unsupported(f"it puts a new object into {slot}")
+
+
+def _result(trace, x):
+    recording = trace.recording
+    if isinstance(x, Tensor):
+        if type(x) is BatchedTensor:
+            raise Unsupported("it returns a tensor from inside vmap")
+        if id(x) in trace.swap.originals:
+            return "same", x
+        if type(x.array) in recording.backend.array_types:
+            var = recording.constant(x.array).var
+        else:
+            var = _var(trace, x.array, "a result")
+        node = _node(trace, x)
+        return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
+    if type(x) is recording.kind:
+        return "array", x.var
+    if type(x) is recording.scalar:
+        return "array", recording.call(recording.backend.asarray, (x,)).var
+    if isinstance(x, Number):
+        return "number", x.var
+    if isinstance(x, Later):
+        x._refuse()
+    if type(x) in namespace_of:
+        return "array", recording.constant(x).var
+    return "static", x
+
+
+def _node(trace, x):
+    """What makes the node of a result; None for a result that does not require grad."""
+    node = x.node
+    if node is None:
+        return None
+    if type(node) is Leaf:
+        raise Unsupported("it returns a new leaf that requires grad")
+    stack, seen = [node], set()
+    while stack:
+        at = stack.pop()
+        if at in seen or type(at) is Leaf:
+            continue
+        seen.add(at)
+        if at.saved is None:
+            break
+        stack.extend(at.parents)
+    else:
+        return _LIVE
+    kind = trace.recording.backend.array_types[0]
+    if node.plan.output is not None:
+        (parent,) = node.parents
+        plan = implementation.implementation_of(parent.plan.op, kind).plan(parent.plan.key)
+        plan = OutputPlan(plan, node.plan.output)
+    else:
+        plan = implementation.implementation_of(node.plan.op, kind).plan(node.plan.key)
+    return spent(plan, node.shape, node.dtype)
+
+
+def _graph(trace, parts, start):
+    """Record the backward sweep, if there is a result with a graph."""
+    swap = trace.swap
+    if any(flag for flag in swap.passed):
+        raise Unsupported("it calls backward through a graph from outside")
+    trace.generators = [entry[0] for entry in trace.draws.replaced]
+    places = [i for i, (kind, _) in enumerate(trace.results) if kind == "live"]
+    trace.sweep = None
+    if not places:
+        return
+    if len({id(parts[i]) for i in places}) < len(places):
+        raise Unsupported("it returns a tensor that requires grad twice")
+    written = trace.written or trace.gradients or trace.number_writes or trace.changed
+    if written or trace.recording.afterwards:
+        raise Unsupported("it returns a result that requires grad, and also changes state")
+    trace.holders = {}
+    for x, _, node, *_ in swap.originals.values():
+        if node is not None:
+            trace.holders[swap.stand_ins.get(id(x), node)] = x
+    trace.sweep = Sweep(trace.recording, parts, places, start)
+    if not all(node in trace.holders for node in trace.sweep.outside):
+        raise Unsupported("a result depends on tensors that gpugrad.compile cannot see")
+
+
+_LIVE = object()
+
+
+def _prepare(trace):
+    """Simplify the record, and find what its program needs."""
+    recording, swap = trace.recording, trace.swap
+    outputs = [var for _, _, var in trace.rebound]
+    outputs += [var for _, var in trace.gradients if var is not None]
+    outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
+    outputs += [value for kind, value in trace.results if kind in ("array", "live")]
+    finals = [final for _, final in trace.written]
+    cotangents = []
+    if trace.sweep is not None:
+        cotangents = [c for c in trace.sweep.cotangents if c is not None]
+    trace.calls, new = simplify(recording.calls, [*outputs, *finals, *cotangents])
+    trace.bare = {}
+    if trace.sweep is not None:
+        trace.sweep.cotangents = [new.get(c, c) for c in trace.sweep.cotangents]
+        trace.calls, trace.backward, trace.kept = divide(trace, trace.calls)
+        outputs += [x for x in trace.kept if x.kind == "array" and x.call is not None]
+        trace.results += [("number" if x.kind == "number" else "kept", x) for x in trace.kept]
+        trace.calls, _ = simplify(trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept])
+
+    def replaced(x):
+        return new.get(x, x)
+
+    trace.outputs = list(dict.fromkeys(map(replaced, outputs)))
+    trace.written = [(first, replaced(final)) for first, final in trace.written]
+    trace.written = [(first, final) for first, final in trace.written if first is not final]
+    trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
+    trace.gradients = [(x, replaced(var)) for x, var in trace.gradients]
+    trace.results = [
+        (kind, (value[0], replaced(value[1]), value[2]))
+        if kind == "tensor"
+        else (kind, replaced(value) if kind in ("array", "live", "kept") else value)
+        for kind, value in trace.results
+    ]
+    used = {}
+    for call in trace.calls:
+        for x in call.operands():
+            used[x] = None
+            used[x.root()] = None
+    for x in trace.outputs:
+        used[x.root()] = None
+    for x in trace.kept if trace.sweep is not None else ():
+        used[x.root()] = None
+    for first, final in trace.written:
+        used[first] = used[final.root()] = None
+    _inputs(trace, used)
+    numbers = [x for x in used if x.kind == "number"]
+    numbers += [x for _, args, _ in recording.required for x in args if type(x) is Variable]
+    for _, _, value in trace.number_writes:
+        numbers += value if isinstance(value, tuple) else [value]
+    numbers += [value for kind, value in trace.results if kind == "number"]
+    numbers += [value for _, value in trace.changed if type(value) is Variable]
+    trace.numbers_needed = _ordered(numbers)
+    trace.keys = [c.outs[0] for c in recording.prologue if not c.is_pure]
+    rebuilt = swap.groups
+    trace.optimizers = [
+        (optimizer, [
+            [(k, v) for k, v in enumerate(values) if isinstance(v, bool)] for values in hyper
+        ])
+        for optimizer, hyper, *_ in rebuilt
+    ]  # fmt: skip
+    trace.states = [state for state, _ in swap.states]
+    trace.alike = list(swap.alike)
+    trace.parameters = {
+        id(p): state for _, _, _, _, states in swap.groups for p, state in states.items()
+    }
+
+
+def _ordered(numbers):
+    """Numbers and all that they are computed from, each after what it needs; without keys."""
+    found = {}
+
+    def visit(x):
+        if x in found:
+            return
+        if x.call is not None:
+            if not x.call.is_pure:
+                return
+            for y in x.call.operands():
+                visit(y)
+        found[x] = None
+
+    for x in numbers:
+        visit(x)
+    return list(found)
+
+
+def _inputs(trace, used):
+    """Tell the inputs that stay in their places from those that are found anew in each run."""
+    swap = trace.swap
+    moving = {id(x) for x, where, _ in trace.rebound if not where}
+    trace.pinned, trace.floating = {}, {}
+    trace.pinned_tensors, trace.tensors, trace.from_outside = [], [], set()
+    trace.devices = {}
+    trace.var_of, trace.aliases = {}, []
+    for key, (x, _, node, grad, *_) in swap.originals.items():
+        if key not in trace.argument_of:
+            watch = node.watch if type(node) is Leaf else MISS
+            trace.tensors.append((x, node, watch, grad is not None))
+            if key not in moving:
+                trace.pinned_tensors.append((x, _getter(x)))
+        holder = swap.first[swap.inputs[key]].source.holder
+        if key in trace.argument_of and holder is not x:
+            trace.aliases.append((x, holder))  # the argument has the array of another tensor
+        trace.var_of[key] = swap.first[swap.inputs[key]]
+    for x in used:
+        source = x.source
+        if source is None or x.kind == "number":
+            continue
+        trace.devices[x] = trace.recording.backend.device(swap.real_of[x])
+        if source.kind == "held":
+            trace.pinned[x] = source.holder.get
+        elif source.kind == "state":
+            state, k = source.holder
+            trace.pinned[x] = lambda state=state, k=k: state.values[k]
+        elif (
+            source.kind == "tensor"
+            and id(source.holder) not in trace.argument_of
+            and (id(source.holder) not in moving)
+        ):
+            trace.pinned[x] = _getter(source.holder)
+        else:
+            trace.floating[x] = source
+            if source.kind == "argument" or id(source.holder) in trace.argument_of:
+                trace.from_outside.add(x)
+    targets = [first for first, _ in trace.written]
+    backend = trace.recording.backend
+    if any(first in trace.pinned for first in targets):
+        if trace.recording.backend.planner is not None:
+            trace.owners = lambda: {
+                id(_owner(trace.pinned[x]())) for x in targets if x in trace.pinned
+            }
+            trace.overlaps = lambda array, owners: id(_owner(array)) in owners
+        else:
+            trace.owners = lambda: {
+                backend.buffer(trace.pinned[x]()) for x in targets if x in trace.pinned
+            }
+            trace.overlaps = lambda array, owners: backend.buffer(array) in owners
+    else:
+        trace.owners = None
+    parameters = [
+        first for first in targets if first.source.kind == "tensor" and first in trace.pinned
+    ]
+    trace.places = lambda: [writes.place(trace.pinned[first]()) for first in parameters]
+
+
+def _owner(array):
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
+def _getter(x):
+    return lambda: x.array
+
+
+__all__ = ["Compiled", "compile"]

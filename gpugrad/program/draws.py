@@ -1,0 +1,152 @@
+"""Random draws of a function that is recorded: each run of the program draws anew."""
+
+from .. import random
+from .record import Unsupported
+
+
+class NotedDraws:
+    """Has every generator that this thread draws from note its draws; see `_draws.note_draw`.
+
+    states: the state of each generator before it was first drawn from.
+    """
+
+    def __init__(self, recording, generators):
+        self.recording = recording
+        self.states = _States(self)
+        self.replaced = []
+        known = {id(g): g for g in (*random._generators.values(), *generators)}
+        self.before = [(g, g.source, g._keys, g.get_state()) for g in known.values()]
+        self.seed = random._seed
+
+    def replace(self, generator, state):
+        source, keys = _Source(generator, self.recording), _Keys(generator, self.recording)
+        self.replaced.append((generator, generator.source, generator._keys, state, source, keys))
+        generator.source, generator._keys = source, keys
+
+    def check(self):
+        """Raise if the function has seeded a generator or set its state."""
+        replaced = {id(entry[0]) for entry in self.replaced}
+        seeded = any(g.source is not new for g, _, _, _, new, _ in self.replaced) or any(
+            g.source is not source or g.get_state() != state
+            for g, source, _, state in self.before
+            if id(g) not in replaced
+        )
+        if seeded or random._seed is not self.seed:
+            raise Unsupported("it seeds a random generator or sets its state")
+
+    def restore(self):
+        for generator, source, keys, state, *_ in self.replaced:
+            generator.source, generator._keys = source, keys
+            generator.set_state(state)
+        replaced = {id(entry[0]) for entry in self.replaced}
+        for generator, source, keys, state in self.before:
+            if id(generator) not in replaced:
+                generator.source, generator._keys = source, keys
+                generator.set_state(state)
+        random._seed = self.seed
+
+
+class _States(dict):
+    def __init__(self, draws):
+        super().__init__()
+        self.draws = draws
+
+    def __setitem__(self, generator, state):
+        super().__setitem__(generator, state)
+        self.draws.replace(generator, state)
+
+
+class _Log:
+    """Draws in their order; going back to a position gives the same draws again."""
+
+    def __init__(self):
+        self.drawn = []
+        self.position = 0
+
+    def next(self, known, draw):
+        if self.position == len(self.drawn):
+            self.drawn.append((known, draw()))
+        elif self.drawn[self.position][0] != known:
+            raise Unsupported("it sets the state of a random generator")
+        self.position += 1
+        return self.drawn[self.position - 1][1]
+
+    def go(self, position):
+        if type(position) is not _Position or position.log is not self:
+            raise Unsupported("it sets the state of a random generator")
+        self.position = position.number
+
+
+class _Position:
+    def __init__(self, log):
+        self.log = log
+        self.number = log.position
+
+
+class _Source:
+    """Stands for a generator's source."""
+
+    def __init__(self, generator, recording):
+        self.real = generator.source
+        self._generator = generator
+        self._recording = recording
+        self._log = _Log()
+
+    def __getattr__(self, name):
+        function = Draw(self._generator, name)
+
+        def draw(*args):
+            known = name, repr(args)
+            call = self._recording.call
+            return self._log.next(known, lambda: call(function, args, is_pure=False))
+
+        return draw
+
+    def get_state(self):
+        return _Position(self._log)
+
+    def set_state(self, state):
+        self._log.go(state)
+
+
+class Draw:
+    """The function that draws from what is the generator's source when it is called."""
+
+    def __init__(self, generator, name):
+        self.generator = generator
+        self.__name__ = name
+
+    def __call__(self, *args):
+        source = self.generator.source
+        if type(source) is _Source:
+            source = source.real
+        return getattr(source, self.__name__)(*args)
+
+
+class _Keys:
+    """Stands for a generator's keys."""
+
+    def __init__(self, generator, recording):
+        self._real = generator._keys
+        self._generator = generator
+        self._recording = recording
+        self._log = _Log()
+
+    def fresh(self):
+        generator = self._generator
+
+        def key():
+            return generator._keys.fresh()
+
+        return self._log.next("key", lambda: self._recording.key(key, self._real.fresh()))
+
+    @property
+    def state(self):
+        return _Position(self._log)
+
+    @state.setter
+    def state(self, state):
+        self._log.go(state)
+
+    def restore(self, state):
+        self._log.go(state)

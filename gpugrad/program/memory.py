@@ -1,0 +1,197 @@
+"""Where the values of a program lie: which buffer, from which call to which."""
+
+_ALIGNED = 64  # bytes
+
+
+class Storage:
+    """The memory of one or, one after another, of several values.
+
+    kind: "planned" (a part of the program's own memory), "fresh" (new in each run), "state" (an
+        array that exists), "constant", "loose" (whatever the call returns).
+    first, last: the positions of the calls that write it first and use it last.
+    offset: in the program's memory.
+    """
+
+    __slots__ = ("kind", "nbytes", "first", "last", "offset", "variable")
+
+    def __init__(self, kind, variable, first=-1, last=-1):
+        self.kind = kind
+        self.variable = variable
+        self.nbytes = variable.nbytes
+        self.first = first
+        self.last = last
+        self.offset = 0
+
+
+class Memory:
+    """The storages of a program's variables.
+
+    calls: the calls, each with its `Lowered` form or None in ``lowered``.
+    outputs: variables that leave the program, in memory of their own.
+    written: pairs of the variable that an array has at first, and the one to be written to it.
+    groups: the `Group`s of calls that run block by block.
+    """
+
+    def __init__(self, calls, lowered, outputs, written, groups=()):
+        self.calls = calls
+        self.lowered = lowered
+        self.of = {}
+        self.group_of = group_of = {i: g for g in groups for i in range(g.start, g.stop)}
+        self.end = end = len(calls)
+        self.last_use = last_use = {}
+        for i, call in enumerate(calls):
+            for x in call.operands():
+                last_use[x.root()] = i
+            for x in call.outs:
+                last_use.setdefault(x.root(), i)
+            if call.may_alias:  # what it returns may be an operand
+                for x in call.operands():
+                    last_use[x.root()] = end
+        for x in outputs:
+            last_use[x.root()] = end
+        targets = {}  # final variable -> the variable of the array to write
+        for first, final in written:
+            if final.kind == "array" and final.root() is final and final.value is None:
+                targets.setdefault(final, first)
+            last_use[final.root()] = end
+        fresh = {x for x in outputs if x.base is None and x.call is not None}
+        starts = {first for first, _ in written}
+        holder = {}  # the variable of a written array -> its present occupant
+        for first in starts:
+            self.of[first] = Storage("state", first)
+            holder[first] = first
+
+        def free_at(first, i, operands, elementwise, out):
+            """Whether call i may write its result where the array ``first`` lies."""
+            occupant = holder[first]
+            group = group_of.get(i)
+            if not _alike(first, out):
+                return False
+            last = last_use.get(occupant, -1)
+            if group is not None and last >= group.start and occupant in group.irregular:
+                return False
+            if last < i:
+                return True
+            return last == i and occupant in operands and elementwise and _alone(occupant, operands)
+
+        for i, call in enumerate(calls):
+            low = lowered[i]
+            for out in call.outs:
+                if out.base is not None or out.kind != "array":
+                    continue
+                if low is None:
+                    self.of[out] = Storage("loose", out, i, last_use[out])
+                    continue
+                if out in fresh and out not in targets:
+                    self.of[out] = Storage("fresh", out, i, last_use[out])
+                    continue
+                operands = call.operands()
+                first = targets.get(out)
+                if (
+                    first is not None
+                    and out not in fresh
+                    and free_at(first, i, operands, low.is_elementwise, out)
+                ):
+                    self._occupy(first, out, i, holder)
+                    continue
+                if out in fresh:
+                    self.of[out] = Storage("fresh", out, i, last_use[out])
+                    continue
+                taken = None
+                if low.is_elementwise and last_use[out] < end:
+                    for x in operands:
+                        taken = self._take(x, i, out, operands, holder)
+                        if taken is not None:
+                            break
+                if taken is None:
+                    self.of[out] = storage = Storage("planned", out, i, last_use[out])
+                    group = group_of.get(i)
+                    if group is not None and out in group.inner:
+                        storage.nbytes = out.nbytes * group.length // group.shape[group.axis]
+                else:
+                    self.of[out] = taken
+                    taken.last = max(taken.last, last_use[out])
+        for group in groups:
+            for call in calls[group.start : group.stop]:
+                for x in (*call.operands(), *call.outs):
+                    storage = self.of.get(x.root())
+                    if storage is not None and x not in group.inner:
+                        storage.first = min(storage.first, group.start)
+                        storage.last = max(storage.last, group.stop - 1)
+        self.total = place({s for s in self.of.values() if s.kind == "planned"})
+
+    def _occupy(self, first, out, i, holder):
+        storage = self.of[first]
+        self.of[out] = storage
+        holder[first] = out
+        storage.last = max(storage.last, self.last_use[out])
+
+    def _take(self, x, i, out, operands, holder):
+        """The storage of operand ``x`` if it dies in call i and can have the result; else None."""
+        if x.base is not None or self.last_use.get(x) != i or not _alike(x, out):
+            return None
+        storage = self.of.get(x)
+        group = self.group_of.get(i)
+        if storage is None or not _alone(x, operands):
+            return None
+        if group is not None and (
+            x in group.irregular or (x in group.inner) != (out in group.inner)
+        ):
+            return None
+        if storage.kind == "planned":
+            return storage
+        if storage.kind == "state":
+            first = storage.variable
+            if holder.get(first) is x:
+                holder[first] = out
+                return storage
+        return None
+
+
+def _alike(x, out):
+    return x.shape == out.shape and x.dtype == out.dtype and x.strides == out.strides
+
+
+def _alone(x, operands):
+    """Whether no other operand is a view of ``x``."""
+    return not any(y is not x and y.root() is x for y in operands)
+
+
+def place(storages):
+    """Give each storage an offset so that those used at one time do not meet; the total size.
+
+    The largest come first, each at the lowest offset that is free from its first to its last use.
+    """
+    placed = []
+    total = 0
+    for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
+        size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
+        taken = sorted(
+            [
+                (other.offset, other.offset + -(-other.nbytes // _ALIGNED) * _ALIGNED)
+                for other in placed
+                if other.first <= storage.last and storage.first <= other.last
+            ]
+        )
+        offset = 0
+        for start, stop in taken:
+            if start - offset >= size:
+                break
+            offset = max(offset, stop)
+        storage.offset = offset
+        total = max(total, offset + size)
+        placed.append(storage)
+    return total
+
+
+def most_alive(storages):
+    """The largest sum of bytes that are in use at one time."""
+    changes = {}
+    for s in storages:
+        changes[s.first] = changes.get(s.first, 0) + s.nbytes
+        changes[s.last + 1] = changes.get(s.last + 1, 0) - s.nbytes
+    most = now = 0
+    for at in sorted(changes):
+        now += changes[at]
+        most = max(most, now)
+    return most

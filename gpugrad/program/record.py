@@ -1,0 +1,217 @@
+"""The record of a function: its array calls in the order in which they were made.
+
+Every value is a `Variable` that exactly one call, or none, computes. What a function writes in
+place is a new variable.
+"""
+
+import math
+
+
+class Unsupported(BaseException):
+    """Raised while recording if the function does what a program cannot do; it then runs eagerly.
+
+    No Exception, so that no handler in the function takes it.
+
+    once: whether a later call may be recorded all the same.
+    """
+
+    def __init__(self, reason, once=False):
+        super().__init__(reason)
+        self.once = once
+
+
+class Variable:
+    """A value in a record.
+
+    kind: "array"; "scalar" for a library's 0-d result that is no array; "number" for a Python
+        number or a random key, which the program computes before any array.
+    shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
+    source: what has the value when the program starts: see `Input`, or None.
+    value: the value itself if it is the same in each run: a constant; or None.
+    call: the `Call` that computes it, or None.
+    base: for a view, the variable whose memory it shows.
+    """
+
+    __slots__ = (
+        "kind", "shape", "dtype", "strides", "nbytes", "source", "value", "call", "base", "number",
+    )  # fmt: skip
+
+    def __init__(self, kind, value=None, nbytes=0):
+        self.kind = kind
+        self.shape = getattr(value, "shape", ())
+        self.dtype = getattr(value, "dtype", None)
+        self.strides = getattr(value, "strides", None)
+        self.nbytes = nbytes
+        self.source = self.value = self.call = self.base = self.number = None
+
+    @property
+    def size(self):
+        return math.prod(self.shape)
+
+    def root(self):
+        """The variable whose memory this one shows, itself if it is no view."""
+        x = self
+        while x.base is not None:
+            x = x.base
+        return x
+
+    def __repr__(self):
+        return f"<{self.kind} {self.number} {self.dtype} {tuple(self.shape)}>"
+
+
+class Input:
+    """Where a program finds a value when it starts.
+
+    kind: "argument", "tensor" (the array of a Tensor), "grad" (the array of its ``.grad``), "held"
+        (an array or a tuple of arrays that an object holds), "number".
+    holder: the Tensor, or a `Slot`, or the position of an argument.
+    """
+
+    __slots__ = ("kind", "holder")
+
+    def __init__(self, kind, holder):
+        self.kind = kind
+        self.holder = holder
+
+
+class Call:
+    """One call of a function: ``out = function(*args, **kwargs)``.
+
+    args, kwargs: nested tuples, lists and dicts in which variables stand for values.
+    outs: the variables of the results.
+    several: whether the function returns a sequence.
+    is_pure: whether it only computes its result; draws of random numbers are not.
+    may_alias: whether the result may be one of the operands, which only the values decide.
+    """
+
+    __slots__ = ("function", "args", "kwargs", "outs", "several", "is_pure", "may_alias", "line")
+
+    def __init__(self, function, args, kwargs, several=False, is_pure=True, line=None):
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.outs = []
+        self.several = several
+        self.is_pure = is_pure
+        self.may_alias = False
+        self.line = line
+
+    @property
+    def name(self):
+        return name_of(self.function)
+
+    def operands(self):
+        """The variables among the arguments."""
+        found = []
+        collect(self.args, found)
+        if self.kwargs:
+            collect(self.kwargs, found)
+        return found
+
+    def replace(self, new):
+        """Use other variables as operands, those in the dict ``new``."""
+        self.args = mapped(self.args, new)
+        self.kwargs = mapped(self.kwargs, new)
+
+
+def name_of(function):
+    name = getattr(function, "__name__", None) or type(function).__name__
+    return name.lstrip("_")
+
+
+def collect(x, found):
+    kind = type(x)
+    if kind is Variable:
+        found.append(x)
+    elif kind is tuple or kind is list:
+        for item in x:
+            collect(item, found)
+    elif kind is dict:
+        for item in x.values():
+            collect(item, found)
+    elif kind is slice:
+        collect((x.start, x.stop, x.step), found)
+
+
+def mapped(x, new):
+    kind = type(x)
+    if kind is Variable:
+        return new.get(x, x)
+    if kind is tuple or kind is list:
+        return kind([mapped(item, new) for item in x])
+    if kind is dict:
+        return {name: mapped(item, new) for name, item in x.items()}
+    return x
+
+
+_PRODUCTS = {"matmul", "imatmul", "vecdot", "tensordot", "einsum", "inner", "outer", "dot"}
+
+
+def simplify(calls, outputs, *, merges=True):
+    """The calls that the variables in ``outputs`` need, each value computed once.
+
+    Returns the calls and a dict of variables that others replace. A copy is replaced by what it
+    copies where both lie in memory alike, for nothing in a record writes to a variable.
+    """
+    new = {}
+    known = {}
+    kept = []
+    before = [(call.args, call.kwargs) for call in calls]
+    for call in calls:
+        operands = call.operands()
+        call.replace(new)
+        if merges and call.name in _PRODUCTS and _met(operands, call.operands()):
+            # BLAS computes the product of a matrix and itself in another way.
+            for changed, (args, kwargs) in zip(calls, before, strict=True):
+                changed.args, changed.kwargs = args, kwargs
+            return simplify(calls, outputs, merges=False)
+        if call.is_pure and merges:
+            key = _key(call)
+            same = known.setdefault(key, call) if key is not None else call
+            if same is not call:
+                outs = [new.get(x, x) for x in same.outs]  # of a copy, what it copies
+                new.update(zip(call.outs, outs, strict=True))
+                continue
+            if call.name == "duplicate" and call.args[0].strides == call.outs[0].strides:
+                new[call.outs[0]] = new.get(call.args[0], call.args[0])
+                continue
+        kept.append(call)
+    needed = {new.get(x, x) for x in outputs}
+    living = []
+    for call in reversed(kept):
+        if not call.is_pure or not needed.isdisjoint(call.outs):
+            living.append(call)
+            needed.update(call.operands())
+            needed.update([x.base for x in call.operands() if x.base is not None])
+    for call in living:
+        for out in call.outs:
+            if out.base is not None:
+                out.base = new.get(out.base, out.base)
+    return living[::-1], new
+
+
+def _met(before, after):
+    """Whether operands that lay in different memory are in the same memory now."""
+    return len({x.root() for x in before}) > len({x.root() for x in after})
+
+
+def _key(call):
+    try:
+        key = call.function, _hashable(call.args), _hashable(call.kwargs)
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _hashable(x):
+    kind = type(x)
+    if kind is tuple or kind is list:
+        return kind, tuple(map(_hashable, x))
+    if kind is dict:
+        return tuple([(name, _hashable(item)) for name, item in x.items()])
+    if kind is slice:
+        return "slice", x.start, x.stop, x.step
+    if kind is float:
+        return kind, x.hex()  # 0.0 and -0.0 differ, and nan is itself
+    return kind, x

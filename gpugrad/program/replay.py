@@ -1,0 +1,851 @@
+"""A program: Python source made from a record, which repeats its calls and nothing else.
+
+The function that is generated checks that all it was recorded with still holds, computes the
+numbers, makes the array calls, and writes what the recorded function wrote. What never changes is
+bound to its global names: functions, buffers, views of buffers, arrays of parameters. Where a
+binding is out of date, or a check fails, it returns `MISS` and has done nothing.
+"""
+
+import math
+import operator
+import types
+from contextlib import nullcontext
+
+from .._tensor import Tensor
+from .._thread_state import thread
+from ..autograd.graph import Leaf, Node, next_order, writes
+from ..backends import backend_of
+from ..nn.changes import changes
+from .blocks import groups, joined, sunk
+from .memory import Memory, most_alive
+from .record import Call, Unsupported, Variable, name_of
+from .state import Slot, same
+
+MISS = object()
+
+_INFIX = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
+    operator.pow: "**", operator.floordiv: "//", operator.mod: "%", operator.lt: "<",
+    operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.ne: "!=",
+}  # fmt: skip
+
+
+class Program:
+    """A recorded function, ready to run.
+
+    run: the generated function of the leaves of the arguments; returns the leaves of the result.
+    derivative: what joins the results to the graph, or None.
+    structures: those of the arguments and of the result.
+    """
+
+    derivative = None
+
+    def __init__(self, trace, structures):
+        self.trace = trace
+        self.structures = structures
+        self.backend = trace.recording.backend
+        self.planner = self.backend.planner
+        lower = self.planner.lower if self.planner else lambda call: None
+        self.calls = trace.calls
+        self.calls, self.lowered = lowered(trace, lower)
+        lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
+        self.calls, self.lowered = sunk(self.calls, self.lowered)
+        self.calls, self.lowered = joined(self.calls, self.lowered)
+        self.groups = groups(self.calls, self.lowered, lasting)
+        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
+        self._number_variables()
+        self._writer = _Writer(self)
+        self.source = self._writer.write()
+        code = compile(self.source, "<gpugrad program>", "exec")
+        self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
+        self.context = self.backend.sweep_context or nullcontext
+        self.arena = self.planner.arena(self.memory.total) if self.planner else None
+        self.bind()
+
+    def _number_variables(self):
+        for i, x in enumerate([x for call in self.calls for x in call.outs]):
+            x.number = i
+
+    def bind(self):
+        """Bind the arrays that the holders have now."""
+        self._bound = [(x, x.array) for x, _ in self.trace.pinned_tensors]
+        self.run = types.FunctionType(self._code, self._writer.bindings(), "program")
+
+    def may_follow(self):
+        """Whether tensors have other arrays now, to which the program can be bound instead."""
+        trace = self.trace
+        backend = self.backend
+        if all(x.array is array for x, array in self._bound):
+            return False
+        owners = {}
+        for x, _ in self._bound:
+            array, state = x.array, trace.parameters.get(id(x))
+            if state is not None and state.array is not array:
+                return False
+            var = trace.var_of[id(x)]
+            if (
+                type(array) is not backend.array_types[0]
+                or (array.shape, array.dtype) != (var.shape, var.dtype)
+                or getattr(array, "strides", None) != var.strides
+                or backend.device(array) != trace.devices.get(var, backend.device(array))
+            ):
+                return False
+            if array.size and owners.setdefault(backend.buffer(array), array) is not array:
+                return False
+        return True
+
+    @property
+    def planned_bytes(self):
+        return self.memory.total
+
+    @property
+    def least_bytes(self):
+        """The largest sum of the sizes of planned values that are needed at one time."""
+        return most_alive({s for s in self.memory.of.values() if s.kind == "planned"})
+
+
+def lowered(trace, lower):
+    """The calls of a trace and their lowered forms, or None for those that have none.
+
+    Where a reduction returns a scalar that is only made an array, the array is written at once.
+    """
+    calls = list(trace.calls)
+    forms = [lower(call) for call in calls]
+    uses = {}
+    for i, call in enumerate(calls):
+        for x in call.operands():
+            uses.setdefault(x, []).append(i)
+    kept = {x for kind, x in trace.results if kind == "kept"}
+    for i, call in enumerate(calls):
+        if call is None:
+            continue
+        out = call.outs[0]
+        if forms[i] is not None or out.kind != "scalar" or out in kept:
+            continue
+        users = uses.get(out, [])
+        if len(users) != 1 or calls[users[0]].name != "asarray" or call.several:
+            continue
+        convert = calls[users[0]]
+        if convert.outs[0].dtype != out.dtype:
+            continue
+        whole = Call(call.function, call.args, call.kwargs)
+        whole.outs = convert.outs
+        form = lower(whole)
+        if form is not None:
+            whole.outs[0].call = whole
+            calls[i], forms[i] = whole, form
+            calls[users[0]] = None
+    pairs = [(c, f) for c, f in zip(calls, forms, strict=True) if c is not None]
+    return [c for c, _ in pairs], [f for _, f in pairs]
+
+
+class _Writer:
+    """Writes the source of a program, and makes the values of its global names."""
+
+    def __init__(self, program):
+        self.program = program
+        self.trace = program.trace
+        self.memory = program.memory
+        self.planner = program.planner
+        self.lines = []
+        self.indent = 1
+        self.fixed = {}
+        self.made = []  # names whose values are made when binding
+        self._named = {}
+        self._kept = []
+        self.locals = {}
+        self.statics = {}
+        self.late = []
+
+    # Names
+
+    def line(self, text):
+        self.lines.append("    " * self.indent + text)
+
+    def name(self, value, stem="c"):
+        """The global name of a value."""
+        key = id(value)
+        if key not in self._named:
+            self._named[key] = f"{stem}{len(self._named)}"
+            self.fixed[self._named[key]] = value
+            self._kept.append(value)
+        return self._named[key]
+
+    def made_name(self, key, make, stem="v"):
+        """A global name for what ``make()`` returns each time the program is bound."""
+        if key not in self._named:
+            self._named[key] = f"{stem}{len(self._named)}"
+            self.made.append((self._named[key], make))
+        return self._named[key]
+
+    def bindings(self):
+        self.statics.clear()
+        names = dict(self.fixed)
+        for name, make in self.made:
+            names[name] = make()
+        names["__builtins__"] = {}
+        return names
+
+    # Values
+
+    def is_static(self, x):
+        """Whether the variable's value is the same object in each run."""
+        if x.kind == "number":
+            return False
+        if x.value is not None:
+            return True
+        if x.base is not None:
+            others = [y for y in x.call.operands() if y is not x.base]
+            return self.is_static(x.base) and all(map(self.is_static, others))
+        if x.call is None:
+            return x in self.trace.pinned
+        storage = self.memory.of.get(x)
+        return storage is not None and storage.kind in ("planned", "state")
+
+    def static(self, x):
+        """That object."""
+        if x.value is not None:
+            return x.value
+        if x not in self.statics:
+            self.statics[x] = self._make_static(x)
+        return self.statics[x]
+
+    def _make_static(self, x):
+        if x.base is not None:
+            call = x.call
+            args, kwargs = self._static_of(call.args), self._static_of(call.kwargs)
+            result = call.function(*args, **kwargs)
+            return result[call.outs.index(x)] if call.several else result
+        if x.call is None:
+            return self.trace.pinned[x]()
+        storage = self.memory.of[x]
+        if storage.kind == "state":
+            first = storage.variable
+            return self.static(first)
+        shape, strides = x.shape, x.strides
+        for group in self.program.groups:
+            if x in group.inner:
+                shape, strides = group.block_shape(), None
+        return self.planner.place(self.program.arena, storage.offset, shape, x.dtype, strides)
+
+    def _static_of(self, x):
+        kind = type(x)
+        if kind is Variable:
+            return self.static(x)
+        if kind is tuple or kind is list:
+            return kind([self._static_of(item) for item in x])
+        if kind is dict:
+            return {name: self._static_of(item) for name, item in x.items()}
+        return x
+
+    def value(self, x):
+        """The text of an operand, of any type."""
+        kind = type(x)
+        if kind is Variable:
+            if x in self.locals:
+                return self.locals[x]
+            if self.is_static(x):
+                return self.made_name(x, lambda: self.static(x))
+            raise KeyError(f"{x!r} has no value")
+        if kind is tuple:
+            if self._is_fixed(x):
+                return self.name(x)
+            return f"({''.join(f'{self.value(item)}, ' for item in x)})"
+        if kind is list:
+            if self._is_fixed(x):
+                return self.name(x)
+            return f"[{', '.join(map(self.value, x))}]"
+        if x is None or x is True or x is False or kind is int:
+            return repr(x)
+        return self.name(x)
+
+    def _is_fixed(self, x):
+        kind = type(x)
+        if kind is Variable:
+            return False
+        if kind in (tuple, list):
+            return all(map(self._is_fixed, x))
+        if kind is dict:
+            return all(map(self._is_fixed, x.values()))
+        return True
+
+    # The source
+
+    def write(self):
+        self.left = {}  # the names of outputs, in memory of their own
+        self._given = set()
+        self.lines.append("def program(leaves):")
+        self._guards()
+        self._numbers()
+        self._calls()
+        self._effects()
+        self._results()
+        return "\n".join(self.lines) + "\n"
+
+    def unless(self, condition):
+        self.line(f"if not ({condition}): return {self.name(MISS)}")
+
+    def _guards(self):
+        trace, name = self.trace, self.name
+        if trace.is_recording is not None:
+            self.unless(f"{name(thread)}.recording is {trace.is_recording}")
+        leaves = ", ".join(f"x{i}" for i in range(len(trace.leaves)))
+        if leaves:
+            self.line(f"{leaves}, = leaves")
+        self.line("try:")
+        self.indent += 1
+        for i, leaf in enumerate(trace.leaves):
+            self._leaf(i, leaf)
+        checks = []
+        for x, node, watch, grad in trace.tensors:
+            checks.append(f"{name(x)}.node is {name(node)}")
+            if watch is not MISS:
+                checks.append(f"{name(node)}.watch is {name(watch)}")
+            checks.append(f"{name(x)}._grad is {'not ' if grad else ''}None")
+        for x, slot in trace.pinned_tensors:
+            checks.append(f"{name(x)}.array is {self.made_name(('pin', x), slot)}")
+        for state in trace.states:
+            values = self.made_name(("values", state), lambda state=state: state.values)
+            checks.append(f"{name(state)}.values is {values}")
+        for guard in trace.reach.guards:
+            checks.append(self._check(*guard))
+        for first, *others in trace.alike:
+            for attribute in ("step", "numbers"):
+                for other in others:
+                    checks.append(f"{name(first)}.{attribute} == {name(other)}.{attribute}")
+        checks = list(dict.fromkeys(checks))
+        for k in range(0, len(checks), 50):
+            self.unless(" and ".join(checks[k : k + 50]))
+        self._module_guards()
+        for x, source in trace.floating.items():
+            self.locals[x] = local = f"a{len(self.locals)}"
+            self.line(f"{local} = {self._found(source)}")
+            self._layout(local, x)
+        for x, other in trace.aliases:
+            self.unless(f"{self._holder(x)}.array is {self._holder(other)}.array")
+        for x, i in trace.bare.items():
+            self.locals[x] = f"x{i}"
+        self.indent -= 1
+        errors = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+        self.line(f"except {name(errors)}:")
+        self.line(f"    return {name(MISS)}")
+
+    def _found(self, source):
+        if source.kind == "argument":
+            return f"x{source.holder}"
+        if source.kind == "tensor":
+            at = self.trace.argument_of.get(id(source.holder))
+            return f"x{at}.array" if at is not None else f"{self.name(source.holder)}.array"
+        at = self.trace.argument_of.get(id(source.holder))
+        holder = f"x{at}" if at is not None else self.name(source.holder)
+        return f"{holder}._grad.array"
+
+    def _layout(self, local, x):
+        kind = self.name(self.trace.recording.backend.array_types[0])
+        text = f"type({local}) is {kind} and {local}.shape == {self.name(x.shape)}"
+        text += f" and {local}.dtype == {self.name(x.dtype)}"
+        if x.strides is not None:
+            text += f" and {local}.strides == {self.name(x.strides)}"
+        self.fixed["type"] = type
+        self.unless(text)
+        backend = self.trace.recording.backend
+        if backend.several_devices or self.planner is None:
+            device = self.trace.devices.get(x)
+            self.unless(f"{self.name(backend.device)}({local}) == {device!r}")
+        if x in self.trace.from_outside and self.trace.owners is not None:
+            check = self.name(self.trace.overlaps)
+            if self.planner is not None:
+                owners = self.made_name("owners", self.trace.owners, "owners")
+                self.fixed["id"] = id
+                self.unless(
+                    f"id({local}) not in {owners} if {local}.base is None "
+                    f"else not {check}({local}, {owners})"
+                )
+            else:
+                owners = self.made_name("owners", self.trace.owners, "owners")
+                self.unless(f"not {check}({local}, {owners})")
+
+    def _leaf(self, i, leaf):
+        kind, value = leaf
+        if kind == "tensor":
+            self.fixed["type"] = type
+            cls, node, grad = value
+            self.line(f"if type(x{i}) is not {self.name(cls)}: return {self.name(MISS)}")
+            if node is None:
+                self.unless(f"x{i}.node is None")
+            elif type(node) is Node:
+                self.unless(f"type(x{i}.node) is {self.name(Node)}")
+            else:
+                self.unless(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
+                self.unless(f"x{i}.grad is {'not ' if grad else ''}None")
+            for k, other in enumerate(self.trace.leaves[:i]):
+                if other[0] == "tensor":
+                    self.unless(f"x{i} is not x{k}")
+        elif kind == "same":
+            self.unless(f"x{i} is x{value}")
+        elif kind == "state":
+            self.unless(f"x{i} is {self.name(value)}")
+        elif kind == "static":
+            self.unless(f"{self.name(same)}(x{i}, {self.name(value)})")
+
+    def _check(self, slot, value, how):
+        if how == "len":
+            self.fixed["len"] = len
+            return f"len({self.name(slot)}) == {value}"
+        if how == "type":
+            self.fixed["type"] = type
+            return f"type({self.name(slot)}) is {self.name(value)}"
+        text = self._slot(slot)
+        if how == "is" or value is None or value is True or value is False:
+            return f"{text} is {self.value(value) if how != 'is' else self.name(value)}"
+        return f"({text} is {self.name(value)} or {self.name(same)}({text}, {self.name(value)}))"
+
+    def _slot(self, slot):
+        container = self.name(slot.container)
+        if slot.kind == "item":
+            key = repr(slot.key) if isinstance(slot.key, (str, int)) else self.name(slot.key)
+            return f"{container}[{key}]"
+        if slot.kind == "cell":
+            return f"{container}.cell_contents"
+        return f"{container}.{slot.key}"
+
+    def _module_guards(self):
+        guards = self.trace.reach.module_guards
+        if not guards:
+            return
+        seen = self.name([changes.version], "seen")
+        checks = [self._check(*guard) for guard in guards]
+        self.line(f"if {seen}[0] != {self.name(changes)}.version:")
+        self.indent += 1
+        self.line(f"now = {self.name(changes)}.version")
+        for k in range(0, len(checks), 50):
+            self.unless(" and ".join(checks[k : k + 50]))
+        self.line(f"{seen}[0] = now")
+        self.indent -= 1
+
+    # Numbers
+
+    def _numbers(self):
+        trace, name = self.trace, self.name
+        for optimizer, bools in trace.optimizers:
+            o = name(optimizer)
+            self.fixed["map"] = map
+            defaults = name(list(optimizer.defaults))
+            for i in range(len(optimizer.param_groups)):
+                group = name(optimizer.param_groups[i])
+                h = f"h{name(optimizer)}_{i}"
+                self.line(f"{h} = {o}._hyper[{i}]")
+                self.line(f"if [*map({group}.__getitem__, {defaults})] != {h}:")
+                self.line(f"    {o}._change_hyper({i}, {group})")
+                self.line(f"    {h} = {o}._hyper[{i}]")
+                for k, value in bools[i]:
+                    self.unless(f"{h}[{k}] is {value}")
+        random = set(trace.keys)  # and what is computed from them
+        for x in trace.numbers_needed:
+            if x.call is not None and not random.isdisjoint(x.call.args):
+                random.add(x)
+            else:
+                self._number(x)
+        conditions = []
+        for function, args, outcome in trace.recording.required:
+            if not random.isdisjoint(args):
+                raise Unsupported("what it does depends on a random key")
+            args = [self._plain(x) for x in args]
+            if function is operator.truth:
+                conditions.append(args[0] if outcome else f"not {args[0]}")
+            elif function is operator.eq:
+                conditions.append(f"{'' if outcome else 'not '}{args[0]} == {args[1]}")
+            else:
+                text = f"({args[0]} {_INFIX[function]} {args[1]})"
+                conditions.append(text if outcome else f"not {text}")
+        if conditions:
+            self.unless(" and ".join(conditions))
+        for x in trace.keys:
+            self.locals[x] = f"k{len(self.locals)}"
+            self.line(f"{self.locals[x]} = {name(x.call.function)}()")
+        for x in trace.numbers_needed:
+            self._number(x)
+
+    def _plain(self, x):
+        return self.locals[x] if type(x) is Variable else self.name(x)
+
+    def _number(self, x):
+        if x in self.locals:
+            return
+        if x.source is not None:
+            text = self._number_found(x.source.holder)
+        else:
+            args = [self._plain(y) for y in x.call.args]
+            function = x.call.function
+            if function in _INFIX:
+                text = f"{args[0]} {_INFIX[function]} {args[1]}"
+            else:
+                text = f"{self.name(function)}({', '.join(args)})"
+        self.locals[x] = f"n{len(self.locals)}"
+        self.line(f"{self.locals[x]} = {text}")
+
+    def _number_found(self, holder):
+        kind, *rest = holder
+        if kind == "hyper":
+            optimizer, i, path = rest
+            return f"h{self.name(optimizer)}_{i}" + "".join(f"[{k}]" for k in path)
+        if kind == "step":
+            return f"{self.name(rest[0][0])}.step"
+        if kind == "numbers":
+            return f"{self.name(rest[0][0])}.numbers[{rest[1]}]"
+        if kind == "slot":
+            return self._slot(rest[0])
+        if kind == "leaf":
+            return f"x{rest[0]}"
+        values, key, k = rest
+        return f"{self.name(values)}[{key!r}][{k}]"
+
+    # Arrays
+
+    def _calls(self):
+        self.noted = False
+        self._checked = set()
+        # Gradients that are replaced are freed first, as zero_grad does.
+        for x, _ in self.trace.gradients:
+            if not any(s.kind == "grad" and s.holder is x for s in self.trace.floating.values()):
+                self.line(f"{self._holder(x)}._grad = None")
+        self.group = None
+        pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
+        starts = {group.start: group for group in self.program.groups}
+        i = 0
+        while i < len(pairs):
+            if i in starts:
+                self._blocks(starts[i], pairs)
+                i = starts[i].stop
+            else:
+                self._call(*pairs[i])
+                i += 1
+
+    def _blocks(self, group, pairs):
+        """Write the calls of a group as a loop over blocks."""
+        self.group = group
+        self.body = []  # the lines of the loop
+        self.each = []  # its names, with functions that make the list of a name's values
+        bounds = group.slices()
+        for call, low in pairs[group.start : group.stop]:
+            self._call(call, low)
+        names = [name for name, _ in self.each]
+        makers = [make for _, make in self.each]
+
+        def blocks():
+            return list(zip(*[make(bounds) for make in makers], strict=True))
+
+        if self.body:
+            loop = self.made_name(("blocks", group.start), blocks, "blocks")
+            self.line(f"for {', '.join(names)}, in {loop}:")
+            self.lines += self.body
+        self.group = None
+
+    def _each(self, key, make):
+        """The name, in the loop of a group, of what differs from block to block.
+
+        make: a function of the list of blocks' bounds to a list with one value for each.
+        """
+        key = (self.group.start, key)
+        if key not in self._named:
+            self._named[key] = f"e{len(self._named)}"
+            self.each.append((self._named[key], make))
+        return self._named[key]
+
+    def _rows(self, x, function=None):
+        """The text of the rows of an operand in a block, or of ``function`` of them."""
+        group = self.group
+        shape = x.shape
+        axis = group.axis_of(shape)
+        if axis is None:
+            if function is None:
+                return self.value(x)
+            if self.is_static(x):
+                return self.made_name(("seen", x, function), lambda: function(self.static(x)))
+            return f"{self.name(function)}({self.value(x)})"
+        lead = (slice(None),) * axis
+        function = function or _unchanged
+        if x in group.inner:
+
+            def parts(bounds):
+                whole = self.static(x)
+                return [function(whole[(*lead, slice(0, j - i))]) for i, j in bounds]
+
+        elif self.is_static(x):
+
+            def parts(bounds):
+                whole = self.static(x)
+                return [function(whole[(*lead, slice(i, j))]) for i, j in bounds]
+
+        else:
+            index = self._each(
+                ("index", axis), lambda bounds: [(*lead, slice(i, j)) for i, j in bounds]
+            )
+            text = f"{self.value(x)}[{index}]"
+            return text if function is _unchanged else f"{self.name(function)}({text})"
+        return self._each((x, function), parts)
+
+    def _call(self, call, low):
+        outs = call.outs
+        if all(out.base is not None and self.is_static(out) for out in outs):
+            return
+        if low is None:
+            self._plain_call(call)
+            return
+        (out,) = outs
+        storage = self.memory.of[out]
+        if storage.kind == "fresh":
+            self.locals[out] = local = f"t{out.number}"
+            self.line(f"{local} = {self._empty(out)}")
+        elif storage.kind == "state":
+            self._note()
+        group = self.group
+        parts = []
+        for k, (shape, dtype) in enumerate(low.parts):
+            if group is not None:
+                shape = group.block_shape()
+            make = self._maker(shape, dtype)
+            name = self.made_name(("part", out, k), make)
+            if group is not None:
+                parts.append((name, make))
+            else:
+                parts.append(name)
+        for step in low.steps:
+            self._step(step, out, parts)
+
+    def _empty(self, out):
+        order = self.planner.is_in_order(out)
+        if order:
+            shape, dtype = self.name(out.shape), self.name(out.dtype)
+            return f"{self.name(self.planner.empty_array)}({shape}, {dtype})"
+        shape, dtype, strides = map(self.name, (out.shape, out.dtype, out.strides))
+        return f"{self.name(self.planner.empty)}({shape}, {dtype}, {strides})"
+
+    def _maker(self, shape, dtype):
+        """A function that makes an array and then returns always that one."""
+        made = []
+
+        def make():
+            if not made:
+                made.append(self.planner.empty(shape, dtype, None))
+            return made[0]
+
+        return make
+
+    def _step(self, step, out, parts):
+        function, args = step
+        if function in self.planner.CHECKS:
+            if (function, args) in self._checked:
+                return
+            self._checked.add((function, args))
+        texts = [self._operand(x, out, parts) for x in args]
+        text = f"{self.name(function)}({', '.join(texts)})"
+        if self.group is None:
+            self.line(text)
+        else:
+            self.body.append("        " + text)
+
+    def _operand(self, x, out, parts):
+        planner = self.planner
+        if x is planner.OUT:
+            x = out
+        kind = type(x)
+        if kind is Variable and self.group is not None and x.kind == "array":
+            return self._rows(x)
+        if kind is planner.Part:
+            return parts[x.number] if self.group is None else self._part_rows(parts[x.number])
+        if kind is planner.Keyword:
+            return f"{x.name}={self._operand(x.of, out, parts)}"
+        if kind is planner.Seen:
+            return self._seen(x, out, parts)
+        if kind is planner.Weak:
+            return self._weak(x)
+        return self.value(x)
+
+    def _part_rows(self, part):
+        name, make = part
+        lead = (slice(None),) * self.group.axis
+        return self._each(
+            name, lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
+        )
+
+    def _seen(self, seen, out, parts):
+        of = out if seen.of is self.planner.OUT else seen.of
+        function = seen.function
+        if type(of) is self.planner.Part:
+            name = parts[of.number]
+            make = dict(self.made)[name]
+            return self.made_name(("seen", name, function), lambda: function(make()))
+        if type(of) is Variable and self.group is not None:
+            return self._rows(of, function)
+        if type(of) is Variable and self.is_static(of):
+            return self.made_name(("seen", of, function), lambda: function(self.static(of)))
+        return f"{self.name(function)}({self.value(of)})"
+
+    def _weak(self, weak):
+        value, dtype = weak
+        if type(value) is not Variable:
+            try:
+                array = self.planner.scalar(value, dtype)
+            except OverflowError:
+                return self.value(value)
+            return self.made_name(("weak", type(value), repr(value), dtype), lambda: array)
+        key = ("weak", value, dtype)
+        if key not in self._named:
+            array = self.planner.scalar(0, dtype)
+            cell = self.made_name(key, lambda: array)
+            self.line(f"{cell}[()] = {self.locals[value]}")
+        return self._named[key]
+
+    def _plain_call(self, call):
+        args = [self.value(x) for x in call.args]
+        args += [f"{key}={self.value(x)}" for key, x in (call.kwargs or {}).items()]
+        text = f"{self.name(call.function)}({', '.join(args)})"
+        if call.several:
+            for out in call.outs:
+                self.locals[out] = f"t{out.number}"
+            self.line(f"{''.join(f'{self.locals[o]}, ' for o in call.outs)} = {text}")
+            return
+        (out,) = call.outs
+        self.locals[out] = local = f"t{out.number}"
+        self.line(f"{local} = {text}")
+        storage = self.memory.of.get(out)
+        if storage is not None and storage.last < self.memory.end and out.nbytes > 1 << 16:
+            self.late.append(local)
+
+    # Effects and results
+
+    def _note(self):
+        if not self.noted:
+            self.noted = True
+            places = self.made_name("places", self.trace.places, "places")
+            self.line(f"{self.name(writes)}.note({places})")
+
+    def _effects(self):
+        trace, name = self.trace, self.name
+        self._written()
+        for x in trace.outputs:
+            self._leave(x)
+        for state, attribute, x in trace.number_writes:
+            self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
+        for x, where, final in trace.rebound:
+            self.line(f"{self._holder(x)}{where}.array = {self.left[final]}")
+        for x, final in trace.gradients:
+            if final is None:
+                self.line(f"{self._holder(x)}._grad = None")
+            else:
+                self.line(f"g = {name(Tensor)}()")
+                self.line(f"g.array = {self.left[final]}")
+                self.line("g.node = g._grad = None")
+                self.line(f"{self._holder(x)}._grad = g")
+        for slot, value in trace.changed:
+            self.line(f"{name(slot)}.set({self.value(value)})")
+        for function, args, kwargs in trace.recording.afterwards:
+            self.line(f"{name(function)}(*{name(args)}, **{name(kwargs)})")
+
+    def _holder(self, x):
+        at = self.trace.argument_of.get(id(x))
+        return self.name(x) if at is None else f"x{at}"
+
+    def _number_text(self, x):
+        if isinstance(x, tuple):
+            return f"({''.join(f'{self._plain(y)}, ' for y in x)})"
+        return self._plain(x)
+
+    def _written(self):
+        """Copy what is to be written and does not lie in its place yet."""
+        copies = []
+        for first, final in self.trace.written:
+            storage = self.memory.of.get(final)
+            if storage is not None and storage is self.memory.of[first]:
+                continue
+            text = self.value(final)
+            root = self.memory.of.get(final.root())
+            if (root is not None and root.kind == "state") or final.root().call is None:
+                self.line(f"w{len(copies)} = {self.name(self.trace.duplicate)}({text})")
+                text = f"w{len(copies)}"
+            copies.append((first, text))
+        if copies:
+            self._note()
+        for first, text in copies:
+            self.line(f"{self.value(first)}[...] = {text}")
+        if self.noted:
+            places = self.made_name("places", self.trace.places, "places")
+            self.line(f"{self.name(writes)}.note({places})")
+
+    def _leave(self, x):
+        """Give an output memory of its own."""
+        if x in self.left:
+            return
+        text = self.value(x)
+        root = x.root()
+        storage = self.memory.of.get(root)
+        is_own = (
+            storage is not None
+            and storage.kind in ("fresh", "loose")
+            and root.call is not None
+            and not root.call.may_alias
+            and root not in self._given
+        )
+        if is_own:
+            self._given.add(root)
+            self.left[x] = text
+        else:
+            self.left[x] = f"o{len(self.left)}"
+            self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
+
+    def _results(self):
+        parts = []
+        twice = {}
+        for kind, value in self.trace.results:
+            if kind == "static":
+                parts.append(
+                    self.value(value) if not isinstance(value, float) else self.name(value)
+                )
+            elif kind == "number":
+                parts.append(self._plain(value))
+            elif kind in ("array", "live", "kept"):
+                parts.append(self.left[value] if value in self.left else self.value(value))
+            elif kind == "same":
+                parts.append(self._holder(value))
+            else:
+                number, x, node = value
+                if number not in twice:
+                    local = twice[number] = f"r{len(twice)}"
+                    self.line(f"{local} = {self.name(Tensor)}()")
+                    self.line(f"{local}.array = {self._fresh_name(x)}")
+                    if node is None:
+                        self.line(f"{local}.node = None")
+                    else:
+                        self.line(f"{local}.node = {self.name(node)}()")
+                parts.append(twice[number])
+        self.line(f"return [{', '.join(parts)}]")
+
+    def _fresh_name(self, x):
+        """The output ``x``; each use but the first is a copy."""
+        return self.left[x]
+
+
+def _unchanged(x):
+    return x
+
+
+def spent(plan, shape, dtype):
+    """A function that makes the node of a result whose graph backward has freed."""
+
+    def make():
+        node = Node()
+        node.order = next_order()
+        node.plan = plan
+        node.parents = ()
+        node.saved = None
+        node.shape = shape
+        node.dtype = dtype
+        node.watch = None
+        return node
+
+    return make
+
+
+__all__ = ["MISS", "Program", "Slot", "backend_of", "math", "name_of", "spent"]

@@ -1,0 +1,259 @@
+"""Random training programs give the same bits compiled as they give by themselves.
+
+A program is a network, a loss, an optimizer, a way to clip gradients and a schedule, all drawn at
+random, and what happens between its steps: evaluation, a smaller batch, weights or the optimizer's
+state loaded, a learning rate set, a parameter or a gradient replaced. Everything that training
+changes is compared after every step.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from choices import examples
+
+import gpugrad as gg
+import gpugrad.nn.functional as F
+from gpugrad import nn, optim
+from gpugrad.program import blocks
+
+pytestmark = pytest.mark.slow
+
+LAYERS = {
+    "relu": lambda n, dtype: nn.ReLU(),
+    "tanh": lambda n, dtype: nn.Tanh(),
+    "gelu": lambda n, dtype: nn.GELU(),
+    "silu": lambda n, dtype: nn.SiLU(),
+    "elu": lambda n, dtype: nn.ELU(),
+    "softplus": lambda n, dtype: nn.Softplus(),
+    "leaky_relu": lambda n, dtype: nn.LeakyReLU(),
+    "dropout": lambda n, dtype: nn.Dropout(0.3),
+    "batch_norm": lambda n, dtype: nn.BatchNorm1d(n, dtype=dtype),
+    "average": lambda n, dtype: nn.BatchNorm1d(n, momentum=None, dtype=dtype),
+    "layer_norm": lambda n, dtype: nn.LayerNorm(n, dtype=dtype),
+}
+OPTIMIZERS = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1),
+    "momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01),
+    "nesterov": lambda p: optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, maximize=True),
+    "adam": lambda p: optim.Adam(p, lr=0.01, weight_decay=0.1),
+    "adamw": lambda p: optim.AdamW([{"params": p[:1]}, {"params": p[1:], "lr": 0.003}]),
+    "amsgrad": lambda p: optim.Adam(p, amsgrad=True),
+    "rmsprop": lambda p: optim.RMSprop(p, momentum=0.5),
+    "centered": lambda p: optim.RMSprop(p, centered=True),
+    "adagrad": lambda p: optim.Adagrad(p, lr_decay=0.1),
+    "nadam": lambda p: optim.NAdam(p),
+    "radam": lambda p: optim.RAdam(p),
+    "adamax": lambda p: optim.Adamax(p),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "lion": lambda p: optim.Lion(p, weight_decay=0.1),
+}
+SCHEDULES = {
+    "step": lambda o: optim.lr_scheduler.StepLR(o, 2),
+    "cosine": lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 10),
+    "exponential": lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9),
+    "one cycle": lambda o: optim.lr_scheduler.OneCycleLR(
+        o, 0.1, total_steps=30, cycle_momentum=False
+    ),
+    "lambda": lambda o: optim.lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+}
+LOSSES = {
+    "cross_entropy": F.cross_entropy,
+    "mse": F.mse_loss,
+    "l1": F.l1_loss,
+    "huber": F.huber_loss,
+    "bce": lambda x, y: F.binary_cross_entropy_with_logits(x, gg.sigmoid(y)),
+}
+EVENTS = [
+    "evaluate", "small batch", "load", "load optimizer", "rate", "parameter", "gradient",
+    "freeze", "dropout",
+]  # fmt: skip
+FEATURES = 6
+
+
+class Example(NamedTuple):
+    seed: int
+    dtype: str
+    sizes: list
+    layers: list
+    loss: str
+    optimizer: str
+    clip: str | None
+    schedule: str | None
+    steps_inside: bool
+    zero: str
+    twice: bool
+    batch: int
+    events: list
+
+
+def make(choices):
+    sizes = [choices.choose([3, 5, 8, 20]) for _ in range(choices.integer(1, 3))]
+    return Example(
+        seed=choices.below(1 << 20),
+        dtype=choices.choose(["float32", "float32", "float64", "float16"]),
+        sizes=sizes,
+        layers=[
+            [choices.choose(LAYERS) for _ in range(choices.below(4))] for _ in range(len(sizes))
+        ],
+        loss=choices.choose(LOSSES),
+        optimizer=choices.choose(OPTIMIZERS),
+        clip=choices.choose([None, "norm", "largest", "value"]),
+        schedule=choices.choose([None, *SCHEDULES]),
+        steps_inside=choices.flag(),
+        zero=choices.choose(["none", "zeros", "after", "outside", "model"]),
+        twice=choices.below(5) == 1,
+        batch=choices.choose([4, 7, 33, 70, 150]),
+        events=[
+            choices.choose([None, None, None, None, None, *EVENTS])
+            for _ in range(choices.integer(4, 9))
+        ],
+    )
+
+
+class Run:
+    """A training run of an example, which collects everything that can be compared."""
+
+    def __init__(self, example, compiled):
+        self.example = example
+        dtype = getattr(gg, example.dtype)
+        gg.manual_seed(example.seed)
+        modules, n = [], FEATURES
+        for size, names in zip(example.sizes, example.layers, strict=True):
+            modules += [nn.Linear(n, size, dtype=dtype)]
+            modules += [LAYERS[name](size, dtype) for name in names]
+            n = size
+        modules.append(nn.Linear(n, 4 if example.loss == "cross_entropy" else 1, dtype=dtype))
+        self.model = nn.Sequential(*modules)
+        self.optimizer = OPTIMIZERS[example.optimizer]([*self.model.parameters()])
+        self.schedule = example.schedule and SCHEDULES[example.schedule](self.optimizer)
+        self.found = []
+        self.saved = None
+        step, evaluate = self.functions()
+        self.step = gg.compile(step) if compiled else step
+        self.evaluate = gg.compile(evaluate) if compiled else evaluate
+
+    def functions(self):
+        example, model, optimizer = self.example, self.model, self.optimizer
+        schedule, loss_of = self.schedule, LOSSES[self.example.loss]
+
+        def step(x, y):
+            if example.zero in ("none", "zeros"):
+                optimizer.zero_grad(set_to_none=example.zero == "none")
+            if example.zero == "model":
+                model.zero_grad()
+            loss = loss_of(model(x), y)
+            loss.backward()
+            if example.twice:
+                (loss_of(model(x), y) * 0.5).backward()
+            norm = None
+            if example.clip == "norm":
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            if example.clip == "largest":
+                norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5, float("inf"))
+            if example.clip == "value":
+                nn.utils.clip_grad_value_(model.parameters(), 0.01)
+            optimizer.step()
+            if schedule and example.steps_inside:
+                schedule.step()
+            if example.zero == "after":
+                optimizer.zero_grad()
+            return {"loss": loss, "norm": norm}
+
+        def evaluate(x):
+            with gg.no_grad():
+                return model(x)
+
+        return step, evaluate
+
+    def run(self):
+        rng = np.random.default_rng(self.example.seed)
+        for i, event in enumerate(self.example.events):
+            n = 3 if event == "small batch" else self.example.batch
+            x = gg.asarray(rng.standard_normal((n, FEATURES)).astype(self.example.dtype))
+            if self.example.loss == "cross_entropy":
+                y = gg.asarray(rng.integers(0, 4, n))
+            else:
+                y = gg.asarray(rng.standard_normal((n, 1)).astype(self.example.dtype))
+            self.happen(event, i, x)
+            if self.example.zero == "outside":
+                self.optimizer.zero_grad()
+            result = self.step(x, y)
+            self.found += [result["loss"].detach(), result["norm"], result["loss"].requires_grad]
+            if self.schedule and not self.example.steps_inside:
+                self.schedule.step()
+            self.collect()
+        self.found.append(repr(gg.random.default_generator().get_state()))
+        return self.found
+
+    def happen(self, event, i, x):
+        model, optimizer = self.model, self.optimizer
+        if i == 1:
+            self.saved = model.state_dict(), optimizer.state_dict()
+        first = next(model.parameters())
+        if event == "evaluate":
+            model.eval()
+            self.found.append(self.evaluate(x))
+            model.train()
+        elif event == "load" and self.saved:
+            model.load_state_dict(self.saved[0])
+        elif event == "load optimizer" and self.saved:
+            optimizer.load_state_dict(self.saved[1])
+        elif event == "rate":
+            optimizer.param_groups[0]["lr"] *= 0.5
+        elif event == "parameter":
+            with gg.no_grad():
+                first *= 1.5
+        elif event == "gradient":
+            first.grad = None
+        elif event == "freeze":
+            first.grad = None
+            first.requires_grad_(not first.requires_grad)
+        elif event == "dropout":
+            for module in model.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = 0.6
+
+    def collect(self):
+        for p in self.model.parameters():
+            self.found += [gg.tensor(p), None if p.grad is None else gg.tensor(p.grad)]
+        self.found += [gg.tensor(b) for b in self.model.buffers()]
+        for state in self.optimizer._states.values():
+            self.found += [state.step, state.numbers]
+            self.found += [gg.tensor(array) for array in state.arrays.values()]
+        self.found += [group["lr"] for group in self.optimizer.param_groups]
+
+
+def bits(x):
+    if not isinstance(x, gg.Tensor):
+        return type(x), repr(x)
+    return str(x.dtype), x.shape, x.numpy().tobytes()
+
+
+def check(example):
+    with np.errstate(all="ignore"):
+        expected = [*map(bits, Run(example, compiled=False).run())]
+        run = Run(example, compiled=True)
+        found = [*map(bits, run.run())]
+    assert len(found) == len(expected)
+    differing = [i for i, (x, y) in enumerate(zip(found, expected, strict=True)) if x != y]
+    assert not differing, f"values {differing} differ"
+    assert not run.step._given_up
+
+
+@pytest.mark.filterwarnings("error")
+def test_random_training_programs_have_the_bits_of_eager_ones():
+    examples(make, check, 15)
+
+
+@pytest.mark.filterwarnings("error")
+def test_random_training_programs_in_small_blocks(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    monkeypatch.setattr(blocks, "_LEAST", 200)
+    examples(make, check, 8)
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("error")
+def test_many_random_training_programs():
+    examples(make, check, 1000)

@@ -1,0 +1,459 @@
+"""Attention and transformers: values, derivatives and training like PyTorch's, and their memory."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.nn import functional
+from gpugrad.ops import attention as blocks
+from gpugrad.testing import assert_close
+
+torch = pytest.importorskip("torch")
+N, M, BATCH, WIDTH, HEADS = 3, 4, 2, 6, 2
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():  # about nested tensors, and masks of two dtypes
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng((seed, *shape)).standard_normal(shape)
+
+
+def some(*shape):
+    """Bools, of which the first along the last axis is False."""
+    out = drawn(*shape) > 0
+    out[..., 0] = False
+    return out
+
+
+FUTURE = np.triu(np.ones((N, N), bool), 1)
+
+
+# Scaled dot-product attention
+
+
+def attention_and_gradients(library, tensor, arrays, mask, **options):
+    inputs = [tensor(x, requires_grad=True) for x in arrays]
+    leaves = list(inputs)
+    if mask is not None:
+        mask = tensor(mask, requires_grad=mask.dtype.kind == "f")
+        leaves += [mask] if mask.requires_grad else []
+    out = library.nn.functional.scaled_dot_product_attention(*inputs, mask, **options)
+    weights = tensor(drawn(*out.shape, seed=1))
+    return [out, *library.autograd.grad((out * weights).sum(), leaves)]
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["one-block", "blocks"])
+def test_attention_is_pytorchs(small, monkeypatch):
+    query, key, value = (2, 4, 5, 3), (2, 4, 6, 3), (2, 4, 6, 2)
+    grouped = query, (2, 2, 6, 3), (2, 2, 6, 2)
+    alike = (2, 4, 6, 3), (2, 4, 6, 3), (2, 4, 6, 3)
+    nowhere = np.full((5, 6), -np.inf)
+    nowhere[1:] = 0
+    table = [
+        ((query, key, value), None, {}),
+        ((query, key, value), None, {"scale": 0.3}),
+        ((query, key, value), None, {"is_causal": True}),
+        ((alike), None, {"is_causal": True}),
+        ((query, key, value), some(5, 6), {}),
+        ((query, key, value), some(2, 1, 1, 6), {}),
+        ((query, key, value), np.zeros((5, 6), bool), {}),
+        ((query, key, value), drawn(2, 1, 5, 6), {}),
+        ((query, key, value), drawn(4, 5, 1), {}),
+        ((query, key, value), nowhere, {}),
+        (grouped, None, {"enable_gqa": True}),
+        (grouped, some(2, 4, 5, 6), {"enable_gqa": True}),
+        (grouped, drawn(2, 1, 5, 6), {"enable_gqa": True}),
+    ]
+    if small:
+        monkeypatch.setattr(blocks, "_BLOCK", 8)
+        monkeypatch.setattr(blocks, "_ROWS", 2)
+    for shapes, mask, options in table:
+        arrays = [drawn(*shape) for shape in shapes]
+        ours = attention_and_gradients(gg, gg.tensor, arrays, mask, **options)
+        theirs = attention_and_gradients(torch, torch.tensor, arrays, mask, **options)
+        for x, y in zip(ours, theirs, strict=True):
+            given = f"{shapes} {None if mask is None else mask.shape} {options}"
+            assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-9, atol=1e-12), given
+
+
+def test_second_derivatives_go_through_blocks(monkeypatch):
+    arrays = [drawn(2, 5, 2), drawn(2, 4, 2), drawn(2, 4, 2)]
+
+    def second(dropout_p):
+        inputs = [gg.tensor(x, requires_grad=True) for x in arrays]
+        out = gg.attention(*inputs, is_causal=True, dropout_p=dropout_p, dropout_key=(1, 2))
+        grads = gg.autograd.grad((out * out).sum(), inputs, create_graph=True)
+        return gg.autograd.grad(sum((x * x * x).sum() for x in grads), inputs)
+
+    whole = second(0.0)
+    monkeypatch.setattr(blocks, "_BLOCK", 8)
+    monkeypatch.setattr(blocks, "_ROWS", 2)
+    for x, y in zip(second(0.0), whole, strict=True):
+        assert_close(x.numpy(), y.numpy(), rtol=1e-10, atol=1e-12)
+    inputs = [gg.tensor(x, requires_grad=True) for x in arrays]
+    gg.testing.gradgradcheck(
+        lambda *xs: gg.attention(*xs, is_causal=True, dropout_p=0.4, dropout_key=(1, 2)), inputs
+    )
+
+
+def peak(length):
+    """The most bytes that NumPy has allocated during a forward and a backward pass."""
+    # With one feature the products are too small for BLAS to start threads.
+    query, key, value = (
+        gg.tensor(drawn(1, length, 1, seed=i).astype("float32"), requires_grad=True)
+        for i in range(3)
+    )
+    tracemalloc.start()
+    out = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    out.sum().backward()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.slow
+def test_memory_grows_linearly():
+    peak(64)  # what is allocated once
+    half, whole = peak(4096), peak(8192)
+    assert whole < 8192 * 8192 * 4 / 32  # bytes of the matrix of weights
+    assert whole < 2.1 * half
+
+
+@pytest.mark.parametrize("small", [False, True], ids=["one-block", "blocks"])
+def test_dropout_drops_weights(small, monkeypatch):
+    if small:
+        monkeypatch.setattr(blocks, "_BLOCK", 1 << 10)
+    n, m, p = 40, 50, 0.3
+    query, key = gg.tensor(drawn(2, n, 4)), gg.tensor(drawn(2, m, 4))
+
+    def attend(value, seed):
+        return functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=p, generator=gg.random.Generator(seed)
+        )
+
+    found = attend(gg.asarray(np.eye(m)), 0).numpy()
+    weights = gg.softmax(query @ gg.matrix_transpose(key) / 2).numpy()
+    kept = found != 0
+    assert abs(kept.mean() - (1 - p)) < 0.03
+    assert (kept[0] != kept[1]).any()
+    assert (kept[:, 0] != kept[:, -1]).any()
+    assert_close(found, np.where(kept, weights / (1 - p), 0), rtol=1e-12, atol=1e-15)
+    assert_close(found, attend(gg.asarray(np.eye(m)), 0).numpy())
+    assert (found != attend(gg.asarray(np.eye(m)), 1).numpy()).any()
+    # Its derivatives are those of the same weights dropped by hand.
+    value = gg.tensor(drawn(2, m, 3))
+    factor = gg.asarray(kept / (1 - p))
+
+    def by_hand(query, key, value):
+        return (gg.softmax(query @ gg.matrix_transpose(key) / 2) * factor) @ value
+
+    def ours(query, key, value):
+        return functional.scaled_dot_product_attention(
+            query, key, value, dropout_p=p, generator=gg.random.Generator(0)
+        )
+
+    for i in range(3):
+        a, b = (gg.grad(lambda *xs, f=f: (f(*xs) ** 2).sum(), argnums=i) for f in (ours, by_hand))
+        assert_close(
+            a(query, key, value).numpy(), b(query, key, value).numpy(), rtol=1e-9, atol=1e-12
+        )
+
+
+def test_inside_vmap_each_example_drops_its_own_weights():
+    x = gg.ones((3, 8, 2), dtype=gg.float64)
+    eye = gg.asarray(np.eye(8))
+
+    def call(x):
+        return functional.scaled_dot_product_attention(x, x, eye, dropout_p=0.5)
+
+    found = gg.vmap(call)(x).numpy()
+    assert (found[0] != found[1]).any()
+    assert (found[1] != found[2]).any()
+
+
+Q, K = gg.ones((2, 3, 4)), gg.ones((2, 5, 4))
+attend = functional.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (
+            lambda: attend(Q, K, K[..., :4, :]),
+            ValueError,
+            r"^attention: query .* do not fit:",
+        ),
+        (lambda: attend(Q, K[..., :2], K), ValueError, r"\(2, 3, 4\), \(2, 5, 2\)"),
+        (lambda: attend(Q[0, 0], K, K), ValueError, "at least two axes"),
+        (lambda: attend(Q, gg.ones((3, 5, 4)), K), ValueError, "leading axes .* do not broadcast"),
+        (
+            lambda: attend(Q, K, K, gg.ones((5, 3))),
+            ValueError,
+            r"for 3 queries and 5 keys must broadcast to \(..., 3, 5\), but its shape is \(5, 3\)",
+        ),
+        (
+            lambda: attend(Q, K, K, gg.ones((3, 5), dtype=gg.float64)),
+            TypeError,
+            "bools or of",
+        ),
+        (lambda: attend(Q, K, K, gg.ones((3, 5)), is_causal=True), ValueError, "not both"),
+        (lambda: attend(Q, K, K, dropout_p=1.5), ValueError, "probability p must be from 0 to 1"),
+        (lambda: attend(Q, K, K, enable_gqa=True), None, ""),
+        (
+            lambda: attend(Q, gg.ones((3, 5, 4)), gg.ones((3, 5, 4)), enable_gqa=True),
+            ValueError,
+            "multiple of those of key",
+        ),
+    ],
+)
+def test_errors_of_attention(call, kind, message):
+    if kind is None:
+        call()
+        return
+    with pytest.raises(kind, match=message):
+        call()
+
+
+# Layers: each row is a class, its arguments, the inputs, and options of the call. Arrays are
+# handed over as tensors.
+
+PADDING = some(BATCH, N)
+X = drawn(N, BATCH, WIDTH)
+MEMORY = drawn(M, BATCH, WIDTH)
+SELF = "self"  # the same tensor three times
+
+
+def attention_row(inputs=SELF, call=None, **options):
+    return "MultiheadAttention", (WIDTH, HEADS), options, inputs, call or {}
+
+
+def layer_row(kind, inputs, call=None, **options):
+    return kind, (WIDTH, HEADS, 5, 0.0), options, inputs, call or {}
+
+
+def encoder(library, norm):
+    layer = library.nn.TransformerEncoderLayer(WIDTH, HEADS, 5, 0.0, batch_first=True)
+    return library.nn.TransformerEncoder(layer, 2, library.nn.LayerNorm(WIDTH) if norm else None)
+
+
+def decoder(library, norm):
+    layer = library.nn.TransformerDecoderLayer(WIDTH, HEADS, 5, 0.0)
+    return library.nn.TransformerDecoder(layer, 2, library.nn.LayerNorm(WIDTH) if norm else None)
+
+
+CROSS = [X, MEMORY, drawn(M, BATCH, WIDTH, seed=1)]
+ROWS = [
+    attention_row(),
+    attention_row(call={"average_attn_weights": False}),
+    attention_row(call={"need_weights": False}),
+    attention_row(call={"need_weights": False, "attn_mask": FUTURE, "is_causal": True}),
+    attention_row(call={"attn_mask": FUTURE, "key_padding_mask": PADDING}),
+    attention_row(call={"need_weights": False, "key_padding_mask": PADDING}),
+    attention_row(call={"need_weights": False, "attn_mask": some(BATCH * HEADS, N, N)}),
+    attention_row(call={"attn_mask": drawn(N, N), "key_padding_mask": PADDING}),
+    attention_row(call={"need_weights": False, "attn_mask": drawn(N, N)}, bias=False),
+    attention_row([X[:, 0]] * 3),
+    attention_row([X[:, 0], MEMORY[:, 0], MEMORY[:, 0]], {"key_padding_mask": some(M)}),
+    attention_row(CROSS),
+    attention_row([X, MEMORY, MEMORY], {"need_weights": False}),
+    attention_row([X.swapaxes(0, 1)] * 3, {"attn_mask": FUTURE}, batch_first=True),
+    attention_row([X, MEMORY[..., :3], MEMORY[..., :5]], kdim=3, vdim=5),
+    attention_row(CROSS, {"attn_mask": some(N, M)}, add_bias_kv=True),
+    attention_row(call={"key_padding_mask": PADDING}, add_bias_kv=True, add_zero_attn=True),
+    layer_row("TransformerEncoderLayer", [X]),
+    layer_row("TransformerEncoderLayer", [X[:, 0]], norm_first=True, layer_norm_eps=0.1),
+    layer_row(
+        "TransformerEncoderLayer",
+        [X.swapaxes(0, 1)],
+        {"src_mask": FUTURE, "src_key_padding_mask": PADDING},
+        activation="gelu",
+        batch_first=True,
+        bias=False,
+    ),
+    layer_row("TransformerEncoderLayer", [X], {"src_mask": FUTURE, "is_causal": True}),
+    layer_row("TransformerDecoderLayer", [X, MEMORY]),
+    layer_row(
+        "TransformerDecoderLayer",
+        [X, MEMORY],
+        {
+            "tgt_mask": FUTURE,
+            "tgt_is_causal": True,
+            "memory_mask": some(N, M),
+            "tgt_key_padding_mask": PADDING,
+            "memory_key_padding_mask": some(BATCH, M),
+        },
+        norm_first=True,
+    ),
+    (encoder, (False,), {}, [X], {}),
+    (encoder, (True,), {}, [X.swapaxes(0, 1)], {"mask": FUTURE, "is_causal": True}),
+    (decoder, (True,), {}, [X, MEMORY], {"tgt_mask": FUTURE}),
+]
+
+
+def made(library, row):
+    kind, args, options, _, _ = row
+    if callable(kind):
+        return kind(library, *args)
+    return getattr(library.nn, kind)(*args, **options)
+
+
+def results(library, tensor, module, row):
+    """The results, and the gradients of weighted sums of them by the inputs and parameters."""
+    inputs, call = row[3:]
+    if inputs is SELF:
+        leaves = [tensor(X, requires_grad=True)]
+        inputs = leaves * 3
+    else:
+        inputs = leaves = [tensor(x, requires_grad=True) for x in inputs]
+    call = {k: tensor(v) if isinstance(v, np.ndarray) else v for k, v in call.items()}
+    outs = module(*inputs, **call)
+    outs = [x for x in outs if x is not None] if isinstance(outs, tuple) else [outs]
+    total = sum((x * tensor(drawn(*x.shape, seed=1))).sum() for x in outs)
+    leaves += module.parameters()
+    return [*outs, *library.autograd.grad(total, leaves, materialize_grads=True)]
+
+
+def randomized(module):
+    """The state with random values: PyTorch's biases start as zeros."""
+    shapes = {name: tuple(x.shape) for name, x in module.state_dict().items()}
+    return {name: drawn(*s, seed=i) for i, (name, s) in enumerate(shapes.items())}
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)))
+def test_layers_are_pytorchs(number):
+    row = ROWS[number]
+    theirs = made(torch, row).double()
+    ours = made(gg, row).to(gg.float64)
+    state = theirs.state_dict()
+    assert [(k, x.shape) for k, x in ours.state_dict().items()] == [
+        (k, tuple(x.shape)) for k, x in state.items()
+    ]
+    state = randomized(theirs)
+    theirs.load_state_dict({name: torch.tensor(x) for name, x in state.items()})
+    ours.load_state_dict(state)
+    for training in (True, False):
+        a = results(gg, gg.tensor, ours.train(training), row)
+        b = results(torch, torch.tensor, theirs.train(training), row)
+        for x, y in zip(a, b, strict=True):
+            assert x.dtype == gg.float64
+            assert_close(x.detach().numpy(), y.detach().numpy(), rtol=1e-8, atol=1e-10)
+
+
+def test_layers_start_as_pytorchs():
+    theirs = torch.nn.TransformerEncoderLayer(64, 4, 256).state_dict()
+    gg.manual_seed(0)
+    ours = nn.TransformerEncoderLayer(64, 4, 256).state_dict()
+    for name, x in theirs.items():
+        spread, expected = ours[name].numpy(), x.numpy()
+        assert spread.std() == pytest.approx(expected.std(), rel=0.15, abs=1e-9), name
+        assert abs(spread).max() == pytest.approx(abs(expected).max(), rel=0.05), name
+    layer = nn.MultiheadAttention(8, 2, add_bias_kv=True)
+    assert not layer.in_proj_bias.detach().numpy().any()
+    assert not layer.out_proj.bias.detach().numpy().any()
+    assert layer.bias_k.detach().numpy().all()
+
+
+def test_is_causal_needs_no_mask():
+    layer = nn.MultiheadAttention(WIDTH, HEADS).to(gg.float64)
+    x, mask, padding = gg.tensor(X), gg.asarray(FUTURE), gg.asarray(PADDING)
+    for call in ({}, {"need_weights": False}, {"key_padding_mask": padding}):
+        out, _ = layer(x, x, x, is_causal=True, **call)
+        expected, _ = layer(x, x, x, attn_mask=mask, **call)
+        assert_close(out.detach().numpy(), expected.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_trajectory_is_pytorchs():
+    layer = WIDTH, HEADS, 8, 0.0
+    theirs = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(*layer), 2).double()
+    ours = nn.TransformerEncoder(nn.TransformerEncoderLayer(*layer), 2).to(gg.float64)
+    ours.load_state_dict(theirs.state_dict())
+    target = drawn(N, BATCH, WIDTH, seed=2)
+    losses = []
+    for library, tensor, model in ((gg, gg.tensor, ours), (torch, torch.tensor, theirs)):
+        optimizer = library.optim.Adam(model.parameters(), lr=1e-2)
+        x, y, mask = tensor(X), tensor(target), tensor(FUTURE)
+        for _ in range(100):
+            optimizer.zero_grad()
+            loss = ((model(x, mask=mask, is_causal=True) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-7)
+    for (name, x), y in zip(ours.state_dict().items(), theirs.state_dict().values(), strict=True):
+        # Where a gradient is 0 but for rounding, Adam's steps are arbitrary.
+        if "in_proj_bias" not in name:
+            assert_close(x.numpy(), y.numpy(), rtol=1e-7, atol=1e-7)
+
+
+def test_dropout_only_in_training():
+    gg.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 8, 0.5, generator=gg.random.Generator(1))
+    x = gg.tensor(X.astype("float32"))
+    first, second = layer(x).detach().numpy(), layer(x).detach().numpy()
+    assert (first != second).any()
+    layer.eval()
+    assert_close(layer(x).detach().numpy(), layer(x).detach().numpy(), rtol=0, atol=0)
+    weights = nn.MultiheadAttention(WIDTH, HEADS, 0.5)(x, x, x, average_attn_weights=False)[1]
+    assert (weights.detach().numpy() == 0).any()
+
+
+def test_vmap_of_an_encoder():
+    model = encoder(gg, True).to(gg.float64)
+    x = gg.tensor(drawn(3, BATCH, N, WIDTH))
+    expected = np.stack([model(one, is_causal=True).detach().numpy() for one in x])
+    out = gg.vmap(lambda x: model(x, is_causal=True))(x)
+    assert_close(out.detach().numpy(), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda: nn.MultiheadAttention(6, 4), ValueError, "embed_dim 6 must be a multiple"),
+        (lambda: nn.MultiheadAttention(0, 1), ValueError, "MultiheadAttention: embed_dim must be"),
+        (
+            lambda: nn.MultiheadAttention(4, 2, 2.0),
+            ValueError,
+            "dropout: the probability",
+        ),
+        (
+            lambda: nn.MultiheadAttention(4, 2)(Q, K, K),
+            ValueError,
+            r"must be \(n, batch, 4\), \(m, batch, 4\), .*shapes are \(2, 3, 4\), \(2, 5, 4\)",
+        ),
+        (
+            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, attn_mask=gg.ones((3, 3))),
+            ValueError,
+            r"attn_mask must have shape \(2, 2\) or \(6, 2, 2\), not \(3, 3\)",
+        ),
+        (
+            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((2, 3))),
+            ValueError,
+            r"key_padding_mask must have shape \(3, 2\), not \(2, 3\)",
+        ),
+        (
+            lambda: nn.MultiheadAttention(4, 2)(Q, Q, Q, gg.ones((3, 2), dtype=gg.int32)),
+            TypeError,
+            "a mask must be of bools or floating, not int32",
+        ),
+        (
+            lambda: nn.TransformerEncoderLayer(4, 2, activation="elu"),
+            ValueError,
+            "TransformerEncoderLayer: activation must be 'relu', 'gelu' or a function, not 'elu'",
+        ),
+        (lambda: nn.TransformerEncoder(nn.ReLU, 2), TypeError, "the layer must be a Module"),
+        (lambda: nn.TransformerEncoder(nn.ReLU(), 0), ValueError, "num_layers must be an int of"),
+    ],
+)
+def test_errors_of_layers(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

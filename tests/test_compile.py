@@ -1,0 +1,1003 @@
+"""Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
+
+import functools
+import threading
+import types
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from test_interrupts import interrupted
+
+import gpugrad as gg
+import gpugrad.nn.functional as F
+from gpugrad import nn, optim
+from gpugrad._thread_state import thread
+
+
+def normal(*shape, seed=0):
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
+    return gg.asarray(values.astype(np.float32))
+
+
+def bits(x):
+    x = x.detach() if isinstance(x, gg.Tensor) else x
+    x = np.asarray(getattr(x, "array", x))
+    return x.dtype, x.shape, x.tobytes()
+
+
+def same(x, y):
+    if isinstance(x, (tuple, list)):
+        assert len(x) == len(y)
+        for one, other in zip(x, y, strict=True):
+            same(one, other)
+    elif isinstance(x, gg.Tensor) or hasattr(x, "dtype"):
+        assert bits(x) == bits(y), (x, y)
+    else:
+        assert x == y
+
+
+def is_replayed(compiled):
+    return bool(compiled._programs) and not compiled._given_up
+
+
+def state_of(model, optimizer):
+    """Copies of all that training changes."""
+    found = [gg.tensor(x) for x in (*model.parameters(), *model.buffers())]
+    found += [None if p.grad is None else gg.tensor(p.grad) for p in model.parameters()]
+    for state in optimizer._states.values():
+        found += [state.step, state.numbers, *[a.copy() for a in state.arrays.values()]]
+    return found
+
+
+def trainer(make_model, make_optimizer, loss_of=F.mse_loss, scheduler=None):
+    gg.manual_seed(0)
+    model = make_model()
+    optimizer = make_optimizer(model.parameters())
+    schedule = scheduler and scheduler(optimizer)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = loss_of(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        if schedule:
+            schedule.step()
+        return loss
+
+    return model, optimizer, step
+
+
+def mlp():
+    return nn.Sequential(
+        nn.Linear(3, 8), nn.BatchNorm1d(8), nn.GELU(), nn.Dropout(0.2), nn.Linear(8, 1)
+    )
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind):
+        self.layer, self.out = kind(3, 4, batch_first=True), nn.Linear(4, 1)
+
+    def forward(self, x):
+        states, _ = self.layer(x)
+        return self.out(states)
+
+
+# A model, and the shape of its inputs.
+MODELS = {
+    "gelu": (lambda: nn.Sequential(nn.Linear(3, 64), nn.GELU(), nn.Linear(64, 1)), (32, 3)),
+    "rnn": (lambda: Recurrent(nn.RNN), (2, 5, 3)),
+    "lstm": (lambda: Recurrent(nn.LSTM), (2, 5, 3)),
+    "gru": (lambda: Recurrent(nn.GRU), (2, 5, 3)),
+    "transformer": (lambda: nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), (2, 3, 4)),
+    "convolution": (
+        lambda: nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+            nn.GroupNorm(2, 4), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 1),
+        ),
+        (3, 2, 6, 6),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_layers_train_as_without_it(name):
+    make_model, shape = MODELS[name]
+    eager = trainer(make_model, lambda p: optim.Adam(p, lr=0.01))
+    replayed = trainer(make_model, lambda p: optim.Adam(p, lr=0.01))
+    compiled = gg.compile(replayed[2])
+    for seed in range(4):
+        x = normal(*shape, seed=seed)
+        y = gg.zeros(make_model()(x).shape)
+        gg.manual_seed(seed)
+        expected = eager[2](x, y)
+        gg.manual_seed(seed)
+        same(compiled(x, y), expected)
+        same(state_of(*replayed[:2]), state_of(*eager[:2]))
+    assert is_replayed(compiled)
+
+
+# Training
+
+
+OPTIMIZERS = [
+    optim.SGD,
+    functools.partial(optim.SGD, momentum=0.9, dampening=0.1, weight_decay=0.01),
+    optim.Adam,
+    optim.AdamW,
+    optim.NAdam,
+    optim.RAdam,
+]
+
+
+@pytest.mark.parametrize("number", range(len(OPTIMIZERS)))
+def test_training_has_the_bits_of_eager_training(number):
+    def run(compiled):
+        def schedule(optimizer):
+            return optim.lr_scheduler.CosineAnnealingLR(optimizer, 10)
+
+        model, optimizer, step = trainer(mlp, OPTIMIZERS[number], scheduler=schedule)
+        step = gg.compile(step) if compiled else step
+        found = []
+        for i in range(7):
+            n = 3 if i == 5 else 6  # a smaller last batch
+            loss = step(normal(n, 3, seed=i), normal(n, 1, seed=i))
+            assert loss.requires_grad
+            found += [loss.detach(), *state_of(model, optimizer)]
+            found.append(optimizer.param_groups[0]["lr"])
+        found.append(repr(gg.random.default_generator().get_state()))
+        if compiled:
+            assert is_replayed(step)
+        return found
+
+    same(run(False), run(True))
+
+
+def test_what_happens_between_calls_is_seen():
+    def run(compiled):
+        model, optimizer, step = trainer(mlp, optim.Adam)
+        step = gg.compile(step) if compiled else step
+        found = []
+
+        def go():
+            found.append(step(normal(6, 3), normal(6, 1)).detach())
+            found.extend(state_of(model, optimizer))
+
+        def rebind():
+            with gg.no_grad():
+                model[0].weight *= 2
+
+        saved = {}
+        for change in (
+            lambda: saved.update(model=model.state_dict()),
+            lambda: optimizer.param_groups[0].update(lr=0.5),
+            model.eval,
+            model.train,
+            lambda: model.load_state_dict(saved["model"]),
+            lambda: saved.update(optimizer=optimizer.state_dict()),
+            lambda: setattr(model[3], "p", 0.7),
+            lambda: optimizer.load_state_dict(saved["optimizer"]),
+            rebind,
+            lambda: model[4].bias.requires_grad_(False),
+            lambda: model[4].bias.requires_grad_(True),
+            lambda: setattr(model, "2", nn.Tanh()),
+            lambda: optimizer.param_groups[0].update(weight_decay=0.1, amsgrad=True),
+        ):
+            go()
+            go()
+            change()
+            go()
+        return found
+
+    same(run(False), run(True))
+
+
+def test_invalid_hyper_parameters_raise_as_without_compile():
+    _, optimizer, step = trainer(mlp, optim.SGD)
+    step = gg.compile(step)
+    for _ in range(3):
+        step(normal(4, 3), normal(4, 1))
+    optimizer.param_groups[0]["lr"] = -1.0
+    with pytest.raises(ValueError, match="lr must be finite and at least 0"):
+        step(normal(4, 3), normal(4, 1))
+
+
+def test_a_parameter_group_that_is_added():
+    def run(compiled):
+        w, v = normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+        optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
+
+        def f():
+            w.grad = v.grad = None
+            (w * v).sum().backward()
+            optimizer.step()
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(6):
+            if i == 3:
+                optimizer.add_param_group({"params": [v], "lr": 0.5})
+            f()
+            found += [gg.tensor(w), gg.tensor(v)]
+        return found
+
+    same(run(False), run(True))
+
+
+def test_gradients_belong_to_the_caller():
+    w = normal(3).requires_grad_()
+
+    def f(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    step = gg.compile(f)
+    kept = []
+    for i in range(4):
+        step(normal(3, seed=i))
+        kept.append(w.grad)
+    for i, grad in enumerate(kept):
+        same(grad, normal(3, seed=i))
+
+
+def test_gradients_add_up():
+    def run(compiled):
+        w = normal(3).requires_grad_()
+
+        def f(x):
+            gg.sin(w * x).sum().backward()
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(5):
+            f(normal(3, seed=i))
+            found.append(w.grad)
+            if i == 2:
+                w.grad = None
+        return found
+
+    same(run(False), run(True))
+
+
+def test_blocks_have_the_bits_of_whole_arrays():
+    def run(compiled):
+        w = normal(300, 400).requires_grad_()
+        optimizer = optim.AdamW([w], lr=0.1)
+
+        def f(x):
+            optimizer.zero_grad()
+            loss = (gg.tanh(w * x) * gg.exp(-w * w) + x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(3):
+            found += [f(normal(400, seed=i)).detach(), w.grad, gg.tensor(w)]
+        if compiled:
+            assert f._programs[0].groups
+        return found
+
+    same(run(False), run(True))
+
+
+def test_a_graph_from_before_a_step_raises():
+    model, _, step = trainer(mlp, optim.SGD)
+    step = gg.compile(step)
+    for _ in range(3):
+        step(normal(4, 3), normal(4, 1))
+    y = model(normal(4, 3).requires_grad_()).sum()
+    step(normal(4, 3), normal(4, 1))
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        y.backward()
+
+
+def test_the_loss_of_a_step_cannot_be_swept_twice():
+    _, _, step = trainer(mlp, optim.SGD)
+    step = gg.compile(step)
+    for _ in range(3):
+        loss = step(normal(4, 3), normal(4, 1))
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
+
+
+# State
+
+scale = 2.0
+settings = {"shift": 1.0, "nested": [1.0, (2.0, 3.0)]}
+table = gg.ones(3)
+mask = np.ones(3, np.float32)
+config = types.SimpleNamespace(power=2)
+
+
+def reads_globals(x):
+    return (x * scale + settings["shift"]) * table * mask * settings["nested"][1][0] ** config.power
+
+
+def test_globals_are_never_stale(monkeypatch):
+    compiled = gg.compile(reads_globals)
+    x = normal(3)
+
+    def check():
+        same(compiled(x), reads_globals(x))
+        same(compiled(x), reads_globals(x))
+
+    check()
+    monkeypatch.setitem(globals(), "scale", 3.0)
+    check()
+    monkeypatch.setitem(settings, "shift", -0.0)
+    check()
+    table[0] = 5.0
+    check()
+    mask[1] = 7.0
+    check()
+    settings["nested"][1] = (4.0, 1.0)
+    check()
+    config.power = 3
+    check()
+    monkeypatch.setitem(globals(), "table", normal(3))
+    check()
+    assert is_replayed(compiled)
+
+
+def test_closures_are_never_stale():
+    factor, w = 1.0, gg.ones(3)
+
+    def helper(x):
+        return x * factor
+
+    def f(x):
+        return helper(x) + w
+
+    compiled = gg.compile(f)
+    for factor in (1.0, 2.0, 2, True):  # noqa: B007  the closure reads it
+        same(compiled(normal(3)), f(normal(3)))
+    for w in (gg.zeros(3), gg.full(3, 2.0)):  # noqa: B007
+        same(compiled(normal(3)), f(normal(3)))
+    assert is_replayed(compiled)
+
+
+def test_tensors_that_share_memory():
+    whole = normal(6)
+    first = gg.asarray(whole.array[:3])
+    compiled = gg.compile(lambda x: x * whole[3:] + first)
+    for _ in range(2):
+        same(compiled(normal(3)), normal(3) * whole[3:] + first)
+    assert is_replayed(compiled)
+
+    def run(compiled):
+        w = normal(6).requires_grad_()
+        part = gg.asarray(w.array[:3])
+        optimizer = optim.SGD([w], lr=0.1)
+
+        def f():
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+            return part * 1
+
+        if compiled:
+            f = gg.compile(f)
+            f()
+            with pytest.warns(UserWarning, match="memory that two of its tensors share"):
+                return [f(), f()]
+        return [f(), f(), f()][1:]
+
+    same(run(False), run(True))
+
+
+def test_objects_of_the_programs_own_classes_are_state():
+    class Trainer:
+        def __init__(self):
+            self.scale = 2.0
+            self.model = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.model(x) * self.scale
+
+    trainer = Trainer()
+    compiled = gg.compile(trainer.forward)
+    with gg.no_grad():
+        for change in (
+            lambda: None,
+            lambda: setattr(trainer, "scale", 3.0),
+            lambda: trainer.model.weight.__setitem__(..., 1.0),
+            lambda: setattr(trainer, "model", nn.Linear(3, 2)),
+        ):
+            change()
+            same(compiled(normal(4, 3)), trainer.forward(normal(4, 3)))
+            same(compiled(normal(4, 3)), trainer.forward(normal(4, 3)))
+    partial = gg.compile(functools.partial(lambda k, x: x * k, 5.0))
+    same(partial(normal(3)), normal(3) * 5.0)
+
+
+def test_attributes_of_classes_are_seen():
+    class Net(nn.Module):
+        scale = 2.0
+        table = gg.ones(3)
+
+        def __init__(self):
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.layer(x) * self.scale * self.table
+
+    net = Net()
+    compiled = gg.compile(net)
+    with gg.no_grad():
+        for change in (
+            lambda: None,
+            lambda: setattr(Net, "scale", 3.0),
+            lambda: Net.table.__setitem__(0, 5.0),
+            lambda: setattr(net, "scale", 4.0),
+        ):
+            change()
+            same(compiled(normal(2, 3)), net(normal(2, 3)))
+            same(compiled(normal(2, 3)), net(normal(2, 3)))
+    assert is_replayed(compiled)
+
+
+def test_hooks_are_seen():
+    w = normal(3).requires_grad_()
+    layer = nn.Linear(3, 3)
+
+    def f(x):
+        w.grad = None
+        (w * layer(x).detach()).sum().backward()
+
+    compiled = gg.compile(f)
+    compiled(normal(3))
+    for register in (
+        lambda: w.register_hook(lambda g: g * 3),
+        lambda: layer.register_forward_hook(lambda module, args, out: out * 2),
+    ):
+        handle = register()
+        compiled(normal(3))
+        found = w.grad
+        f(normal(3))
+        same(found, w.grad)
+        handle.remove()
+        compiled(normal(3))
+        found = w.grad
+        f(normal(3))
+        same(found, w.grad)
+
+
+def test_what_the_function_writes_is_written():
+    counts, total = {"calls": 0}, gg.zeros(3)
+
+    def f(x):
+        nonlocal total
+        counts["last"] = 3
+        total += x
+        x[1] = 7.0
+        return total * 1
+
+    compiled = gg.compile(f)
+    counts["last"] = 0
+    for i in range(3):
+        x = normal(3, seed=i)
+        before = gg.tensor(total)
+        same(compiled(x)[0], before[0] + normal(3, seed=i)[0])
+        assert x[1].item() == 7.0
+    assert counts["last"] == 3
+
+
+def test_a_counter_is_counted_with_a_warning():
+    counts = [0]
+
+    def f(x):
+        counts[0] += 1
+        return x * counts[0]
+
+    compiled = gg.compile(f)
+
+    def check():
+        for i in range(1, 40):
+            same(compiled(normal(3)), normal(3) * i)
+
+    with pytest.warns(UserWarning, match="recorded 16 times in a row") as caught:
+        check()
+    assert len(caught) == 1
+
+
+def test_random_numbers_and_their_state():
+    def f(x):
+        y = gg.checkpoint(lambda x: F.dropout(x, 0.5) * gg.random.uniform(3), x)
+        return y, gg.random.normal((2, 2)), gg.random.integers(0, 9, 4), gg.random.permutation(5)
+
+    def run(f):
+        gg.manual_seed(3)
+        found = [f(normal(3)) for _ in range(4)]
+        return found, repr(gg.random.default_generator().get_state())
+
+    same(run(f), run(gg.compile(f)))
+
+
+def test_a_function_that_seeds_runs_as_it_is():
+    def f(x):
+        gg.manual_seed(0)
+        return x * gg.random.normal(3)
+
+    compiled = gg.compile(f)
+    with pytest.warns(UserWarning, match="it seeds a random generator"):
+        first = compiled(normal(3))
+    same(first, compiled(normal(3)))
+
+
+# Arguments and results
+
+
+def test_arguments_are_trees():
+    def f(data, k=2, *, name=None):
+        return {"sum": data["a"] + data["b"][0] * k, "rest": [data["a"], name]}
+
+    compiled = gg.compile(f)
+    data = {"a": normal(3), "b": (normal(3, seed=1),)}
+    for k in (2, 3, 2.0, True, 2):
+        found, expected = compiled(data, k, name="x"), f(data, k, name="x")
+        same(found["sum"], expected["sum"])
+        assert found["rest"][0] is data["a"]
+        assert found["rest"][1] == "x"
+    assert compiled(data, name="y")["rest"][1] == "y"
+
+
+def test_raw_arrays_shapes_dtypes_and_strides():
+    compiled = gg.compile(lambda x, y: x @ y + gg.sum(x))
+    a = normal(6, 6).array
+    pairs = [(a, a), (a.T, a), (a[::2], a[:, ::-1]), (a[:3], a[:, 1:3]), (np.asfortranarray(a), a)]
+    pairs += [(x.astype(np.float64), y.astype(np.float64)) for x, y in pairs[:2]]
+    for x, y in pairs + pairs:
+        x, y = gg.asarray(x), gg.asarray(y)
+        same(compiled(x, y), x @ y + gg.sum(x))
+    assert is_replayed(compiled)
+    same(gg.compile(lambda x: gg.exp(x))(np.ones(3, np.float32)), gg.exp(gg.ones(3)))
+
+
+def test_results_are_the_callers():
+    compiled = gg.compile(lambda x: (x + 1, gg.reshape(x, (3, 1)), x * 2, x))
+    x = normal(3)
+    first = compiled(x)
+    kept = [np.array(y.array) for y in first]
+    second = compiled(normal(3, seed=1))
+    for y, values, other in zip(first, kept, second, strict=True):
+        same(y, values)
+        assert not np.shares_memory(y.array, other.array)
+    assert first[3] is x
+    assert not np.shares_memory(first[1].array, x.array)
+
+
+def test_an_argument_that_is_a_parameters_memory():
+    def run(compiled):
+        gg.manual_seed(0)
+        layer = nn.Linear(3, 3, bias=False)
+        optimizer = optim.SGD(layer.parameters(), lr=0.1)
+
+        def f(x):
+            optimizer.zero_grad()
+            loss = (layer(x) * x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach(), x + 0  # the latter sees what the step wrote into x
+
+        f = gg.compile(f) if compiled else f
+        x = normal(3, 3)
+        weight = layer.weight
+        inputs = (x, x, weight.detach(), weight.detach(), x, gg.asarray(weight.array[::-1]), x)
+        return [f(x) for x in inputs]
+
+    same(run(False), run(True))
+
+
+def test_leaves_among_the_arguments():
+    def f(x):
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+
+    compiled = gg.compile(f)
+    a, b = normal(3).requires_grad_(), normal(3).requires_grad_()
+    for _ in range(4):
+        same(f(a), compiled(b))
+        same(a.grad, b.grad)
+
+
+def test_grad_mode_is_part_of_what_is_recorded():
+    layer = nn.Linear(3, 3)
+    compiled = gg.compile(lambda x: layer(x))
+    for _ in range(2):
+        with gg.no_grad():
+            assert not compiled(normal(3)).requires_grad
+        assert compiled(normal(3)).requires_grad
+
+
+def test_views_and_functions_of_several_results():
+    def f(x):
+        a = gg.reshape(x, (2, 3))
+        s = gg.stack([a[0], a[1]])
+        u, v = gg.unstack(s)
+        y = u * 1
+        y += v
+        y[1:] = 3.0
+        return [
+            y, gg.concat([a, a.T.reshape(2, 3)]), gg.flip(x), gg.roll(x, 1), gg.tril(a),
+            gg.broadcast_to(x, (2, 6)), gg.einsum("ij,kj->ik", a, a), gg.linalg.qr(a)[0],
+            gg.cumulative_sum(x), gg.sort(x), gg.argmax(x), x**2, x**0.5, gg.var(x),
+            gg.where(x > 0, x, -x), gg.astype(x, gg.float64), gg.take(x, gg.asarray([0, 2])),
+        ]  # fmt: skip
+
+    compiled = gg.compile(f)
+    with np.errstate(all="ignore"):
+        for i in range(3):
+            same(compiled(normal(6, seed=i)), f(normal(6, seed=i)))
+    assert is_replayed(compiled)
+
+
+def test_a_product_of_equal_arrays_is_not_that_of_one_array():
+    def f(x):
+        return x @ x.T, gg.asarray(x, copy=True) @ x.T, gg.exp(x) @ gg.exp(x).T
+
+    compiled = gg.compile(f)
+    for _ in range(2):
+        same(compiled(normal(60, 70)), f(normal(60, 70)))
+
+
+def test_a_program_does_not_warn_of_infinities():
+    compiled = gg.compile(lambda x: gg.log(x))
+    with np.errstate(all="ignore"):
+        expected = compiled(gg.zeros(3))
+    same(compiled(gg.zeros(3)), expected)
+
+
+# Errors
+
+
+def test_labels_are_checked_in_every_call():
+    model, optimizer, step = trainer(lambda: nn.Linear(3, 4), optim.Adam, F.cross_entropy)
+    step = gg.compile(step)
+    labels = gg.asarray(np.arange(4))
+    for _ in range(3):
+        step(normal(4, 3), labels)
+    values = [gg.tensor(p) for p in model.parameters()]
+    with pytest.raises(IndexError, match="labels must be from 0 to 3"):
+        step(normal(4, 3), labels + 1)
+    same(values, [*model.parameters()])
+    assert optimizer._states[model.weight].step == 3
+    step(normal(4, 3), labels)
+
+
+def raises(x):
+    raise ValueError("mine")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: float(x.sum()),
+        lambda x: int(x.sum()),
+        lambda x: bool(x.sum() > 0),
+        lambda x: x.sum().item(),
+        lambda x: x.tolist(),
+        lambda x: x.numpy(),
+        lambda x: np.asarray(x),
+        lambda x: print(x),
+        lambda x: f"{x}",
+        lambda x: x[x > 0],
+        lambda x: gg.nonzero(x > 0),
+        lambda x: gg.unique_values(x),
+        lambda x: [1, 2, 3][gg.argmax(x)],
+        raises,
+    ],
+    ids=range(14),
+)
+def test_after_an_error_while_recording_nothing_has_changed(read):
+    w = normal(3).requires_grad_()
+    other = normal(3)
+    optimizer = optim.SGD([w], lr=0.1, momentum=0.9)
+    broken = False
+
+    def f(x):
+        nonlocal other
+        optimizer.zero_grad()
+        (w * F.dropout(x)).sum().backward()
+        optimizer.step()
+        other = other * 2
+        if broken:
+            read(x)
+
+    f(normal(3))
+    compiled = gg.compile(f)
+    gradient, values, held = w.grad, w.array, other
+    before = state_of(nn.ParameterList([w]), optimizer)
+    random_state = repr(gg.random.default_generator().get_state())
+    broken = True
+    message = "mine" if read is raises else r"(?s)gpugrad\.compile: .*test_compile\.py"
+    with pytest.raises((RuntimeError, ValueError), match=message):
+        compiled(normal(3))
+    assert w.grad is gradient
+    assert w.array is values
+    assert other is held
+    same(state_of(nn.ParameterList([w]), optimizer), before)
+    assert repr(gg.random.default_generator().get_state()) == random_state
+
+
+def test_an_interrupt_while_recording_changes_nothing():
+    _, optimizer, step = trainer(mlp, optim.Adam)
+    step(normal(4, 3), normal(4, 1))
+    interrupted = True
+
+    def f(x, y):
+        loss = step(x, y)
+        if interrupted:
+            raise KeyboardInterrupt
+        return loss
+
+    model = nn.ParameterList(optimizer.param_groups[0]["params"])
+    before = state_of(model, optimizer)
+    compiled = gg.compile(f)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(normal(4, 3), normal(4, 1))
+    same(state_of(model, optimizer), before)
+    interrupted = False
+    compiled(normal(4, 3), normal(4, 1))
+
+
+@pytest.mark.slow
+def test_an_interrupt_anywhere_while_recording_changes_nothing():
+    model, optimizer, step = trainer(mlp, optim.Adam)
+    inputs = normal(4, 3), normal(4, 1)
+    step(*inputs)
+    before = state_of(model, optimizer)
+    random_state = repr(gg.random.default_generator().get_state())
+    arrays = [p.array for p in model.parameters()]
+    for number in range(1, 60_000, 9_001):
+        compiled = gg.compile(step)
+        with suppress(KeyboardInterrupt):
+            interrupted(functools.partial(compiled.program, *inputs), number)
+        assert all(p.array is a for p, a in zip(model.parameters(), arrays, strict=True))
+        same(state_of(model, optimizer), before)
+        assert repr(gg.random.default_generator().get_state()) == random_state
+        assert thread.recorder is None
+    compiled(*inputs)
+
+
+def test_a_tensor_that_leaves_unseen_has_no_values():
+    hidden = type("Hidden", (), {"__module__": "numpy.unseen"})()
+    hidden.kept = []
+    compiled = gg.compile(lambda x: hidden.kept.append(x * 2))
+    compiled(normal(3))
+    with pytest.raises(RuntimeError, match="kept where the function cannot be seen"):
+        hidden.kept[0] + 1
+
+
+def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
+    hidden = type("Hidden", (), {"__module__": "numpy.unseen"})()
+    hidden.w = normal(3).requires_grad_()
+    hidden.optimizer = optim.SGD([hidden.w], lr=0.1)
+
+    def f(x):
+        hidden.w.grad = None
+        (hidden.w * x).sum().backward()
+        hidden.optimizer.step()
+
+    compiled = gg.compile(f)
+    with pytest.warns(UserWarning, match="a gradient reaches a tensor that compile cannot see"):
+        compiled(normal(3))
+    same(hidden.w, normal(3) - 0.1 * normal(3))
+
+    visible = hidden.w
+
+    def g(x):
+        visible.grad = None
+        (visible * x).sum().backward()
+        hidden.optimizer.step()
+
+    compiled = gg.compile(g)
+    values = gg.tensor(visible)
+    for _ in range(3):
+        compiled(normal(3))
+        values = values - 0.1 * normal(3)
+        same(visible, values)
+
+
+def test_the_arguments_of_compile():
+    with pytest.raises(TypeError, match="must be a function"):
+        gg.compile(3)
+    with pytest.raises(ValueError, match="check must be an int"):
+        gg.compile(lambda x: x, check=-1)
+
+    class Model:
+        @gg.compile
+        def f(self, x):
+            return x
+
+    with pytest.raises(TypeError, match="compile it where it is bound"):
+        Model().f(normal(3))
+
+
+# Derivatives and transforms
+
+
+def test_backward_through_a_compiled_model():
+    def run(compiled):
+        model, optimizer, _ = trainer(mlp, optim.Adam)
+        call = gg.compile(model) if compiled else model
+        found = []
+        gg.manual_seed(1)
+        for i in range(6):
+            x = normal(3 if i == 4 else 6, 3, seed=i).requires_grad_()
+            optimizer.zero_grad()
+            (call(x * 2) ** 2).mean().backward()
+            optimizer.step()
+            found += [x.grad, *state_of(model, optimizer)]
+        if compiled:
+            assert call._programs[0].derivative
+        return found
+
+    same(run(False), run(True))
+
+
+def test_backward_from_some_of_the_results():
+    def run(compiled):
+        w = normal(3).requires_grad_()
+
+        def f(x):
+            return gg.tanh(w * x), {"norm": (w * w).sum(), "above": x > 0}
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for k in range(4):
+            w.grad = None
+            x = normal(3).requires_grad_()
+            y, others = f(x)
+            loss = [y.sum() * others["norm"], y.sum(), others["norm"], y[0]][k]
+            loss.backward()
+            found += [w.grad, x.grad]
+        return [x for x in found if x is not None]
+
+    same(run(False), run(True))
+
+
+def test_transforms_of_compiled_functions_and_compiled_transforms():
+    w = normal(3).requires_grad_()
+
+    def f(x):
+        return (gg.sin(x * w) ** 3).sum()
+
+    def along(f):
+        return lambda x: gg.jvp(f, (x,), (x,))[1]
+
+    compiled = gg.compile(f)
+    x = normal(3)
+    for transform in (gg.grad, gg.hessian, gg.jacobian, along, gg.value_and_grad):
+        expected = transform(f)(x)
+        for _ in range(2):
+            same(transform(compiled)(x), expected)
+        recorded = gg.compile(transform(f))
+        with gg.no_grad():
+            for _ in range(2):
+                same(recorded(x), expected)
+            assert is_replayed(recorded)
+    same(gg.vmap(compiled)(normal(4, 3)), gg.vmap(f)(normal(4, 3)))
+    with gg.no_grad():
+        same(gg.compile(gg.vmap(f))(normal(4, 3)), gg.vmap(f)(normal(4, 3)))
+
+
+def test_compiled_inside_compiled():
+    inner = gg.compile(lambda x: gg.sin(x) * scale)
+    outer = gg.compile(lambda x: inner(x) + 1)
+    for _ in range(2):
+        same(outer(normal(3)), gg.sin(normal(3)) * scale + 1)
+
+
+def test_a_graph_through_a_compiled_function_is_freed_and_checked():
+    layer = nn.Linear(3, 3)
+    compiled = gg.compile(lambda x: layer(x))
+    y = [compiled(normal(3)) for _ in range(3)][-1].sum()
+    y.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward()
+    y = compiled(normal(3).requires_grad_()).sum()
+    optim.SGD(layer.parameters(), lr=0.1).step()
+    with pytest.raises(RuntimeError, match="overwritten in place"):
+        y.backward()
+
+
+# Tools, threads, libraries
+
+
+def test_tools_see_a_compiled_function():
+    compiled = gg.compile(lambda x: gg.sin(x))
+    compiled(normal(3))
+    with gg.profile() as report:
+        compiled(normal(3))
+    assert "sin" in str(report)
+
+
+def test_the_program_as_table_and_drawing():
+    compiled = gg.compile(lambda x: gg.sin(x) + gg.cos(x) * 2)
+    report = compiled.program(normal(3))
+    assert [row["function"] for row in report.rows] == ["sin", "cos", "multiply", "add"]
+    assert report.rows[3]["memory"] == "new"
+    assert "sin" in repr(report)
+    assert report.needed_bytes <= report.planned_bytes
+    assert "cos" in report.draw("LR").mermaid
+    with pytest.raises(ValueError, match="direction"):
+        report.draw("up")
+    with pytest.raises(ValueError, match="seeds"):
+        gg.compile(lambda x: (gg.manual_seed(0), gg.random.normal(3) * x)).program(normal(3))
+
+
+def test_check_compares_with_eager_calls():
+    beyond = types.SimpleNamespace(factor=1.0)
+    factor = property(lambda self: beyond.factor)
+    outside = type("Outside", (), {"__module__": "numpy.outside", "factor": factor})()
+    compiled = gg.compile(lambda x: x * outside.factor, check=3)
+    for _ in range(6):
+        compiled(normal(3))
+    beyond.factor = 2.0
+    compiled(normal(3))
+    compiled(normal(3))
+    with pytest.raises(RuntimeError, match="these differ from what it gives"):
+        compiled(normal(3))
+
+    def run(check):
+        model, optimizer, step = trainer(mlp, optim.Adam)
+        step = gg.compile(step, check=check)
+        for i in range(6):
+            step(normal(6, 3, seed=i), normal(6, 1, seed=i))
+        return state_of(model, optimizer)
+
+    same(run(0), run(2))
+
+
+def test_threads_may_call_at_once():
+    layer = nn.Linear(20, 20)
+    compiled = gg.compile(lambda x: gg.tanh(layer(x)).detach())
+    inputs = [normal(4, 20, seed=i) for i in range(4)]
+    expected = [gg.tanh(layer(x)).detach() for x in inputs]
+    wrong = []
+
+    def run(i):
+        for _ in range(50):
+            if bits(compiled(inputs[i])) != bits(expected[i]):
+                wrong.append(i)
+
+    workers = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_other_libraries_replay(library):
+    module = pytest.importorskip(library)
+    convert = module.asarray if library != "torch" else lambda a: module.from_numpy(a.copy())
+
+    def run(compiled):
+        w = gg.asarray(convert(normal(3, 2).array)).requires_grad_()
+        optimizer = optim.Adam([w], lr=0.1)
+
+        def f(x):
+            optimizer.zero_grad()
+            loss = (gg.tanh(x @ w) ** 2).sum()
+            loss.backward()
+            nn.utils.clip_grad_norm_([w], 0.1)
+            optimizer.step()
+            return loss
+
+        f = gg.compile(f) if compiled else f
+        found = []
+        for i in range(4):
+            x = gg.asarray(convert(normal(4, 3, seed=i).array))
+            found += [np.asarray(f(x).detach().array), np.asarray(w.detach().array)]
+        if compiled:
+            assert is_replayed(f)
+        return found
+
+    same(run(False), run(True))

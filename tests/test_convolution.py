@@ -1,0 +1,324 @@
+"""Convolution, pooling, padding and resampling: what the tables of ops and layers do not show."""
+
+import numpy as np
+import pytest
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.autograd import grad
+from gpugrad.backends import backend_of
+from gpugrad.nn import functional
+from gpugrad.testing import assert_close
+
+IMAGES = gg.ones((2, 3, 4, 5))
+LINES = gg.ones((2, 3, 5))
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+@pytest.mark.parametrize("most", [1, 40, 200, 500])
+def test_blocks_of_columns_give_the_same(most, monkeypatch):
+    options = {"stride": (1, 2), "padding": (2, 1), "dilation": (2, 1), "groups": 2}
+
+    def results(stride):
+        static = {**options, "stride": stride}
+        given = normal(3, 4, 6, 5), normal(6, 2, 2, 3), normal(6)
+        tensors = [gg.tensor(x, requires_grad=True) for x in given]
+        out = gg.convolution(*tensors, **static)
+        g = gg.tensor(normal(*out.shape, seed=1))
+        return [y.numpy() for y in (out.detach(), *grad(out, tensors, g))]
+
+    for stride in (1, 2), 1:
+        expected = results(stride)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(backend_of[np.ndarray]), "column_block", most)
+            for y, e in zip(results(stride), expected, strict=True):
+                assert_close(y, e, rtol=1e-12, atol=1e-12)
+
+
+def test_the_graph_of_a_convolution_keeps_no_columns():
+    x = gg.ones((64, 8, 16, 16), requires_grad=True)
+    layer = nn.Conv2d(8, 8, 3, padding=1)
+    with gg.memory_report() as report:
+        out = layer(x)  # the columns would be 9 times as large as x
+    assert report.total <= 4 * (x.size + out.size + 2 * layer.weight.size)
+
+
+def test_padding_beyond_the_input_contributes_nothing():
+    x = gg.tensor([[[np.inf, 1.0, 2.0]]])
+    out = gg.convolution(x, gg.ones((1, 1, 2)), padding=((0, 1),))
+    assert out.tolist() == [[[np.inf, 3.0, 2.0]]]
+    assert functional.avg_pool1d(x, 2, 1).tolist() == [[[np.inf, 1.5]]]
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 6, 7), (3, 6, 7)])
+def test_indices_of_maxima_are_pytorchs(shape):
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(0).integers(0, 3, shape).astype(float)  # with ties
+    for args in (2,), (3, 2, 1, 1, True), ((2, 3), 1, (1, 0), 2):
+        a = gg.tensor(x, requires_grad=True)
+        b = torch.tensor(x, requires_grad=True)
+        y, indices = functional.max_pool2d(a, *args, return_indices=True)
+        z, expected = torch.nn.functional.max_pool2d(b, *args, return_indices=True)
+        assert indices.tolist() == expected.tolist()
+        assert y.tolist() == z.tolist()
+        (y * y).sum().backward()
+        (z * z).sum().backward()
+        assert_close(a.grad.numpy(), b.grad.numpy())
+    layer = nn.MaxPool1d(2, return_indices=True)
+    out, indices = layer(LINES)
+    assert out.shape == indices.shape == (2, 3, 2)
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
+def test_padding_is_pytorchs(mode):
+    torch = pytest.importorskip("torch")
+    x = normal(3, 4, 5)
+    widths = [(1, 2), (0, 1, 2, 0), (4, 3, 1, 3)]
+    if mode == "constant":
+        widths += [(), (-1, 2), (-2, -1, 1, -3), (1, 0, 0, 2, 3, 0)]
+    for pad in widths:
+        for value in (None, 1.5) if mode == "constant" else (None,):
+            a = gg.tensor(x, requires_grad=True)
+            b = torch.tensor(x, requires_grad=True)
+            y = functional.pad(a, pad, mode, value)
+            z = torch.nn.functional.pad(b, pad, mode, value)
+            assert_close(y.detach().numpy(), z.detach().numpy())
+            (y**3).sum().backward()
+            (z**3).sum().backward()
+            assert_close(a.grad.numpy(), b.grad.numpy())
+
+
+def test_output_size_of_a_transposed_convolution():
+    layer = nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1)
+    assert layer(IMAGES).shape == (2, 2, 7, 9)
+    assert layer(IMAGES, output_size=(8, 9)).shape == (2, 2, 8, 9)
+    assert layer(IMAGES, output_size=[2, 2, 7, 10]).shape == (2, 2, 7, 10)
+    with pytest.raises(ValueError, match=r"ConvTranspose2d: output_size .* from \[7, 9\] to \[8, "):
+        layer(IMAGES, output_size=(9, 9))
+
+
+@pytest.mark.parametrize("kind", [nn.Conv1d, nn.Conv2d, nn.ConvTranspose1d, nn.ConvTranspose2d])
+def test_initial_values_are_distributed_as_pytorchs(kind):
+    gg.manual_seed(0)
+    layer = kind(8, 40, 3, groups=2, dtype=gg.float64)
+    fan_in = layer.weight.shape[1] * 3 ** (layer.weight.ndim - 2)
+    for p in layer.parameters():
+        assert p.dtype == gg.float64
+        largest = abs(p.detach().numpy()).max() * fan_in**0.5
+        assert 0.9 < largest <= 1
+    generator = gg.random.Generator
+    a, b, c = (kind(2, 3, 2, generator=generator(seed)) for seed in (1, 1, 2))
+    assert a.weight.tolist() == b.weight.tolist() != c.weight.tolist()
+
+
+@pytest.mark.parametrize(
+    "layer, shape, channels",
+    [
+        (nn.Dropout1d, (20, 30, 4), (20, 30)),
+        (nn.Dropout1d, (200, 4), (200,)),
+        (nn.Dropout2d, (20, 30, 2, 3), (20, 30)),
+    ],
+)
+def test_channels_are_dropped_as_a_whole(layer, shape, channels):
+    x = gg.tensor(np.full(shape, 3.0), requires_grad=True)
+    module = layer(0.25)
+    y = module(x)
+    y.sum().backward()
+    rows = y.detach().numpy().reshape(int(np.prod(channels)), -1)
+    assert {*np.unique(rows)} == {0.0, 4.0}
+    assert (rows == rows[:, :1]).all()
+    assert 0.6 < (rows[:, 0] > 0).mean() < 0.9
+    assert_close(x.grad.numpy() * 3, y.detach().numpy())
+    assert module.eval()(x) is x
+    assert not layer(1.0)(x.detach()).numpy().any()
+    each = gg.vmap(lambda i: layer(0.5)(x.detach()) + 0 * i)(gg.ones(3)).numpy()
+    assert (each[0] != each[1]).any()
+
+
+def test_batch_norm_2d_equals_pytorchs():
+    torch = pytest.importorskip("torch")
+    for momentum in 0.3, None:
+        ours = nn.BatchNorm2d(3, momentum=momentum, dtype=gg.float64)
+        theirs = torch.nn.BatchNorm2d(3, momentum=momentum).double()
+        assert list(ours.state_dict()) == list(theirs.state_dict())
+        for step in range(3):
+            x = normal(2, 3, 4, 5, seed=step)
+            a, b = gg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+            y, z = ours(a), theirs(b)
+            (y**3).sum().backward()
+            (z**3).sum().backward()
+            assert_close(y.detach().numpy(), z.detach().numpy(), atol=1e-10)
+            assert_close(a.grad.numpy(), b.grad.numpy(), atol=1e-9)
+        for name, buffer in theirs.state_dict().items():
+            assert_close(ours.state_dict()[name].numpy(), buffer.numpy(), rtol=1e-9)
+        ours.eval(), theirs.eval()
+        assert_close(ours(a).detach().numpy(), theirs(b).detach().numpy(), atol=1e-10)
+    with pytest.raises(ValueError, match=r"^BatchNorm2d: .*\(n, 3, height, width\), not"):
+        nn.BatchNorm2d(3)(LINES)
+
+
+@pytest.mark.slow
+def test_a_small_network_trains_as_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    def network(nn):
+        return nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1),
+            nn.BatchNorm2d(4),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(4, 3, 3, stride=2, bias=False),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+
+    x, labels = normal(6, 1, 8, 8), np.arange(6) % 3
+    ours, theirs = network(nn).to(gg.float64), network(torch.nn).double()
+    ours.load_state_dict(theirs.state_dict())
+    updates = gg.optim.Adam(ours.parameters(), lr=0.01), torch.optim.Adam(theirs.parameters(), 0.01)
+    for _ in range(100):
+        a = functional.cross_entropy(ours(gg.tensor(x)), gg.tensor(labels))
+        b = torch.nn.functional.cross_entropy(theirs(torch.tensor(x)), torch.tensor(labels))
+        for update, loss in zip(updates, (a, b), strict=True):
+            update.zero_grad()
+            loss.backward()
+            update.step()
+    assert a.item() == pytest.approx(b.item(), rel=1e-7)
+    for name, value in theirs.state_dict().items():
+        assert_close(ours.state_dict()[name].numpy(), value.numpy(), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: nn.Conv2d(3, 4, 3)(gg.ones((2, 4, 5, 5))), r"^Conv2d: .*\(n, 3, height, width\)"),
+        (lambda: nn.Conv2d(3, 4, 3)(LINES[0]), r"^Conv2d: the input .* not \(3, 5\)"),
+        (
+            lambda: nn.Conv1d(3, 4, 6)(LINES),
+            r"^Conv1d: .* span \(6,\), .* padded input of",
+        ),
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), "^Conv2d: groups 2 must divide in_channels 3"),
+        (lambda: nn.Conv2d(3, 4, (3, 3, 3)), r"^Conv2d: kernel_size .*not \(3, 3, 3\)"),
+        (lambda: nn.Conv2d(3, 4, 0), "^Conv2d: kernel_size must be one or 2 ints of at least 1"),
+        (lambda: nn.Conv2d(3, 0, 1), "^Conv2d: out_channels must be an int of at least 1"),
+        (
+            lambda: nn.Conv2d(3, 4, 3, stride=2, padding="same"),
+            "^Conv2d: padding 'same' needs",
+        ),
+        (lambda: nn.Conv2d(3, 4, 3, padding="full"), "^Conv2d: padding must be .* not 'full'"),
+        (lambda: nn.Conv2d(3, 4, 3, padding=-1), "^Conv2d: padding must be one or 2 ints of at l"),
+        (lambda: nn.Conv2d(3, 4, 3, padding_mode="x"), "^Conv2d: padding_mode must be 'zeros', "),
+        (
+            lambda: nn.ConvTranspose2d(3, 4, 3, padding_mode="reflect"),
+            "^ConvTranspose2d: padding_",
+        ),
+        (
+            lambda: nn.ConvTranspose2d(3, 4, 3, padding="same"),
+            "^ConvTranspose2d: padding must be",
+        ),
+        (
+            lambda: nn.ConvTranspose1d(3, 4, 1, padding=3)(LINES),
+            "^ConvTranspose1d: the output .*",
+        ),
+        (lambda: nn.ConvTranspose1d(2, 4, 1)(LINES), r"^ConvTranspose1d: weight .* the 3 channels"),
+        (
+            lambda: nn.ConvTranspose1d(3, 4, 1, output_padding=1)(LINES),
+            r"^ConvTranspose1d: output_padding \(1,\) must be less than stride \(1,\) or dilation",
+        ),
+        (
+            lambda: functional.conv2d(IMAGES, gg.ones((4, 2, 1, 1))),
+            r"^conv2d: x \(2, 3, 4, 5\) has 3 channels, but .* is for 2$",
+        ),
+        (
+            lambda: functional.conv2d(IMAGES, gg.ones((4, 1, 1, 1)), groups=3),
+            r"^conv2d: groups must be an int that divides the 4 channels .* not 3",
+        ),
+        (lambda: functional.conv2d(IMAGES, gg.ones((4, 3, 1))), "^conv2d: weight must be .out, ch"),
+        (
+            lambda: functional.conv1d(LINES, gg.ones((4, 3, 1)), gg.ones(3)),
+            r"^conv1d: bias must have shape \(4,\), not \(3,\)",
+        ),
+        (
+            lambda: functional.conv1d(IMAGES, gg.ones((4, 3, 1))),
+            r"^conv1d: the input must be",
+        ),
+        (
+            lambda: gg.vmap(gg.convolution)(gg.ones((5, 2, 3, 4)), gg.ones((5, 1, 2, 2))),
+            r"^convolution: x \(2, 3, 4\) has 3 channels",
+        ),
+        (
+            lambda: functional.conv_transpose1d(LINES, gg.ones((3, 1, 1)), groups=2),
+            r"^conv_transpose1d: groups must be an int that divides the 3 channels",
+        ),
+        (
+            lambda: gg.convolution_input(LINES, gg.ones((2, 1, 1)), shape=(5,)),
+            r"^convolution_input: cotangent \(2, 3, 5\) must have the 2 channels of weight",
+        ),
+        (
+            lambda: gg.convolution_weight(LINES, LINES, shape=(2,)),
+            r"^convolution_weight: over \(5,\) elements slide \(4,\) windows of size \(2,\), but",
+        ),
+        (
+            lambda: gg.convolution_weight(LINES, IMAGES, shape=(2,)),
+            r"^convolution_weight: cotangent must have shape \(n, out, ...\) and x",
+        ),
+        (lambda: gg.max_pool(LINES, size=(0,)), "^max_pool: size must be .* at least 1"),
+        (
+            lambda: gg.max_pool(LINES, size=(2, 2), stride=(1,)),
+            "^max_pool: stride must be an int",
+        ),
+        (lambda: gg.sliding_windows(LINES[0, 0], size=(2, 2)), "need at least 2 axes, not shape"),
+        (lambda: gg.add_windows(gg.ones((2, 3)), shape=(5,)), r"\(4,\) windows .* of \(3,\) win"),
+        (
+            lambda: functional.max_pool2d(IMAGES, 2, padding=2),
+            "^max_pool2d: padding .* at most",
+        ),
+        (
+            lambda: functional.max_pool2d(IMAGES, 6),
+            r"^max_pool2d: kernel_size \(6, 6\) .* is",
+        ),
+        (lambda: nn.MaxPool2d(2)(gg.ones(3)), r"^MaxPool2d: the input must be .* of shape \(3,\)"),
+        (lambda: functional.avg_pool2d(IMAGES, 2, divisor_override=0), "divisor_override must not"),
+        (
+            lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(IMAGES),
+            "^AdaptiveAvgPool2d: output_size must",
+        ),
+        (
+            lambda: nn.AdaptiveMaxPool1d(2, return_indices=True)(LINES),
+            "^AdaptiveMaxPool1d: return_indices is not supported",
+        ),
+        (
+            lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2),
+            "^fold: .* multiple of 4 rows, and 4",
+        ),
+        (lambda: functional.unfold(IMAGES, 6), r"^unfold: windows of size \(6, 6\)"),
+        (lambda: functional.interpolate(IMAGES), "^interpolate: give either size or scale_factor"),
+        (
+            lambda: functional.interpolate(IMAGES, 2, mode="bicubic"),
+            "mode must be one of '",
+        ),
+        (
+            lambda: functional.interpolate(LINES, 2, mode="bilinear"),
+            r"must be \(n, channels, ",
+        ),
+        (lambda: functional.interpolate(IMAGES, 2, align_corners=True), "align_corners is not for"),
+        (lambda: functional.interpolate(IMAGES, scale_factor=-1), "must be one or 2 positive num"),
+        (lambda: functional.pad(LINES, (1,)), r"^pad: pad must have two ints for each"),
+        (lambda: functional.pad(LINES, (5, 0), "reflect"), "by 0 to 4, not by 5 and 0"),
+        (lambda: functional.pad(LINES, (-1, 0), "circular"), "not by -1 and 0"),
+        (lambda: functional.pad(LINES, (1, 0), "reflect", 1.0), "value 1.0 is for mode 'constant'"),
+        (
+            lambda: functional.pad(LINES, (1, 0), "wrap"),
+            "mode must be one of 'constant'",
+        ),
+        (lambda: functional.pad(LINES, (-3, -3)), "an axis of 5 elements cannot be shortened by 3"),
+        (lambda: functional.dropout2d(LINES), "^dropout2d: the input must be"),
+        (lambda: nn.Dropout1d(2), "^Dropout1d: the probability p must be from 0 to 1"),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
