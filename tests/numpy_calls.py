@@ -339,6 +339,7 @@ np.trim_zeros(np.pad(x[0, :], 2))
 np.triu(x, k=1)
 np.union1d(x[0, :], A[1, :])
 np.unique(x)
+np.unique(np.append(x, [np.nan, np.nan]))[:6]
 np.unique(x, return_index=True, return_counts=True)
 np.unique_all(x).values
 np.unique_counts(x).counts

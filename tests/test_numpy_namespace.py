@@ -37,6 +37,11 @@ SMOOTH_AT = A + np.array([[0.013, 0.027, -0.031], [0.017, -0.023, 0.029]])
 # What a library refuses.
 BEYOND = {("array_api_strict", name) for name in ("intersect1d", "isin", "setdiff1d", "setxor1d")}
 
+# Functions whose shapes, or branches, depend on values, which vmap does not have.
+BY_VALUES = """
+    intersect1d real_if_close setdiff1d setxor1d trim_zeros union1d unique linalg.lstsq
+""".split()
+
 # Why functions of NumPy that are handed over by its protocols, or are ufuncs, refuse Tensors.
 REFUSED = {
     "in place": "copyto fill_diagonal place put put_along_axis putmask",
@@ -111,6 +116,7 @@ class TestNames:
         assert gnp.__version__ == np.__version__
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:divide by zero")
 class TestValues:
     @pytest.mark.parametrize("name", BY_FUNCTION)
     def test_values_dtypes_and_graphs(self, name):
@@ -199,6 +205,58 @@ class TestValues:
         with pytest.raises(TypeError, match="r_: takes no strings"):
             _ = gnp.r_["0,2", gg.tensor(A)]
 
+    def test_what_would_be_silently_wrong_is_refused(self):
+        x = gg.tensor(A, requires_grad=True)
+        for call, words in (
+            (lambda: gnp.vectorize(abs)(x), "vectorize: abs would get single numbers"),
+            (lambda: gnp.nan_to_num(x, copy=False), "does not write in place"),
+            (lambda: gnp.unique(x * np.nan, return_counts=True), "if there is nan"),
+            (lambda: gnp.pad(x, 1, "mean"), "the mode is one of"),
+        ):
+            with pytest.raises(TypeError, match=words):
+                call()
+        with pytest.raises(IndexError):
+            gnp.choose([[2, 0, 0]], [x, x])
+        assert_array_equal(gnp.vectorize(abs)([-1, 2]), [1, 2])
+
+
+METHODS = """
+x.ravel()
+x.flatten()
+x.squeeze()
+x[:1, :].squeeze()
+x[:1, :].squeeze(0)
+x[None, ...].transpose()
+x[None, ...].transpose(2, 0, 1)
+x[None, ...].transpose((2, 0, 1))
+x.transpose(1, 0)
+x.swapaxes(0, 1)
+x[None, ...].swapaxes(0, -1)
+x.dot(A.T)
+x[0, :].dot(A[1, :])
+x.cumsum()
+x.cumsum(1)
+x.cumsum(axis=0)
+x.cumprod()
+x.cumprod(axis=-1)
+"""
+
+
+class TestMethods:
+    @pytest.mark.parametrize("line", lines(METHODS))
+    def test_they_are_numpys(self, line):
+        (result,) = evaluate(line, np, gg.tensor(A, requires_grad=True))
+        assert_allclose(result.detach().numpy(), evaluate(line, np, A)[0], rtol=1e-12)
+        assert result.requires_grad
+
+    def test_where_numpy_and_pytorch_differ(self):
+        x = gg.tensor(A)
+        for call in (lambda: x.transpose(0, 1), lambda: x[None].transpose(0, 2)):
+            with pytest.raises(ValueError, match=r"write x\.swapaxes\(a, b\)"):
+                call()
+        with pytest.raises(ValueError, match="dot: takes vectors and matrices"):
+            x.dot(2.0)
+
 
 @pytest.mark.slow
 class TestDerivatives:
@@ -240,6 +298,23 @@ class TestDerivatives:
                 assert_allclose(library.values(y.grad), x.grad.numpy(), rtol=1e-7, atol=1e-9)
             except (AssertionError, TypeError, ValueError, IndexError, RuntimeError) as error:
                 failures.append(f"{line}: {type(error).__name__}: {error}"[:300])
+        assert not failures, "\n".join(failures)
+
+    def test_vmap(self):
+        failures = []
+        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.1])
+        for line in ALL:
+            if (
+                function_of(line) in BY_VALUES
+                or number(line, gg.tensor(A, requires_grad=True)) is None
+            ):
+                continue
+            gradient = gg.grad(lambda x, line=line: number(line, x))
+            expected = [gradient(row).numpy() for row in rows]
+            try:
+                assert_allclose(gg.vmap(gradient)(rows).numpy(), expected, rtol=1e-6, atol=1e-8)
+            except (AssertionError, TypeError, ValueError, IndexError) as error:
+                failures.append(f"{line}: {error}"[:300])
         assert not failures, "\n".join(failures)
 
 

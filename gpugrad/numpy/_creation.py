@@ -1,6 +1,7 @@
 """New arrays: NumPy's own, or Tensors where the values are, or where a device is given."""
 
 import math
+from functools import update_wrapper
 
 from ._table import (
     FUNCTIONS,
@@ -28,7 +29,7 @@ def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, lik
     if not holds_tensor(object):
         given = {} if like is None else {"like": like}
         return numpy.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given)
-    result = gg.asarray(_with_arrays(object), dtype=dtype, copy=True if copy else None)
+    result = gg.asarray(_with_arrays(object), dtype=dtype, copy=copy)
     missing = ndmin - result.ndim
     return gg.reshape(result, (1,) * missing + result.shape) if missing > 0 else result
 
@@ -60,6 +61,21 @@ def full(shape, fill_value, dtype=None, order="C", *, like=None):
     return numpy.full(shape, fill_value, dtype, order, **given)
 
 
+def vectorize(pyfunc, *args, **keywords):
+    """What NumPy's class makes, except that it refuses Tensors, whose graph would be lost."""
+    mapped = numpy.vectorize(pyfunc, *args, **keywords)
+
+    def of_arrays(*args, **keywords):
+        if any(map(holds_tensor, [*args, *keywords.values()])):
+            raise TypeError(
+                f"vectorize: {pyfunc.__name__} would get single numbers without a graph; call it "
+                "on whole Tensors, with where for if, or use gpugrad.vmap"
+            )
+        return mapped(*args, **keywords)
+
+    return update_wrapper(of_arrays, pyfunc)
+
+
 # What NumPy itself does not hand over.
 MAKERS = {
     "array": array,
@@ -67,6 +83,7 @@ MAKERS = {
     "asarray": asarray,
     "ascontiguousarray": asarray,
     "full": full,
+    "vectorize": vectorize,
 }
 
 
@@ -74,8 +91,8 @@ def on_device(name, function):
     """A maker of arrays with a parameter ``device``, given which it makes a Tensor there."""
 
     def maker(*args, device=None, **keywords):
-        made = function(*args, **keywords)
-        return made if device is None else gg.asarray(made, device=device)
+        result = function(*args, **keywords)
+        return result if device is None else gg.asarray(result, device=device)
 
     maker.__name__ = maker.__qualname__ = name.rpartition(".")[2]
     maker.__doc__ = (

@@ -144,6 +144,8 @@ def clip(a, a_min=None, a_max=None, *, min=None, max=None):
 
 @of_numpy()
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    if not copy:
+        raise TypeError("numpy.nan_to_num: with Tensors it does not write in place; leave copy out")
     return gg.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 

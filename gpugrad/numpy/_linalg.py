@@ -2,14 +2,12 @@
 
 import math
 
-from ._table import floating, gg, is_complex, numpy, of_numpy, tensor
+from ._table import floating, gg, is_complex, numpy, of_numpy, tensor, tensors
 
 
-def _of_matrices(name, inputs=1):
-    """The function of this name in `gpugrad.linalg`, whose arguments are the same."""
+def _of_matrices(name):
+    """The function of this name in `gpugrad.linalg`, whose argument is the same."""
     own = getattr(gg.linalg, name)
-    if inputs == 2:
-        return of_numpy(f"linalg.{name}")(lambda a, b: own(floating(a), floating(b)))
     return of_numpy(f"linalg.{name}")(lambda a: own(floating(a)))
 
 
@@ -20,27 +18,27 @@ det, eig, eigvals, inv, slogdet, svdvals, matrix_transpose = map(
 
 @of_numpy("linalg.solve")
 def solve(a, b):
-    return gg.linalg.solve(floating(a), floating(b))
+    return gg.linalg.solve(*map(floating, tensors(a, b)))
 
 
 @of_numpy("linalg.matmul")
 def matmul(x1, x2, /):
-    return gg.matmul(tensor(x1), tensor(x2))
+    return gg.matmul(*tensors(x1, x2))
 
 
 @of_numpy("linalg.outer")
 def outer(x1, x2, /):
-    return gg.linalg.outer(tensor(x1), tensor(x2))
+    return gg.linalg.outer(*tensors(x1, x2))
 
 
 @of_numpy("linalg.cross")
 def cross(x1, x2, /, *, axis=-1):
-    return gg.linalg.cross(tensor(x1), tensor(x2), axis=axis)
+    return gg.linalg.cross(*tensors(x1, x2), axis=axis)
 
 
 @of_numpy("linalg.vecdot")
 def vecdot(x1, x2, /, *, axis=-1):
-    return gg.vecdot(tensor(x1), tensor(x2), axis=axis)
+    return gg.vecdot(*tensors(x1, x2), axis=axis)
 
 
 @of_numpy("linalg.diagonal")
@@ -153,7 +151,7 @@ def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
 
 @of_numpy("linalg.multi_dot", of_sequence=True)
 def multi_dot(arrays):
-    first, *middle, last = map(tensor, arrays)
+    first, *middle, last = tensors(*arrays)
     letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     terms = [letters[i : i + 2] for i in range(len(middle) + 2)]
     ends = terms[0][:1], terms[-1][1:]
@@ -166,7 +164,7 @@ def multi_dot(arrays):
 
 @of_numpy("linalg.tensorsolve")
 def tensorsolve(a, b, axes=None):
-    a, b = floating(a), floating(b)
+    a, b = map(floating, tensors(a, b))
     if axes is not None:
         last = [axis % a.ndim for axis in axes]
         order = [axis for axis in range(a.ndim) if axis not in last] + last
@@ -187,7 +185,7 @@ def tensorinv(a, ind=2):
 
 @of_numpy("linalg.lstsq")
 def lstsq(a, b, rcond=None):
-    a, b = floating(a), floating(b)
+    a, b = map(floating, tensors(a, b))
     m, n = a.shape
     values = gg.linalg.svdvals(a)
     rtol = gg.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
@@ -209,7 +207,7 @@ def _of_one_axis(name):
 
     @of_numpy(f"fft.{name}")
     def transform(a, n=None, axis=-1, norm=None):
-        return own(_inexact(own, a), n=n, axis=axis, norm=norm or "backward")
+        return own(floating(a), n=n, axis=axis, norm=norm or "backward")
 
     return transform
 
@@ -224,8 +222,8 @@ def _of_axes(name, own, default):
             s = tuple([a.shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=True)])
         twice = axes is not None and len({axis % a.ndim for axis in axes}) < len(axes)
         if not twice:
-            return own(_inexact(own, a), s=s, axes=axes, norm=norm or "backward")
-        return _one_by_one(name, _inexact(own, a), s, axes, norm or "backward")
+            return own(floating(a), s=s, axes=axes, norm=norm or "backward")
+        return _one_by_one(name, floating(a), s, axes, norm or "backward")
 
     return transform
 
@@ -246,10 +244,6 @@ def _one_by_one(name, a, s, axes, norm):
     for length, place in reversed(pairs):
         a = one(a, n=length, axis=place, norm=norm)
     return a
-
-
-def _inexact(own, a):
-    return floating(a)
 
 
 for _name in "fft ifft rfft irfft hfft ihfft".split():

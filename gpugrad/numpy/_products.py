@@ -180,7 +180,7 @@ def polyder(p, m=1):
 @of_numpy()
 def polyint(p, m=1, k=None):
     p = floating(p)
-    constants = numpy.zeros(m) if k is None else numpy.broadcast_to(numpy.atleast_1d(k), (m,))
+    constants = numpy.zeros(m) + (0.0 if k is None else k)
     for i in range(m):
         terms = p / constant(numpy.arange(p.size, 0, -1), p, p.dtype)
         p = gg.concat([terms, constant(constants[i : i + 1], p, p.dtype)])

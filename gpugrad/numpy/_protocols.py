@@ -30,25 +30,20 @@ REDUCE = {
 }
 ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
-# Answered by NumPy about the values: no gradient can be lost in a bool, a dtype or text.
+# Answered by NumPy about the values, without gradient: of a shape or dtype,
 QUESTIONS_OF_SHAPE = set(
     "can_cast common_type diag_indices_from iscomplexobj isrealobj min_scalar_type ndim "
     "result_type shape size tril_indices_from triu_indices_from einsum_path".split()
 )
-# Those whose result is constant almost everywhere, or is made of indices.
+# of bools, counts or indices, which are constant almost everywhere,
 CONSTANTS = set(
     "argpartition array_equal array_equiv digitize histogram histogram2d "
     "histogram_bin_edges histogramdd ix_ iscomplex isneginf isposinf isreal lexsort nanargmax "
     "nanargmin packbits ravel_multi_index unpackbits unravel_index".split()
 )
-QUESTIONS = (
-    QUESTIONS_OF_SHAPE
-    | CONSTANTS
-    | {
-        *("array2string", "array_repr", "array_str", "may_share_memory", "shares_memory"),
-    }
-)
-
+# and of text and memory.
+TEXTS = set("array2string array_repr array_str may_share_memory shares_memory".split())
+QUESTIONS = QUESTIONS_OF_SHAPE | CONSTANTS | TEXTS
 
 # What makes arrays from constants, on the device of its argument ``like``.
 MAKERS = set(

@@ -2,6 +2,7 @@
 
 import math
 
+from .._arguments import is_floating
 from .._tensor import Tensor
 from ._table import flat, floating, gg, is_complex, numpy, of_numpy, tensor, tensors
 
@@ -357,6 +358,13 @@ def bincount(x, /, weights=None, minlength=0):
 @of_numpy()
 def unique(ar, return_index=False, return_inverse=False, return_counts=False):
     found = gg.unique_all(ar)
+    missing = int(gg.count_nonzero(gg.isnan(found.values))) if is_floating(ar) else 0
+    if missing > 1:  # NumPy counts them as one
+        if return_index or return_inverse or return_counts:
+            raise TypeError(
+                "numpy.unique: with Tensors it tells no places and counts if there is nan"
+            )
+        return found.values[: 1 - missing]
     wanted = zip((True, return_index, return_inverse, return_counts), found, strict=True)
     results = tuple([x for wants, x in wanted if wants])
     return results if len(results) > 1 else results[0]
@@ -385,7 +393,7 @@ def unique_values(x):
 @of_numpy()
 def union1d(ar1, ar2):
     both = [gg.reshape(x, (-1,)) for x in tensors(ar1, ar2)]
-    return gg.unique_values(gg.concat(both))
+    return unique(gg.concat(both))
 
 
 @of_numpy()

@@ -466,7 +466,7 @@ def select(condlist, choicelist, default=0):
     return result
 
 
-@of_numpy()
+@of_numpy(of_sequence=True)
 def piecewise(x, condlist, funclist, *args, **kw):
     conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
     if conditions and isinstance(conditions[0], (bool, numpy.bool)):
@@ -489,10 +489,9 @@ def _piece(function, x, args, keywords):
 
 @of_numpy()
 def choose(a, choices):
-    a, result, *others = tensors(a, *reversed(choices))
-    for i, choice in zip(range(len(others) - 1, -1, -1), others, strict=True):
-        result = gg.where(a == i, choice, result)
-    return result
+    a, *choices = gg.broadcast_arrays(*tensors(a, *choices))
+    places = gg.expand_dims(gg.astype(a, gg.int64), 0)
+    return gg.take_along_axis(gg.stack(choices), places, axis=0)[0, ...]
 
 
 @of_numpy()
