@@ -166,6 +166,19 @@ class TestValues:
             if name != "array_repr":
                 assert np.all(np.asarray(result) == np.asarray(y))
 
+    def test_dtypes_of_single_precision(self):
+        x, values = gg.tensor(A, dtype=gg.float32), A.astype("float32")
+        for line in """np.fmax(x, 0.5); np.fmin(2, x); np.heaviside(x, 0.5); np.fmod(x, 0.3)
+            np.logaddexp2(x, 1.0); np.mean(x); np.var(x); np.median(x); np.cov(x); np.kron(x, x)
+            np.linspace(x[0, :], 1.0, 3); np.interp(x, [0.0, 1.0], [2.0, 3.0]); np.sinc(x)
+            np.where(x > 0.5, x, 0.0); np.pad(x, 1, constant_values=2.0); np.unwrap(x)
+            np.average(x, weights=x); np.gradient(x, 0.5)[0]; np.fft.rfft(x); np.nanvar(x)
+            np.clip(x, 0.1, 0.5); np.select([x > 0.5], [x], 0.0); np.trapezoid(x, dx=0.5)
+            """.replace("\n", ";").split(";"):
+            if line := line.strip():
+                expected = np.asarray(evaluate(line, np, values)[0])
+                assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
+
     def test_allclose(self):
         x = gg.tensor(A, requires_grad=True)
         for namespace in (np, gnp):

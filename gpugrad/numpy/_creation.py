@@ -12,6 +12,7 @@ from ._table import (
     lookup,
     numpy,
     of_numpy,
+    operands,
     public,
     tensor,
     tensors,
@@ -126,7 +127,7 @@ def full_like(a, fill_value, dtype=None, *, shape=None, device=None):
 
 @of_numpy()
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    start, stop = map(floating, tensors(start, stop))
+    start, stop = map(floating, operands(start, stop))
     result = gg.moveaxis(gg.linspace(start, stop, num, endpoint=endpoint), 0, axis)
     result = result if dtype is None else gg.astype(result, dtype)
     intervals = num - 1 if endpoint else num
@@ -143,7 +144,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
 
 @of_numpy()
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
-    start, stop = map(floating, tensors(start, stop))
+    start, stop = map(floating, operands(start, stop))
     powers = FUNCTIONS["linspace"](
         gg.log(gg.abs(start)), gg.log(gg.abs(stop)), num, endpoint, axis=axis
     )

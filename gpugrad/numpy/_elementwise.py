@@ -4,7 +4,7 @@ import math
 
 from .._foreign_names import OF_NUMPY
 from ..autograd.operation import exports
-from ._table import FUNCTIONS, floating, gg, is_complex, of_numpy, tensor, tensors
+from ._table import FUNCTIONS, floating, gg, is_complex, of_numpy, operands, tensor, tensors
 
 # The ops that are ufuncs of NumPy's, by NumPy's name.
 _NAMES = """
@@ -76,27 +76,27 @@ def fmin(x1, x2, /):
 
 def _unless_nan(function, x1, x2):
     """The function of the two, or the other one where one is nan."""
-    x1, x2 = tensors(x1, x2)
+    x1, x2 = operands(x1, x2)
     nan1, nan2 = gg.isnan(x1), gg.isnan(x2)
     return function(gg.where(nan1, x2, x1), gg.where(nan2, x1, x2))
 
 
 @of_numpy()
 def fmod(x1, x2, /):
-    x1, x2 = tensors(x1, x2)
+    x1, x2 = operands(x1, x2)
     return x1 - x2 * gg.trunc(x1 / x2)
 
 
 @of_numpy()
 def heaviside(x1, x2, /):
-    x1, x2 = map(floating, tensors(x1, x2))
+    x1, x2 = map(floating, operands(x1, x2))
     step = gg.where(x1 == 0, x2, gg.astype(x1 > 0, x1.dtype))
     return gg.where(gg.isnan(x1), x1, step)
 
 
 @of_numpy()
 def logaddexp2(x1, x2, /):
-    x1, x2 = tensors(x1, x2)
+    x1, x2 = operands(x1, x2)
     return gg.logaddexp(x1 * math.log(2), x2 * math.log(2)) / math.log(2)
 
 

@@ -266,7 +266,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
         y = floating(y, m)
         y = gg.reshape(y, (1, -1)) if y.ndim < 2 else y
         m = gg.concat([m, y if rowvar or y.shape[0] == 1 else gg.matrix_transpose(y)])
-    m = m if dtype is None else gg.astype(m, dtype)
+    m = gg.astype(m, dtype or gg.result_type(m, gg.float64), copy=False)
     ddof = (0 if bias else 1) if ddof is None else ddof
     weights = None
     for given in (fweights, aweights):

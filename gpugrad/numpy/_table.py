@@ -12,7 +12,7 @@ from typing import Any
 from .._arguments import is_floating
 from .._tensor import Tensor
 from ..autograd import call
-from ..backends import backend_of
+from ..backends import SCALARS, backend_of
 from ..backends.numpy import library as numpy
 
 # The package itself, which is above this floor.
@@ -176,6 +176,16 @@ def tensors(*values):
             like = next((x for x in values if isinstance(x, Tensor)), None)
             return [tensor(x, like) for x in values]
     return values
+
+
+def operands(x1, x2):
+    """The two as Tensors; a Python number beside a floating tensor does not widen it."""
+    first, second = tensors(x1, x2)
+    if type(x2) in SCALARS and is_floating(first):
+        second = gg.astype(second, gg.result_type(first, x2))
+    elif type(x1) in SCALARS and is_floating(second):
+        first = gg.astype(first, gg.result_type(second, x1))
+    return first, second
 
 
 def flat(x):
