@@ -10,6 +10,7 @@ from . import fft as fft
 from . import io as io
 from . import linalg as linalg
 from . import nn as nn
+from . import numpy as numpy
 from . import optim as optim
 from . import random as random
 from . import scipy as scipy

@@ -26,9 +26,9 @@ from .backends import (
     transfer,
 )
 from .backends import from_dlpack as import_dlpack
-from .backends.dtypes import complex64, float32, number_dtype
+from .backends.dtypes import complex64, complex128, float32, float64, number_dtype
 from .backends.numpy import backend as host
-from .ops.manipulation import broadcast_to, stack, target_dtype
+from .ops.manipulation import broadcast_to, reshape, stack, target_dtype
 
 
 def tensor(
@@ -374,8 +374,8 @@ def arange(
 
 
 def linspace(
-    start: complex,
-    stop: complex,
+    start: complex | Tensor,
+    stop: complex | Tensor,
     /,
     num: SupportsIndex,
     *,
@@ -384,11 +384,30 @@ def linspace(
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
-    """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default."""
+    """``num`` evenly spaced numbers from ``start`` to ``stop``, the latter included by default.
+
+    If one of these is a tensor, or both, the result has their dtype, device and graph, and one more
+    axis in front of theirs.
+    """
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        return _between(start, stop, num, dtype, device, endpoint, requires_grad)
     if dtype is None:
         dtype = complex64 if host.asarray(start + stop).dtype.kind == "c" else float32
     numbers = start, stop, num
     return _create("linspace", numbers, dtype, device, requires_grad, endpoint=endpoint)
+
+
+def _between(start, stop, num, dtype, device, endpoint, requires_grad):
+    like = start if isinstance(start, Tensor) else stop
+    kind = result_type(start, stop, 1.0)
+    real = {complex64: float32, complex128: float64}.get(number_dtype(kind), kind)
+    share = _create(
+        "linspace", (0.0, 1.0, num), real, None, False, like=like._like, endpoint=endpoint
+    )
+    ndim = max(getattr(x, "ndim", 0) for x in (start, stop))
+    share = reshape(share, (-1, *[1] * ndim))
+    result = (1 - share) * start + share * stop
+    return asarray(result, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def eye(

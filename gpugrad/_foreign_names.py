@@ -182,21 +182,16 @@ INSTEAD = {
         name: f"gpugrad.linalg.{name}" for name in "eig eigh eigvals eigvalsh qr solve svd".split()
     },
     "numpy": {  # functions that Tensors refuse, beside those above
-        "append": "gpugrad.concat",
-        "column_stack": "gpugrad.stack(arrays, axis=1)",
         "copyto": "x[...] = value",
-        "dstack": "gpugrad.stack(arrays, axis=2)",
-        "exp2": "2**x",
-        "fabs": "abs(x)",
-        "fliplr": "gpugrad.flip(x, axis=1)",
-        "flipud": "gpugrad.flip(x, axis=0)",
-        "fmax": "gpugrad.maximum",
-        "fmin": "gpugrad.minimum",
-        "ptp": "x.max() - x.min()",
+        "fill_diagonal": "gpugrad.where(gpugrad.eye(n, dtype=gpugrad.bool), value, x)",
+        "nanmedian": "gpugrad.quantile(x[~gpugrad.isnan(x)], 0.5)",
+        "nanpercentile": "gpugrad.quantile(x[~gpugrad.isnan(x)], q / 100)",
+        "nanquantile": "gpugrad.quantile(x[~gpugrad.isnan(x)], q)",
+        "place": "gpugrad.where(mask, value, x)",
         "put": "x[key] = value",
+        "put_along_axis": "x[key] = value",
         "putmask": "x[mask] = value",
-        "rollaxis": "gpugrad.moveaxis",
-        "vdot": "gpugrad.vecdot",
+        "roots": "gpugrad.linalg.eigvals of the companion matrix",
     },
     "Module": {
         "bfloat16": "model.to(gpugrad.bfloat16)",
@@ -224,20 +219,16 @@ INSTEAD = {
         "contiguous": "nothing: layout never matters",
         "copy": "gpugrad.asarray(x, copy=True)",
         "copy_": "x[...] = y",
-        "cumprod": "gpugrad.cumulative_prod(x, axis=axis)",
-        "cumsum": "gpugrad.cumulative_sum(x, axis=axis)",
         "data": "x.detach(), or x.array for the raw array",
         "diag": "gpugrad.linalg.diagonal(x)",
         "diagonal": "gpugrad.linalg.diagonal(x)",
         "dim": "x.ndim",
         "div_": "x /= y",
-        "dot": "x @ y",
         "double": "x.to(gpugrad.float64)",
         "expand": "gpugrad.broadcast_to(x, shape)",
         "expand_as": "gpugrad.broadcast_to(x, y.shape)",
         "fill": "x[...] = value",
         "fill_": "x[...] = value",
-        "flatten": "x.reshape(-1), or nn.functional.flatten(x)",
         "float": "x.to(gpugrad.float32)",
         "gather": "gpugrad.take_along_axis(x, indices, axis=axis)",
         "half": "x.to(gpugrad.float16)",
@@ -256,16 +247,13 @@ INSTEAD = {
         "numel": "x.size",
         "permute": "x.permute_dims(axes)",
         "pow_": "x **= y",
-        "ravel": "x.reshape(-1)",
         "repeat": "gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)",
         "reshape_as": "x.reshape(y.shape)",
         "sort": "gpugrad.sort(x, axis=axis)",
         "sub_": "x -= y",
-        "swapaxes": "gpugrad.moveaxis(x, (a, b), (b, a))",
         "t": "x.T",
         "take": "gpugrad.take(x, indices, axis=axis)",
         "trace": "gpugrad.linalg.trace(x)",
-        "transpose": "x.mT for the last two axes, or x.permute_dims(axes)",
         "type": "x.to(dtype)",
         "type_as": "x.to(y)",
         "unbind": "gpugrad.unstack(x, axis=axis)",
@@ -367,5 +355,8 @@ def _in_a_namespace(owner, name):
     """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
     if owner != "gpugrad" or name.startswith("_"):
         return None
-    spaces = (f"gpugrad.{space}" for space in ("linalg", "special", "fft"))
-    return next((f"{s}.{name}" for s in spaces if name in vars(import_module(s))), None)
+    for space in "linalg", "special", "fft":
+        if name in vars(import_module(f"gpugrad.{space}")):
+            return f"gpugrad.{space}.{name}"
+    table = getattr(import_module("gpugrad.numpy._namespace"), "FUNCTIONS", ())
+    return f"gpugrad.numpy.{name}" if name in table else None

@@ -179,8 +179,6 @@ class TensorMethods:
         """Elementwise square root; its gradient at 0 is infinite."""
     def square(self, /) -> Tensor:
         """Elementwise square ``x * x``."""
-    def squeeze(self, /, axis: int | tuple[int, ...]) -> Tensor:
-        """``x`` without the given axis or axes, which must have length 1."""
     def std(
         self,
         /,
@@ -224,6 +222,26 @@ class TensorMethods:
         """Round each element to the nearest integer, halves to even."""
     def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Tensor:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    def ravel(self) -> Tensor:
+        """The elements in row-major order, along one axis."""
+    def flatten(self) -> Tensor:
+        """The elements in row-major order, along one axis; `nn.functional.flatten` takes axes."""
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
+        """Without the given axes, which must have length 1; by default without all such axes."""
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes in each other's place."""
+    def dot(self, other: Any) -> Tensor:
+        """The product of vectors or matrices, ``x @ other``."""
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """The sums of the elements up to each one along ``axis``; None flattens the array first."""
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """The products of the elements up to each one along ``axis``; None flattens the array first."""
+    def transpose(self, *axes: int | tuple[int, ...]) -> Tensor:
+        """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
+
+        PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
+        Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
+        """
     def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
         """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
         or as another tensor: ``x.to(y)``.

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from samples import stable_repr
 
 import gpugrad as gg
+from gpugrad.testing import gradcheck
 
 FUNCTIONS = {
     "tensor": lambda **k: gg.tensor([1.0, 2.0], **k),
@@ -394,6 +395,18 @@ class TestOtherFunctions:
         for step in (0, 0.0):
             with pytest.raises(ValueError, match=r"^arange: step must not be 0"):
                 gg.arange(0, 1, step)
+
+    def test_linspace_between_tensors(self):
+        start = gg.tensor([1.0, 2.0], dtype=gg.float64, requires_grad=True)
+        stop = gg.tensor(4.0, dtype=gg.float64, requires_grad=True)
+        for case in ({"num": 3}, {"num": 4, "endpoint": False}, {"num": 1}, {"num": 0}):
+            x = gg.linspace(start, stop, **case)
+            expected = np.linspace([1.0, 2.0], 4.0, **case)
+            assert x.dtype == gg.float64
+            np.testing.assert_allclose(x.detach().numpy(), expected, rtol=1e-15)
+        gradcheck(lambda a, b: gg.linspace(a, b, 3), (start, stop))
+        assert gg.linspace(gg.tensor(0.0), 1, 3).dtype == gg.float32
+        assert gg.linspace(gg.tensor(0.0), 1j, 3).tolist() == [0, 0.5j, 1j]
 
     def test_linspace_and_eye(self):
         assert gg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]

@@ -20,7 +20,7 @@ OPS = Path(gg.__file__).parent / "ops"
 def namespace_functions_of_ops():
     """Return every function of ``xp`` that ops use: ``"exp"``, ``"linalg.solve"``, ..."""
     for path in OPS.rglob("*.py"):
-        if path.name in ("__init__.py", "operators.py", "protocols.py"):  # use none
+        if path.name in ("__init__.py", "operators.py"):  # use none
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             for decorator in getattr(node, "decorator_list", ()):

@@ -24,6 +24,7 @@ FLOORS = [
     {"ops"},
     {"_creation", "_info", "_limits", "random", "cuda", "linalg", "special"},
     {"fft"},
+    {"numpy"},
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},

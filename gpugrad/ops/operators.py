@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from .._arguments import device_and_dtype
@@ -15,7 +16,7 @@ from ..autograd.mode import is_grad_enabled
 from ..autograd.operation import exports
 from ..backends import SCALARS, Shape, adopt, backend_of, describe, is_foreign, is_on, namespace_of
 from ..backends.dtypes import int64
-from . import elementwise, manipulation, products
+from . import elementwise, manipulation, products, reductions
 from .indexing import getitem, getitem_batched, setitem, setitem_batched
 
 OPERATORS = {
@@ -49,7 +50,7 @@ UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_
 # else is a function only. None differs from theirs in meaning.
 METHODS = """
     abs all any argmax argmin argsort astype clip conj cos exp log log_softmax logsumexp matmul
-    max mean min permute_dims pow prod relu round sigmoid sign sin softmax sqrt square squeeze
+    max mean min permute_dims pow prod relu round sigmoid sign sin softmax sqrt square
     std sum tanh var
 """.split()
 
@@ -192,6 +193,64 @@ def _reshape(self, *shape: Shape) -> Tensor:
     return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape)
 
 
+def _ravel(self) -> Tensor:
+    """The elements in row-major order, along one axis."""
+    return manipulation.reshape(self, (-1,))
+
+
+def _flatten(self) -> Tensor:
+    """The elements in row-major order, along one axis; `nn.functional.flatten` takes axes."""
+    return manipulation.reshape(self, (-1,))
+
+
+def _squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
+    """Without the given axes, which must have length 1; by default without all such axes."""
+    if axis is None:
+        axis = tuple([i for i, n in enumerate(self.shape) if n == 1])
+    return manipulation.squeeze(self, axis)
+
+
+def _permuted(self, *axes: int | tuple[int, ...]) -> Tensor:
+    """The axes in reverse order, or in that of ``axes``, ints or a tuple, as in NumPy.
+
+    PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
+    Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
+    """
+    if not axes:
+        return manipulation.permute_dims(self, tuple(range(self.ndim))[::-1])
+    order: Any = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+    if len(axes) == 2 and (self.ndim != 2 or [a % 2 for a in axes] == [0, 1]):  # type: ignore[operator]
+        raise ValueError(
+            "transpose: to swap two axes, as in PyTorch, write x.swapaxes(a, b); in NumPy, the "
+            "arguments are the order of all axes, as for x.permute_dims(axes)"
+        )
+    return manipulation.permute_dims(self, tuple([a % max(self.ndim, 1) for a in order]))
+
+
+def _swapaxes(self, axis1: int, axis2: int) -> Tensor:
+    """Two axes in each other's place."""
+    order = list(range(self.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return manipulation.permute_dims(self, tuple(order))
+
+
+def _dot(self, other: Any) -> Tensor:
+    """The product of vectors or matrices, ``x @ other``."""
+    if not 0 < self.ndim < 3 or not 0 < getattr(other, "ndim", 0) < 3:
+        raise ValueError("dot: takes vectors and matrices; for others use @, * or tensordot")
+    return products.matmul(self, other)
+
+
+def _cumsum(self, axis: int | None = None) -> Tensor:
+    """The sums of the elements up to each one along ``axis``; None flattens the array first."""
+    return reductions.cumulative_sum(self if axis is not None else _ravel(self), axis=axis)
+
+
+def _cumprod(self, axis: int | None = None) -> Tensor:
+    """The products of the elements up to each one along ``axis``; None flattens the array first."""
+    return reductions.cumulative_prod(self if axis is not None else _ravel(self), axis=axis)
+
+
 def _to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
     """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
     or as another tensor: ``x.to(y)``.
@@ -243,10 +302,7 @@ def _array_function(self, *args):
 
 def _load_protocols():
     """Replace the two above, which only the first call of a NumPy function with a Tensor runs."""
-    from . import protocols
-
-    Tensor.__array_ufunc__ = protocols.array_ufunc
-    Tensor.__array_function__ = protocols.array_function
+    import_module(f"{call.namespace.__name__}.numpy")
 
 
 def _put(name, operator):
@@ -276,6 +332,9 @@ def install():
     Tensor.__iter__ = _iter
     Tensor.__round__ = _round
     Tensor.reshape = _reshape
+    for method in (_ravel, _flatten, _squeeze, _swapaxes, _dot, _cumsum, _cumprod):
+        _put(method.__name__.strip("_"), method)
+    _put("transpose", _permuted)
     Tensor.to = _to
     Tensor.to_device = _to_device
     Tensor.cpu = _cpu

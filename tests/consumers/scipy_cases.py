@@ -536,6 +536,7 @@ CASES = [
     *cases_of("signal", "lp2lp lp2hp lp2bp lp2bs normalize", UNIT[:3], UNIT[3:]),
     Case("signal.vectorstrength", UNIT, np.asarray(0.4)),
     Case("signal.minimum_phase", UNIT),
+    Case("signal.bode", UNIT, call=lambda x: signal.bode((x[:2], x[2:5]), n=5)),
     Case("signal.resample", SIGNAL, num=5, axis=1),
     *without_gradient(
         FOREIGN,
@@ -549,7 +550,6 @@ CASES = [
         ),
         Case("signal.sosfilt_zi", _normal(2, 5), call=lambda x: signal.sosfilt_zi(_sections(x))),
         Case("signal.filtfilt", UNIT[:2], np.array([1.0, 0.3]), _normal(12)),
-        Case("signal.bode", UNIT, call=lambda x: signal.bode((x[:2], x[2:5]), n=5)),
         Case("signal.impulse", UNIT, call=lambda x: signal.impulse((x[:2], x[2:5]), N=5)),
         Case("signal.zpk2tf", ZEROS, POLES, np.asarray(0.7)),
         Case("signal.detrend", SIGNAL),

@@ -1,0 +1,158 @@
+"""New arrays: NumPy's own, or Tensors where the values are, or where a device is given."""
+
+import math
+from functools import update_wrapper
+
+from ._table import (
+    FUNCTIONS,
+    constant,
+    floating,
+    gg,
+    holds_tensor,
+    lookup,
+    numpy,
+    of_numpy,
+    operands,
+    public,
+    tensor,
+    tensors,
+)
+
+# NumPy's functions with a parameter ``device``, or whose results are made on one.
+ON_DEVICES = """
+    arange array asarray empty empty_like eye full full_like identity linspace ones ones_like
+    zeros zeros_like fft.fftfreq fft.rfftfreq
+""".split()
+
+
+def array(object, dtype=None, *, copy=True, order="K", subok=False, ndmin=0, like=None):
+    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
+    if not holds_tensor(object):
+        given = {} if like is None else {"like": like}
+        return numpy.array(object, dtype, copy=copy, order=order, subok=subok, ndmin=ndmin, **given)
+    result = gg.asarray(_with_arrays(object), dtype=dtype, copy=copy)
+    missing = ndmin - result.ndim
+    return gg.reshape(result, (1,) * missing + result.shape) if missing > 0 else result
+
+
+def _with_arrays(x):
+    """Nested sequences in which NumPy's numbers are arrays, which keep their dtype."""
+    if isinstance(x, (list, tuple)):
+        return [_with_arrays(element) for element in x]
+    return numpy.asarray(x) if isinstance(x, numpy.generic) else x
+
+
+def asarray(a, dtype=None, order=None, *, copy=None, like=None):
+    """NumPy's function; a Tensor with the graph of all if there are Tensors in nested sequences."""
+    if holds_tensor(a):
+        return gg.asarray(_with_arrays(a), dtype=dtype, copy=copy)
+    given = {} if like is None else {"like": like}
+    return numpy.asarray(a, dtype, order, copy=copy, **given)
+
+
+def full(shape, fill_value, dtype=None, order="C", *, like=None):
+    """NumPy's function; a Tensor if the value is one."""
+    if holds_tensor(fill_value):
+        value = tensor(fill_value)
+        filled = gg.broadcast_to(
+            value, shape if isinstance(shape, tuple) else numpy.empty(shape).shape
+        )
+        return gg.asarray(filled, dtype=dtype, copy=True)
+    given = {} if like is None else {"like": like}
+    return numpy.full(shape, fill_value, dtype, order, **given)
+
+
+def vectorize(pyfunc, *args, **keywords):
+    """What NumPy's class makes, except that it refuses Tensors, whose graph would be lost."""
+    mapped = numpy.vectorize(pyfunc, *args, **keywords)
+
+    def of_arrays(*args, **keywords):
+        if any(map(holds_tensor, [*args, *keywords.values()])):
+            raise TypeError(
+                f"vectorize: {pyfunc.__name__} would get single numbers without a graph; call it "
+                "on whole Tensors, with where for if, or use gpugrad.vmap"
+            )
+        return mapped(*args, **keywords)
+
+    return update_wrapper(of_arrays, pyfunc)
+
+
+# What NumPy itself does not hand over.
+MAKERS = {
+    "array": array,
+    "asanyarray": asarray,
+    "asarray": asarray,
+    "ascontiguousarray": asarray,
+    "full": full,
+    "vectorize": vectorize,
+}
+
+
+def on_device(name, function):
+    """A maker of arrays with a parameter ``device``, given which it makes a Tensor there."""
+
+    def maker(*args, device=None, **keywords):
+        result = function(*args, **keywords)
+        return result if device is None else gg.asarray(result, device=device)
+
+    maker.__name__ = maker.__qualname__ = name.rpartition(".")[2]
+    maker.__doc__ = (
+        f'{function.__doc__}\n\ndevice: given one, ``"cpu"`` too, the result is a Tensor.'
+    )
+    return maker
+
+
+def _like(name):
+    def own(a, dtype=None, *, shape=None, device=None):
+        a = tensor(a)
+        if shape is None:
+            return getattr(gg, f"{name}_like")(a, dtype=dtype, device=device)
+        found = constant(getattr(numpy, name)(shape), a, dtype or a.dtype)
+        return gg.asarray(found, device=device)
+
+    return own
+
+
+empty_like, ones_like, zeros_like = [
+    of_numpy(f"{name}_like")(_like(name)) for name in ("empty", "ones", "zeros")
+]
+
+
+@of_numpy()
+def full_like(a, fill_value, dtype=None, *, shape=None, device=None):
+    a, value = tensors(a, fill_value)
+    value = gg.asarray(value, dtype=dtype or a.dtype, device=device)
+    return gg.asarray(gg.broadcast_to(value, a.shape if shape is None else shape), copy=True)
+
+
+@of_numpy()
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    start, stop = map(floating, operands(start, stop))
+    result = gg.moveaxis(gg.linspace(start, stop, num, endpoint=endpoint), 0, axis)
+    result = result if dtype is None else gg.astype(result, dtype)
+    intervals = num - 1 if endpoint else num
+    step = (stop - start) * (1 / intervals if intervals > 0 else math.nan)
+    return (result, step) if retstep else result
+
+
+@of_numpy()
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    powers = FUNCTIONS["linspace"](start, stop, num, endpoint, axis=axis)
+    result = gg.pow(base, powers)
+    return result if dtype is None else gg.astype(result, dtype)
+
+
+@of_numpy()
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    start, stop = map(floating, operands(start, stop))
+    powers = FUNCTIONS["linspace"](
+        gg.log(gg.abs(start)), gg.log(gg.abs(stop)), num, endpoint, axis=axis
+    )
+    result = gg.exp(powers) * gg.sign(start)
+    return result if dtype is None else gg.astype(result, dtype)
+
+
+def made(name):
+    """The maker of arrays of this name, for `gpugrad.numpy`."""
+    function = MAKERS.get(name) or (public(name) if name in FUNCTIONS else lookup(name))
+    return on_device(name, function) if name in ON_DEVICES else function

@@ -1,0 +1,198 @@
+"""NumPy's ufuncs, and other functions of single elements."""
+
+import math
+
+from .._foreign_names import OF_NUMPY
+from ..autograd.operation import exports
+from ._table import FUNCTIONS, floating, gg, is_complex, of_numpy, operands, tensor, tensors
+
+# The ops that are ufuncs of NumPy's, by NumPy's name.
+_NAMES = """
+    absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
+    bitwise_xor ceil conjugate copysign cos cosh divide equal exp expm1 floor floor_divide greater
+    greater_equal hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2
+    logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply
+    negative nextafter not_equal positive power reciprocal remainder right_shift rint sign signbit
+    sin sinh sqrt square subtract tan tanh trunc vecdot
+""".split()
+_OPS = exports()
+FUNCTIONS.update({name: _OPS[OF_NUMPY.get(name, name)] for name in _NAMES})
+
+
+@of_numpy()
+def divmod(x1, x2, /):
+    return gg.floor_divide(x1, x2), gg.remainder(x1, x2)
+
+
+@of_numpy()
+def modf(x, /):
+    whole = gg.trunc(x)
+    return x - whole, whole
+
+
+@of_numpy()
+def fabs(x, /):
+    return gg.abs(floating(x))
+
+
+@of_numpy()
+def cbrt(x, /):
+    return gg.special.cbrt(floating(x))
+
+
+@of_numpy("deg2rad", "radians")
+def _deg2rad(x, /):
+    return floating(x) * (math.pi / 180)
+
+
+@of_numpy("rad2deg", "degrees")
+def _rad2deg(x, /):
+    return floating(x) * (180 / math.pi)
+
+
+@of_numpy()
+def exp2(x, /):
+    x = floating(x)
+    return gg.pow(2.0, x) if is_complex(x) else gg.special.exp2(x)
+
+
+@of_numpy()
+def float_power(x1, x2, /):
+    x1, x2 = tensors(x1, x2)
+    complex_ = is_complex(x1) or is_complex(x2)
+    dtype = gg.complex128 if complex_ else gg.float64
+    return gg.pow(gg.astype(x1, dtype), gg.astype(x2, dtype))
+
+
+@of_numpy()
+def fmax(x1, x2, /):
+    return _unless_nan(gg.maximum, x1, x2)
+
+
+@of_numpy()
+def fmin(x1, x2, /):
+    return _unless_nan(gg.minimum, x1, x2)
+
+
+def _unless_nan(function, x1, x2):
+    """The function of the two, or the other one where one is nan."""
+    x1, x2 = operands(x1, x2)
+    nan1, nan2 = gg.isnan(x1), gg.isnan(x2)
+    return function(gg.where(nan1, x2, x1), gg.where(nan2, x1, x2))
+
+
+@of_numpy()
+def fmod(x1, x2, /):
+    x1, x2 = operands(x1, x2)
+    return x1 - x2 * gg.trunc(x1 / x2)
+
+
+@of_numpy()
+def heaviside(x1, x2, /):
+    x1, x2 = map(floating, operands(x1, x2))
+    step = gg.where(x1 == 0, x2, gg.astype(x1 > 0, x1.dtype))
+    return gg.where(gg.isnan(x1), x1, step)
+
+
+@of_numpy()
+def logaddexp2(x1, x2, /):
+    x1, x2 = operands(x1, x2)
+    return gg.logaddexp(x1 * math.log(2), x2 * math.log(2)) / math.log(2)
+
+
+@of_numpy()
+def ldexp(x1, x2, /):
+    x1, x2 = tensors(x1, x2)
+    x1 = floating(x1)
+    return x1 * gg.pow(2.0, gg.astype(x2, x1.dtype))
+
+
+@of_numpy()
+def matvec(x1, x2, /):
+    x1, x2 = tensors(x1, x2)
+    return gg.squeeze(gg.matmul(x1, gg.expand_dims(x2, -1)), -1)
+
+
+@of_numpy()
+def vecmat(x1, x2, /):
+    x1, x2 = tensors(x1, x2)
+    x1 = gg.conj(x1) if is_complex(x1) else x1
+    return gg.squeeze(gg.matmul(gg.expand_dims(x1, -2), x2), -2)
+
+
+# No ufuncs
+
+
+@of_numpy("round", "around")
+def _round(a, decimals=0):
+    if not decimals:
+        return gg.round(a)
+    scale = 10.0 ** abs(decimals)
+    return gg.round(a * scale) / scale if decimals > 0 else gg.round(a / scale) * scale
+
+
+@of_numpy()
+def fix(x):
+    return gg.trunc(x)
+
+
+@of_numpy()
+def clip(a, a_min=None, a_max=None, *, min=None, max=None):
+    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    return gg.clip(tensor(a), low, high)
+
+
+@of_numpy()
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    if not copy:
+        raise TypeError("numpy.nan_to_num: with Tensors it does not write in place; leave copy out")
+    return gg.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+@of_numpy()
+def real(val):
+    return gg.real(val)
+
+
+@of_numpy()
+def imag(val):
+    return gg.imag(val) if is_complex(val) else gg.zeros_like(val)
+
+
+@of_numpy()
+def angle(z, deg=False):
+    z = floating(z)
+    turned = gg.atan2(gg.imag(z), gg.real(z)) if is_complex(z) else gg.atan2(gg.zeros_like(z), z)
+    return turned * (180 / math.pi) if deg else turned
+
+
+@of_numpy()
+def real_if_close(a, tol=100):
+    if not is_complex(a):
+        return a
+    tol = tol * gg.finfo(a.dtype).eps if tol > 1 else tol
+    return gg.real(a) if bool(gg.all(gg.abs(gg.imag(a)) < tol)) else a
+
+
+@of_numpy()
+def sinc(x):
+    return gg.special.sinc(floating(x))
+
+
+@of_numpy()
+def i0(x):
+    return gg.special.i0(floating(x))
+
+
+@of_numpy()
+def unwrap(p, discont=None, axis=-1, *, period=2 * math.pi):
+    p = floating(p)
+    steps = gg.diff(p, axis=axis)
+    half = period / 2
+    folded = gg.remainder(steps + half, period) - half
+    folded = gg.where((folded == -half) & (steps > 0), half, folded)
+    jumps = gg.where(
+        gg.abs(steps) < (half if discont is None else max(discont, half)), 0.0, folded - steps
+    )
+    jumps = gg.cumulative_sum(gg.stop_gradient(jumps), axis=axis, include_initial=True)
+    return p + jumps

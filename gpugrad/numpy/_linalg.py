@@ -1,0 +1,263 @@
+"""Functions of ``numpy.linalg``, and those of ``numpy.fft``."""
+
+import math
+
+from ._table import floating, gg, is_complex, numpy, of_numpy, tensor, tensors
+
+
+def _of_matrices(name):
+    """The function of this name in `gpugrad.linalg`, whose argument is the same."""
+    own = getattr(gg.linalg, name)
+    return of_numpy(f"linalg.{name}")(lambda a: own(floating(a)))
+
+
+det, eig, eigvals, inv, slogdet, svdvals, matrix_transpose = map(
+    _of_matrices, "det eig eigvals inv slogdet svdvals matrix_transpose".split()
+)
+
+
+@of_numpy("linalg.solve")
+def solve(a, b):
+    return gg.linalg.solve(*map(floating, tensors(a, b)))
+
+
+@of_numpy("linalg.matmul")
+def matmul(x1, x2, /):
+    return gg.matmul(*tensors(x1, x2))
+
+
+@of_numpy("linalg.outer")
+def outer(x1, x2, /):
+    return gg.linalg.outer(*tensors(x1, x2))
+
+
+@of_numpy("linalg.cross")
+def cross(x1, x2, /, *, axis=-1):
+    return gg.linalg.cross(*tensors(x1, x2), axis=axis)
+
+
+@of_numpy("linalg.vecdot")
+def vecdot(x1, x2, /, *, axis=-1):
+    return gg.vecdot(*tensors(x1, x2), axis=axis)
+
+
+@of_numpy("linalg.diagonal")
+def diagonal(x, /, *, offset=0):
+    return gg.linalg.diagonal(x, offset=offset)
+
+
+@of_numpy("linalg.trace")
+def trace(x, /, *, offset=0, dtype=None):
+    return gg.linalg.trace(x, offset=offset, dtype=dtype)
+
+
+@of_numpy("linalg.vector_norm")
+def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
+    return gg.linalg.vector_norm(floating(x), axis=axis, keepdims=keepdims, ord=ord)
+
+
+@of_numpy("linalg.matrix_norm")
+def matrix_norm(x, /, *, keepdims=False, ord="fro"):
+    return gg.linalg.matrix_norm(floating(x), keepdims=keepdims, ord=ord)
+
+
+@of_numpy("linalg.norm")
+def norm(x, ord=None, axis=None, keepdims=False):
+    x = floating(x)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    if ord is None or isinstance(axis, int) or (axis is None and x.ndim == 1):
+        ord = 2 if ord is None else ord
+        return gg.linalg.vector_norm(x, ord=ord, axis=axis, keepdims=keepdims)
+    axes = (0, 1) if axis is None else axis
+    if len(axes) == 2 and (axis is not None or x.ndim == 2):
+        x = gg.moveaxis(x, axes, (-2, -1))
+        found = gg.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
+        return gg.moveaxis(found, (-2, -1), axes) if keepdims else found
+    raise ValueError(f"norm: ord {ord!r} is of vectors and matrices; give one axis or two")
+
+
+@of_numpy("linalg.cond")
+def cond(x, p=None):
+    x = floating(x)
+    if p in (None, 2, -2):
+        values = gg.linalg.svdvals(x)
+        ratio = values[..., -1] / values[..., 0]
+        return ratio if p == -2 else 1 / ratio
+    both = [gg.linalg.matrix_norm(matrix, ord=p) for matrix in (x, gg.linalg.inv(x))]
+    return both[0] * both[1]
+
+
+def _read_lower(a, UPLO):
+    """Hermitian matrices of which the triangle ``UPLO`` counts, for ops that read the lower one."""
+    a, side = floating(a), UPLO.upper()
+    if side not in ("L", "U"):
+        raise ValueError("UPLO argument must be 'L' or 'U'")
+    if side == "L":
+        return a
+    a = gg.matrix_transpose(a)
+    return gg.conj(a) if is_complex(a) else a
+
+
+@of_numpy("linalg.eigh")
+def eigh(a, UPLO="L"):
+    return gg.linalg.eigh(_read_lower(a, UPLO))
+
+
+@of_numpy("linalg.eigvalsh")
+def eigvalsh(a, UPLO="L"):
+    return gg.linalg.eigvalsh(_read_lower(a, UPLO))
+
+
+@of_numpy("linalg.cholesky")
+def cholesky(a, /, *, upper=False):
+    return gg.linalg.cholesky(floating(a), upper=upper)
+
+
+@of_numpy("linalg.qr")
+def qr(a, mode="reduced"):
+    a = floating(a)
+    if mode == "r":
+        return gg.linalg.qr(a).R
+    return gg.linalg.qr(a, mode=mode)
+
+
+@of_numpy("linalg.svd")
+def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
+    a = floating(a)
+    if not compute_uv:
+        return gg.linalg.svdvals(a)
+    return gg.linalg.svd(a, full_matrices=full_matrices)
+
+
+@of_numpy("linalg.pinv")
+def pinv(a, rcond=None, hermitian=False, *, rtol=None):
+    rtol = None if rtol is numpy._NoValue else rtol
+    return gg.linalg.pinv(floating(a), rtol=rcond if rtol is None else rtol)
+
+
+@of_numpy("linalg.matrix_power")
+def matrix_power(a, n):
+    return gg.linalg.matrix_power(tensor(a), n)
+
+
+@of_numpy("linalg.matrix_rank")
+def matrix_rank(A, tol=None, hermitian=False, *, rtol=None):
+    if A.ndim < 2:
+        return gg.astype(gg.any(A != 0), gg.int64)
+    if tol is None:
+        return gg.linalg.matrix_rank(floating(A), rtol=rtol)
+    return gg.count_nonzero(gg.linalg.svdvals(floating(A)) > tol, axis=-1)
+
+
+@of_numpy("linalg.multi_dot", of_sequence=True)
+def multi_dot(arrays):
+    first, *middle, last = tensors(*arrays)
+    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    terms = [letters[i : i + 2] for i in range(len(middle) + 2)]
+    ends = terms[0][:1], terms[-1][1:]
+    if first.ndim == 1:
+        terms[0], ends = terms[0][1:], ("", ends[1])
+    if last.ndim == 1:
+        terms[-1], ends = terms[-1][:1], (ends[0], "")
+    return gg.einsum(f"{','.join(terms)}->{''.join(ends)}", first, *middle, last)
+
+
+@of_numpy("linalg.tensorsolve")
+def tensorsolve(a, b, axes=None):
+    a, b = map(floating, tensors(a, b))
+    if axes is not None:
+        last = [axis % a.ndim for axis in axes]
+        order = [axis for axis in range(a.ndim) if axis not in last] + last
+        a = gg.permute_dims(a, tuple(order))
+    shape = a.shape[b.ndim :]
+    flat = gg.reshape(a, (-1, math.prod(shape)))
+    return gg.reshape(gg.linalg.solve(flat, gg.reshape(b, (-1,))), shape)
+
+
+@of_numpy("linalg.tensorinv")
+def tensorinv(a, ind=2):
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    front, back = a.shape[:ind], a.shape[ind:]
+    flat = gg.reshape(floating(a), (math.prod(front), -1))
+    return gg.reshape(gg.linalg.inv(flat), (*back, *front))
+
+
+@of_numpy("linalg.lstsq")
+def lstsq(a, b, rcond=None):
+    a, b = map(floating, tensors(a, b))
+    m, n = a.shape
+    values = gg.linalg.svdvals(a)
+    rtol = gg.finfo(a.dtype).eps * max(m, n) if rcond is None else rcond
+    rank = gg.count_nonzero(values > rtol * values[0])
+    x = gg.linalg.pinv(a, rtol=rtol) @ b
+    errors = a @ x - b
+    squares = gg.real(errors * gg.conj(errors)) if is_complex(errors) else errors**2
+    residuals = gg.sum(squares, axis=0, keepdims=b.ndim == 1)
+    if m <= n or int(rank) < n:
+        residuals = residuals[:0]
+    return x, residuals, rank, values
+
+
+# numpy.fft
+
+
+def _of_one_axis(name):
+    own = getattr(gg.fft, name)
+
+    @of_numpy(f"fft.{name}")
+    def transform(a, n=None, axis=-1, norm=None):
+        return own(floating(a), n=n, axis=axis, norm=norm or "backward")
+
+    return transform
+
+
+def _of_axes(name, own, default):
+    @of_numpy(f"fft.{name}")
+    def transform(a, s=None, axes=default, norm=None):
+        axes = None if axes is None else tuple(axes)
+        if s is not None:
+            s = tuple(s)
+            axes = tuple(range(-len(s), 0)) if axes is None else axes
+            s = tuple([a.shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=True)])
+        twice = axes is not None and len({axis % a.ndim for axis in axes}) < len(axes)
+        if not twice:
+            return own(floating(a), s=s, axes=axes, norm=norm or "backward")
+        return _one_by_one(name, floating(a), s, axes, norm or "backward")
+
+    return transform
+
+
+def _one_by_one(name, a, s, axes, norm):
+    """A transform whose axes repeat, along one axis after the other."""
+    lengths = s or [a.shape[axis] for axis in axes]
+    pairs = [*zip(lengths, axes, strict=True)]
+    if name.startswith("irfft"):
+        *pairs, (n, axis) = pairs
+        for length, place in pairs:
+            a = gg.fft.ifft(a, n=length, axis=place, norm=norm)
+        return gg.fft.irfft(a, n=n if s else 2 * (n - 1), axis=axis, norm=norm)
+    if name.startswith("rfft"):
+        *pairs, (n, axis) = pairs
+        a = gg.fft.rfft(a, n=n, axis=axis, norm=norm)
+    one = gg.fft.ifft if name.startswith("i") else gg.fft.fft
+    for length, place in reversed(pairs):
+        a = one(a, n=length, axis=place, norm=norm)
+    return a
+
+
+for _name in "fft ifft rfft irfft hfft ihfft".split():
+    _of_one_axis(_name)
+for _name in "fftn ifftn rfftn irfftn".split():
+    _of_axes(_name, getattr(gg.fft, _name), None)
+    _of_axes(_name[:-1] + "2", getattr(gg.fft, _name), (-2, -1))
+
+
+@of_numpy("fft.fftshift")
+def fftshift(x, axes=None):
+    return gg.fft.fftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)
+
+
+@of_numpy("fft.ifftshift")
+def ifftshift(x, axes=None):
+    return gg.fft.ifftshift(x, axes=tuple(axes) if isinstance(axes, list) else axes)

@@ -1,0 +1,43 @@
+"""What `gpugrad.numpy` and its modules contain: NumPy's names, and what stands for each."""
+
+from .._foreign_names import missing
+from . import _elementwise, _linalg, _numerics, _products, _reductions, _shapes  # noqa: F401
+from ._creation import MAKERS, ON_DEVICES, made
+from ._table import FUNCTIONS, gg, holds_tensor, lookup, name_of, numpy, public, tensors
+
+
+class Joining:
+    """``r_`` and ``c_``: NumPy's, and for Tensors the same join.
+
+    Slices, such as ``r_[x, 0:3]``, and numbers may stand beside Tensors; strings may not.
+    """
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getitem__(self, key):
+        items = key if isinstance(key, tuple) else (key,)
+        if not any(map(holds_tensor, items)):
+            return getattr(numpy, self._name)[key]
+        if any(isinstance(x, str) for x in items):
+            raise TypeError(
+                f"{self._name}: takes no strings with Tensors; use concatenate or stack"
+            )
+        arrays = tensors(*[numpy.r_[x].tolist() if isinstance(x, slice) else x for x in items])
+        if self._name == "c_":
+            return gg.concat([x if x.ndim > 1 else x.reshape(-1, 1) for x in arrays], axis=-1)
+        return gg.concat([x if x.ndim else x.reshape(1) for x in arrays])
+
+
+def found(room, name):
+    """The object of this name in a module of `gpugrad.numpy`: "" for itself, or "linalg"."""
+    key = f"{room}.{name}" if room else name
+    if key in MAKERS or key in ON_DEVICES:
+        return made(key)
+    if key in ("r_", "c_"):
+        return Joining(key)
+    theirs = lookup(key)
+    if theirs is None and name != "newaxis":
+        raise missing(f"gpugrad.numpy.{room}" if room else "gpugrad.numpy", name)
+    canonical = name_of(theirs)
+    return public(canonical) if canonical in FUNCTIONS else theirs

@@ -1,0 +1,137 @@
+"""Differences, integrals and interpolation."""
+
+from .._tensor import Tensor
+from ._table import floating, gg, numpy, of_numpy, sliced, tensor, tensors
+
+
+@of_numpy()
+def diff(a, n=1, axis=-1, prepend=None, append=None):
+    a = tensor(a)
+
+    def end(x):
+        """An end given to it, of which a number stands for a slice of this number."""
+        if x is None or x is numpy._NoValue:
+            return None
+        x = tensor(x, a)
+        if x.ndim:
+            return x
+        return gg.broadcast_to(
+            x, tuple([1 if i == axis % a.ndim else m for i, m in enumerate(a.shape)])
+        )
+
+    return gg.diff(a, end(prepend), end(append), axis=axis, n=n)
+
+
+@of_numpy()
+def ediff1d(ary, to_end=None, to_begin=None):
+    steps = gg.diff(gg.reshape(ary, (-1,)))
+    ends = [None if x is None else gg.reshape(tensor(x, ary), (-1,)) for x in (to_begin, to_end)]
+    pieces = [x for x in (ends[0], steps, ends[1]) if x is not None]
+    return gg.concat(pieces) if len(pieces) > 1 else steps
+
+
+@of_numpy()
+def gradient(f, *varargs, axis=None, edge_order=1):
+    f = floating(f, next((h for h in varargs if isinstance(h, Tensor)), None))
+    if axis is None:
+        axes = tuple(range(f.ndim))
+    else:
+        axes = tuple([a % f.ndim for a in (axis if numpy.iterable(axis) else (axis,))])
+    spacings = list(varargs) or [1.0]
+    if len(spacings) == 1 and not getattr(spacings[0], "ndim", numpy.ndim(spacings[0])):
+        spacings = spacings * len(axes)
+    if len(spacings) != len(axes):
+        raise TypeError("invalid number of arguments")
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    slopes = [_slope(f, h, place, edge_order) for h, place in zip(spacings, axes, strict=True)]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(f, h, axis, edge_order):
+    """The derivative along an axis, by second-order differences inside."""
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) "
+            "elements are required."
+        )
+    h = h if isinstance(h, (int, float)) else floating(h, f)
+    shape = tuple([-1 if i == axis else 1 for i in range(f.ndim)])
+    if not getattr(h, "ndim", 0):
+        before = after = first = last = h
+        ends = (h, h)
+    else:
+        if h.shape != (n,):
+            raise ValueError(
+                "when 1d, distances must match the length of the corresponding dimension"
+            )
+        steps = gg.reshape(gg.diff(h), shape)
+        before, after = sliced(steps, axis, None, -1), sliced(steps, axis, 1, None)
+        first, last = sliced(steps, axis, 0, 1), sliced(steps, axis, -1, None)
+        ends = (sliced(steps, axis, 1, 2), sliced(steps, axis, -2, -1))
+
+    def at(start, stop=None):
+        return sliced(f, axis, start, stop)
+
+    left, middle, right = at(0, -2), at(1, -1), at(2)
+    inside = (
+        before / (after * (before + after)) * right
+        + (after - before) / (before * after) * middle
+        - after / (before * (before + after)) * left
+    )
+    if edge_order == 1:
+        start = (at(1, 2) - at(0, 1)) / first
+        stop = (at(-1) - at(-2, -1)) / last
+    else:
+        start = _edge(at(0, 1), at(1, 2), at(2, 3), first, ends[0])
+        stop = -_edge(at(-1), at(-2, -1), at(-3, -2), last, ends[1])
+    return gg.concat([start, inside, stop], axis=axis)
+
+
+def _edge(f0, f1, f2, h1, h2):
+    """The slope at the first of three values, which are h1 and h2 apart."""
+    whole = h1 + h2
+    return -(h1 + whole) / (h1 * whole) * f0 + whole / (h1 * h2) * f1 - h1 / (h2 * whole) * f2
+
+
+@of_numpy()
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    y = floating(y, x if isinstance(x, Tensor) else None)
+    if x is None:
+        width = dx
+    else:
+        x = tensor(x, y)
+        width = gg.diff(x, axis=axis if x.ndim > 1 else -1)
+        if x.ndim == 1:
+            width = gg.reshape(
+                width, tuple([-1 if i == axis % y.ndim else 1 for i in range(y.ndim)])
+            )
+    means = (sliced(y, axis, 1, None) + sliced(y, axis, None, -1)) / 2
+    return gg.sum(means * width, axis=axis)
+
+
+@of_numpy()
+def interp(x, xp, fp, left=None, right=None, period=None):
+    x, xp, fp = map(floating, tensors(x, xp, fp))
+    if xp.ndim != 1 or fp.shape != xp.shape or not xp.size:
+        raise ValueError("fp and xp are not of the same length.")
+    if period is not None:
+        left = right = None
+        period = abs(period)
+        x, xp = gg.remainder(x, period), gg.remainder(xp, period)
+        order = gg.argsort(xp)
+        xp, fp = gg.take(xp, order), gg.take(fp, order)
+        xp = gg.concat([xp[-1:] - period, xp, xp[:1] + period])
+        fp = gg.concat([fp[-1:], fp, fp[:1]])
+    if xp.size == 1:
+        inside = gg.broadcast_to(fp[0], x.shape)
+    else:
+        flat = gg.reshape(x, (-1,))
+        above = gg.clip(gg.searchsorted(xp, flat, side="right"), 1, xp.size - 1)
+        x1, f1 = gg.take(xp, above - 1), gg.take(fp, above - 1)
+        x2, f2 = gg.take(xp, above), gg.take(fp, above)
+        inside = gg.reshape(f1 + (f2 - f1) / (x2 - x1) * (flat - x1), x.shape)
+    low = fp[0] if left is None else tensor(left, fp)
+    high = fp[-1] if right is None else tensor(right, fp)
+    return gg.where(x < xp[0], low, gg.where(x > xp[-1], high, inside))

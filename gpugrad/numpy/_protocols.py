@@ -1,0 +1,213 @@
+"""NumPy's functions on Tensors, which NumPy hands over: ``numpy.pad(x, 2)``.
+
+NumPy hands calls with a Tensor over by the protocols ``__array_ufunc__`` and
+``__array_function__``. What is in the table keeps the graph. What is not is refused for tensors
+that require grad, or are on another device: a Tensor never becomes an array, which has no graph,
+unasked. Other tensors are ordinary arrays to it.
+"""
+
+from functools import cache, lru_cache, partial
+from inspect import signature
+
+from .._foreign_names import INSTEAD
+from .._tensor import Tensor
+from ..autograd import call
+from ..autograd.operation import exports
+from ..backends import is_foreign, namespace_of
+from ..backends.numpy import backend as host
+from ..backends.numpy import ufunc_module
+from ._namespace import FUNCTIONS, made
+from ._table import constant, gg, name_of, positional, tensor, tensors
+
+REDUCE = {
+    "add": "sum",
+    "logaddexp": "logsumexp",
+    "logical_and": "all",
+    "logical_or": "any",
+    "maximum": "max",
+    "minimum": "min",
+    "multiply": "prod",
+}
+ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+
+# Answered by NumPy about the values, without gradient: of a shape or dtype,
+QUESTIONS_OF_SHAPE = set(
+    "can_cast common_type diag_indices_from iscomplexobj isrealobj min_scalar_type ndim "
+    "result_type shape size tril_indices_from triu_indices_from einsum_path".split()
+)
+# of bools, counts or indices, which are constant almost everywhere,
+CONSTANTS = set(
+    "argpartition array_equal array_equiv digitize histogram histogram2d "
+    "histogram_bin_edges histogramdd ix_ iscomplex isneginf isposinf isreal lexsort nanargmax "
+    "nanargmin packbits ravel_multi_index unpackbits unravel_index".split()
+)
+# and of text and memory.
+TEXTS = set("array2string array_repr array_str may_share_memory shares_memory".split())
+QUESTIONS = QUESTIONS_OF_SHAPE | CONSTANTS | TEXTS
+
+# What makes arrays from constants, on the device of its argument ``like``.
+MAKERS = set(
+    "arange array asanyarray asarray ascontiguousarray empty eye fromfunction full identity ones "
+    "tri zeros".split()
+)
+
+# What makes arrays of tensors that are ordinary arrays to NumPy, as `numpy.asarray` does: compiled
+# code, such as SciPy's minimizers, calls these on what a function returns.
+CONVERSIONS = {"atleast_1d", "atleast_2d", "atleast_3d"}
+
+# What writes into its first argument.
+IN_PLACE = set("copyto fill_diagonal place put put_along_axis putmask".split())
+
+# What to write for parameters that are refused.
+INSTEAD_OF_PARAMETERS = {
+    "dtype": "x.astype(dtype)",
+    "out": "y = y + x, a new Tensor, for y += x with an array y",
+    "where": "gpugrad.where(condition, x, 0)",
+}
+
+
+def array_ufunc(self, ufunc, method, *inputs, **keywords):
+    """``Tensor.__array_ufunc__``: a ufunc of NumPy or SciPy, or a method of it, by ops."""
+    for x in inputs + keywords.get("out", ()):
+        if type(x) is not Tensor and is_foreign(type(x), "__array_ufunc__"):
+            return NotImplemented
+    shown, own = _of_ufunc(ufunc, method)
+    args, given = inputs, keywords
+    if method == "outer":
+        x1, x2 = tensors(*inputs)
+        args = gg.reshape(x1, x1.shape + (1,) * x2.ndim), x2
+    elif method != "__call__":
+        given = {"axis": 0} | keywords
+    args = [tensor(x, self) if isinstance(x, (list, tuple)) else x for x in args]
+    raw = ufunc if method == "__call__" else getattr(ufunc, method)
+    written = (*keywords.get("out", ()), *inputs[: method == "at"])
+    return _call(shown, own, args, given, {}, partial(raw, *inputs, **keywords), written)
+
+
+@lru_cache(1000)
+def _of_ufunc(ufunc, method):
+    """What errors call a method of a ufunc, and the function for it, or None."""
+    module, name = ufunc_module(ufunc), ufunc.__name__
+    if method in ("__call__", "outer"):
+        if module is None:  # of the same name, maybe, but who knows what it does
+            return name, None
+        own = FUNCTIONS.get(name) if module == "numpy" else exports("special").get(name)
+        return f"{module}.{name}", own
+    table = {"reduce": REDUCE, "accumulate": ACCUMULATE}.get(method, {})
+    own = exports().get(table.get(name)) if module == "numpy" else None
+    return f"{module}.{name}.{method}", own
+
+
+def array_function(self, function, types, args, keywords):
+    """``Tensor.__array_function__``: any other function of NumPy, by the one of its name."""
+    if any(is_foreign(kind, "__array_function__") for kind in types):
+        return NotImplemented
+    name = name_of(function)
+    if name in QUESTIONS:
+        if name.startswith("histogram"):
+            _check_weights(name, function, args, keywords)
+        raw = _of_shape if name in QUESTIONS_OF_SHAPE else _values
+        return _as_tensors(function(*map(raw, args), **{k: raw(v) for k, v in keywords.items()}))
+    if name in MAKERS:  # of which this is the argument `like`
+        found = made(name)(*args, **keywords)
+        return found if isinstance(found, Tensor) else constant(found, self)
+    own, shown = FUNCTIONS.get(name), f"{function.__module__}.{function.__name__}"
+    parameters = _signature(function).parameters
+    written = keywords.get("out"), *(args[:1] if name in IN_PLACE else ())
+    raw = partial(function, *args, **keywords)
+    if name in CONVERSIONS and _are_arrays(args):
+        return function(*map(_values, args))
+    return _call(shown, own, args, keywords, parameters, raw, written)
+
+
+def _check_weights(name, function, args, keywords):
+    """Raise TypeError for weights whose gradient would be lost; of the places there is none."""
+    weights = _signature(function).bind(*args, **keywords).arguments.get("weights")
+    if isinstance(weights, Tensor) and weights.node is not None:
+        raise TypeError(
+            f"numpy.{name}: weights requires grad, which the counts do not pass on; write "
+            "gpugrad.bincount(places, weights), with places from digitize, or call weights.detach()"
+        )
+
+
+def _values(x):
+    """The array of a tensor, or those of the tensors in a list or tuple."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_values, x)) if type(x) in (list, tuple) else x
+    return x.array if isinstance(x, Tensor) else x
+
+
+def _of_shape(x):
+    """An array of the shape and dtype of a tensor, or other arguments as they are."""
+    if type(x) in call.overriding:
+        x = gg.empty_like(x)
+    return _values(x)
+
+
+def _as_tensors(answer):
+    if type(answer) in (list, tuple):
+        return type(answer)(map(_as_tensors, answer))
+    return gg.asarray(answer) if type(answer) in namespace_of else answer
+
+
+_signature = cache(signature)
+
+
+def _call(shown, own, args, keywords, theirs, raw, written):
+    """What ``own`` answers for the function of NumPy that is ``shown``, if it can.
+
+    own: the function of the table, or None.
+    theirs: the parameters of NumPy's function, if they can be told.
+    raw: NumPy's function with these arguments, for tensors that are ordinary arrays to it.
+    written: arguments that it writes into, none of which may be a tensor.
+    """
+    reason = instead = None
+    if own is None:
+        name = shown.removeprefix("numpy.")
+        reason = "there is no such function of Tensors"
+        instead = INSTEAD["numpy"].get(name) or INSTEAD["gpugrad"].get(name)
+    else:
+        parameters, limit, given = _signature(own).parameters, positional(own), {}
+        if len(args) > limit:
+            names = [*theirs][limit : len(args)]
+            keywords = dict(zip(names, args[limit:], strict=True)) | keywords
+            args = args[:limit]
+        for key, value in keywords.items():
+            if key in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                given[key] = value
+            elif not _is_default(key, value, theirs):
+                reason, instead = f"it takes no {key} with Tensors", INSTEAD_OF_PARAMETERS.get(key)
+        if reason is None:
+            return own(*args, **given)
+    if _are_arrays([*raw.args, *raw.keywords.values()]) and not [*_tensors(written)]:
+        return raw.func(*map(_values, raw.args), **{k: _values(v) for k, v in raw.keywords.items()})
+    options = [f"write {instead}"] if instead else []
+    options.append("call it on x.detach().numpy() for a result without gradient")
+    raise TypeError(f"{shown}: {reason}; {', or '.join(options)}")
+
+
+def _is_default(name, value, theirs):
+    if value is None or (name == "where" and value is True):
+        return True
+    default = getattr(theirs.get(name), "default", None)
+    return value is default or (type(value) is type(default) and value == default)
+
+
+def _are_arrays(values):
+    """Whether NumPy may take all tensors among the arguments of a call as ordinary arrays."""
+    return all(
+        x.node is None and type(x) not in call.overriding and type(x.array) is host.array_types[0]
+        for x in _tensors(values)
+    )
+
+
+def _tensors(values):
+    for x in values:
+        if isinstance(x, Tensor):
+            yield x
+        elif isinstance(x, (list, tuple)):
+            yield from _tensors(x)
+
+
+Tensor.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]
+Tensor.__array_function__ = array_function  # type: ignore[method-assign]

@@ -1,0 +1,557 @@
+"""Shapes and axes; joining, splitting, choosing and arranging elements."""
+
+import math
+from operator import index
+
+from .._tensor import Tensor
+from ._creation import array
+from ._table import FUNCTIONS, constant, gg, numpy, of_numpy, sliced, tensor, tensors
+
+
+@of_numpy()
+def reshape(a, /, shape=None, order="C", *, copy=None):
+    a = tensor(a)
+    if shape is None:
+        raise TypeError("numpy.reshape: shape is missing")
+    if _in_columns(order, a):
+        shape = _lengths(shape)
+        return _reversed(gg.reshape(_reversed(a), shape[::-1]))
+    return gg.reshape(a, shape, copy=copy)
+
+
+def _in_columns(order, a):
+    """Whether ``order`` asks for Fortran's order of the elements of ``a``."""
+    if order not in ("C", "F", "A", "K"):
+        raise ValueError(f"order must be one of 'C', 'F', 'A' or 'K', not {order!r}")
+    return order == "F" and a.ndim > 0
+
+
+def _lengths(shape):
+    return tuple(map(index, shape)) if numpy.iterable(shape) else (index(shape),)
+
+
+def _reversed(a):
+    return gg.permute_dims(a, tuple(range(a.ndim))[::-1])
+
+
+@of_numpy()
+def ravel(a, order="C"):
+    a = tensor(a)
+    return gg.reshape(_reversed(a) if _in_columns(order, a) else a, (-1,))
+
+
+@of_numpy()
+def transpose(a, axes=None):
+    a = tensor(a)
+    if axes is None:
+        return _reversed(a)
+    return gg.permute_dims(a, tuple([axis % max(a.ndim, 1) for axis in _lengths(axes)]))
+
+
+@of_numpy()
+def matrix_transpose(x, /):
+    return gg.matrix_transpose(x)
+
+
+@of_numpy()
+def swapaxes(a, axis1, axis2):
+    return tensor(a).swapaxes(axis1, axis2)
+
+
+@of_numpy()
+def moveaxis(a, source, destination):
+    source, destination = [
+        tuple(axes) if isinstance(axes, list) else axes for axes in (source, destination)
+    ]
+    return gg.moveaxis(a, source, destination)
+
+
+@of_numpy()
+def rollaxis(a, axis, start=0):
+    axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
+    return gg.moveaxis(a, axis, start - (axis < start))
+
+
+@of_numpy()
+def expand_dims(a, axis):
+    return gg.expand_dims(a, tuple(axis) if isinstance(axis, list) else axis)
+
+
+@of_numpy()
+def squeeze(a, axis=None):
+    return tensor(a).squeeze(axis)
+
+
+def _at_least(shape_of):
+    """A function that gives each of its arguments the shape that ``shape_of`` says."""
+
+    def own(*args):
+        found = [gg.reshape(x, shape_of(x.shape)) for x in tensors(*args)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return own
+
+
+def _of_three(shape):
+    if len(shape) < 2:
+        return (1, *shape, 1) if shape else (1, 1, 1)
+    return (*shape, 1) if len(shape) == 2 else shape
+
+
+atleast_1d = of_numpy("atleast_1d")(_at_least(lambda shape: shape or (1,)))
+atleast_2d = of_numpy("atleast_2d")(_at_least(lambda shape: (1,) * (2 - len(shape)) + shape))
+atleast_3d = of_numpy("atleast_3d")(_at_least(_of_three))
+
+
+@of_numpy()
+def broadcast_to(array, shape):
+    return gg.broadcast_to(array, shape)
+
+
+@of_numpy()
+def broadcast_arrays(*args):
+    return gg.broadcast_arrays(*tensors(*args))
+
+
+@of_numpy()
+def meshgrid(*args, copy=True, sparse=False, indexing="xy"):
+    vectors = [gg.reshape(x, (-1,)) for x in tensors(*args)]
+    if not sparse:
+        return gg.meshgrid(*vectors, indexing=indexing)
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(places) > 1:
+        places[:2] = 1, 0
+    return tuple(
+        [
+            gg.reshape(x, tuple([-1 if i == place else 1 for i in range(len(vectors))]))
+            for place, x in zip(places, vectors, strict=True)
+        ]
+    )
+
+
+@of_numpy()
+def flip(m, axis=None):
+    return gg.flip(m, axis=axis)
+
+
+@of_numpy()
+def fliplr(m):
+    return gg.flip(m, axis=1)
+
+
+@of_numpy()
+def flipud(m):
+    return gg.flip(m, axis=0)
+
+
+@of_numpy()
+def rot90(m, k=1, axes=(0, 1)):
+    first, second = axes
+    if k % 4 == 2:
+        return gg.flip(m, axis=(first, second))
+    if k % 4 == 0:
+        return m
+    turned = gg.flip(m, axis=second if k % 4 == 1 else first)
+    return gg.moveaxis(turned, (first, second), (second, first))
+
+
+@of_numpy()
+def roll(a, shift, axis=None):
+    return gg.roll(a, shift, axis=axis)
+
+
+@of_numpy()
+def tile(A, reps):
+    return gg.tile(A, _lengths(reps))
+
+
+@of_numpy()
+def repeat(a, repeats, axis=None):
+    if isinstance(repeats, (list, tuple)):
+        a, repeats = tensors(a, repeats)
+    return gg.repeat(tensor(a), repeats, axis=axis)
+
+
+@of_numpy()
+def resize(a, new_shape):
+    shape = _lengths(new_shape)
+    flat, size = gg.reshape(a, (-1,)), math.prod(shape)
+    times = -(-size // flat.size) if flat.size else 0
+    return gg.reshape(gg.tile(flat, (times,))[:size], shape)
+
+
+# Joining
+
+
+@of_numpy(of_sequence=True)
+def concatenate(arrays, axis=0, *, dtype=None):
+    joined = gg.concat(tensors(*arrays), axis=axis)
+    return joined if dtype is None else gg.astype(joined, dtype)
+
+
+@of_numpy(of_sequence=True)
+def stack(arrays, axis=0, *, dtype=None):
+    joined = gg.stack(tensors(*arrays), axis=axis)
+    return joined if dtype is None else gg.astype(joined, dtype)
+
+
+def _each(function, arrays):
+    """What a function such as `atleast_1d` makes of each array."""
+    return [FUNCTIONS[function](x) for x in tensors(*arrays)]
+
+
+@of_numpy(of_sequence=True)
+def hstack(tup, *, dtype=None):
+    arrays = _each("atleast_1d", tup)
+    return concatenate(arrays, axis=0 if arrays[0].ndim == 1 else 1, dtype=dtype)
+
+
+@of_numpy(of_sequence=True)
+def vstack(tup, *, dtype=None):
+    return concatenate(_each("atleast_2d", tup), dtype=dtype)
+
+
+@of_numpy(of_sequence=True)
+def dstack(tup):
+    return concatenate(_each("atleast_3d", tup), axis=2)
+
+
+@of_numpy(of_sequence=True)
+def column_stack(tup):
+    columns = [gg.reshape(x, (-1, 1)) if x.ndim < 2 else x for x in tensors(*tup)]
+    return concatenate(columns, axis=1)
+
+
+@of_numpy()
+def append(arr, values, axis=None):
+    return concatenate([arr, values], axis=axis)
+
+
+@of_numpy(of_sequence=True)
+def block(arrays):
+    depth, level = 0, arrays
+    while isinstance(level, list):
+        depth, level = depth + 1, level[0]
+    leaves = tensors(*_leaves(arrays))
+    ndim = max([depth, *[x.ndim for x in leaves]])
+    like = leaves[0]
+
+    def joined(level, axis):
+        if not isinstance(level, list):
+            x = tensor(level, like)
+            return gg.reshape(x, (1,) * (ndim - x.ndim) + x.shape)
+        return gg.concat([joined(x, axis + 1) for x in level], axis=axis)
+
+    return joined(arrays, ndim - depth)
+
+
+def _leaves(level):
+    if not isinstance(level, list):
+        yield level
+        return
+    for x in level:
+        yield from _leaves(x)
+
+
+@of_numpy()
+def insert(arr, obj, values, axis=None):
+    arr, values = tensors(arr, values)
+    if axis is None:
+        arr, axis = gg.reshape(arr, (-1,)), 0
+    axis %= arr.ndim
+    n = arr.shape[axis]
+    places = numpy.arange(n)[obj] if isinstance(obj, slice) else numpy.asarray(obj)
+    if places.ndim:
+        count = numpy.flatnonzero(places).size if places.dtype == bool else places.size
+    else:  # all values go there
+        values = gg.reshape(values, (1,) * (arr.ndim - values.ndim) + values.shape)
+        values = gg.moveaxis(values, 0, axis)
+        count = values.shape[axis]
+    shape = (*arr.shape[:axis], count, *arr.shape[axis + 1 :])
+    values = gg.astype(gg.broadcast_to(values, shape), arr.dtype)
+    order = numpy.insert(numpy.arange(n), places, n + numpy.arange(count))
+    return _taken(gg.concat([arr, values], axis=axis), order, axis)
+
+
+def _taken(x, places, axis):
+    """``x`` at host integers ``places`` along an axis."""
+    return gg.take(x, constant(places, x), axis=axis)
+
+
+@of_numpy()
+def delete(arr, obj, axis=None):
+    if axis is None:
+        arr, axis = gg.reshape(arr, (-1,)), 0
+    axis %= arr.ndim
+    return _taken(arr, numpy.delete(numpy.arange(arr.shape[axis]), obj), axis)
+
+
+@of_numpy()
+def trim_zeros(filt, trim="fb"):
+    used = gg.nonzero(filt)[0].tolist()
+    if not used:
+        return filt[:0]
+    start = used[0] if "f" in trim.lower() else 0
+    return filt[start : used[-1] + 1 if "b" in trim.lower() else None]
+
+
+# Splitting
+
+
+def _positions(indices_or_sections):
+    if numpy.iterable(indices_or_sections):
+        return tuple(map(index, indices_or_sections))
+    return index(indices_or_sections)
+
+
+@of_numpy()
+def split(ary, indices_or_sections, axis=0):
+    return list(gg.split(ary, _positions(indices_or_sections), axis))
+
+
+@of_numpy()
+def array_split(ary, indices_or_sections, axis=0):
+    positions = _positions(indices_or_sections)
+    if isinstance(positions, int):
+        if positions < 1:
+            raise ValueError("number sections must be larger than 0.")
+        # The first pieces are longer by one.
+        length, longer = divmod(ary.shape[axis], positions)
+        positions = [i * length + min(i, longer) for i in range(1, positions)]
+    bounds = zip([0, *positions], [*positions, None], strict=True)
+    return [sliced(ary, axis, *pair) for pair in bounds]
+
+
+@of_numpy()
+def hsplit(ary, indices_or_sections):
+    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
+
+
+@of_numpy()
+def vsplit(ary, indices_or_sections):
+    if ary.ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+    return split(ary, indices_or_sections, 0)
+
+
+@of_numpy()
+def dsplit(ary, indices_or_sections):
+    if ary.ndim < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+    return split(ary, indices_or_sections, 2)
+
+
+@of_numpy()
+def unstack(x, /, *, axis=0):
+    return gg.unstack(x, axis=axis)
+
+
+# Diagonals and triangles
+
+
+@of_numpy()
+def tril(m, k=0):
+    return gg.tril(_as_matrices(m), k=k)
+
+
+@of_numpy()
+def triu(m, k=0):
+    return gg.triu(_as_matrices(m), k=k)
+
+
+def _as_matrices(m):
+    """NumPy takes a vector for the rows of a square matrix."""
+    return gg.broadcast_to(m, m.shape * 2) if m.ndim == 1 else m
+
+
+@of_numpy()
+def diagonal(a, offset=0, axis1=0, axis2=1):
+    return gg.linalg.diagonal(gg.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+
+
+@of_numpy()
+def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
+    a = gg.moveaxis(a, (axis1, axis2), (-2, -1))
+    return gg.linalg.trace(a, offset=offset, dtype=dtype)
+
+
+@of_numpy()
+def diag(v, k=0):
+    if v.ndim == 2:
+        return gg.linalg.diagonal(v, offset=k)
+    if v.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    rows = gg.pad(v[:, None], ((max(-k, 0), max(k, 0)), (0, 0)))
+    n = rows.shape[0]
+    # Shifted by k, so that the element of each row stands in its column.
+    own = constant(numpy.eye(n, k=k, dtype=bool), v)
+    columns = gg.pad(v, (max(k, 0), max(-k, 0)))
+    return gg.where(own, columns, gg.zeros_like(columns))
+
+
+@of_numpy()
+def diagflat(v, k=0):
+    return diag(gg.reshape(v, (-1,)), k)
+
+
+@of_numpy()
+def vander(x, N=None, increasing=False):
+    n = x.shape[0] if N is None else N
+    powers = [x**i if i else gg.ones_like(x) for i in range(n)]
+    if not powers:
+        return gg.reshape(x[:0], (x.shape[0], 0))
+    return gg.stack(powers if increasing else powers[::-1], axis=1)
+
+
+@of_numpy()
+def pad(array, pad_width, mode="constant", **kwargs):
+    modes = ("constant", "edge", "reflect", "symmetric", "wrap")
+    unknown = kwargs.keys() - {"constant_values", "reflect_type"}
+    if mode not in modes or unknown or kwargs.pop("reflect_type", "even") != "even":
+        raise TypeError(
+            f"numpy.pad: with Tensors the mode is one of {', '.join(modes)}, not {mode!r} with "
+            f"{sorted(kwargs)}; call it on x.detach().numpy() for a result without gradient"
+        )
+    values = kwargs.get("constant_values", 0.0)
+    if isinstance(pad_width, dict):
+        axes = {axis % array.ndim: width for axis, width in pad_width.items()}
+        pad_width = [axes.get(axis, 0) for axis in range(array.ndim)]
+        pad_width = [(width, width) if isinstance(width, int) else width for width in pad_width]
+    if isinstance(pad_width, numpy.ndarray):
+        pad_width = pad_width.tolist()
+    if not numpy.iterable(values):
+        return gg.pad(array, pad_width, mode, constant_values=values)
+    pairs = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2)).tolist()
+    # One axis after the other, as the corners have the values of the last.
+    for axis, ends in enumerate(
+        numpy.broadcast_to(numpy.asarray(values), (array.ndim, 2)).tolist()
+    ):
+        for end in (0, 1):
+            widths = [(0, 0)] * array.ndim
+            widths[axis] = (pairs[axis][0], 0) if end == 0 else (0, pairs[axis][1])
+            array = gg.pad(array, widths, constant_values=ends[end])
+    return array
+
+
+# Choosing
+
+
+@of_numpy()
+def where(condition, x=None, y=None, /):
+    if x is None and y is None:
+        return gg.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    condition, x, y = _operands(condition, x, y)
+    return gg.where(condition, x, y)
+
+
+def _operands(*values):
+    """Python's numbers as they are, as they are weak; all else as Tensors."""
+    numbers = (bool, int, float, complex)
+    if all(type(x) in numbers or type(x) is Tensor for x in values):
+        return values
+    found = tensors(*values)
+    return [x if type(x) in numbers else made for x, made in zip(values, found, strict=True)]
+
+
+@of_numpy(of_sequence=True)
+def select(condlist, choicelist, default=0):
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    result, *operands = _operands(default, *condlist, *choicelist)
+    pairs = zip(operands[: len(condlist)], operands[len(condlist) :], strict=True)
+    for condition, choice in reversed([*pairs]):
+        result = gg.where(condition, choice, result)
+    return result
+
+
+@of_numpy(of_sequence=True)
+def piecewise(x, condlist, funclist, *args, **kw):
+    conditions = condlist if isinstance(condlist, (list, tuple)) else [condlist]
+    if conditions and isinstance(conditions[0], (bool, numpy.bool)):
+        conditions = [numpy.asarray(conditions)]
+    functions = list(funclist)
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(f"with {len(conditions)} condition(s), give as many functions or one more")
+    result = gg.zeros_like(x)
+    if len(functions) > len(conditions):
+        result = _piece(functions.pop(), x, args, kw)
+    for condition, function in zip(conditions, functions, strict=True):
+        piece = _piece(function, x, args, kw)
+        result = gg.where(tensor(condition, x), piece, result)
+    return gg.astype(gg.broadcast_to(result, x.shape), x.dtype)
+
+
+def _piece(function, x, args, keywords):
+    return function(x, *args, **keywords) if callable(function) else tensor(function, x)
+
+
+@of_numpy()
+def choose(a, choices):
+    a, *choices = gg.broadcast_arrays(*tensors(a, *choices))
+    places = gg.expand_dims(gg.astype(a, gg.int64), 0)
+    return gg.take_along_axis(gg.stack(choices), places, axis=0)[0, ...]
+
+
+@of_numpy()
+def take(a, indices, axis=None):
+    a, indices = tensors(a, indices)
+    if axis is None:
+        a, axis = gg.reshape(a, (-1,)), 0
+    axis %= a.ndim
+    taken = gg.take(a, gg.reshape(indices, (-1,)), axis=axis)
+    return gg.reshape(taken, a.shape[:axis] + indices.shape + a.shape[axis + 1 :])
+
+
+@of_numpy()
+def take_along_axis(arr, indices, axis=-1):
+    if axis is None:
+        arr, axis = gg.reshape(arr, (-1,)), 0
+    return gg.take_along_axis(arr, indices, axis=axis)
+
+
+@of_numpy()
+def compress(condition, a, axis=None):
+    condition, a = tensors(condition, a)
+    if axis is None:
+        a, axis = gg.reshape(a, (-1,)), 0
+    places = gg.nonzero(condition)[0]
+    return gg.take(a, places, axis=axis)
+
+
+@of_numpy()
+def extract(condition, arr):
+    condition, arr = [gg.reshape(x, (-1,)) for x in tensors(condition, arr)]
+    return arr[gg.astype(condition, gg.bool)]
+
+
+@of_numpy()
+def astype(x, dtype, /, *, copy=True):
+    return gg.astype(x, dtype, copy=copy)
+
+
+@of_numpy()
+def copy(a):
+    return array(a)
+
+
+@of_numpy()
+def apply_along_axis(func1d, axis, arr, *args, **kwargs):
+    arr = tensor(arr)
+    axis %= arr.ndim
+    rest = (*arr.shape[:axis], *arr.shape[axis + 1 :])
+    rows = gg.unstack(gg.reshape(gg.moveaxis(arr, axis, -1), (-1, arr.shape[axis])))
+    results = gg.stack([tensor(func1d(row, *args, **kwargs)) for row in rows])
+    shape = results.shape[1:]
+    results = gg.reshape(results, (*rest, *shape))
+    places = tuple(range(len(rest), results.ndim))
+    return gg.moveaxis(results, places, tuple(range(axis, axis + len(shape))))
+
+
+@of_numpy()
+def apply_over_axes(func, a, axes):
+    for axis in _lengths(axes):
+        result = func(a, axis)
+        a = result if result.ndim == a.ndim else gg.expand_dims(result, axis)
+    return a

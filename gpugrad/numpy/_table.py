@@ -1,0 +1,220 @@
+"""The table of NumPy's functions: what each is for Tensors, under NumPy's name and signature.
+
+Both ways to a function go through it: ``gpugrad.numpy.pad(x, 2)``, which the decorator makes, and
+``numpy.pad(x, 2)``, which NumPy hands over (`gpugrad.numpy._protocols`).
+"""
+
+from functools import cache, update_wrapper
+from inspect import Parameter, signature
+from sys import maxsize
+from typing import Any
+
+from .._arguments import is_floating
+from .._tensor import Tensor
+from ..autograd import call
+from ..backends import SCALARS, backend_of
+from ..backends.numpy import library as numpy
+
+# The package itself, which is above this floor.
+gg: Any = call.namespace
+
+# By NumPy's name, as "pad" or "linalg.norm": the function for calls in which there is a Tensor.
+FUNCTIONS: dict[str, Any] = {}
+# Those of them that take sequences of arrays.
+OF_SEQUENCES: set[str] = set()
+
+
+def of_numpy(*names, of_sequence=False):
+    """Enter a function in the table, under its own name or these, and return NumPy's with it.
+
+    The decorated function is for calls in which there is a Tensor. It has NumPy's positional
+    parameters, in order, up to the last one that it takes; what it lacks is refused unless it has
+    its default. The result takes all calls, those without Tensors to NumPy.
+
+    of_sequence: whether the function takes sequences of arrays. For all others, lists and tuples
+        that have Tensors in them become Tensors.
+    """
+
+    def enter(own):
+        keys = names or (own.__name__.strip("_"),)
+        FUNCTIONS.update(dict.fromkeys(keys, own))
+        if of_sequence:
+            OF_SEQUENCES.update(keys)
+        return public(keys[0])
+
+    return enter
+
+
+def lookup(name):
+    """NumPy's object of a name such as "linalg.norm"; None if this version of NumPy lacks it."""
+    found = numpy
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def name_of(function):
+    """NumPy's name for a function or a ufunc, as the table has it; None for all else."""
+    if isinstance(function, numpy.ufunc):
+        return function.__name__
+    module, name = getattr(function, "__module__", None), getattr(function, "__name__", "")
+    if not isinstance(module, str) or module.split(".")[0] != "numpy":
+        return None
+    return f"{module}.{name}".removeprefix("numpy.")
+
+
+@cache
+def public(name):
+    """NumPy's function of this name, which calls the one in the table for a Tensor.
+
+    What is of another class or in another place comes to it by NumPy's protocols.
+    """
+    function, own = lookup(name), FUNCTIONS[name]
+    if function is None:
+        return own
+    if isinstance(function, numpy.ufunc) and function.nin < 3 and function.nout == 1:
+        wrapper = (_of_one if function.nin == 1 else _of_two)(function, own)
+        for part in ("accumulate", "at", "outer", "reduce", "reduceat", "nin", "nout", "identity"):
+            setattr(wrapper, part, getattr(function, part))
+    else:
+        wrapper = _of_any(function, own, name in OF_SEQUENCES)
+    return update_wrapper(wrapper, function)
+
+
+def _of_any(function, own, of_sequence):
+    limit, known = positional(own), signature(own).parameters.keys()
+
+    def wrapper(*args, **keywords):
+        if len(args) <= limit and (not keywords or keywords.keys() <= known):
+            for x in args:
+                if type(x) is Tensor:
+                    return own(*args, **keywords)
+            if of_sequence and args and type(args[0]) in _SEQUENCES:
+                for x in args[0]:
+                    if type(x) is Tensor:
+                        return own(*args, **keywords)
+        if not of_sequence and any(map(_is_sequence_with_tensor, args)):
+            return wrapper(*map(_joined, args), **keywords)
+        return function(*args, **keywords)
+
+    return wrapper
+
+
+def _is_sequence_with_tensor(x):
+    return type(x) in _SEQUENCES and holds_tensor(x)
+
+
+def _joined(x):
+    return tensor(x) if _is_sequence_with_tensor(x) else x
+
+
+def _of_one(ufunc, own):
+    def wrapper(x, /, *args, **keywords):
+        if type(x) is Tensor and not (args or keywords):
+            return own(x)
+        return ufunc(_joined(x), *args, **keywords)
+
+    return wrapper
+
+
+def _of_two(ufunc, own):
+    def wrapper(x1, x2, /, *args, **keywords):
+        kind1, kind2 = type(x1), type(x2)
+        if not (args or keywords) and (
+            (kind1 is Tensor and (kind2 is Tensor or kind2 in _ORDINARY))
+            or (kind2 is Tensor and kind1 in _ORDINARY)
+        ):
+            return own(x1, x2)
+        return ufunc(_joined(x1), _joined(x2), *args, **keywords)
+
+    return wrapper
+
+
+_SEQUENCES = list, tuple
+_ORDINARY = {int, float, complex, bool, numpy.ndarray}
+
+
+@cache
+def positional(own):
+    """How many positional arguments a function takes."""
+    kinds = [p.kind for p in signature(own).parameters.values()]
+    if Parameter.VAR_POSITIONAL in kinds:
+        return maxsize
+    return sum(k in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for k in kinds)
+
+
+# Helpers of the functions in the table
+
+
+def tensor(x, like=None):
+    """``x`` as a Tensor, in the dtype that it has in NumPy.
+
+    like: a tensor beside which numbers and lists come, on its device.
+    """
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, (list, tuple)) and holds_tensor(x):
+        return gg.asarray(x)
+    # Only of what is none: of a matrix or a masked array this would forget what it is.
+    numbers = isinstance(x, (list, tuple, bool, int, float, complex, numpy.generic))
+    if not numbers:
+        return gg.asarray(x)
+    values = numpy.asarray(x)
+    return gg.asarray(values) if like is None else constant(values, like)
+
+
+def constant(values, like, dtype=None):
+    """A NumPy array as a Tensor on the device, and in the array library, of a tensor."""
+    backend = backend_of[type(like._like)]
+    return gg.asarray(backend.asarray(values, dtype=dtype, device=backend.device(like._like)))
+
+
+def tensors(*values):
+    """Values of which one is a tensor, all as Tensors."""
+    for x in values:
+        if type(x) is not Tensor:
+            like = next((x for x in values if isinstance(x, Tensor)), None)
+            return [tensor(x, like) for x in values]
+    return values
+
+
+def operands(x1, x2):
+    """The two as Tensors; a Python number beside a floating tensor does not widen it."""
+    first, second = tensors(x1, x2)
+    if type(x2) in SCALARS and is_floating(first):
+        second = gg.astype(second, gg.result_type(first, x2))
+    elif type(x1) in SCALARS and is_floating(second):
+        first = gg.astype(first, gg.result_type(second, x1))
+    return first, second
+
+
+def flat(x):
+    """The elements of a tensor in row-major order, along one axis."""
+    return x if x.ndim == 1 else gg.reshape(x, (-1,))
+
+
+def holds_tensor(x):
+    """Whether there is a Tensor in nested lists and tuples, or ``x`` is one."""
+    if not isinstance(x, (list, tuple)):
+        return isinstance(x, Tensor)
+    kinds = {*map(type, x)}  # few, however long the list
+    return any(issubclass(kind, Tensor) for kind in kinds) or (
+        any(issubclass(kind, (list, tuple)) for kind in kinds) and any(map(holds_tensor, x))
+    )
+
+
+def is_complex(x):
+    """Whether a tensor is complex."""
+    return gg.isdtype(x.dtype, "complex floating")
+
+
+def floating(x, like=None):
+    """``x`` as a Tensor in a floating dtype: float64 for integers, as in NumPy."""
+    x = tensor(x, like)
+    return x if is_floating(x) else x.astype(gg.float64)
+
+
+def sliced(x, axis, *bounds):
+    """``x[start:stop:step]`` along an axis."""
+    part = slice(*slice(*bounds).indices(x.shape[axis]))
+    return x[(slice(None),) * (axis % x.ndim) + (part, ...)]

@@ -1,0 +1,5 @@
+from gpugrad import Tensor
+
+
+def isbox(x):
+    return isinstance(x, Tensor)

@@ -1,0 +1,346 @@
+"""`gpugrad.numpy`: every public name of NumPy, and the values and derivatives of its functions."""
+
+import subprocess
+import sys
+from itertools import groupby
+from types import ModuleType
+
+import numpy as np
+import pytest
+from libraries import each_library
+from numpy.testing import assert_allclose, assert_array_equal
+from numpy_calls import BOTH, CONSTANTS, ONLY_OURS, A, evaluate, function_of, leaves, lines
+
+import gpugrad as gg
+import gpugrad.numpy as gnp
+from gpugrad.numpy._creation import MAKERS, ON_DEVICES
+from gpugrad.numpy._protocols import QUESTIONS
+from gpugrad.numpy._table import FUNCTIONS, name_of
+from gpugrad.testing import gradcheck, gradgradcheck
+
+SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
+
+
+def in_this_numpy(line):
+    space, _, name = function_of(line).rpartition(".")
+    return hasattr(getattr(np, space) if space else np, name)
+
+
+ALL = [line for line in lines(ONLY_OURS + BOTH) if in_this_numpy(line)]
+BY_FUNCTION = {name: [*group] for name, group in groupby(sorted(ALL, key=function_of), function_of)}
+# Results that depend on no value of x.
+CONSTANT_RESULTS = ("empty_like", "full_like", "ones_like", "zeros_like")
+CONSTANT_LINES = ("np.piecewise(x, [x < 0.4], [2.0])",)
+# Compared and rounded at the values themselves, and next to them.
+SMOOTH_AT = A + np.array([[0.013, 0.027, -0.031], [0.017, -0.023, 0.029]])
+
+# What a library refuses.
+BEYOND = {("array_api_strict", name) for name in ("intersect1d", "isin", "setdiff1d", "setxor1d")}
+
+# Functions whose shapes, or branches, depend on values, which vmap does not have.
+BY_VALUES = """
+    intersect1d real_if_close setdiff1d setxor1d trim_zeros union1d unique linalg.lstsq
+""".split()
+
+# Why functions of NumPy that are handed over by its protocols, or are ufuncs, refuse Tensors.
+REFUSED = {
+    "in place": "copyto fill_diagonal place put put_along_axis putmask",
+    "writes files": "save savetxt savez savez_compressed",
+    "dates": "busday_count busday_offset datetime_as_string is_busday isnat",
+    "integers only": "bitwise_count gcd lcm",
+    "parts of floating-point numbers": "frexp spacing",
+    "the number of results depends on the values": "nanmedian nanpercentile nanquantile",
+    "roots": "poly polydiv roots",
+    "complex numbers have no order": "sort_complex",
+}
+
+
+class TestNames:
+    def test_every_name_of_numpy_is_there(self):
+        for prefix, module in SPACES.items():
+            for name in module.__all__:
+                if name in ("f2py", "test", "testing", "typing", "core", "lib"):
+                    continue
+                space = getattr(gnp, prefix.strip(".")) if prefix else gnp
+                assert name in dir(space)
+                own, theirs = getattr(space, name), getattr(module, name)
+                if f"{prefix}{name}" in (*MAKERS, *ON_DEVICES, "r_", "c_", *SPACES):
+                    continue
+                if name_of(theirs) in FUNCTIONS:
+                    assert own.__name__ == theirs.__name__
+                    assert own.__doc__ == theirs.__doc__
+                elif not isinstance(theirs, ModuleType):
+                    assert own is theirs or own != own  # nan
+
+    def test_every_function_of_tensors_is_differentiable_constant_or_refused(self):
+        refused = {name for names in REFUSED.values() for name in names.split()}
+        tested = {name_of(getattr(np, name, None)) for name in BY_FUNCTION} | BY_FUNCTION.keys()
+        tested.add("allclose")
+        for prefix, module in SPACES.items():
+            for name in module.__all__:
+                theirs = getattr(module, name)
+                if not isinstance(theirs, (np.ufunc, type(np.sum))):
+                    continue
+                key = name_of(theirs)
+                kinds = [key in FUNCTIONS, key in QUESTIONS, name in refused, key in MAKERS]
+                assert sum(kinds) == 1, f"{prefix}{name}"
+                is_ufunc = isinstance(theirs, np.ufunc)  # see test_protocols.py
+                assert is_ufunc or key in tested or key not in FUNCTIONS, f"{key} has no test"
+        assert not refused - {*np.__all__}
+
+    def test_the_table_has_only_numpys_names(self):
+        newest = "cumulative_prod cumulative_sum matvec unstack vecmat".split()
+        for name in FUNCTIONS.keys() - newest:
+            space, _, own = name.rpartition(".")
+            assert hasattr(SPACES[f"{space}." if space else ""], own), name
+
+    def test_names_that_numpy_lacks(self):
+        for module, name in ((gnp, "sinn"), (gnp.linalg, "dett"), (gnp.random, "rnd")):
+            with pytest.raises(AttributeError, match=f"{module.__name__} has no .*'{name}'"):
+                getattr(module, name)
+
+    def test_hints_in_the_package_itself(self):
+        with pytest.raises(AttributeError, match=r"write gpugrad\.numpy\.kron$"):
+            _ = gg.kron
+
+    def test_importing_gpugrad_does_not_load_it(self):
+        code = "import sys, gpugrad; gpugrad.ones(3).sum(); print('gpugrad.numpy' in sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert run.stdout == "False\n", run.stderr
+
+    def test_numpys_attributes(self):
+        assert gnp.random.randn is np.random.randn
+        assert gnp.add.reduce(gg.tensor(A)).shape == (3,)
+        assert gnp.newaxis is None
+        assert gnp.pi == np.pi
+        assert gnp.__version__ == np.__version__
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:divide by zero")
+class TestValues:
+    @pytest.mark.parametrize("name", BY_FUNCTION)
+    def test_values_dtypes_and_graphs(self, name):
+        failures = []
+        for line in BY_FUNCTION[name]:
+            expected = [np.asarray(y) for y in evaluate(line, np, A)]
+            for namespace in (gnp,) if line in lines(ONLY_OURS) else (gnp, np):
+                results = evaluate(line, namespace, gg.tensor(A, requires_grad=True))
+                for result, y in zip(results, expected, strict=True):
+                    assert type(result) is gg.Tensor, line
+                    if result.dtype != y.dtype:
+                        failures.append(f"{line}: {result.dtype}, not {y.dtype}")
+                    assert_allclose(result.detach().numpy(), y, rtol=1e-6, atol=1e-10, err_msg=line)
+                is_constant = name in CONSTANT_RESULTS or line in CONSTANT_LINES
+                floating = expected[0].dtype.kind in "fc" and not is_constant
+                if results[0].requires_grad != floating:
+                    failures.append(f"{line}: requires_grad is {results[0].requires_grad}")
+        assert not failures, "\n".join(failures)
+
+    @pytest.mark.parametrize("name", sorted(QUESTIONS))
+    def test_constants(self, name):
+        calls = {
+            "can_cast": lambda x: (x.dtype, np.float32),
+            "einsum_path": lambda x: ("ij,jk->ik", x, x.T),
+            "ix_": lambda x: (x[0] > 0.3, [0, 1]),
+            "digitize": lambda x: (x, x[0][:1]),
+            "histogram2d": lambda x: (x[0], x[1], 2),
+            "histogramdd": lambda x: (x, 2),
+            "histogram": lambda x: (x, 4),
+            "packbits": lambda x: (x > 0.4,),
+            "unpackbits": lambda x: ((x * 100).astype("uint8"),),
+            "ravel_multi_index": lambda x: ((x > 0.4).astype("int64"), (2, 2)),
+            "unravel_index": lambda x: ((x > 0.4).astype("int64"), (2, 2)),
+            "lexsort": lambda x: (x,),
+            "argpartition": lambda x: (x, 1),
+            "diag_indices_from": lambda x: (x[:, :2],),
+            **dict.fromkeys(
+                ("array_equal", "array_equiv", "may_share_memory", "shares_memory"),
+                lambda x: (x, x),
+            ),
+        }
+        arguments = calls.get(name, lambda x: (x,))
+        expected = leaves(getattr(np, name)(*arguments(A)))
+        found = leaves(getattr(gnp, name)(*arguments(gg.tensor(A, requires_grad=True))))
+        for result, y in zip(found, expected, strict=True):
+            assert not getattr(result, "requires_grad", False)
+            if name != "array_repr":
+                assert np.all(np.asarray(result) == np.asarray(y))
+
+    def test_dtypes_of_single_precision(self):
+        x, values = gg.tensor(A, dtype=gg.float32), A.astype("float32")
+        for line in """np.fmax(x, 0.5); np.fmin(2, x); np.heaviside(x, 0.5); np.fmod(x, 0.3)
+            np.logaddexp2(x, 1.0); np.mean(x); np.var(x); np.median(x); np.cov(x); np.kron(x, x)
+            np.linspace(x[0, :], 1.0, 3); np.interp(x, [0.0, 1.0], [2.0, 3.0]); np.sinc(x)
+            np.where(x > 0.5, x, 0.0); np.pad(x, 1, constant_values=2.0); np.unwrap(x)
+            np.average(x, weights=x); np.gradient(x, 0.5)[0]; np.fft.rfft(x); np.nanvar(x)
+            np.clip(x, 0.1, 0.5); np.select([x > 0.5], [x], 0.0); np.trapezoid(x, dx=0.5)
+            """.replace("\n", ";").split(";"):
+            if line := line.strip():
+                expected = np.asarray(evaluate(line, np, values)[0])
+                assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
+
+    def test_allclose(self):
+        x = gg.tensor(A, requires_grad=True)
+        for namespace in (np, gnp):
+            assert namespace.allclose(x, A + 1e-9) is True
+            assert namespace.allclose(A, x + 1) is False
+
+    def test_weights_of_a_histogram_are_not_cut_from_the_graph(self):
+        with pytest.raises(TypeError, match="weights"):
+            np.histogram(A, weights=gg.tensor(A, requires_grad=True))
+
+    def test_constants_are_numpys_arrays(self):
+        for value in (gnp.zeros(3), gnp.array([1, 2]), gnp.sin(A), gnp.pad(A, 1), gnp.r_[A, A]):
+            assert type(value) is np.ndarray
+        assert (gnp.arange(3) / 10).dtype == np.float64
+        assert type(gnp.sum(A)) is np.float64
+
+    def test_constants_on_a_device(self):
+        for x in (
+            gnp.zeros(3, device="cpu"),
+            gnp.array([1.0, 2.0], device="cpu"),
+            gnp.linspace(0, 1, 3, device="cpu"),
+            gnp.eye(2, like=gg.tensor(A)),
+            np.ones(3, like=gg.tensor(A)),
+        ):
+            assert type(x) is gg.Tensor
+            assert x.dtype == gg.float64
+        assert gnp.arange(3, device="cpu").dtype == gg.int64
+
+    def test_values_written_into_a_tensor_keep_their_gradient(self):
+        x = gg.tensor(A, requires_grad=True)
+        out = gnp.zeros_like(x)
+        out[1:] = x[:1] * 2
+        out.sum().backward()
+        assert_array_equal(x.grad.numpy(), [[2.0] * 3, [0.0] * 3])
+
+    def test_strings_and_tensors_in_r_(self):
+        with pytest.raises(TypeError, match="r_: takes no strings"):
+            _ = gnp.r_["0,2", gg.tensor(A)]
+
+    def test_what_would_be_silently_wrong_is_refused(self):
+        x = gg.tensor(A, requires_grad=True)
+        for call, words in (
+            (lambda: gnp.vectorize(abs)(x), "vectorize: abs would get single numbers"),
+            (lambda: gnp.nan_to_num(x, copy=False), "does not write in place"),
+            (lambda: gnp.unique(x * np.nan, return_counts=True), "if there is nan"),
+            (lambda: gnp.pad(x, 1, "mean"), "the mode is one of"),
+        ):
+            with pytest.raises(TypeError, match=words):
+                call()
+        with pytest.raises(IndexError):
+            gnp.choose([[2, 0, 0]], [x, x])
+        assert_array_equal(gnp.vectorize(abs)([-1, 2]), [1, 2])
+
+
+METHODS = """
+x.ravel()
+x.flatten()
+x.squeeze()
+x[:1, :].squeeze()
+x[:1, :].squeeze(0)
+x[None, ...].transpose()
+x[None, ...].transpose(2, 0, 1)
+x[None, ...].transpose((2, 0, 1))
+x.transpose(1, 0)
+x.swapaxes(0, 1)
+x[None, ...].swapaxes(0, -1)
+x.dot(A.T)
+x[0, :].dot(A[1, :])
+x.cumsum()
+x.cumsum(1)
+x.cumsum(axis=0)
+x.cumprod()
+x.cumprod(axis=-1)
+"""
+
+
+class TestMethods:
+    @pytest.mark.parametrize("line", lines(METHODS))
+    def test_they_are_numpys(self, line):
+        (result,) = evaluate(line, np, gg.tensor(A, requires_grad=True))
+        assert_allclose(result.detach().numpy(), evaluate(line, np, A)[0], rtol=1e-12)
+        assert result.requires_grad
+
+    def test_where_numpy_and_pytorch_differ(self):
+        x = gg.tensor(A)
+        for call in (lambda: x.transpose(0, 1), lambda: x[None].transpose(0, 2)):
+            with pytest.raises(ValueError, match=r"write x\.swapaxes\(a, b\)"):
+                call()
+        with pytest.raises(ValueError, match="dot: takes vectors and matrices"):
+            x.dot(2.0)
+
+
+@pytest.mark.slow
+class TestDerivatives:
+    def test_first_and_second_derivatives(self):
+        failures = []
+        for line in ALL:
+            x = gg.tensor(SMOOTH_AT, requires_grad=True)
+            if "float32" in line or number(line, x) is None:
+                continue
+            try:
+                gradcheck(lambda x, line=line: number(line, x), x)
+                gradgradcheck(lambda x, line=line: number(line, x), x)
+            except AssertionError as error:
+                failures.append(f"{line}: {error}")
+        assert not failures, "\n".join(failures)
+
+    def test_a_wrong_gradient_would_be_found(self):
+        x = gg.tensor(SMOOTH_AT, requires_grad=True)
+        with pytest.raises(AssertionError):
+            gradcheck(lambda x: number("np.sum(x.detach() * x)", x), x)
+
+    @pytest.mark.parametrize("library", each_library(lambda library: library.name != "numpy"))
+    def test_other_libraries(self, library):
+        failures = []
+        constants = {name: library.tensor(value) for name, value in CONSTANTS.items()}
+        for line in ALL:
+            if "float32" in line or (library.name, function_of(line)) in BEYOND:
+                continue
+            x, y = gg.tensor(SMOOTH_AT, requires_grad=True), library.tensor(SMOOTH_AT)
+            y.requires_grad_()
+            try:
+                expected, found = number(line, x), number(line, y, **constants)
+                if expected is None:
+                    continue
+                expected.backward()
+                found.backward()
+                assert type(y.grad.array) is type(y.array)
+                assert_allclose(library.values(found), expected.detach().numpy(), rtol=1e-9)
+                assert_allclose(library.values(y.grad), x.grad.numpy(), rtol=1e-7, atol=1e-9)
+            except (AssertionError, TypeError, ValueError, IndexError, RuntimeError) as error:
+                failures.append(f"{line}: {type(error).__name__}: {error}"[:300])
+        assert not failures, "\n".join(failures)
+
+    def test_vmap(self):
+        failures = []
+        rows = np.stack([SMOOTH_AT, SMOOTH_AT * 1.1])
+        for line in ALL:
+            if (
+                function_of(line) in BY_VALUES
+                or number(line, gg.tensor(A, requires_grad=True)) is None
+            ):
+                continue
+            gradient = gg.grad(lambda x, line=line: number(line, x))
+            expected = [gradient(row).numpy() for row in rows]
+            try:
+                assert_allclose(gg.vmap(gradient)(rows).numpy(), expected, rtol=1e-6, atol=1e-8)
+            except (AssertionError, TypeError, ValueError, IndexError) as error:
+                failures.append(f"{line}: {error}"[:300])
+        assert not failures, "\n".join(failures)
+
+
+def number(line, x, **constants):
+    """Return one number that depends on all floating results of a line; None if there are none."""
+    total = None
+    for k, result in enumerate(evaluate(line, gnp, x, **constants)):
+        if not (isinstance(result, gg.Tensor) and result.requires_grad):
+            continue
+        parts = [result]
+        if gg.isdtype(result.dtype, "complex floating"):
+            parts = [gg.real(result), gg.imag(result)]
+        for part in parts:
+            term = gg.sum(gg.sin(part * (1.3 + k / 10)))
+            total = term if total is None else total + term
+    return total
