@@ -28,6 +28,9 @@ except ImportError as error:
     raise SystemExit(f'{error}; install what is missing: pip install ".[examples]"') from None
 
 
+CLASSES = 10  # in each data set
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that adds ``--device`` and reports an error in one line.
 
@@ -85,6 +88,54 @@ def picture(text):
     if Path(text).suffix not in (".pdf", ".png", ".svg"):
         raise argparse.ArgumentTypeError(f"{text} must end in .pdf, .png or .svg")
     return Path(text)
+
+
+def add_data_set(parser):
+    """Add ``--dataset`` and ``--data-dir``, for `load_data_set`."""
+    names = ["digits", "mnist", "fashion-mnist"]
+    parser.add_argument(
+        "--dataset", choices=names, default="digits", help="default digits, built in"
+    )
+    parser.add_argument(
+        "--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist"
+    )
+
+
+def load_data_set(parser, options):
+    """Return training and test set, with float32 images ``(n, pixels)`` in [0, 1], on the CPU.
+
+    Ends the program if the options or the files are wrong.
+    """
+    try:
+        if options.dataset == "digits":
+            if options.data_dir is not None:
+                raise ValueError("--data-dir is for another --dataset; digits is built in")
+            train, test = gpugrad.data.digits()
+        elif options.data_dir is None:
+            raise ValueError(
+                f"--dataset {options.dataset} needs --data-dir, the folder of its files"
+            )
+        else:
+            train, test = gpugrad.data.idx_dataset(options.data_dir, CLASSES)
+        if not len(train) or not len(test):
+            raise ValueError(f"--data-dir {options.data_dir}: the files hold no images")
+        return train, test
+    except (OSError, ValueError, MemoryError) as error:
+        parser.error(" ".join(str(error).split()))
+
+
+class NewBatches:
+    """A loader whose batches are new in each epoch: so many results of ``draw()``."""
+
+    def __init__(self, draw, steps):
+        self.draw = draw
+        self.steps = steps
+
+    def __len__(self):
+        return self.steps
+
+    def __iter__(self):
+        return (self.draw() for _ in range(self.steps))
 
 
 def progress_bar(steps):

@@ -7,22 +7,21 @@ Volterra,
     u' = u (a - b v),    v' = v (-c + d u).
 
 We fit a, b, c, d and the numbers in 1900 so that the logarithms of the model's numbers come
-closest to those of the counts. The solver is the adaptive one of Dormand and Prince, of order 5,
-in a page of ordinary operations. The lengths of its steps are plain numbers; everything else is
-in the graph. So the loss has a gradient, for BFGS, and a Hessian, for the standard errors of the
-parameters. The program computes the same gradient in four ways:
+closest to those of the counts. The solver is `gpugrad.scipy.integrate.odeint`, made of ordinary
+operations: the lengths of its steps are plain numbers, and everything else is in the graph. So the
+loss has a gradient, for BFGS, and a Hessian, for the standard errors of the parameters. The program
+computes the same gradient in four ways:
 
     through the solver      exact for the numbers that the solver computes; keeps all steps
     with checkpoints        keeps one state for each year, and recomputes the steps between
     by the adjoint          solves the equation λ' = -(∂f/∂z)ᵀ λ from the last year back to
-                            the first, with a jump at each count; keeps no graph
+                            the first, with a jump at each count; keeps one state for each year
     by differences          of SciPy's solver, to judge the other three
 
 The counts are from C. G. Hewitt, "The Conservation of the Wild Life of Canada" (1921), as
 compiled by P. Howard (2009). The error model follows B. Carpenter, "Predator-Prey Population
-Dynamics: the Lotka-Volterra model in Stan" (2018). Solver: E. Hairer, S. Nørsett and G. Wanner,
-"Solving Ordinary Differential Equations I" (1993), II.4 and II.5. Adjoint: R. T. Q. Chen et
-al., "Neural Ordinary Differential Equations" (2018).
+Dynamics: the Lotka-Volterra model in Stan" (2018). Adjoint: R. T. Q. Chen et al., "Neural Ordinary
+Differential Equations" (2018).
 """
 
 from common import Parser, panels, progress_bar, save_figure
@@ -31,9 +30,11 @@ import time
 import tracemalloc
 
 import numpy as np
-from scipy import integrate, optimize
+from scipy import integrate
 
 import gpugrad as gg
+from gpugrad.scipy.integrate import odeint
+from gpugrad.scipy.optimize import minimize
 
 YEARS = np.arange(1900, 1921)
 HARES = """30 47.2 70.2 77.4 36.3 20.6 18.1 21.4 22 25.4 27.1 40.3 57 76.6 52.3 19.5 11.2 7.6 14.6
@@ -45,95 +46,34 @@ NAMES = ["a", "c", "b", "d", "u in 1900", "v in 1900"]
 START = [[0.5, 1.0], [0.03, 0.03], [30.0, 4.0]]
 SIGNS = [[1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]
 
-# Dormand and Prince's coefficients: of the stages, the last of which is the result, and of the
-# error estimate.
-STAGES = [
-    [1 / 5],
-    [3 / 40, 9 / 40],
-    [44 / 45, -56 / 15, 32 / 9],
-    [19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729],
-    [9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656],
-    [35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84],
-]
-ERROR = [71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40]
+
+def lotka_volterra(z, t, rates):
+    """Return z' for ``rates`` ((a, -c), (-b, d)); it does not depend on the time."""
+    return z * (rates[0] + rates[1] * gg.flip(z))
 
 
-def solve(f, z, duration, rtol):
-    """Solve ``z' = f(z)`` from ``z (n,)`` over a duration, which may be negative.
-
-    rtol: the largest error of a step, relative to 1 plus the absolute value of each element.
-    """
-    like = {"dtype": z.dtype, "device": z.device}
-    stages = [gg.asarray(row, **like) for row in STAGES]
-    error = gg.asarray(ERROR, **like)
-    rest, length, slope = duration, duration, f(z)
-    while rest:
-        if abs(length) > 0.99 * abs(rest):
-            length = rest
-        slopes = [slope]
-        for row in stages:
-            new = z + length * (row @ gg.stack(slopes))
-            slopes.append(f(new))
-        # Plain numbers from here on: the derivative does not include the choice of step lengths.
-        off = length * (error @ gg.stack(slopes)).detach()
-        scale = 1 + gg.maximum(gg.abs(z.detach()), gg.abs(new.detach()))
-        size = gg.max(gg.abs(off) / scale).item() / rtol
-        if size <= 1:
-            rest, z, slope = rest - length, new, slopes[-1]
-        length *= min(5.0, max(0.2, 0.9 * max(size, 1e-10) ** -0.2))
-        if abs(length) < 1e-12 * abs(duration):
-            raise ArithmeticError("solve: no step is short enough for this tolerance")
-    return z
-
-
-def lotka_volterra(rates):
-    """Return the right-hand side of the equation for ``rates`` ((a, -c), (-b, d))."""
-    return lambda z: z * (rates[0] + rates[1] * gg.flip(z))
-
-
-def trajectory(theta, n=21, *, spacing=1.0, rtol=1e-8, checkpoint=False):
+def trajectory(theta, n=21, *, spacing=1.0, rtol=1e-8, checkpoint=False, adjoint=False):
     """Return hares and lynxes ``(n, 2)`` at n times from 1900 on, ``spacing`` years apart.
 
     theta ``(3, 2)``: the logarithms of (a, c), (b, d) and the numbers in 1900.
     """
     values = gg.exp(theta) * gg.asarray(SIGNS, dtype=theta.dtype, device=theta.device)
-    states = [values[2]]
 
-    def next_state(z, rates):
-        return solve(lotka_volterra(rates), z, spacing, rtol)
+    def states(start, rates, times):
+        tolerances = {"rtol": rtol, "atol": rtol}
+        return odeint(lotka_volterra, start, times, (rates,), adjoint=adjoint, **tolerances)
 
+    if not checkpoint:
+        return states(values[2], values[:2], [i * spacing for i in range(n)])
+    path = [values[2]]
     for _ in range(n - 1):
-        arguments = states[-1], values[:2]
-        z = gg.checkpoint(next_state, *arguments) if checkpoint else next_state(*arguments)
-        states.append(z)
-    return gg.stack(states)
+        path.append(gg.checkpoint(lambda *a: states(*a, [0, spacing])[1], path[-1], values[:2]))
+    return gg.stack(path)
 
 
 def loss(theta, counts, **options):
     """Return half the sum of the squared errors of the logarithms."""
     return gg.sum((gg.log(trajectory(theta, **options)) - gg.log(counts)) ** 2) / 2
-
-
-def by_adjoint(theta, counts, *, rtol=1e-8):
-    """Return the gradient of the loss by the adjoint equation, from the last year back."""
-    with gg.no_grad():
-        states = trajectory(theta, rtol=rtol)
-        values = gg.exp(theta) * gg.asarray(SIGNS, dtype=theta.dtype, device=theta.device)
-        rates = values[:2]
-        jumps = (gg.log(states) - gg.log(counts)) / states
-
-        def backward(joint):  # the state, its adjoint, and the gradient of the rates so far
-            z, adjoint = joint[:2], joint[2:4]
-            slope, pullback = gg.vjp(lambda z, rates: lotka_volterra(rates)(z), z, rates)
-            of_z, of_rates = pullback(adjoint)
-            return gg.concat([slope, -of_z, -of_rates.reshape(4)])
-
-        adjoint, of_rates = jumps[-1], gg.zeros_like(rates)
-        for i in range(len(states) - 1, 0, -1):
-            joint = gg.concat([states[i], adjoint, of_rates.reshape(4)])
-            joint = solve(backward, joint, -1.0, rtol)
-            adjoint, of_rates = joint[2:4] + jumps[i - 1], joint[4:].reshape(2, 2)
-        return gg.concat([of_rates, adjoint[None]]) * values
 
 
 def by_scipy(theta, counts, step=1e-4):
@@ -163,14 +103,7 @@ def by_scipy(theta, counts, step=1e-4):
 
 def fit(start, counts, rtol):
     """Minimize the loss by BFGS; return the parameters, and the loss after each step."""
-    value_and_grad = gg.value_and_grad(loss)
     losses = []
-
-    def value_and_gradient(theta):
-        theta = gg.asarray(theta.reshape(3, 2), device=start.device)
-        value, gradient = value_and_grad(theta, counts, rtol=rtol)
-        return value.item(), gradient.cpu().numpy().ravel()
-
     with progress_bar(None) as progress:
 
         def note(intermediate_result):
@@ -178,11 +111,14 @@ def fit(start, counts, rtol):
             progress.set_postfix(loss=f"{losses[-1]:.4f}")
             progress.update()
 
-        x = start.cpu().numpy().ravel()
-        done = optimize.minimize(
-            value_and_gradient, x, jac=True, method="BFGS", callback=note, options={"gtol": 1e-6}
+        done = minimize(
+            lambda theta: loss(theta, counts, rtol=rtol),
+            start,
+            method="BFGS",
+            callback=note,
+            options={"gtol": 1e-6},
         )
-    return gg.asarray(done.x.reshape(3, 2), device=start.device), losses
+    return done.x, losses
 
 
 def gradients(theta, counts, rtol):
@@ -190,7 +126,7 @@ def gradients(theta, counts, rtol):
     return {
         "through the solver": lambda: gg.grad(loss)(theta, counts, rtol=rtol),
         "with checkpoints": lambda: gg.grad(loss)(theta, counts, rtol=rtol, checkpoint=True),
-        "by the adjoint": lambda: by_adjoint(theta, counts, rtol=rtol),
+        "by the adjoint": lambda: gg.grad(loss)(theta, counts, rtol=rtol, adjoint=True),
     }
 
 

@@ -9,28 +9,25 @@ interrupted run that is started again with --resume and otherwise the same optio
 would have without interruption.
 """
 
-from common import Parser, panels, positive, progress_bar, save_figure
+from common import CLASSES, Parser, add_data_set, load_data_set, positive, save_figure
 
 import argparse
 import itertools
 import math
-import statistics
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
 import gpugrad
 from gpugrad import data, nn, optim
+from gpugrad.training import Progress, Trainer, curves
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
-CLASSES = 10  # in each data set
 
 
 def options_from_command_line(parser):
     add = parser.add_argument
-    add("--dataset", choices=BATCH_SIZE, default="digits", help="default digits, built in")
-    add("--data-dir", type=Path, help="folder of the IDX files of mnist or fashion-mnist")
+    add_data_set(parser)
     add("--hidden", type=positive, nargs="+", default=[256, 128], help="sizes, default 256 128")
     add("--epochs", type=positive, default=20, help="epochs in total, default 20")
     add("--batch-size", type=positive, help="default 128, for digits 32")
@@ -87,18 +84,9 @@ def check_outputs(options):
             raise ValueError(f"cannot write to {path.parent}: {error.strerror}") from None
 
 
-def load(options):
+def load(parser, options):
     """Return training and test set on the device, standardized by the pixels of the former."""
-    if options.dataset == "digits":
-        if options.data_dir is not None:
-            raise ValueError("--data-dir is for another --dataset; digits is built in")
-        train, test = data.digits()
-    elif options.data_dir is None:
-        raise ValueError(f"--dataset {options.dataset} needs --data-dir, the folder of its files")
-    else:
-        train, test = data.idx_dataset(options.data_dir, CLASSES)
-    if not len(train) or not len(test):
-        raise ValueError(f"--data-dir {options.data_dir}: the files hold no images")
+    train, test = load_data_set(parser, options)
     mean, deviation = train.tensors[0].mean(), gpugrad.sqrt(train.tensors[0].var())
     return (
         data.TensorDataset((images - mean) / deviation, labels).to(
@@ -108,10 +96,11 @@ def load(options):
     )
 
 
-def build(options, pixels):
-    """Return a model with random weights, and its optimizer."""
+def build(options, train, test):
+    """Return a trainer of a model with random weights."""
     gpugrad.manual_seed(options.seed)
     # Made on the CPU, so that a seed gives the same weights on every device.
+    pixels = train.tensors[0].shape[1]
     model = nn.MLP(pixels, [*options.hidden, CLASSES], dtype=getattr(gpugrad, options.dtype))
     model.to(options.device)
     optimizer = optim.SGD(
@@ -120,104 +109,71 @@ def build(options, pixels):
         momentum=options.momentum,
         weight_decay=options.weight_decay,
     )
-    return model, optimizer
-
-
-class Pace:
-    """Notices, once, that steps have become many times slower than at first."""
-
-    def __init__(self, clock=time.perf_counter):
-        self.clock = clock
-        self.durations = []
-        self.usual = None  # the first median of 50 durations
-        self.last = clock()
-
-    def after_step(self):
-        """Return a warning if one is due, else None."""
-        now = self.clock()
-        self.durations.append(now - self.last)
-        self.last = now
-        if len(self.durations) < 50:
-            return None
-        median = statistics.median(self.durations)
-        self.durations.clear()
-        self.usual = self.usual or median
-        if median < 4 * self.usual:
-            return None
-        times = median / self.usual
-        self.usual = math.inf
-        return (
-            f"steps take {times:.0f} times as long as at first; if another program is using the "
-            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
-        )
-
-
-def train_epoch(model, optimizer, loader, options, progress, pace):
-    """Train for one pass through the training set."""
-    loss = nn.CrossEntropyLoss()
-    start = loader.epoch
-    for i, (images, labels) in enumerate(loader):
-        done = (start + i / len(loader)) / options.epochs
-        optimizer.param_groups[0]["lr"] = options.lr * (1 + math.cos(math.pi * done)) / 2
-        optimizer.zero_grad()
-        loss(model(images), labels).backward()
-        optimizer.step()
-        progress.update()
-        warning = pace.after_step()
-        if warning and options.device == "cpu":
-            progress.write(warning)
-
-
-@gpugrad.no_grad()
-def evaluate(model, dataset):
-    """Return the mean loss and the share of right answers."""
-    loss = right = 0
-    for images, labels in data.DataLoader(dataset, batch_size=1000):
-        logits = model(images)
-        loss += nn.functional.cross_entropy(logits, labels, reduction="sum").item()
-        right += (logits.argmax(axis=1) == labels).sum().item()
-    return loss / len(dataset), right / len(dataset)
-
-
-def save(model, optimizer, history, options):
-    """Write what `resume` needs into one file."""
-    state = {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "dataset": options.dataset,
-        "options": training_options(options),
-        "history": history,
-    }
-    gpugrad.save(state, options.save)
-
-
-def training_options(options):
-    """Return the options on which the result depends, by name."""
+    loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
     names = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
-    return {name: getattr(options, name) for name in names}
+    return Trainer(
+        model,
+        optimizer,
+        loss,
+        loader,
+        evaluate_on={
+            "training": data.DataLoader(train, batch_size=1000),
+            "test": data.DataLoader(test, batch_size=1000),
+        },
+        scheduler=optim.lr_scheduler.LambdaLR(optimizer, cosine(options, len(loader))),
+        schedule_per="step",
+        checkpoint=options.save,
+        # The options on which the result depends.
+        notes={
+            "dataset": options.dataset,
+            "options": {name: getattr(options, name) for name in names},
+        },
+        callbacks=[Progress()],
+    )
 
 
-def resume(model, optimizer, options):
-    """Take over a file of `save`; returns the history."""
+def loss(model, images, labels):
+    """Return the mean loss and the share of right answers."""
+    logits = model(images)
+    right = logits.argmax(axis=1) == labels
+    return nn.functional.cross_entropy(logits, labels), {"accuracy": right.mean()}
+
+
+def cosine(options, steps_per_epoch):
+    """Return a function of the steps made so far that falls from 1 to 0 along a cosine."""
+
+    def factor(step):
+        epoch, i = divmod(step, steps_per_epoch)
+        done = (epoch + i / steps_per_epoch) / options.epochs
+        return (1 + math.cos(math.pi * done)) / 2
+
+    return factor
+
+
+def resume(trainer, options):
+    """Take over the file of an earlier run."""
     state = gpugrad.load(options.resume)
     try:
         check_saved(state, options)
-        for name, value in training_options(options).items():
+        for name, value in trainer.notes["options"].items():
             before = state["options"][name]
             if value != before:
                 print(f"--{name.replace('_', '-')} is {value}, and was {before} before")
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        trainer.load_state_dict(state)
     except KeyError as error:
         raise ValueError(f"--resume {options.resume}: has no {error}") from None
     except (TypeError, ValueError) as error:
         raise ValueError(f"--resume {options.resume}: {error}") from None
-    # What the command line says counts; the learning rate is set at every step.
-    optimizer.param_groups[0] |= {
+    # What the command line says counts.
+    trainer.loader.seed = options.seed
+    scheduler = trainer.scheduler
+    scheduler.base_lrs = [options.lr]
+    scheduler.last_epoch = len(trainer.history) * len(trainer.loader)
+    trainer.optimizer.param_groups[0] |= {
+        "lr": scheduler.get_lr()[0],
         "momentum": options.momentum,
         "weight_decay": options.weight_decay,
     }
-    return state["history"]
 
 
 def check_saved(state, options):
@@ -242,72 +198,35 @@ def is_tensor(x):
 
 
 def is_row(row):
-    return isinstance(row, tuple) and [type(x) for x in row] == [float] * 4
-
-
-def draw(history, options):
-    """Draw loss and accuracy of both sets over the epochs."""
-    figure, axes = panels()
-    epochs = range(1, len(history) + 1)
-    columns = list(zip(*history, strict=True))
-    for ax, quantity, train, test in (
-        (axes[0], "loss", columns[0], columns[2]),
-        (axes[1], "accuracy", columns[1], columns[3]),
-    ):
-        ax.plot(epochs, train, ".-", label=f"training, final {train[-1]:.4f}")
-        ax.plot(epochs, test, ".-", label=f"test, final {test[-1]:.4f}")
-        ax.set(xlabel="epoch", ylabel=quantity)
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.legend(frameon=False)
-    axes[0].set_yscale("log")
-    layers = "-".join(map(str, options.hidden))
-    figure.suptitle(f"{options.dataset}, MLP with hidden layers {layers}")
-    save_figure(figure, options.plot)
-
-
-def fit(model, optimizer, train, test, history, options):
-    """Train until ``history`` has a row for each epoch; save after every epoch."""
-    # An overflow makes the loss infinite or nan, which raises below.
-    warnings.simplefilter("ignore", RuntimeWarning)
-    loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
-    pace = Pace()
-    loader.epoch = len(history)  # with the seed, this decides the order of the images
-    with progress_bar((options.epochs - len(history)) * len(loader)) as progress:
-        while len(history) < options.epochs:
-            train_epoch(model, optimizer, loader, options, progress, pace)
-            row = *evaluate(model, train), *evaluate(model, test)
-            if not math.isfinite(row[0]):
-                raise FloatingPointError(
-                    f"the training loss is {row[0]}; try a smaller --lr or --momentum"
-                )
-            history.append(row)
-            save(model, optimizer, history, options)
-            progress.write(
-                f"epoch {len(history):{len(str(options.epochs))}}/{options.epochs}   "
-                f"training loss {row[0]:.4f} accuracy {row[1]:.4f}   "
-                f"test loss {row[2]:.4f} accuracy {row[3]:.4f}"
-            )
+    return isinstance(row, dict) and [type(x) for x in row.values()] == [float] * 4
 
 
 def main():
     parser = Parser(__doc__)
     options = options_from_command_line(parser)
     try:
-        train, test = load(options)
-        model, optimizer = build(options, pixels=train.tensors[0].shape[1])
-        history = resume(model, optimizer, options) if options.resume else []
+        train, test = load(parser, options)
+        trainer = build(options, train, test)
+        if options.resume:
+            resume(trainer, options)
         check_outputs(options)
     except (OSError, ValueError, RuntimeError, MemoryError) as error:
         parser.error(" ".join(str(error).split()))
     print(f"{options.dataset}: {len(train)} training and {len(test)} test images")
+    # An overflow makes the loss infinite or nan, which raises an error.
+    warnings.simplefilter("ignore", RuntimeWarning)
     try:
-        fit(model, optimizer, train, test, history, options)
+        trainer.fit(options.epochs)
         print(f"weights: {options.save}")
-        draw(history, options)
+        layers = "-".join(map(str, options.hidden))
+        title = f"{options.dataset}, MLP with hidden layers {layers}"
+        save_figure(curves(trainer.history, title), options.plot)
     except KeyboardInterrupt:
-        saved = f"; to continue, add --resume {options.save}" if history else ""
+        saved = f"; to continue, add --resume {options.save}" if options.save.exists() else ""
         parser.exit(130, f"{parser.prog}: interrupted{saved}\n")
-    except (OSError, FloatingPointError, MemoryError) as error:
+    except FloatingPointError as error:
+        parser.exit(1, f"{parser.prog}: {error}; try a smaller --lr or --momentum\n")
+    except (OSError, MemoryError) as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 

@@ -13,9 +13,11 @@ from . import nn as nn
 from . import numpy as numpy
 from . import optim as optim
 from . import random as random
+from . import scipy as scipy
 from . import special as special
 from . import testing as testing
 from . import tools as tools
+from . import training as training
 from . import transforms as transforms
 from ._creation import arange as arange
 from ._creation import asarray as asarray

@@ -38,7 +38,7 @@ def tensor(
 
     The copy of a tensor has no graph, as in PyTorch; ``asarray(x, copy=True)`` keeps the graph.
 
-    dtype: by default the array's own; for Python numbers and sequences float32, int64,
+    dtype: by default that of the array or of NumPy's numbers; for Python numbers float32, int64,
         bool or complex64.
     device: ``"cpu"``, ``"cuda"`` or ``"cuda:N"``; by default where ``data`` is.
 
@@ -164,13 +164,14 @@ def _leaves(data):
 def _array(name, data, dtype, device, copy):
     """The raw array of any data that is not a Tensor."""
     try:
+        own = _own_dtype(data)
         if not isinstance(data, Sequence):
             data = adopt(data)
         if type(data) not in namespace_of:
             if copy is False:
                 raise ValueError("Python numbers need a copy, but copy is False")
             numbers = host.asarray(data)
-            default = _default_dtype(numbers)
+            default = _default_dtype(numbers, own)
             if default is float32 and dtype is not None and isdtype(dtype, "integral"):
                 # NumPy turns integers into floats if some are too large for int64.
                 numbers = host.asarray(data, dtype=number_dtype(dtype))
@@ -190,12 +191,41 @@ def _array(name, data, dtype, device, copy):
         raise MemoryError(f"{name}: {explain(error, device, data)}") from error
 
 
-def _default_dtype(numbers):
-    """The default dtype for Python numbers, which NumPy has made an array."""
+def _default_dtype(numbers, own=None):
+    """The default dtype for numbers, which NumPy has made an array.
+
+    own: the dtype of those among them that are NumPy's; the others, Python's, are weak.
+    """
     dtype = DEFAULTS.get(numbers.dtype.kind)
     if dtype is None:
         raise TypeError(f"the values must be numbers or bools, but make a NumPy {numbers.dtype}")
-    return dtype
+    if own is None or isdtype(own, "bool"):
+        return dtype
+    if isdtype(own, "integral") and numbers.dtype.kind in "fc":
+        return dtype
+    if numbers.dtype.kind == "c":
+        return result_type(own, complex64)
+    return own
+
+
+def _own_dtype(data):
+    """The common dtype of NumPy's scalars and arrays in nested sequences; None if there are none.
+
+    Containers that are no lists or tuples, such as ranges and memory views, have none.
+    """
+    dtypes = {x.dtype for x in _of_numpy(data)}
+    if not dtypes:
+        return None
+    return dtypes.pop() if len(dtypes) == 1 else result_type(*dtypes)
+
+
+def _of_numpy(data):
+    if isinstance(data, (list, tuple)):
+        if not {*map(type, data)} <= SCALARS:  # few types, however long the list
+            for x in data:
+                yield from _of_numpy(x)
+    elif backend_of.get(type(data)) is host:
+        yield data
 
 
 def _finish(array, requires_grad):
@@ -266,7 +296,7 @@ def full(
     if isinstance(fill_value, Tensor):
         return _repeated("full", fill_value, shape, dtype, device, requires_grad)
     if dtype is None:
-        dtype = _default_dtype(host.asarray(fill_value))
+        dtype = _default_dtype(host.asarray(fill_value), _own_dtype(fill_value))
     return _filled("full", shape, (fill_value,), dtype, device, requires_grad)
 
 

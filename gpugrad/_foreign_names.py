@@ -178,6 +178,9 @@ INSTEAD = {
         "random": "gpugrad.random.uniform(shape)",
         "standard_normal": "gpugrad.random.normal(shape)",
     },
+    "gpugrad.scipy.linalg": {
+        name: f"gpugrad.linalg.{name}" for name in "eig eigh eigvals eigvalsh qr solve svd".split()
+    },
     "numpy": {  # functions that Tensors refuse, beside those above
         "copyto": "x[...] = value",
         "fill_diagonal": "gpugrad.where(gpugrad.eye(n, dtype=gpugrad.bool), value, x)",

@@ -191,11 +191,20 @@ def inv_boxcox(y: Array | complex, lmbda: Array | complex, /) -> Tensor:
 def inv_boxcox1p(y: Array | complex, lmbda: Array | complex, /) -> Tensor:
     """Inverse of `boxcox1p`: ``inv_boxcox(y, lmbda) - 1``, without loss of digits near 0."""
 
+def iv(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """Modified Bessel function of the first kind of real order ``v``, which gets no gradient."""
+
+def ive(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """`iv` scaled by ``exp(-abs(x))``; the order gets no gradient."""
+
 def j0(x: Array, /) -> Tensor:
     """Bessel function of the first kind of order 0."""
 
 def j1(x: Array, /) -> Tensor:
     """Bessel function of the first kind of order 1."""
+
+def jv(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """Bessel function of the first kind of real order ``v``, which gets no gradient."""
 
 def k0(x: Array, /) -> Tensor:
     """Modified Bessel function of the second kind of order 0; inf at 0, nan below."""
@@ -214,6 +223,12 @@ def kl_div(x: Array | complex, y: Array | complex, /) -> Tensor:
 
     Where ``x`` is 0, the gradient to ``y`` is 1; where both are 0, the gradient to ``x`` is 0.
     """
+
+def kv(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """Modified Bessel function of the second kind of real order ``v``, which gets no gradient."""
+
+def kve(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """`kv` scaled by ``exp(x)``; the order gets no gradient."""
 
 def log_expit(x: Array, /) -> Tensor:
     """Logarithm of `expit`, without overflow."""
@@ -376,6 +391,9 @@ def y1(x: Array, /) -> Tensor:
 
 def yn(n: Array | complex, x: Array | complex, /) -> Tensor:
     """Bessel function of the second kind of integer order ``n``, which gets no gradient."""
+
+def yv(v: Array | complex, x: Array | complex, /) -> Tensor:
+    """Bessel function of the second kind of real order ``v``, which gets no gradient."""
 
 def zeta(x: Array | complex, q: Array | complex | None = None) -> Tensor:
     """Hurwitz's zeta function, the sum of ``(k + q) ** -x`` over k >= 0; without ``q``, Riemann's.

@@ -404,6 +404,7 @@ def gradients_of_a_step(x, i):
     return factor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
 def test_steps_and_scales_are_those_of_pytorch(kind):
     """The scales and parameters of 14 steps, of which four are skipped; and the state after."""
@@ -413,6 +414,7 @@ def test_steps_and_scales_are_those_of_pytorch(kind):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not gg.cuda.is_available(), reason=str(gg.cuda.why_not()))
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Adam", "SGD", "NAdam", "RAdam"])
 def test_steps_are_skipped_on_the_device(kind):
     check_scaler("cuda", kind, None)

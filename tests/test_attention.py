@@ -328,6 +328,7 @@ def randomized(module):
     return {name: drawn(*s, seed=i) for i, (name, s) in enumerate(shapes.items())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(ROWS)))
 def test_layers_are_pytorchs(number):
     row = ROWS[number]

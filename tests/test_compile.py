@@ -1,12 +1,17 @@
 """Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
 
 import functools
+import subprocess
+import sys
 import threading
 import types
+import warnings
 from contextlib import suppress
 
 import numpy as np
 import pytest
+from cases import CASES
+from samples import every
 from test_interrupts import interrupted
 
 import gpugrad as gg
@@ -154,6 +159,63 @@ def test_training_has_the_bits_of_eager_training(number):
     same(run(False), run(True))
 
 
+SHAPED_BY_VALUES = """
+    argwhere bincount nonzero repeat unique_all unique_counts unique_inverse unique_values
+""".split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.op not in SHAPED_BY_VALUES], ids=lambda case: case.op
+)
+def test_every_op_has_the_bits_that_it_has_without_it(case):
+    for sample, checked in every(case.samples):
+        with checked, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of infinities and the like
+
+            def function(*inputs, sample=sample):
+                leaves = [x for x in inputs if getattr(x, "requires_grad", False)]
+                outputs = case(inputs, sample.static)
+                outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+                recorded = [y for y in outputs if y.requires_grad]
+                if not recorded or any("complex" in str(y.dtype) for y in recorded):
+                    return *outputs, *[None for _ in leaves]
+                total = sum([gg.sum(y) for y in recorded[1:]], gg.sum(recorded[0]))
+                found = gg.autograd.grad(total, leaves, allow_unused=True)
+                return *[y.detach() for y in outputs], *found
+
+            compiled = gg.compile(function)
+            for example in range(3):
+                given = sample.arrays("float32", example)
+                inputs = [gg.asarray(x) if isinstance(x, np.ndarray) else x for x in given]
+                if case.differentiable:
+                    for x in inputs:
+                        if isinstance(x, gg.Tensor) and gg.isdtype(x.dtype, "real floating"):
+                            x.requires_grad_()
+                try:
+                    expected = function(*inputs)
+                except (TypeError, ValueError, IndexError, ZeroDivisionError):
+                    break  # some draws are beyond the op's domain
+                try:
+                    found = compiled(*inputs)
+                except RuntimeError as error:
+                    if "as its values say" not in str(error):  # of an index of bools
+                        raise
+                    break
+                same(found, expected)
+
+
+@pytest.mark.slow
+def test_twins_are_there_at_the_first_call():
+    code = """
+import gpugrad as gg
+x = gg.random.normal((64, 64))
+compiled = gg.compile(lambda x: gg.gelu(x))(x)
+assert (compiled == gg.gelu(x)).all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_happens_between_calls_is_seen():
     def run(compiled):
         model, optimizer, step = trainer(mlp, optim.Adam)
@@ -239,6 +301,20 @@ def test_gradients_belong_to_the_caller():
         kept.append(w.grad)
     for i, grad in enumerate(kept):
         same(grad, normal(3, seed=i))
+
+
+def test_gradients_share_no_memory():
+    w, v = normal(3).requires_grad_(), normal(3).requires_grad_()
+
+    def f(x):
+        w.grad = v.grad = None
+        ((w + v) * x).sum().backward()
+
+    compiled = gg.compile(f)
+    for _ in range(3):
+        compiled(normal(3))
+    same(w.grad, v.grad)
+    assert not np.shares_memory(w.grad.array, v.grad.array)
 
 
 def test_gradients_add_up():

@@ -82,11 +82,16 @@ class TestTensor:
             ([[1, 2], [3, 4]], gg.int64),
             ((1.0, (2.0)), gg.float32),
             (range(3), gg.int64),
-            (np.float64(1.5), gg.float32),
-            (np.int32(1), gg.int64),
+            (np.float64(1.5), gg.float64),
+            (np.int32(1), gg.int32),
             (np.bool(True), gg.bool),
-            ([np.float64(1.5), np.float16(2)], gg.float32),
-            ([np.array([1.0, 2.0]), np.array([3.0, 4.0])], gg.float32),
+            ([np.bool(True), 2], gg.int64),
+            ([np.int8(1), 2], gg.int8),
+            ([np.int8(1), 2.5], gg.float32),
+            ([np.float32(1.5), np.float16(2)], gg.float32),
+            ([[1.5, 2], (1, np.float64(2))], gg.float64),
+            ([np.float64(1.5), 1j], gg.complex128),
+            ([np.array([1.0, 2.0]), np.array([3.0, 4.0])], gg.float64),
             (np.array([1.0]), gg.float64),
             (np.array(1.0), gg.float64),
             (np.array([1], dtype=np.int8), gg.int8),
@@ -101,6 +106,12 @@ class TestTensor:
             x = function(data)
             assert x.dtype == dtype
             assert_array_equal(x.numpy(), np.asarray(data))
+
+    def test_numpys_scalars_keep_their_digits_but_are_weak_in_operators(self):
+        tenth = np.float64(0.1)
+        for x in (gg.tensor(tenth), gg.asarray([tenth])[0], gg.full((2,), tenth)[0]):
+            assert x.item() == 0.1
+        assert (gg.ones(2) * tenth).dtype == gg.asarray([gg.ones(()), tenth]).dtype == gg.float32
 
     def test_nested_tensors(self):
         x = gg.tensor([gg.tensor(1.0), gg.tensor(2)])

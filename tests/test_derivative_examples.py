@@ -95,18 +95,6 @@ class TestODEFit:
         )
         assert less < kept / 4
 
-    @pytest.mark.parametrize("duration", [2.0, -2.0, 0.0])
-    def test_solver(self, duration):
-        matrix = gg.tensor([[-0.5, 2.0], [-2.0, -0.5]], dtype=gg.float64)
-        start = gg.tensor([3.0, -1.0], dtype=gg.float64)
-        found = ode_fit.solve(lambda z: matrix @ z, start, duration, 1e-10)
-        turn = np.exp(duration * (-0.5 - 2j)) * (3 - 1j)
-        assert_allclose(found.numpy(), [turn.real, turn.imag], rtol=1e-8)
-
-    def test_solver_without_a_solution(self):
-        with pytest.raises(ArithmeticError, match="no step is short enough"):
-            ode_fit.solve(lambda z: z**2, gg.ones(1, dtype=gg.float64), 2.0, 1e-6)
-
 
 class TestPINN:
     def test_solves_the_equation(self, tmp_path):

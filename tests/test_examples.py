@@ -13,7 +13,8 @@ import pytest
 import train_mlp
 
 import gpugrad
-from gpugrad import nn, optim
+from gpugrad import data, nn, optim
+from gpugrad.training import Trainer, callbacks
 
 ROOT = Path(__file__).parents[1]
 # NumPy's products use one thread, since other tests may keep the machine's other cores busy.
@@ -48,7 +49,7 @@ def files(folder):
 
 def test_the_training_program_notices_once_that_steps_have_become_slower():
     times = [0.0]
-    pace = train_mlp.Pace(clock=lambda: times[-1])
+    pace = callbacks.Pace(clock=lambda: times[-1])
 
     def warnings(count, duration):
         found = []
@@ -228,20 +229,21 @@ def write_idx(folder):
 
 
 def saved_state():
-    """Return what the program saves for a network with 8 hidden units after one step."""
+    """Return what the program saves for a network with 8 hidden units after one epoch."""
     model = nn.MLP(64, [8, 10])
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    model(gpugrad.ones((1, 64))).sum().backward()
-    optimizer.step()
-    return {
-        "model": model.state_dict(),
-        "optimizer": optimizer.state_dict(),
-        "dataset": "digits",
-        "options": dict.fromkeys(
-            ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
-        ),
-        "history": [(1.0, 0.5, 1.0, 0.5)],
-    }
+    names = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
+    trainer = Trainer(
+        model,
+        optimizer,
+        train_mlp.loss,
+        data.DataLoader(data.TensorDataset(gpugrad.ones((1, 64)), [0])),
+        scheduler=optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1),
+        notes={"dataset": "digits", "options": dict.fromkeys(names)},
+    )
+    trainer.fit(1)
+    row = dict.fromkeys(("training/loss", "training/accuracy", "test/loss", "test/accuracy"), 0.5)
+    return trainer.state_dict() | {"history": [row]}
 
 
 SMALLER = {name: gpugrad.zeros(x.shape) for name, x in nn.MLP(10, [8, 10]).state_dict().items()}
@@ -341,8 +343,8 @@ class TestBadInput:
             ({"options": {}}, "has no 'epochs'"),
             ({"history": 5}, "its history is not"),
             ({"history": {0: ()}}, "its history is not"),
-            ({"history": [(1.0, 1.0, 1.0)]}, "its history is not"),
-            ({"history": [(1.0, 1.0, 1.0, "1")]}, "its history is not"),
+            ({"history": [{"a": 1.0, "b": 1.0, "c": 1.0}]}, "its history is not"),
+            ({"history": [{"a": 1.0, "b": 1.0, "c": 1.0, "d": "1"}]}, "its history is not"),
             ({"optimizer": 5}, "must be a dict with 'state' and 'param_groups'"),
             ({"optimizer": {"state": {}, "param_groups": 5}}, "--resume"),
             ({"optimizer": {"state": {}, "param_groups": [5]}}, "--resume"),
@@ -361,7 +363,9 @@ class TestBadInput:
     def test_resume_of_a_state_without_a_part(self, error_of, name, tmp_path):
         saved = tmp_path / "saved.safetensors"
         gpugrad.save({key: x for key, x in saved_state().items() if key != name}, saved)
-        assert f"--resume {saved}: has no '{name}'" in error_of("--resume", saved, "--hidden", 8)
+        line = error_of("--resume", saved, "--hidden", 8)
+        assert f"--resume {saved}: " in line
+        assert f"has no '{name}'" in line
 
     @pytest.mark.parametrize(
         "i, name, tensor, words",
@@ -410,6 +414,31 @@ def test_small_examples(program, words, tmp_path):
     done = run(program, "--epochs", 5, "--device", "cpu", "--seed", 3, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
+    assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
+
+
+# What the quick form of a program prints last, with the bounds of the numbers in it.
+QUICK = {
+    "regression": [
+        (r"network +RMSE (\S+) miles per gallon, R\^2 (\S+)", (2.5, 0.85), (3.1, 0.9)),
+        (r"linear least squares +RMSE (\S+) miles per gallon", (3.3,), (3.5,)),
+    ],
+    "variational_autoencoder": [(r"ELBO of a test image (\S+) nats", (-20,), (10,))],
+    "cnn": [(r"digits: test accuracy (\S+),", (0.93,), (1,))],
+    "long_memory": [(r"LSTM over 10 steps: mean squared error (\S+),", (0,), (0.03,))],
+    "character_transformer": [(r"test cross-entropy (\S+) bits a character", (3,), (4,))],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", QUICK)
+def test_quick_examples(program, tmp_path):
+    done = run(program, "--quick", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for pattern, least, most in QUICK[program]:
+        found = map(float, re.search(pattern, done.stdout).groups())
+        for number, low, high in zip(found, least, most, strict=True):
+            assert low <= number <= high, done.stdout
     assert (tmp_path / f"runs/{program}.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -26,9 +26,9 @@ FLOORS = [
     {"fft"},
     {"numpy"},
     {"tools", "transforms", "kernels"},
-    {"nn", "data", "io", "testing", "einops"},
+    {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
-    {"amp"},
+    {"amp", "training"},
     {"program"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},

@@ -393,6 +393,8 @@ def with_the_same_state(row, dtype="float64"):
     return ours, theirs
 
 
+# PyTorch imports 800 modules for its first second derivative of an activation.
+@pytest.mark.slow
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @every_row
 def test_values_and_derivatives(row, training):

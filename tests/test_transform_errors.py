@@ -73,6 +73,10 @@ def test_results_that_are_not_scalar(transform):
     aux = "; to return more, use has_aux=True" if transform is not gg.hvp else ""
     for f, what in (
         (double, "float32 of shape (3,); take its sum or mean, or use jacobian or vjp"),
+        (
+            lambda x: x[None, :1] * 2,
+            "float32 of shape (1, 1); return its one element, y.sum() or y.reshape(())",
+        ),
         (lambda x: x.sum() * 1j, "complex64 of shape (); take its real part or abs"),
         (lambda x: gg.argmax(x), "int64, which has no derivatives"),
         (lambda x: x.sum() > 0, "bool, which has no derivatives"),

@@ -35,6 +35,13 @@ _building = threading.RLock()
 instruments: tuple[Any, ...] = ()
 
 
+def load_twins(library):
+    """Have the library's own ops get their twins for this array library."""
+    module = twin_modules.get(library)
+    if module is not None:
+        import_module(module)
+
+
 def implementation_of(op, kind):
     """The op's `Implementation` for a type of arrays, or for `TENSORS`; built if it is missing.
 
@@ -43,9 +50,7 @@ def implementation_of(op, kind):
     found = op.implementations.get(kind)
     if found is None:
         if kind is not TENSORS:
-            module = twin_modules.get(backend_of[kind].library)
-            if module is not None:
-                import_module(module)
+            load_twins(backend_of[kind].name)
         with _building:
             found = op.implementations[kind] = Implementation(op, kind)
     return found
@@ -72,7 +77,6 @@ class Implementation:
         "plans",
         "has_twin",
         "instruments",
-        "_adapted",
         "_twins",
         "_rounding",
         "_enter",
@@ -84,17 +88,15 @@ class Implementation:
         self.kind = kind
         self.plans = {} if op.variadic else [None] * (1 << len(op.inputs))
         self.xp, self._twins, self._rounding, self._enter = None, {}, None, None
-        self._adapted = None
         self._guard = guard
         forward = op.forward
         if kind is not TENSORS:
             backend = backend_of[kind]
             self.xp = backend.xp
             self._guard = backend.guard or guard
-            self._twins = op.twins.get(backend.library, {})
-            self._adapted = backend.adapted
+            self._twins = backend.twins(op)
             if "forward" in self._twins:
-                forward = _with_twin(op, backend.adapted(self._twins["forward"]), forward)
+                forward = _with_twin(op, self._twins["forward"], forward)
             self._rounding = rounding(backend)
             if self._rounding is not None:
                 forward = self._rounding.forward(op, forward)
@@ -139,11 +141,10 @@ class Implementation:
         twin = self._twins.get(target)
         if twin is not None and guards_itself(twin):
             run = self._guard(run) if guarded else run
-            twin = self._adapted(bind(twin, names, guarded=guarded))
-            run = _with_twin(self.op, twin, run)
+            run = _with_twin(self.op, bind(twin, names, guarded=guarded), run)
         else:
             if twin is not None:
-                run = _with_twin(self.op, self._adapted(bind(twin, names)), run)
+                run = _with_twin(self.op, bind(twin, names), run)
             run = self._guard(run) if guarded else run
         return self._wrapped(run)
 
@@ -156,7 +157,7 @@ class Implementation:
         twin = self._twins.get("together")
         if twin is None or self.instruments:
             return None
-        return self._wrapped(self._adapted(bind(twin, names, guarded=guarded)))
+        return self._wrapped(bind(twin, names, guarded=guarded))
 
     def _wrapped(self, run):
         if self._rounding is not None:

@@ -88,15 +88,6 @@ class Backend:
             half = getattr(xp, "float16", None)
             xp.linalg = extended_linalg(xp.linalg, xp, None if half is None else self.dtype(half))
 
-    @property
-    def library(self):
-        """The name of the library whose twins run on these arrays."""
-        return self.name
-
-    def adapted(self, twin):
-        """A twin as it is called with these arrays."""
-        return twin
-
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.
         return device_library, (self.name,)
@@ -180,6 +171,10 @@ class Backend:
         None if the library does not expose it; then overwritten values go unnoticed.
         """
         raise NotImplementedError
+
+    def twins(self, op):
+        """The op's twins for this library, by target; see `autograd.implementation`."""
+        return op.twins.get(self.name, {})
 
     def lifted(self, array):
         """An array of another library as one of this library, or itself; see `autograd.call`."""

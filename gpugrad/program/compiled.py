@@ -118,6 +118,7 @@ class Compiled(Generic[P, R]):
             self._given_up
             or thread.recorder is not None
             or thread.levels
+            or thread.autocast is not None  # inside the function it is recorded
             or implementation.instruments
             or self._owner == threading.get_ident()
         ):

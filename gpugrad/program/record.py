@@ -169,8 +169,8 @@ def simplify(calls, outputs, *, merges=True):
             key = _key(call)
             same = known.setdefault(key, call) if key is not None else call
             if same is not call:
-                outs = [new.get(x, x) for x in same.outs]  # of a copy, what it copies
-                new.update(zip(call.outs, outs, strict=True))
+                for out, first in zip(call.outs, same.outs, strict=True):
+                    new[out] = new.get(first, first)  # it may be a copy, which is left out
                 continue
             if call.name == "duplicate" and call.args[0].strides == call.outs[0].strides:
                 new[call.outs[0]] = new.get(call.args[0], call.args[0])

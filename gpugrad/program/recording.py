@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from .._thread_state import thread
+from ..autograd.implementation import load_twins
 from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..tools.observing import in_line, user_line
@@ -208,8 +209,10 @@ class Recording:
         call.may_alias = may_alias
         traced = []
         for part in parts:
-            if part is None:  # such as the cotangent of an input that was not given
-                var, new = Variable("scalar"), None
+            known = [x for x in (*sources, *traced) if x is not None]
+            same = next((x for x in known if x.value is part), None)
+            if part is None or (call.several and same is not None):
+                var, new = Variable("unused"), same
             elif type(part) not in namespace_of:
                 var = self._variable(part, "scalar")
                 new = self.scalar(self, Home(part, var))
@@ -655,7 +658,7 @@ class _Namespace(ModuleType):
         value = getattr(self._of, name)
         if isinstance(value, type):  # a dtype
             pass
-        elif isinstance(value, ModuleType) or name in ("special", "linalg", "fft"):
+        elif isinstance(value, ModuleType) or name in ("special", "linalg"):
             value = _Namespace(value)
         elif callable(value) and not hasattr(value, "itemsize"):
             value = _recorded(name, value)
@@ -688,6 +691,23 @@ def _recorded(name, function):
     return recorded
 
 
+class _Whole:
+    """A twin whose run is noted as one call."""
+
+    def __init__(self, twin, backend):
+        self.__code__ = twin.__code__  # which names the values that it keeps
+        self.__kwdefaults__ = twin.__kwdefaults__
+
+        def run(*args, **static):
+            return twin(backend.xp, *args, **static)
+
+        run.__name__ = twin.__name__
+        self._run = run
+
+    def __call__(self, xp, *args, **static):
+        return thread.recorder.call(self._run, args, static)
+
+
 _MAY_ALIAS = {"_zero_discarded_nans"}
 
 
@@ -707,17 +727,12 @@ class TracedBackend(Backend):
     def __reduce__(self):
         return object.__reduce__(self)
 
-    @property
-    def library(self):
-        return self.real.library
-
-    def adapted(self, twin):
-        """A twin, or its rule, noted whole."""
-
-        def noted(xp, *args, **static):
-            return thread.recorder.call(twin, (self.real.xp, *args), static)
-
-        return noted
+    def twins(self, op):
+        """On a CPU those of the real library, each noted as one call: the bits are the same."""
+        if self.real.planner is None:
+            return {}
+        load_twins(self.real.name)
+        return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
 
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the record."""
@@ -769,6 +784,9 @@ class TracedBackend(Backend):
 
     def _read(self, array, *args, **kwargs):
         array._refuse()
+
+    def read_later(self, array):
+        raise Unsupported("a GradScaler makes the optimizer's steps")
 
     to_numpy: Callable = _read
     host_array: Callable = _read

@@ -275,6 +275,7 @@ class _Writer:
     def write(self):
         self.left = {}  # the names of outputs, in memory of their own
         self._given = set()
+        self._taken = set()
         self.lines.append("def program(leaves):")
         self._guards()
         self._numbers()
@@ -730,13 +731,13 @@ class _Writer:
         for state, attribute, x in trace.number_writes:
             self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
         for x, where, final in trace.rebound:
-            self.line(f"{self._holder(x)}{where}.array = {self.left[final]}")
+            self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
         for x, final in trace.gradients:
             if final is None:
                 self.line(f"{self._holder(x)}._grad = None")
             else:
                 self.line(f"g = {name(Tensor)}()")
-                self.line(f"g.array = {self.left[final]}")
+                self.line(f"g.array = {self._fresh_name(final)}")
                 self.line("g.node = g._grad = None")
                 self.line(f"{self._holder(x)}._grad = g")
         for slot, value in trace.changed:
@@ -824,7 +825,10 @@ class _Writer:
 
     def _fresh_name(self, x):
         """The output ``x``; each use but the first is a copy."""
-        return self.left[x]
+        if x not in self._taken:
+            self._taken.add(x)
+            return self.left[x]
+        return f"{self.name(self.trace.duplicate)}({self.left[x]})"
 
 
 def _unchanged(x):

@@ -397,6 +397,8 @@ class Swap:
 
     def _optimizer(self, optimizer):
         recording = self.recording
+        if optimizer._skips or optimizer._unknown is not None:
+            raise Unsupported("a GradScaler makes the optimizer's steps", once=True)
         for i, group in enumerate(optimizer.param_groups):
             if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
                 optimizer._change_hyper(i, group)

@@ -212,6 +212,8 @@ def _named(result, name):
 def _unlike_a_loss(y):
     if not is_floating(y):
         return f"{y.dtype}, which has no derivatives"
+    if y.shape and y.size == 1 and not is_complex(y):
+        return f"{y.dtype} of shape {y.shape}; return its one element, y.sum() or y.reshape(())"
     remedy = "its sum or mean, or use jacobian or vjp" if y.shape else "its real part or abs"
     return f"{y.dtype} of shape {y.shape}; take {remedy}"
 

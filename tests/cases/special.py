@@ -369,6 +369,10 @@ CASES = [
     _case("i1", normal, more=[_kink([0], gradients=([0.5],))], torch=True),
     _case("i1e", nonzero, more=[_kink([0], gradients=([0.5],))], torch=True),
     *(_case(name, positive) for name in ("k0", "k0e", "k1", "k1e")),
+    *(
+        _case(name, orders, positive, more=[S(1.5, A(3, draw=positive))], lacking="cupy")
+        for name in ("jv", "yv", "iv", "ive", "kv", "kve")
+    ),
     # Exponential integrals, elliptic integrals, hypergeometric and Legendre functions
     _case("exp1", positive),
     _case("expi", nonzero),

@@ -12,6 +12,7 @@ from modules import TRANSFORMS
 import gpugrad as gg
 from gpugrad import cuda, data, nn, optim
 from gpugrad.testing import assert_close
+from gpugrad.training import Callback, Trainer
 
 pytestmark = on_gpu
 
@@ -70,6 +71,45 @@ def test_a_step_does_not_wait():
         for _ in range(2):
             step(model, optimizer, *next(batches))
     batches.close()
+
+
+class Waiting(Callback):
+    """Does not let the host wait from the fourth step on, and interrupts after the sixth."""
+
+    def on_step(self, trainer):
+        if trainer.steps == 3:
+            self.guard = host_must_not_wait()
+            self.guard.__enter__()
+        elif trainer.steps == 6:
+            self.guard.__exit__(None, None, None)
+            raise KeyboardInterrupt
+
+
+def test_a_trainer_does_not_wait_and_continues_to_the_last_bit(tmp_path):
+    def trainer(seed, *callbacks, **options):
+        model, optimizer, loader = setting("cuda", seed=seed)
+
+        def loss(model, images, labels):
+            logits = model(images)
+            right = logits.argmax(axis=1) == labels
+            return nn.functional.cross_entropy(logits, labels), {"accuracy": right.mean()}
+
+        loader.dataset = data.TensorDataset(*setting("cpu")[2].dataset.tensors)
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+        options |= {"scheduler": scheduler, "schedule_per": "step", "max_norm": 1.0}
+        return Trainer(model, optimizer, loss, loader, callbacks=callbacks, **options)
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer(0, Waiting()).fit(1)
+    whole, path = trainer(0), tmp_path / "run.safetensors"
+    whole.fit(3)
+    trainer(0, checkpoint=path).fit(1)
+    continued = trainer(5)
+    continued.load(path)
+    assert continued.fit(3) == whole.fit(3)
+    for p, q in zip(whole.model.parameters(), continued.model.parameters(), strict=True):
+        assert p.device == "cuda:0"
+        assert p.detach().cpu().numpy().tobytes() == q.detach().cpu().numpy().tobytes()
 
 
 def test_batches_of_a_data_set_on_the_device_do_not_wait():

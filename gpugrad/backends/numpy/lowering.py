@@ -134,10 +134,25 @@ def _matmul(out, x1, x2):
     if n1 > 1 < n2:
         if x1.shape[-1] == x2.shape[-2] == 1:
             return Lowered([(np.multiply, (x1, x2, OUT))], is_elementwise=True)
-        repeated = n2 > 2 and not any(x2.strides[:-2]) and x2.size
-        if repeated and x1.shape[:-2] == x2.shape[:-2]:
+        if n1 > 2 == n2:
+            if _is_contiguous(x1) and x1.shape[-1] == x2.shape[0]:
+                return Lowered([(np.matmul, (Seen(x1, _as_rows), x2, Seen(OUT, _as_rows)))])
+        elif n2 > 2 and not any(x2.strides[:-2]) and x2.size and x1.shape[:-2] == x2.shape[:-2]:
             return None
     return _product(x1, x2, out)
+
+
+def _is_contiguous(x):
+    step = x.dtype.itemsize
+    for n, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return True
+
+
+def _as_rows(x):
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _is_long(x):

@@ -91,3 +91,52 @@ def k1(x):
 @special_function(x=lambda xp, g, x, out: g * (out - xp.special.k0e(x) - out / x))
 def k1e(x):
     """`k1` scaled by ``exp(x)``."""
+
+
+# Functions of real order, which gets no gradient. Their derivatives combine neighboring orders, see
+# NIST's Digital Library of Mathematical Functions, 10.6.1 and 10.29.1.
+
+
+def _first_kind(name):
+    def rule(xp, g, v, x):
+        function = getattr(xp.special, name)
+        return g * (function(v - 1, x) - function(v + 1, x)) / 2
+
+    return rule
+
+
+def _modified(xp, name, v, x):
+    function = getattr(xp.special, name)
+    return (function(v - 1, x) + function(v + 1, x)) / 2
+
+
+@special_function(x=_first_kind("jv"))
+def jv(v, x):
+    """Bessel function of the first kind of real order ``v``, which gets no gradient."""
+
+
+@special_function(x=_first_kind("yv"))
+def yv(v, x):
+    """Bessel function of the second kind of real order ``v``, which gets no gradient."""
+
+
+@special_function(x=lambda xp, g, v, x: g * _modified(xp, "iv", v, x))
+def iv(v, x):
+    """Modified Bessel function of the first kind of real order ``v``, which gets no gradient."""
+
+
+@special_function(
+    x=lambda xp, g, v, x, out: g * (_modified(xp, "ive", v, x) - xp.sign(x) * out),
+)
+def ive(v, x):
+    """`iv` scaled by ``exp(-abs(x))``; the order gets no gradient."""
+
+
+@special_function(x=lambda xp, g, v, x: -g * _modified(xp, "kv", v, x))
+def kv(v, x):
+    """Modified Bessel function of the second kind of real order ``v``, which gets no gradient."""
+
+
+@special_function(x=lambda xp, g, v, x, out: g * (out - _modified(xp, "kve", v, x)))
+def kve(v, x):
+    """`kv` scaled by ``exp(x)``; the order gets no gradient."""

@@ -1,0 +1,50 @@
+"""How the functions of this package read their arguments."""
+
+from numbers import Number
+from typing import Any
+
+from .._arguments import is_floating
+from .._batched import physical
+from .._creation import asarray
+from .._dtypes import result_type
+from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..backends import backend_of
+from ..backends.dtypes import float32
+
+
+def floating(*values: Any) -> list[Tensor]:
+    """The values as tensors of one floating dtype.
+
+    Numbers, and sequences of numbers, are weak: they take the dtype, library and device of the
+    arrays among the values. Integers become float32 if no array is floating.
+    """
+    tensors = [x if isinstance(x, Tensor) else asarray(x) for x in values]
+    weak = [*map(_is_weak, values)]
+    arrays = [x for x, is_weak in zip(tensors, weak, strict=True) if not is_weak] or tensors
+    dtypes = {x.dtype for x in arrays if is_floating(x)} or {float32}
+    dtype = dtypes.pop() if len(dtypes) == 1 else result_type(*dtypes)
+    return [
+        create("asarray", value, like=arrays[0], dtype=dtype) if is_weak else x.astype(dtype)
+        for x, value, is_weak in zip(tensors, values, weak, strict=True)
+    ]
+
+
+def _is_weak(x):
+    if isinstance(x, (list, tuple)):
+        return all(map(_is_weak, x))
+    return isinstance(x, Number)
+
+
+def create(name: str, *args: Any, like: Tensor, dtype: Any = None, **keywords: Any) -> Tensor:
+    """A tensor from a function of the array library of ``like``, on its device."""
+    array = like._like
+    dtype = array.dtype if dtype is None else dtype
+    backend = backend_of[type(array)]
+    return wrap(backend.create(name, *args, dtype=dtype, like=array, **keywords), None)
+
+
+def values(x: Tensor) -> Any:
+    """The values of a tensor, on the host and without graph; in `vmap` those of all examples."""
+    array = physical(x).array
+    return backend_of[type(array)].to_numpy(array)

@@ -1,0 +1,184 @@
+"""What `Trainer` calls as it goes on: progress, and logs of the history."""
+
+import csv
+import math
+import os
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+from .._arguments import whole
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
+
+
+class Callback:
+    """Base class of callbacks, whose methods do nothing.
+
+    ::
+
+        class LearningRate(Callback):
+            def on_epoch(self, trainer, row):
+                row["lr"] = trainer.optimizer.param_groups[0]["lr"]
+    """
+
+    def on_start(self, trainer: "Trainer") -> None:
+        """`Trainer.fit` begins."""
+
+    def on_step(self, trainer: "Trainer") -> None:
+        """The optimizer has made a step, and the gradients are still there."""
+
+    def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
+        """An epoch has ended. ``row`` is about to become part of the history; entries can be added.
+
+        The epoch's number is ``len(trainer.history) + 1``.
+        """
+
+    def on_end(self, trainer: "Trainer") -> None:
+        """`Trainer.fit` ends, possibly with an error or Ctrl-C."""
+
+
+class Progress(Callback):
+    """Prints a line for each epoch, and shows a bar on standard error if tqdm is installed.
+
+    every: print only every so many epochs, and the last one.
+
+    On a CPU it also says, once, that steps have become many times slower than they were at first.
+    """
+
+    def __init__(self, every: int = 1) -> None:
+        self.every = whole("Progress: every", every, 1)
+
+    def on_start(self, trainer: "Trainer") -> None:
+        self._bar = None
+        self._pace = Pace()
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            return
+        total = None
+        if hasattr(trainer.loader, "__len__"):
+            total = trainer.epochs * -(-len(trainer.loader) // trainer.accumulate)
+        self._bar = tqdm(
+            initial=trainer.steps, total=total, unit="step", mininterval=0.25, leave=False
+        )
+
+    def on_step(self, trainer: "Trainer") -> None:
+        if self._bar is not None:
+            self._bar.update()
+        warning = self._pace.after_step()
+        if warning and all(p.device == "cpu" for p in trainer.model.parameters()):
+            self._print(warning)
+
+    def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
+        epoch = len(trainer.history) + 1
+        if epoch % self.every and epoch != trainer.epochs:
+            return
+        words = [f"epoch {epoch:{len(str(trainer.epochs))}}/{trainer.epochs}"]
+        before = None
+        for name, value in row.items():
+            part, _, quantity = name.rpartition("/")
+            digits = ".4f" if value == 0 or abs(value) >= 5e-5 else ".1e"
+            if part != before:
+                words.append(f"  {part}" if part else " ")
+            words.append(f"{quantity} {value:{digits}}")
+            before = part
+        self._print(" ".join(words))
+
+    def on_end(self, trainer: "Trainer") -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def _print(self, line):
+        if self._bar is None:
+            print(line)
+        else:
+            self._bar.write(line)
+
+
+class Pace:
+    """Notices, once, that steps have become many times slower than at first."""
+
+    def __init__(self, clock=time.perf_counter):
+        self.clock = clock
+        self.durations = []
+        self.usual = None  # the first median of 50 durations
+        self.last = clock()
+
+    def after_step(self):
+        """Return a warning if one is due, else None."""
+        now = self.clock()
+        self.durations.append(now - self.last)
+        self.last = now
+        if len(self.durations) < 50:
+            return None
+        median = statistics.median(self.durations)
+        self.durations.clear()
+        self.usual = self.usual or median
+        if median < 4 * self.usual:
+            return None
+        times = median / self.usual
+        self.usual = math.inf
+        return (
+            f"steps take {times:.0f} times as long as at first; if another program is using the "
+            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
+        )
+
+
+class CSVLog(Callback):
+    """Writes the history to a file, with a column ``epoch`` and one for each entry.
+
+    A row is on the disk once its epoch has ended. A run that is continued writes the file anew,
+    from its history on. A new run raises FileExistsError rather than overwrite a file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = path
+        self._file: Any = None
+
+    def on_start(self, trainer: "Trainer") -> None:
+        mode = "w" if trainer.history else "x"
+        self._file = open(self.path, mode, newline="", encoding="utf-8")  # noqa: SIM115
+        self._writer: Any = None
+        for epoch, row in enumerate(trainer.history, 1):
+            self._write(epoch, row)
+
+    def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
+        self._write(len(trainer.history) + 1, row)
+
+    def on_end(self, trainer: "Trainer") -> None:
+        self._file.close()
+
+    def _write(self, epoch, row):
+        if self._writer is None:
+            self._writer = csv.DictWriter(self._file, ["epoch", *row])
+            self._writer.writeheader()
+        self._writer.writerow({"epoch": epoch, **row})
+        self._file.flush()
+
+
+class TensorBoardLog(Callback):
+    """Gives each entry of the history to a writer of TensorBoard's files.
+
+    writer: an object with TensorBoard's ``add_scalar(name, value, step)`` and ``flush()``, such as
+        ``torch.utils.tensorboard.SummaryWriter(folder)``; or a folder, for which tensorboardX makes
+        the writer.
+    """
+
+    def __init__(self, writer: Any) -> None:
+        if isinstance(writer, str | os.PathLike):
+            try:
+                from tensorboardX import SummaryWriter
+            except ImportError as error:
+                raise ImportError(
+                    "TensorBoardLog: needs tensorboardX to write to a folder; pip install "
+                    "tensorboardX, or pass torch.utils.tensorboard.SummaryWriter(folder)"
+                ) from error
+            writer = SummaryWriter(os.fspath(writer))
+        self.writer = writer
+
+    def on_epoch(self, trainer: "Trainer", row: dict[str, float]) -> None:
+        for name, value in row.items():
+            self.writer.add_scalar(name, value, len(trainer.history) + 1)
+        self.writer.flush()

@@ -1,0 +1,389 @@
+"""The training loop."""
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from typing import Any, Literal
+
+from .._arguments import whole
+from .._tensor import Tensor
+from ..autograd.mode import no_grad
+from ..io import load, save
+from ..nn.module import Module
+from ..nn.utils import clip_grad_norm_
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from ..optim.optimizer import Optimizer
+from ..random import default_generator
+from .callbacks import Callback
+
+_PARTS = "model optimizer scheduler loader random steps means history best callbacks".split()
+
+
+class Trainer:
+    """Trains a model, with a history, checkpoints and callbacks.
+
+    ::
+
+        def loss(model, images, labels):
+            logits = model(images)
+            right = logits.argmax(axis=1) == labels
+            return nn.functional.cross_entropy(logits, labels), {"accuracy": right.mean()}
+
+        trainer = Trainer(model, optimizer, loss, loader, evaluate_on={"test": test_loader},
+                          checkpoint="run.safetensors", callbacks=[Progress()])
+        history = trainer.fit(epochs=10)
+
+    loss: ``loss(model, *batch)`` returns the mean loss over a batch that is a tuple or a list,
+        alone or with a dict of further means by name, the metrics. A batch of another kind is
+        passed as one argument.
+    loader: the batches of one epoch each time that it is iterated over, such as a
+        `gpugrad.data.DataLoader`.
+    evaluate_on: loaders by name. After each epoch the loss and the metrics are computed for each of
+        them in evaluation mode.
+    scheduler, schedule_per: a scheduler of learning rates, and whether its ``step`` is called after
+        each ``"epoch"`` or after each ``"step"`` of the optimizer. One that needs a value, as
+        `ReduceLROnPlateau` does, gets the ``monitor``.
+    accumulate: how many batches there are to a step of the optimizer. Its gradient is that of the
+        mean loss over all their samples.
+    max_norm: clip the norm of the gradient to this number.
+    monitor: the entry of the history, such as ``"test/loss"``, whose ``mode``, ``"min"`` or
+        ``"max"``, is best. The weights after the best epoch are kept, for `restore_best`.
+    patience: stop when the monitor has not become better for so many epochs.
+    checkpoint: a safetensors file that is written after each epoch, and after every
+        ``checkpoint_steps`` steps if that is given, for which the loader needs a ``state_dict``.
+    notes: further entries of the checkpoint, for instance the program's options.
+    callbacks: called in their order; see `Callback`. The state of those with a ``state_dict`` and
+        a ``load_state_dict`` is part of the checkpoint.
+
+    history: a dict for each epoch, from names such as ``"training/loss"`` and ``"test/accuracy"``
+        to floats. Those of the training are means over the samples of the epoch as it went on, or
+        those of a loader with the name ``"training"`` in ``evaluate_on``.
+    steps: how many steps the optimizer has made.
+    should_stop: a callback may set it to True to end `fit` after the current epoch.
+
+    A run that is continued from its checkpoint ends as it would have without an interruption, to
+    the last bit. A loader whose position within an epoch can be stored has a ``state_dict`` and a
+    ``load_state_dict``. For any other its attributes ``seed`` and ``epoch`` are stored, if it has
+    them. Dropout draws from the default generators, whose states are stored too.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        optimizer: Optimizer,
+        loss: Callable[..., Any],
+        loader: Iterable[Any],
+        *,
+        evaluate_on: Mapping[str, Iterable[Any]] | None = None,
+        scheduler: LRScheduler | None = None,
+        schedule_per: Literal["epoch", "step"] = "epoch",
+        accumulate: int = 1,
+        max_norm: float | None = None,
+        monitor: str | None = None,
+        mode: Literal["min", "max"] = "min",
+        patience: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_steps: int | None = None,
+        notes: Mapping[str, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        if schedule_per not in ("epoch", "step") or mode not in ("min", "max"):
+            raise ValueError(
+                f"Trainer: schedule_per must be 'epoch' or 'step', and mode 'min' or 'max', "
+                f"not {schedule_per!r} and {mode!r}"
+            )
+        if monitor is None and (patience is not None or isinstance(scheduler, ReduceLROnPlateau)):
+            raise ValueError("Trainer: patience and ReduceLROnPlateau need a monitor")
+        if isinstance(scheduler, ReduceLROnPlateau) and schedule_per == "step":
+            raise ValueError("Trainer: ReduceLROnPlateau is stepped per epoch")
+        if checkpoint_steps is not None:
+            checkpoint_steps = whole("Trainer: checkpoint_steps", checkpoint_steps, 1)
+            if checkpoint is None or not hasattr(loader, "state_dict"):
+                raise ValueError(
+                    "Trainer: checkpoint_steps needs a checkpoint and a loader with a state_dict, "
+                    "which says where in the epoch it is; leave it out to save after each epoch"
+                )
+        if taken := sorted({*(notes or {})} & {*_PARTS}):
+            raise ValueError(f"Trainer: {taken} in notes are the trainer's own; rename them")
+        self.model = model
+        self.optimizer = optimizer
+        self.loss = loss
+        self.loader: Any = loader
+        self.evaluate_on = dict(evaluate_on or {})
+        self.scheduler = scheduler
+        self.schedule_per = schedule_per
+        self.accumulate = whole("Trainer: accumulate", accumulate, 1)
+        self.max_norm = max_norm
+        self.monitor = monitor
+        self.mode = mode
+        self.patience = None if patience is None else whole("Trainer: patience", patience, 1)
+        self.checkpoint = checkpoint
+        self.checkpoint_steps = checkpoint_steps
+        self.notes = dict(notes or {})
+        self.callbacks = list(callbacks)
+        self.history: list[dict[str, float]] = []
+        self.best: dict[str, Any] | None = None
+        self.epochs = self.steps = 0
+        self.should_stop = False
+        self._means = _Means()
+
+    def fit(self, epochs: int) -> list[dict[str, float]]:
+        """Train until the history has ``epochs`` rows, or patience ends; return the history.
+
+        Raises FloatingPointError if the mean training loss of an epoch is not finite, and
+        FileExistsError if a new run would overwrite a checkpoint. After an error or Ctrl-C the last
+        checkpoint is as it was.
+        """
+        self.epochs = whole("Trainer.fit: epochs", epochs, 1)
+        if self.checkpoint is not None and not self.steps and os.path.exists(self.checkpoint):
+            raise FileExistsError(
+                f"Trainer.fit: there is a file {os.fspath(self.checkpoint)}; load it to continue "
+                f"that run, or give another name as checkpoint"
+            )
+        self.model.train()
+        self.should_stop = False
+        with ExitStack() as stack:
+            for callback in self.callbacks:
+                callback.on_start(self)
+                stack.callback(callback.on_end, self)
+            try:
+                while len(self.history) < self.epochs and not self._is_over():
+                    self._train_epoch()
+            finally:
+                self._means = _Means()  # those of an epoch that was broken off
+        return self.history
+
+    def _is_over(self):
+        best = 0 if self.best is None else self.best["epoch"]
+        waited = len(self.history) - best
+        return self.should_stop or (self.patience is not None and waited >= self.patience)
+
+    def _train_epoch(self):
+        batches = iter(self.loader)
+        while group := list(islice(batches, self.accumulate)):
+            self.step(group)
+            if self.checkpoint_steps and self.steps % self.checkpoint_steps == 0:
+                self.save(self.checkpoint)
+        row = self._means.named("training")
+        if not row:
+            raise ValueError("Trainer.fit: the loader has no batches")
+        for name, loader in self.evaluate_on.items():
+            row |= self.evaluate(loader, name)
+        if not math.isfinite(row["training/loss"]):
+            raise FloatingPointError(
+                f"the training loss is {row['training/loss']} in epoch {len(self.history) + 1}"
+            )
+        for callback in self.callbacks:
+            callback.on_epoch(self, row)
+        self.history.append(row)
+        self._means = _Means()
+        self._keep_best()
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(row[self.monitor])
+        elif self.scheduler is not None and self.schedule_per == "epoch":
+            self.scheduler.step()
+        if self.checkpoint is not None:
+            self.save(self.checkpoint)
+
+    def step(self, batches: Sequence[Any]) -> None:
+        """Make one step of the optimizer, with the gradient of the mean loss over some batches.
+
+        A subclass may replace it, to compute the gradient in another way.
+        """
+        self.optimizer.zero_grad()
+        total = sum(map(_size, batches))
+        for batch in batches:
+            values = self._values(batch)
+            loss = values["loss"]
+            (loss if len(batches) == 1 else loss * (_size(batch) / total)).backward()
+            self._means.add(values, _size(batch))
+        if self.max_norm is not None:
+            clip_grad_norm_(self.model.parameters(), self.max_norm)
+        self.optimizer.step()
+        if self.scheduler is not None and self.schedule_per == "step":
+            self.scheduler.step()
+        self.steps += 1
+        for callback in self.callbacks:
+            callback.on_step(self)
+
+    @no_grad()
+    def evaluate(self, loader: Iterable[Any], name: str | None = None) -> dict[str, float]:
+        """The means of loss and metrics over all samples, in evaluation mode and without a graph.
+
+        name: put it in front of the names, as in ``"test/loss"``.
+
+        Afterwards each module is in the mode, training or not, that it was in.
+        """
+        modes = [(module, module.training) for module in self.model.modules()]
+        means = _Means()
+        try:
+            self.model.eval()
+            for batch in loader:
+                means.add(self._values(batch), _size(batch))
+        finally:
+            for module, training in modes:
+                module.training = training
+        return means.named(name)
+
+    def _values(self, batch):
+        """The loss and the metrics of a batch, by name."""
+        result = self.loss(self.model, *(batch if isinstance(batch, tuple | list) else (batch,)))
+        loss, metrics = result if isinstance(result, tuple) else (result, {})
+        return {"loss": loss, **metrics}
+
+    def _keep_best(self):
+        if self.monitor is None:
+            return
+        if self.monitor not in self.history[-1]:
+            raise ValueError(
+                f"Trainer: monitor is {self.monitor!r}, which is not among {[*self.history[-1]]}"
+            )
+        sign = 1 if self.mode == "min" else -1
+        least = math.inf
+        if self.best is not None:
+            least = sign * self.history[self.best["epoch"] - 1][self.monitor]
+        if sign * self.history[-1][self.monitor] < least:  # False for nan
+            self.best = {"epoch": len(self.history), "model": self.model.state_dict()}
+
+    def restore_best(self) -> int:
+        """Give the model the weights after the best epoch; return its number, counted from 1."""
+        if self.best is None:
+            raise RuntimeError("Trainer.restore_best: no epoch was best; give a monitor, and fit")
+        self.model.load_state_dict(self.best["model"])
+        return self.best["epoch"]
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a run needs to be continued, for `gpugrad.save`; ``notes`` is a part of it."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else self.scheduler.state_dict(),
+            "loader": _loader_state(self.loader),
+            "random": {name: default_generator(name).get_state() for name in self._devices()},
+            "steps": self.steps,
+            "means": self._means.totals(),
+            "history": [dict(row) for row in self.history],
+            "best": self.best,
+            "callbacks": [callback.state_dict() for callback in self._stateful_callbacks()],
+            **self.notes,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue after what `state_dict` returned for a trainer with such parts.
+
+        Raises ValueError or TypeError if a part does not fit; nothing has changed then.
+        """
+        if not isinstance(state, Mapping):
+            raise TypeError(
+                f"Trainer: the state must be a dict, not a {type(state).__name__}; "
+                f"to read a file, call load"
+            )
+        if missing := [name for name in _PARTS if name not in state]:
+            raise ValueError(f"Trainer: the state has no {', '.join(map(repr, missing))}")
+        history = state["history"]
+        if not isinstance(history, list) or not all(map(_is_row, history)):
+            raise ValueError("Trainer: its history is not a list of dicts of numbers")
+        if (state["scheduler"] is None) != (self.scheduler is None):
+            raise ValueError("Trainer: only one of the state and the trainer has a scheduler")
+        if len(state["callbacks"]) != len(self._stateful_callbacks()):
+            raise ValueError(
+                f"Trainer: it has states of {len(state['callbacks'])} callbacks, but "
+                f"{len(self._stateful_callbacks())} callbacks here have a state"
+            )
+        before = self.state_dict()
+        try:
+            self._take(state)
+        except BaseException:
+            self._take(before)
+            raise
+
+    def _take(self, state):
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+        _load_loader_state(self.loader, state["loader"])
+        for device in self._devices() & state["random"].keys():
+            default_generator(device).set_state(state["random"][device])
+        for callback, own in zip(self._stateful_callbacks(), state["callbacks"], strict=True):
+            callback.load_state_dict(own)
+        self.steps = state["steps"]
+        self.best = state["best"]
+        self._means = _Means(state["means"])
+        self.history = [dict(row) for row in state["history"]]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `state_dict` to a file, as `gpugrad.save` does."""
+        save(self.state_dict(), path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Continue after what `save` or the ``checkpoint`` wrote; raises what `gpugrad.load` does.
+
+        Raises ValueError or TypeError if the file is that of another run. Nothing has changed then.
+        """
+        self.load_state_dict(load(path))
+
+    def _stateful_callbacks(self) -> list[Any]:
+        return [callback for callback in self.callbacks if hasattr(callback, "state_dict")]
+
+    def _devices(self):
+        """The devices whose default generators the model may draw from."""
+        devices = {parameter.device for parameter in self.model.parameters()}
+        return {"cpu"} | {device for device in devices if device.startswith("cuda")}
+
+
+class _Means:
+    """Means of values by name, over samples. The values are read when the means are wanted.
+
+    So a GPU is not waited for at each step.
+    """
+
+    def __init__(self, totals=()):
+        self._totals = {name: (total, count) for name, total, count in totals}
+        self._unread = []
+
+    def add(self, values, size):
+        values = {k: x.detach() if isinstance(x, Tensor) else x for k, x in values.items()}
+        self._unread.append((values, size))
+
+    def totals(self):
+        """Triples of a name, the sum of its values, and the number of samples."""
+        for values, size in self._unread:
+            for name, x in values.items():
+                total, count = self._totals.get(name, (0.0, 0))
+                self._totals[name] = total + float(x) * size, count + size
+        self._unread.clear()
+        return [(name, total, count) for name, (total, count) in self._totals.items()]
+
+    def named(self, prefix):
+        start = f"{prefix}/" if prefix else ""
+        return {f"{start}{name}": total / count for name, total, count in self.totals()}
+
+
+def _size(batch):
+    """The number of samples in a batch: the length of its first tensor."""
+    if isinstance(batch, Mapping):
+        batch = [*batch.values()]
+    return _size(batch[0]) if isinstance(batch, tuple | list) else len(batch)
+
+
+def _is_row(row):
+    return isinstance(row, dict) and all(type(x) in (int, float) for x in row.values())
+
+
+def _loader_state(loader):
+    if hasattr(loader, "state_dict"):
+        return loader.state_dict()
+    return {name: getattr(loader, name) for name in ("seed", "epoch") if hasattr(loader, name)}
+
+
+def _load_loader_state(loader, state):
+    if hasattr(loader, "load_state_dict"):
+        loader.load_state_dict(state)
+    else:
+        for name, value in state.items():
+            setattr(loader, name, value)

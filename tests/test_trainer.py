@@ -1,0 +1,439 @@
+"""`gpugrad.training`: what a run computes, and that one continued from a checkpoint ends alike."""
+
+import math
+import sys
+import types
+
+import pytest
+
+import gpugrad
+from gpugrad import data, nn, optim
+from gpugrad.optim import lr_scheduler
+from gpugrad.training import Callback, CSVLog, Progress, TensorBoardLog, Trainer, curves
+
+F64 = gpugrad.float64
+
+
+def mse(model, inputs, targets):
+    error = model(inputs) - targets
+    return error.square().mean(), {"error": error.abs().mean()}
+
+
+def regression_set(n=20):
+    inputs = gpugrad.random.Generator(1).normal((n, 3), dtype=F64)
+    return data.TensorDataset(inputs, inputs[:, :1] * inputs[:, 1:2])
+
+
+def regression(loader=None, *, seed=0, optimizer=None, scheduler=None, dropout=0.0, **options):
+    """A trainer of a small network; `scheduler` is a function of the optimizer."""
+    gpugrad.manual_seed(seed)
+    model = nn.Sequential(
+        nn.Linear(3, 8, dtype=F64), nn.Tanh(), nn.Dropout(dropout), nn.Linear(8, 1, dtype=F64)
+    )
+    optimizer = (optimizer or optim.Adam)(model.parameters(), lr=0.02)
+    if loader is None:
+        loader = data.DataLoader(regression_set(), 6, shuffle=True)
+    if scheduler is not None:
+        options["scheduler"] = scheduler(optimizer)
+    return Trainer(model, optimizer, mse, loader, **options)
+
+
+def same(x, y):
+    """Whether two states are equal to the last bit."""
+    if isinstance(x, dict):
+        return x.keys() == y.keys() and all(same(x[name], y[name]) for name in x)
+    if isinstance(x, list | tuple):
+        return len(x) == len(y) and all(map(same, x, y))
+    if isinstance(x, gpugrad.Tensor):
+        return x.numpy().tobytes() == y.numpy().tobytes()
+    return x == y
+
+
+class Stop(Callback):
+    """Ctrl-C after a number of steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def on_step(self, trainer):
+        if trainer.steps == self.steps:
+            raise KeyboardInterrupt
+
+
+class Sum(Callback):
+    """A callback with a state."""
+
+    value = 0.0
+
+    def on_epoch(self, trainer, row):
+        self.value += row["training/loss"]
+        row["sum"] = self.value
+
+    def state_dict(self):
+        return {"value": self.value}
+
+    def load_state_dict(self, state):
+        self.value = state["value"]
+
+
+class Resumable:
+    """Batches in a random order, which can go on in the middle of an epoch."""
+
+    def __init__(self):
+        self.inner = data.DataLoader(regression_set(), 4, shuffle=True, seed=3)
+        self.position = 0
+
+    def __iter__(self):
+        batches = [*self.inner]
+        while self.position < len(batches):
+            self.position += 1
+            yield batches[self.position - 1]
+        self.position = 0
+
+    def state_dict(self):
+        began = self.inner.epoch - (self.position > 0)
+        return {"epoch": began, "position": self.position}
+
+    def load_state_dict(self, state):
+        self.inner.epoch = state["epoch"]
+        self.position = state["position"]
+
+
+# What a checkpoint has to carry over, each as options of a trainer.
+PARTS = {
+    "dropout": {"dropout": 0.5},
+    "momentum and clipping": {"optimizer": optim.RMSprop, "max_norm": 0.1},
+    "scheduler per step": {
+        "scheduler": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=30),
+        "schedule_per": "step",
+    },
+    "scheduler per epoch": {"scheduler": lambda o: lr_scheduler.ExponentialLR(o, 0.7)},
+    "plateau": {
+        "scheduler": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=0.5),
+        "monitor": "training/loss",
+    },
+    "accumulation": {"accumulate": 3},
+    "best": {"monitor": "training/error", "mode": "max", "patience": 4},
+    "callback": {"callbacks": [Sum]},
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_continued_run_ends_alike_to_the_last_bit(part, tmp_path):
+    def trainer(seed, name, *extra):
+        options = dict(PARTS[part])
+        made = [kind() for kind in options.pop("callbacks", [])]
+        return regression(
+            seed=seed, checkpoint=tmp_path / name, callbacks=[*made, *extra], **options
+        )
+
+    whole = trainer(0, "whole")
+    whole.fit(5)
+    # 4 batches to an epoch, so that the interruption comes in the third.
+    broken = trainer(0, "broken", Stop(5 if part == "accumulation" else 10))
+    with pytest.raises(KeyboardInterrupt):
+        broken.fit(5)
+    continued = trainer(1, "broken")
+    continued.load(tmp_path / "broken")
+    assert len(continued.history) == 2
+    continued.fit(5)
+    assert same(continued.state_dict(), whole.state_dict())
+    assert (tmp_path / "broken").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path):
+    path = tmp_path / "run.safetensors"
+    whole = regression(Resumable(), dropout=0.5)
+    whole.fit(4)
+    with pytest.raises(KeyboardInterrupt):
+        regression(
+            Resumable(), dropout=0.5, checkpoint=path, checkpoint_steps=2, callbacks=[Stop(9)]
+        ).fit(4)
+    continued = regression(Resumable(), seed=1, dropout=0.5)
+    continued.load(path)
+    assert (continued.steps, len(continued.history)) == (8, 1)
+    continued.fit(4)
+    assert same(continued.state_dict(), whole.state_dict())
+
+
+def test_accumulated_gradients_are_those_of_a_large_batch():
+    def train(batch_size, accumulate):
+        loader = data.DataLoader(regression_set(), batch_size)
+        trainer = regression(loader, optimizer=optim.SGD, accumulate=accumulate)
+        trainer.fit(3)
+        return trainer
+
+    # 20 samples: batches of 3, 3, 3, 3; 3, 3, 2, and of 12, 8.
+    small, large = train(3, 4), train(12, 1)
+    assert small.steps == large.steps == 6
+    for x, y in zip(small.model.parameters(), large.model.parameters(), strict=True):
+        gpugrad.testing.assert_close(x, y, rtol=1e-12)
+    assert math.isclose(
+        small.history[-1]["training/loss"], large.history[-1]["training/loss"], rel_tol=1e-12
+    )
+
+
+def test_the_norm_of_the_gradient_is_clipped():
+    norms = []
+
+    class Norm(Callback):
+        def on_step(self, trainer):
+            squares = [p.grad.square().sum() for p in trainer.model.parameters()]
+            norms.append(math.sqrt(sum(map(float, squares))))
+
+    regression(max_norm=0.01, callbacks=[Norm()]).fit(1)
+    assert all(math.isclose(norm, 0.01, rel_tol=1e-3) for norm in norms)
+
+
+class Rate(Callback):
+    def __init__(self):
+        self.rates = []
+
+    def on_step(self, trainer):
+        self.rates.append(trainer.optimizer.param_groups[0]["lr"])
+
+    def on_epoch(self, trainer, row):
+        row["lr"] = trainer.optimizer.param_groups[0]["lr"]
+
+
+def test_schedules_per_step_and_per_epoch():
+    def rates(per):
+        callback = Rate()
+        options = {"scheduler": lambda o: lr_scheduler.StepLR(o, 1, gamma=0.5)}
+        trainer = regression(**options, schedule_per=per, callbacks=[callback])
+        assert [row["lr"] for row in trainer.fit(2)] == callback.rates[3::4]
+        return [rate / 0.02 for rate in callback.rates]
+
+    assert rates("epoch") == [1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5]
+    assert rates("step") == [2.0**-i for i in range(1, 9)]  # the callback comes after the scheduler
+
+
+class Monitor(Callback):
+    def __init__(self, *values):
+        self.values = values
+
+    def on_epoch(self, trainer, row):
+        row["value"] = self.values[len(trainer.history)]
+
+
+@pytest.mark.parametrize(
+    "values, mode, epochs, best",
+    [
+        ((3, 2, 1, 2, 3, 4), "min", 5, 3),
+        ((3, 2, 1, 2, 3, 4), "max", 3, 1),
+        ((math.nan, 2, math.nan, 2, 1), "min", 4, 2),  # equal is not better, nor is nan
+        ((1, 2, 3, 4, 5, 6), "max", 6, 6),
+    ],
+)
+def test_early_stopping_and_best_weights(values, mode, epochs, best):
+    weights = []
+
+    class Weights(Callback):
+        def on_epoch(self, trainer, row):
+            weights.append(trainer.model.state_dict())
+
+    callbacks = [Monitor(*values), Weights()]
+    trainer = regression(monitor="value", mode=mode, patience=2, callbacks=callbacks)
+    assert len(trainer.fit(6)) == epochs
+    assert trainer.restore_best() == best
+    assert same(trainer.model.state_dict(), weights[best - 1])
+    assert len(trainer.fit(6)) == epochs  # patience stays at its end
+
+
+def test_a_callback_can_stop():
+    class Enough(Callback):
+        def on_epoch(self, trainer, row):
+            trainer.should_stop = len(trainer.history) == 1
+
+    assert len(regression(callbacks=[Enough()]).fit(9)) == 2
+
+
+def test_evaluation():
+    modes = []
+
+    def loss(model, batch):
+        modes.append((model.training, gpugrad.is_grad_enabled()))
+        return model(batch["x"]).mean(), {"mean": batch["x"].mean(), "number": 3}
+
+    gpugrad.manual_seed(0)
+    model = nn.Sequential(nn.Dropout(0.9), nn.Linear(2, 1))
+    model[1].eval()
+    x = gpugrad.arange(14.0).reshape(7, 2)
+    batches = [{"x": x[:5]}, {"x": x[5:]}]  # a mean of means would be wrong
+    trainer = Trainer(model, optim.SGD(model.parameters(), lr=0.0), loss, batches)
+    with gpugrad.no_grad():
+        expected = {"loss": float(model.eval()(x).mean()), "mean": 6.5, "number": 3.0}
+    model.train()
+    model[1].eval()
+    found = trainer.evaluate(batches)
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert modes == [(False, False)] * 2
+    assert [m.training for m in model.modules()] == [True, True, False]
+    trainer.evaluate_on = {"test": batches}
+    (row,) = trainer.fit(1)
+    assert [*row] == [f"{part}/{name}" for part in ("training", "test") for name in expected]
+    assert row["test/loss"] == found["loss"] != row["training/loss"]
+
+
+def test_csv(tmp_path):
+    path = tmp_path / "log.csv"
+    trainer = regression(callbacks=[CSVLog(path)])
+    history = trainer.fit(2)
+
+    def lines():
+        rows = [[i, *row.values()] for i, row in enumerate(history, 1)]
+        return [",".join(map(str, row)) for row in [["epoch", *history[0]], *rows]]
+
+    assert path.read_text().splitlines() == lines()
+    path.write_text("epoch,more rows than the checkpoint\n" * 9)
+    trainer.fit(3)
+    assert path.read_text().splitlines() == lines()
+    with pytest.raises(FileExistsError):
+        regression(callbacks=[CSVLog(path)]).fit(1)
+
+
+def test_tensorboard(monkeypatch, tmp_path):
+    class Writer:
+        def __init__(self, folder):
+            self.folder, self.calls = folder, []
+
+        def add_scalar(self, *args):
+            self.calls.append(args)
+
+        def flush(self):
+            self.calls.append("flush")
+
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match="pip install tensorboardX, or pass torch"):
+        TensorBoardLog(tmp_path)
+    monkeypatch.setitem(sys.modules, "tensorboardX", types.SimpleNamespace(SummaryWriter=Writer))
+    log = TensorBoardLog(tmp_path)
+    row, _ = regression(callbacks=[log]).fit(2)
+    assert log.writer.folder == str(tmp_path)
+    assert log.writer.calls[:3] == [*((k, v, 1) for k, v in row.items()), "flush"]
+    assert log.writer.calls[3][2] == 2
+    assert TensorBoardLog(log.writer).writer is log.writer
+
+
+@pytest.mark.parametrize("with_tqdm", [True, False])
+def test_progress(with_tqdm, monkeypatch, capsys):
+    if with_tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(sys.modules, "tqdm", None)
+    loader = data.DataLoader(regression_set(), 6)
+    callbacks = [Rate(), Monitor(0, 2, 1e-9), Progress(2)]
+    _, second, last = regression(loader, evaluate_on={"t": loader}, callbacks=callbacks).fit(3)
+    printed, bar = capsys.readouterr()
+    parts = "   ".join(
+        f"{part} loss {{{part}/loss:.4f}} error {{{part}/error:.4f}}" for part in ("training", "t")
+    )
+    assert printed.splitlines() == [
+        f"epoch 2/3   {parts.format(**second)}   lr 0.0200 value 2.0000",
+        f"epoch 3/3   {parts.format(**last)}   lr 0.0200 value 1.0e-09",
+    ]
+    assert ("step/s" in bar) == with_tqdm
+
+
+def test_curves(tmp_path):
+    pytest.importorskip("matplotlib")
+    history = [{"training/loss": 1.0, "test/loss": 2.0, "lr": 0.1}] * 3
+    figure = curves(history, "title")
+    left, right = figure.axes
+    assert (left.get_ylabel(), left.get_yscale(), len(left.lines)) == ("loss", "log", 2)
+    assert (right.get_ylabel(), right.get_yscale(), len(right.lines)) == ("lr", "linear", 1)
+    figure.savefig(tmp_path / "curves.png")
+    with pytest.raises(ValueError, match="history is empty"):
+        curves([])
+
+
+def test_a_loss_that_is_not_finite_keeps_the_checkpoint(tmp_path):
+    path = tmp_path / "run.safetensors"
+    trainer = regression(checkpoint=path)
+    trainer.fit(1)
+    before = path.read_bytes()
+    trainer.optimizer.param_groups[0]["lr"] = 1e300
+    with pytest.warns(RuntimeWarning), pytest.raises(FloatingPointError, match="in epoch 2"):
+        trainer.fit(3)
+    assert (path.read_bytes(), len(trainer.history)) == (before, 1)
+
+
+def test_a_new_run_does_not_overwrite_a_checkpoint(tmp_path):
+    path = tmp_path / "run.safetensors"
+    path.write_text("precious")
+    with pytest.raises(FileExistsError, match="load it to continue"):
+        regression(checkpoint=path).fit(1)
+    assert path.read_text() == "precious"
+
+
+def test_callbacks_end_where_the_run_ends():
+    calls = []
+
+    class Note(Callback):
+        def on_start(self, trainer):
+            calls.append("start")
+
+        def on_end(self, trainer):
+            calls.append("end")
+
+    with pytest.raises(KeyboardInterrupt):
+        regression(callbacks=[Note(), Stop(2), Note()]).fit(1)
+    assert calls == ["start", "start", "end", "end"]
+
+
+def test_an_epoch_that_was_broken_off_leaves_no_trace_in_the_history():
+    trainer = regression(callbacks=[Stop(3)])
+    with pytest.raises(KeyboardInterrupt):
+        trainer.fit(1)
+    assert trainer._means.totals() == []
+
+
+def test_a_state_that_does_not_fit_changes_nothing():
+    options = {"scheduler": lambda o: lr_scheduler.ExponentialLR(o, 0.9), "callbacks": [Sum()]}
+    trainer = regression(**options)
+    trainer.fit(1)
+    state = trainer.state_dict()
+    trainer.fit(2)
+    before = trainer.state_dict()
+    for change, words in (
+        ({"model": {}}, "missing"),
+        ({"optimizer": {}}, "param_groups"),
+        ({"scheduler": None}, "only one of the state and the trainer has a scheduler"),
+        ({"scheduler": {}}, "ExponentialLR"),
+        ({"history": [{"loss": "low"}]}, "list of dicts of numbers"),
+        ({"random": {"cpu": 5}}, "set_state"),
+        ({"callbacks": []}, "it has states of 0 callbacks, but 1"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            trainer.load_state_dict({**state, **change})
+        assert same(trainer.state_dict(), before), change
+    del state["loader"]
+    with pytest.raises(ValueError, match="the state has no 'loader'"):
+        trainer.load_state_dict(state)
+    with pytest.raises(TypeError, match="call load"):
+        trainer.load_state_dict("run.safetensors")
+
+
+def test_errors():
+    plateau = {"scheduler": lr_scheduler.ReduceLROnPlateau}
+    for options, words in (
+        ({"schedule_per": "batch"}, "schedule_per must be 'epoch' or 'step'"),
+        ({"mode": "least"}, "mode 'min' or 'max', not 'epoch' and 'least'"),
+        ({"patience": 3}, "need a monitor"),
+        (plateau, "need a monitor"),
+        ({**plateau, "monitor": "training/loss", "schedule_per": "step"}, "stepped per epoch"),
+        ({"accumulate": 0}, "accumulate must be an int of at least 1"),
+        ({"patience": 0, "monitor": "x"}, "patience must be an int of at least 1"),
+        ({"loader": [], "checkpoint": "x", "checkpoint_steps": 5}, "a loader with a state_dict"),
+        ({"notes": {"model": 1}}, r"\['model'\] in notes are the trainer's own"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            regression(**options)
+    with pytest.raises(ValueError, match="epochs must be an int of at least 1"):
+        regression().fit(0)
+    with pytest.raises(ValueError, match="the loader has no batches"):
+        regression([]).fit(1)
+    with pytest.raises(ValueError, match=r"monitor is 'loss', which is not among \['training/loss"):
+        regression(monitor="loss").fit(1)
+    with pytest.raises(RuntimeError, match="no epoch was best"):
+        regression().restore_best()
