@@ -224,29 +224,35 @@ class TestConstants:
     @pytest.mark.parametrize(
         "call",
         [
+            np.nanmedian,
             np.atleast_1d,
             np.spacing,
+            lambda x: np.unique(x, axis=0),
+            lambda x: np.nanmedian([x, x]),
             lambda x: np.add.reduceat(x, [0, 1]),
             lambda x: np.add(x, 1, where=A > 0.5, out=np.zeros((2, 3))),
             lambda x: np.multiply(A, x, out=np.zeros((2, 3))),
         ],
     )
-    def test_functions_without_counterpart_return_arrays(self, call):
-        result = call(gg.tensor(A))
+    def test_functions_without_counterpart_return_arrays(self, library, call):
+        result = call(library.tensor(A))
         assert isinstance(result, (np.ndarray, np.float64))
         assert_array_equal(result, call(A))
 
-    def test_in_place(self):
-        a, x = A.copy(), gg.tensor(A)
+    def test_in_place(self, library):
+        a, x = A.copy(), library.tensor(A)
         a += x
         assert_array_equal(a, 2 * A)
-        with pytest.raises(TypeError, match=r"^numpy\.add: it takes no out"):
-            np.add(x, A, out=x)
+        assert np.add(x, A, out=x) is x
+        assert_array_equal(library.values(x), 2 * A)
+        product = np.multiply(x, A, out=(x,))
+        assert product is x
+        assert_array_equal(library.values(x), 2 * A * A)
 
     def test_one_of_several_that_requires_grad(self):
         constant = gg.tensor(A)
         for call in (
-            lambda: np.spacing(leaf()),
+            lambda: np.nextafter.outer(constant, leaf(), dtype=np.float32),
             lambda: np.add(constant, leaf(), out=constant),
             lambda: np.exp(constant, out=leaf()),
         ):
@@ -255,8 +261,8 @@ class TestConstants:
         assert_array_equal(constant.numpy(), A)
 
     def test_inside_vmap_they_are_no_arrays(self):
-        with pytest.raises(TypeError, match=r"numpy\.spacing"):
-            gg.vmap(np.spacing)(gg.tensor(A))
+        with pytest.raises(TypeError, match=r"numpy\.nanmedian"):
+            gg.vmap(np.nanmedian)(gg.tensor(A))
 
     @pytest.mark.parametrize("method", "BFGS L-BFGS-B CG Newton-CG SLSQP trust-exact".split())
     def test_scipys_minimizers(self, method):
@@ -343,46 +349,14 @@ class TestFunctions:
             function(leaf())
 
 
-class TestOrdinaryArrays:
-    """Tensors on the CPU that require no gradient, in calls that are nothing here."""
-
-    def test_functions_and_parameters(self):
-        x, a = gg.tensor(A), np.ones((2, 3))
-        a += x
-        assert np.sum(x, axis=0, out=a[0]).base is a
-        assert_array_equal(a[0], A.sum(0))
-        for call in (
-            lambda x: np.frexp(x)[0],
-            lambda x: np.maximum.accumulate(x, axis=1),
-            lambda x: np.subtract.reduce(x),
-            lambda x: np.nanmedian([x, x]),
-            lambda x: np.unique(x, axis=0),
-        ):
-            result = call(x)
-            assert not isinstance(result, gg.Tensor)
-            assert_array_equal(result, call(A))
-
-    def test_one_that_requires_grad_is_enough_to_refuse(self):
-        for call in (
-            lambda x: np.add(A, x, out=np.ones((2, 3))),
-            lambda x: np.nanmedian([gg.tensor(A), x]),
-        ):
-            with pytest.raises((TypeError, RuntimeError), match="detach"):
-                call(leaf())
-
-    def test_tensors_are_not_written_by_numpy(self):
+class TestTensorsAreNotWritten:
+    def test_by_functions_that_write_in_place(self):
         for x in (leaf(), gg.tensor(A)):
-            with pytest.raises(TypeError, match="takes no out"):
-                np.add(A, A, out=x)
             with pytest.raises(TypeError, match=r"copyto: .*write x\[\.\.\.\] = value"):
                 np.copyto(x, A)
             with pytest.raises(TypeError, match=r"add\.at: "):
                 np.add.at(x, 0, 1.0)
             assert_array_equal(x.detach().numpy(), A)
-
-    def test_batches_are_refused(self):
-        with pytest.raises(TypeError, match="roots: there is no such function"):
-            gg.vmap(np.roots)(gg.tensor(A))
 
 
 class Quantity(np.ndarray):

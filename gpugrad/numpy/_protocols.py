@@ -13,8 +13,7 @@ from .._foreign_names import INSTEAD
 from .._tensor import Tensor
 from ..autograd import call
 from ..autograd.operation import exports
-from ..backends import is_foreign, namespace_of
-from ..backends.numpy import backend as host
+from ..backends import backend_of, is_foreign, namespace_of
 from ..backends.numpy import ufunc_module
 from ._namespace import FUNCTIONS, made
 from ._table import constant, gg, name_of, positional, tensor, tensors
@@ -51,8 +50,7 @@ MAKERS = set(
     "tri zeros".split()
 )
 
-# What makes arrays of tensors that are ordinary arrays to NumPy, as `numpy.asarray` does: compiled
-# code, such as SciPy's minimizers, calls these on what a function returns.
+# As `numpy.asarray`, these make arrays of tensors that require no gradient: SciPy relies on it.
 CONVERSIONS = {"atleast_1d", "atleast_2d", "atleast_3d"}
 
 # What writes into its first argument.
@@ -80,7 +78,7 @@ def array_ufunc(self, ufunc, method, *inputs, **keywords):
         given = {"axis": 0} | keywords
     args = [tensor(x, self) if isinstance(x, (list, tuple)) else x for x in args]
     raw = ufunc if method == "__call__" else getattr(ufunc, method)
-    written = (*keywords.get("out", ()), *inputs[: method == "at"])
+    written = inputs[: method == "at"]
     return _call(shown, own, args, given, {}, partial(raw, *inputs, **keywords), written)
 
 
@@ -113,10 +111,10 @@ def array_function(self, function, types, args, keywords):
         return found if isinstance(found, Tensor) else constant(found, self)
     own, shown = FUNCTIONS.get(name), f"{function.__module__}.{function.__name__}"
     parameters = _signature(function).parameters
-    written = keywords.get("out"), *(args[:1] if name in IN_PLACE else ())
+    written = args[:1] if name in IN_PLACE else ()
     raw = partial(function, *args, **keywords)
-    if name in CONVERSIONS and _are_arrays(args):
-        return function(*map(_values, args))
+    if name in CONVERSIONS and _are_constants(args):
+        return _on_arrays(raw)
     return _call(shown, own, args, keywords, parameters, raw, written)
 
 
@@ -159,7 +157,7 @@ def _call(shown, own, args, keywords, theirs, raw, written):
     own: the function of the table, or None.
     theirs: the parameters of NumPy's function, if they can be told.
     raw: NumPy's function with these arguments, for tensors that are ordinary arrays to it.
-    written: arguments that it writes into, none of which may be a tensor.
+    written: arguments other than ``out`` that it writes into, none of which may be a tensor.
     """
     reason = instead = None
     if own is None:
@@ -179,8 +177,9 @@ def _call(shown, own, args, keywords, theirs, raw, written):
                 reason, instead = f"it takes no {key} with Tensors", INSTEAD_OF_PARAMETERS.get(key)
         if reason is None:
             return own(*args, **given)
-    if _are_arrays([*raw.args, *raw.keywords.values()]) and not [*_tensors(written)]:
-        return raw.func(*map(_values, raw.args), **{k: _values(v) for k, v in raw.keywords.items()})
+    is_written = any(isinstance(x, Tensor) for x in written)
+    if _are_constants((raw.args, raw.keywords)) and not is_written:
+        return _on_arrays(raw)
     options = [f"write {instead}"] if instead else []
     options.append("call it on x.detach().numpy() for a result without gradient")
     raise TypeError(f"{shown}: {reason}; {', or '.join(options)}")
@@ -193,20 +192,43 @@ def _is_default(name, value, theirs):
     return value is default or (type(value) is type(default) and value == default)
 
 
-def _are_arrays(values):
-    """Whether NumPy may take all tensors among the arguments of a call as ordinary arrays."""
-    return all(
-        x.node is None and type(x) not in call.overriding and type(x.array) is host.array_types[0]
-        for x in _tensors(values)
-    )
+def _on_arrays(raw):
+    """What NumPy's function returns where all Tensors are constants on the CPU.
 
-
-def _tensors(values):
-    for x in values:
+    A result in ``out=`` is assigned to a Tensor there, as ``out[...] = result``.
+    """
+    out = raw.keywords.get("out")
+    outs = out if isinstance(out, tuple) else (out,)
+    arrays = [x.__array__(copy=True) if isinstance(x, Tensor) else x for x in outs]
+    keywords = _with_arrays({k: v for k, v in raw.keywords.items() if k != "out"})
+    if out is not None:
+        keywords["out"] = tuple(arrays) if isinstance(out, tuple) else arrays[0]
+    result = raw.func(*_with_arrays(raw.args), **keywords)
+    for x, array in zip(outs, arrays, strict=True):
         if isinstance(x, Tensor):
-            yield x
-        elif isinstance(x, (list, tuple)):
-            yield from _tensors(x)
+            x[...] = backend_of[type(x.array)].asarray(array, device=x.device)
+            result = x if result is array else result
+    return result
+
+
+def _are_constants(x):
+    """Whether each Tensor in nested containers is on the CPU and requires no gradient."""
+    if isinstance(x, dict):
+        x = tuple(x.values())
+    if isinstance(x, (list, tuple)):
+        return all(map(_are_constants, x))
+    if type(x) in call.overriding:
+        return False
+    return not isinstance(x, Tensor) or (x.node is None and not x.device.startswith("cuda"))
+
+
+def _with_arrays(x):
+    """The same containers with NumPy arrays in place of Tensors."""
+    if isinstance(x, dict):
+        return {key: _with_arrays(value) for key, value in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(map(_with_arrays, x))
+    return x.__array__() if isinstance(x, Tensor) else x
 
 
 Tensor.__array_ufunc__ = array_ufunc  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TOPICS = """
-    binary_ops complex fft graphs jacobian linalg numpy scalar_ops systematic truediv
+    binary_ops complex fft graphs jacobian linalg numpy scalar_ops scipy systematic truediv
 """.split()
 
 
