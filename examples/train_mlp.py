@@ -35,6 +35,7 @@ def options_from_command_line(parser):
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
+    add("--compile", action="store_true", help="record a step once and replay it: the same weights")
     add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors, numbered")
     add("--resume", type=Path, help="continue a saved run, and save it to the same file by default")
     add("--plot", type=Path, help="learning curves, default beside the weights")
@@ -129,6 +130,7 @@ def build(options, train, test):
             "options": {name: getattr(options, name) for name in names},
         },
         callbacks=[Progress()],
+        compile=options.compile,
     )
 
 

@@ -28,8 +28,8 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
-    {"amp", "training"},
-    {"program"},
+    {"amp", "program"},
+    {"training"},
     {""},  # the package itself, which imports all other rooms
     {"__main__"},
 ]

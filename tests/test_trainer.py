@@ -156,6 +156,23 @@ def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path):
     assert same(continued.state_dict(), whole.state_dict())
 
 
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_compiled_run_ends_as_one_that_is_not(accumulate):
+    options = {
+        "dropout": 0.5,
+        "max_norm": 0.5,
+        "accumulate": accumulate,
+        "scheduler": lambda o: lr_scheduler.CosineAnnealingLR(o, 30),
+        "schedule_per": "step",
+    }
+    runs = [regression(compile=compile, **options) for compile in (False, True)]
+    for trainer in runs:
+        gpugrad.manual_seed(1)
+        trainer.fit(4)
+    assert same(*[trainer.state_dict() for trainer in runs])
+    assert runs[1]._update._programs
+
+
 def test_accumulated_gradients_are_those_of_a_large_batch():
     def train(batch_size, accumulate):
         loader = data.DataLoader(regression_set(), batch_size)

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import Optimizer
+from ..program import compile as compiled
 from ..random import default_generator
 from .callbacks import Callback
 
@@ -54,6 +56,8 @@ class Trainer:
     checkpoint: a safetensors file that is written after each epoch, and after every
         ``checkpoint_steps`` steps if that is given, for which the loader needs a ``state_dict``.
     notes: further entries of the checkpoint, for instance the program's options.
+    compile: record the computation of the loss and the gradients and the optimizer's update once,
+        and replay it, with `gpugrad.compile`. The weights are the same, to the bit.
     callbacks: called in their order; see `Callback`. The state of those with a ``state_dict`` and
         a ``load_state_dict`` is part of the checkpoint.
 
@@ -88,6 +92,7 @@ class Trainer:
         checkpoint_steps: int | None = None,
         notes: Mapping[str, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        compile: bool = False,
     ) -> None:
         if schedule_per not in ("epoch", "step") or mode not in ("min", "max"):
             raise ValueError(
@@ -128,6 +133,9 @@ class Trainer:
         self.epochs = self.steps = 0
         self.should_stop = False
         self._means = _Means()
+        self._update: Callable[..., Any] = partial(_update, model, optimizer, loss, max_norm)
+        if compile:
+            self._update = compiled(self._update)
 
     def fit(self, epochs: int) -> list[dict[str, float]]:
         """Train until the history has ``epochs`` rows, or patience ends; return the history.
@@ -192,16 +200,8 @@ class Trainer:
 
         A subclass may replace it, to compute the gradient in another way.
         """
-        self.optimizer.zero_grad()
-        total = sum(map(_size, batches))
-        for batch in batches:
-            values = self._values(batch)
-            loss = values["loss"]
-            (loss if len(batches) == 1 else loss * (_size(batch) / total)).backward()
+        for batch, values in zip(batches, self._update(batches), strict=True):
             self._means.add(values, _size(batch))
-        if self.max_norm is not None:
-            clip_grad_norm_(self.model.parameters(), self.max_norm)
-        self.optimizer.step()
         if self.scheduler is not None and self.schedule_per == "step":
             self.scheduler.step()
         self.steps += 1
@@ -221,17 +221,11 @@ class Trainer:
         try:
             self.model.eval()
             for batch in loader:
-                means.add(self._values(batch), _size(batch))
+                means.add(_values(self.loss, self.model, batch), _size(batch))
         finally:
             for module, training in modes:
                 module.training = training
         return means.named(name)
-
-    def _values(self, batch):
-        """The loss and the metrics of a batch, by name."""
-        result = self.loss(self.model, *(batch if isinstance(batch, tuple | list) else (batch,)))
-        loss, metrics = result if isinstance(result, tuple) else (result, {})
-        return {"loss": loss, **metrics}
 
     def _keep_best(self):
         if self.monitor is None:
@@ -334,6 +328,29 @@ class Trainer:
         """The devices whose default generators the model may draw from."""
         devices = {parameter.device for parameter in self.model.parameters()}
         return {"cpu"} | {device for device in devices if device.startswith("cuda")}
+
+
+def _update(model, optimizer, loss, max_norm, batches):
+    """Make one step of the optimizer; return the loss and the metrics of each batch, by name."""
+    optimizer.zero_grad()
+    total = sum(map(_size, batches))
+    found = []
+    for batch in batches:
+        values = _values(loss, model, batch)
+        mean = values["loss"]
+        (mean if len(batches) == 1 else mean * (_size(batch) / total)).backward()
+        found.append(values)
+    if max_norm is not None:
+        clip_grad_norm_(model.parameters(), max_norm)
+    optimizer.step()
+    return found
+
+
+def _values(loss, model, batch):
+    """The loss and the metrics of a batch, by name."""
+    result = loss(model, *(batch if isinstance(batch, tuple | list) else (batch,)))
+    mean, metrics = result if isinstance(result, tuple) else (result, {})
+    return {"loss": mean, **metrics}
 
 
 class _Means:
