@@ -41,7 +41,8 @@ def namespace_functions_of_ops():
                     yield ".".join(words)
 
 
-LACKING = {f"special.{name}" for name in "hyp1f1 hyp2f1".split()}  # in CuPy
+# In CuPy.
+LACKING = {f"special.{name}" for name in "hyp1f1 hyp2f1 iv ive jv kv kve yv".split()}
 
 has_cupy = importlib.util.find_spec("cupy") is not None
 

@@ -35,7 +35,7 @@ from gpugrad import cuda  # noqa: E402
 
 EXAMPLES = (
     "xor fit_quadratic fit_sine train_mlp raw_kernel least_squares ode_fit fixed_point pinn "
-    "differentiate_scipy"
+    "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp"
 # Seconds for each command.

@@ -89,7 +89,7 @@ def _of_ufunc(ufunc, method):
     if method in ("__call__", "outer"):
         if module is None:  # of the same name, maybe, but who knows what it does
             return name, None
-        own = FUNCTIONS.get(name) if module == "numpy" else exports("special").get(name)
+        own = FUNCTIONS.get(name) if module == "numpy" else getattr(gg.special, name, None)
         return f"{module}.{name}", own
     table = {"reduce": REDUCE, "accumulate": ACCUMULATE}.get(method, {})
     own = exports().get(table.get(name)) if module == "numpy" else None
