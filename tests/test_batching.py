@@ -203,6 +203,7 @@ def test_a_batch_equals_the_loop(case, library):
             Batch(case, sample, library, dtype, sizes, over).check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_without_gradients(case, library):
     for sample, checked in every([*samples(case, library, "float32")][:3]):
