@@ -203,7 +203,6 @@ def test_a_batch_equals_the_loop(case, library):
             Batch(case, sample, library, dtype, sizes, over).check()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", MAPPED, ids=lambda case: case.op)
 def test_without_gradients(case, library):
     for sample, checked in every([*samples(case, library, "float32")][:3]):
@@ -251,6 +250,7 @@ def tangents_of(call, tangents, **options):
     return results
 
 
+@pytest.mark.slow
 @each_case(differentiable=True)
 def test_forward_and_backward_agree(case, library):
     chosen = [
