@@ -350,6 +350,7 @@ def test_layers_are_pytorchs(number):
 
 
 def test_layers_start_as_pytorchs():
+    torch.manual_seed(0)
     theirs = torch.nn.TransformerEncoderLayer(64, 4, 256).state_dict()
     gg.manual_seed(0)
     ours = nn.TransformerEncoderLayer(64, 4, 256).state_dict()
