@@ -74,6 +74,24 @@ def fresh_process():
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
 
 
+def check_same_losses(prepare, libraries, cases):
+    """Exit unless all libraries do the same work: the losses of three steps must be equal.
+
+    prepare: as for `race`; what ``run`` returns is the loss, as the library's own scalar.
+    """
+    losses = {name: in_fresh_process(_first_losses, prepare, name, cases) for name in libraries}
+    expected = losses.get(BASELINE, next(iter(losses.values())))
+    for name, found in losses.items():
+        pairs = zip(found, expected, strict=True)
+        if not all(abs(x - y) <= 1e-8 + 1e-4 * abs(y) for x, y in pairs):
+            raise SystemExit(f"{name} has losses {found}, expected {expected}")
+
+
+def _first_losses(prepare, name, cases):
+    steps = [prepare(name, case) for case in cases]
+    return [step().item() for step in steps for _ in range(3)]
+
+
 def race(prepare, libraries, cases, *, rounds, seconds, patience):
     """Measure seconds per run, ``{case: {library: [a median per round]}}``.
 

@@ -17,8 +17,6 @@ steps must agree. Threads are left at each library's default; OPENBLAS_NUM_THREA
 OMP_NUM_THREADS=1 in the environment give both one thread.
 """
 
-import sys
-
 import harness
 import numpy as np
 
@@ -156,25 +154,11 @@ def _adam(library, number, size):
     return library.optim.Adam(parameters).step
 
 
-def check_same_losses(libraries):
-    """Exit unless both libraries do the same work: the losses of three steps must be equal."""
-    cases = [case for case in TARGETS if not case.startswith("Adam")]
-    losses = {name: harness.in_fresh_process(_first_losses, name, cases) for name in libraries}
-    expected = losses.get(harness.BASELINE, next(iter(losses.values())))
-    for name, found in losses.items():
-        if not np.allclose(found, expected, rtol=1e-4):
-            sys.exit(f"{name} has losses {found}, expected {expected}")
-
-
-def _first_losses(name, cases):
-    steps = [prepare(name, case) for case in cases]
-    return [step().item() for step in steps for _ in range(3)]
-
-
 def main():
     libraries = ("gpugrad", "torch")
     options = harness.arguments(__doc__.splitlines()[0], libraries, models=list(TARGETS))
-    check_same_losses(options.libraries)
+    with_loss = [case for case in TARGETS if not case.startswith("Adam")]
+    harness.check_same_losses(prepare, options.libraries, with_loss)
     effort = harness.effort(options, seconds=2.0)
     results = harness.race(prepare, options.libraries, options.models, **effort)
     rows = harness.rows_of(

@@ -15,7 +15,6 @@ losses of the first steps must agree. Threads are left at each library's default
 """
 
 import shutil
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -229,7 +228,8 @@ _LIBRARIES = (
 
 
 def speed(options):
-    check_same_losses([name for name in options.libraries if name != "products"])
+    with_loss = [name for name in options.libraries if name != "products"]
+    harness.check_same_losses(prepare, with_loss, [Net(MLP, 32), Net((2, 16, 16, 1), 4)])
     effort = harness.effort(options, seconds=0.5)
     results = harness.race(prepare, options.libraries, TARGETS, **effort)
     rows = harness.rows_of(
@@ -237,21 +237,6 @@ def speed(options):
     )
     harness.table("training step", rows)
     return rows
-
-
-def check_same_losses(libraries):
-    """Exit unless all libraries do the same work: the losses of three steps must be equal."""
-    nets = [Net(MLP, 32), Net((2, 16, 16, 1), 4)]
-    losses = {name: harness.in_fresh_process(_first_losses, name, nets) for name in libraries}
-    expected = losses.get(harness.BASELINE, next(iter(losses.values())))
-    for name, found in losses.items():
-        if not np.allclose(found, expected, rtol=1e-4):
-            sys.exit(f"{name} has losses {found}, expected {expected}")
-
-
-def _first_losses(library, nets):
-    steps = [prepare(library, net) for net in nets]
-    return [step().item() for step in steps for _ in range(3)]
 
 
 def memory(options):

@@ -58,12 +58,45 @@ class LayerNorm(Module):
         )
 
 
-class _BatchNorm(Module):
-    """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
+class _WithStatistics(Module):
+    """A layer that may have a weight and a bias for each channel, and running statistics."""
 
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+
+    def __init__(
+        self, num_features, eps, momentum, affine, bias, track_running_stats, dtype, device
+    ):
+        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+
+        def filled(values):
+            return values(self.num_features, dtype=dtype, device=device)
+
+        self.weight = Parameter(filled(ones)) if affine else None
+        self.bias = Parameter(filled(zeros)) if affine and bias else None
+        if track_running_stats:
+            self.register_buffer("running_mean", filled(zeros))
+            self.register_buffer("running_var", filled(ones))
+            self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
+        else:
+            self.running_mean = self.running_var = self.num_batches_tracked = None
+
+    def reset_running_stats(self) -> None:
+        """Reset the running statistics, as if no batch had been seen."""
+        if self.track_running_stats:
+            overwrite(self.running_mean, 0)
+            overwrite(self.running_var, 1)
+            overwrite(self.num_batches_tracked, 0)
+
+
+class _BatchNorm(_WithStatistics):
+    """What the layers of batch normalization share; `BatchNorm1d` has the parameters."""
+
     ndims: tuple[int, ...]  # of inputs
     layouts: tuple[str, ...]  # the axes after the channels, for errors
 
@@ -78,30 +111,8 @@ class _BatchNorm(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-
-        def filled(values):
-            return values(self.num_features, dtype=dtype, device=device)
-
-        self.weight = Parameter(filled(ones)) if affine else None
-        self.bias = Parameter(filled(zeros)) if affine else None
-        if track_running_stats:
-            self.register_buffer("running_mean", filled(zeros))
-            self.register_buffer("running_var", filled(ones))
-            self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
-        else:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
-
-    def reset_running_stats(self) -> None:
-        """Reset the running statistics, as if no batch had been seen."""
-        if self.track_running_stats:
-            overwrite(self.running_mean, 0)
-            overwrite(self.running_var, 1)
-            overwrite(self.num_batches_tracked, 0)
+        options = momentum, affine, True, track_running_stats, dtype, device
+        super().__init__(num_features, eps, *options)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.ndims or input.shape[1] != self.num_features:
@@ -253,13 +264,10 @@ class RMSNorm(Module):
         )
 
 
-class _InstanceNorm(Module):
+class _InstanceNorm(_WithStatistics):
     """What the classes below share. axes: the names of the axes after the channels."""
 
     axes: tuple[str, ...]
-    running_mean: Tensor | None
-    running_var: Tensor | None
-    num_batches_tracked: Tensor | None
 
     def __init__(
         self,
@@ -273,30 +281,8 @@ class _InstanceNorm(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
-        self.eps = eps
-        self.momentum = momentum
-        self.affine = affine
-        self.track_running_stats = track_running_stats
-
-        def filled(values):
-            return values(self.num_features, dtype=dtype, device=device)
-
-        self.weight = Parameter(filled(ones)) if affine else None
-        self.bias = Parameter(filled(zeros)) if affine and bias else None
-        if track_running_stats:
-            self.register_buffer("running_mean", filled(zeros))
-            self.register_buffer("running_var", filled(ones))
-            self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
-        else:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
-
-    def reset_running_stats(self) -> None:
-        """Reset the running statistics, as if no batch had been seen."""
-        if self.track_running_stats:
-            overwrite(self.running_mean, 0)
-            overwrite(self.running_var, 1)
-            overwrite(self.num_batches_tracked, 0)
+        options = momentum, affine, bias, track_running_stats, dtype, device
+        super().__init__(num_features, eps, *options)
 
     def forward(self, input: Tensor) -> Tensor:
         shape, ndim = input.shape, len(self.axes)

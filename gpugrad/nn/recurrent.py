@@ -315,7 +315,16 @@ class _Cell(Module):
     bias_ih: Parameter | None
     bias_hh: Parameter | None
 
-    def __init__(self, input_size, hidden_size, bias, dtype, device, generator):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        generator: Generator | None = None,
+    ) -> None:
         name = type(self).__name__
         self.input_size = whole(f"{name}: input_size", input_size, 1)
         self.hidden_size = whole(f"{name}: hidden_size", hidden_size, 1)
@@ -380,7 +389,9 @@ class RNNCell(_Cell):
     ) -> None:
         _check_nonlinearity("RNNCell", nonlinearity)
         self.nonlinearity = nonlinearity
-        super().__init__(input_size, hidden_size, bias, dtype, device, generator)
+        super().__init__(
+            input_size, hidden_size, bias, dtype=dtype, device=device, generator=generator
+        )
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         (h,) = self._step(rnn, input, hx, nonlinearity=self.nonlinearity)
@@ -396,18 +407,6 @@ class LSTMCell(_Cell):
 
     gates = 4
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype, device, generator)
-
     def forward(
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
@@ -419,18 +418,6 @@ class GRUCell(_Cell):
     """One step of a `GRU`; see `RNNCell`."""
 
     gates = 3
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        device: str | None = None,
-        generator: Generator | None = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, dtype, device, generator)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         (h,) = self._step(gru, input, hx)
