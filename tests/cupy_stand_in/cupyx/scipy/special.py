@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.special
-from cupy._array import on_current, unwrapped, wrap
+from cupy._array import ndarray, on_current, unwrapped, wrap
 
 __all__ = (
     "bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p cbrt chdtr chdtrc "
@@ -32,4 +32,11 @@ for _name in __all__:
 
 
 def polygamma(n, x):
+    if not isinstance(n, ndarray):
+        raise AttributeError("'bool' object has no attribute 'astype'", name="astype", obj=n == 0)
     return _through("polygamma")(n, x)
+
+
+def yn(n, x):
+    negative = np.asarray(unwrapped(n)) < 0
+    return wrap(np.where(negative, np.nan, unwrapped(_through("yn")(n, x))), [])
