@@ -208,6 +208,11 @@ def is_complex(x):
     return gg.isdtype(x.dtype, "complex floating")
 
 
+def is_true(x):
+    """Where the elements of a tensor are true: not 0."""
+    return x if gg.isdtype(x.dtype, "bool") else x != 0
+
+
 def floating(x, like=None):
     """``x`` as a Tensor in a floating dtype: float64 for integers, as in NumPy."""
     x = tensor(x, like)
