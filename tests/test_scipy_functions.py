@@ -194,6 +194,34 @@ def test_derivatives(name):
         gradgradcheck(function, inputs)
 
 
+def test_stacks_of_triangular_systems(library):
+    solve = gg.scipy.linalg.solve_triangular
+    a, b = np.stack([POSITIVE, A + 3 * np.eye(4)]), np.stack([B, B - 1])
+    pairs = [*zip(a, b, strict=True)]
+    for lower, unit in ((True, False), (False, True)):
+        expected = [
+            linalg.solve_triangular(x, y, lower=lower, unit_diagonal=unit) for x, y in pairs
+        ]
+        result = solve(library.tensor(a), library.tensor(b), lower=lower, unit_diagonal=unit)
+        assert_allclose(library.values(result), expected)
+    many = gg.vmap(lambda y: solve(library.tensor(A), y))(library.tensor(b))
+    assert_allclose(library.values(many), [linalg.solve_triangular(A, y) for y in b])
+    columns = gg.vmap(lambda x, y: solve(x, y, lower=True))(
+        library.tensor(a), library.tensor(b[..., 0])
+    )
+    for x, y, result in zip(a, b, library.values(columns), strict=True):
+        assert_allclose(result, linalg.solve_triangular(x, y[:, 0], lower=True))
+    empty = solve(library.tensor(A), library.tensor(B[:, :0]))
+    assert empty.shape == (4, 0)
+
+
+def test_triangular_systems_are_not_solved_as_full_ones(monkeypatch):
+    monkeypatch.delattr(gg.backends.namespace_of[np.ndarray].linalg, "solve")
+    a, b = (gg.tensor(x, requires_grad=True) for x in (POSITIVE, B))
+    gg.scipy.linalg.solve_triangular(a, b, lower=True).sum().backward()
+    assert np.count_nonzero(a.grad) == 10
+
+
 def test_functions_of_matrices_inside_vmap():
     stack = np.stack([POSITIVE, 3 * POSITIVE])
     for name in ("expm", "sqrtm", "logm"):
@@ -270,6 +298,13 @@ def test_derivatives_of_continuous_distributions(name):
         gradcheck(getattr(own, method), inputs)
         if method in ("logpdf", "cdf", "logsf"):
             gradgradcheck(getattr(own, method), inputs, atol=1e-4)
+
+
+def test_quantiles_of_small_probabilities():
+    for name, parameters in (("poisson", (3.0,)), ("binom", (20, 0.3)), ("bernoulli", (0.3,))):
+        q = np.array([0.3, 1e-3, 1e-12])
+        own, reference = (getattr(space, name) for space in (gg.scipy.stats, stats))
+        assert_allclose(own.isf(q, *parameters).numpy(), reference.isf(q, *parameters))
 
 
 def test_derivatives_of_discrete_distributions():
