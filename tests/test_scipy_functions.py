@@ -194,6 +194,34 @@ def test_derivatives(name):
         gradgradcheck(function, inputs)
 
 
+def test_special_functions_of_lists_and_numbers():
+    own, x = gg.scipy.special, gg.tensor([0.5, 1.5], requires_grad=True, dtype=gg.float64)
+    for name, args in (("erf", (0.5,)), ("gammaln", ([1, 2, 3],)), ("beta", ([1.0, 2.0], 3))):
+        assert_allclose(getattr(own, name)(*args), getattr(scipy.special, name)(*args))
+    for name, args in (("beta", (x, [1.0, 2.0])), ("logsumexp", (x, 0, [1.0, 2.0]))):
+        expected = getattr(scipy.special, name)(x.detach().numpy(), *args[1:])
+        result = getattr(own, name)(*args)
+        assert result.requires_grad
+        assert_allclose(result.detach(), expected)
+    for args in ((x, "a"), ()):
+        with pytest.raises(TypeError):
+            own.beta(*args)
+
+
+def test_matrices_of_integers_and_empty_ones():
+    x = np.array([[2, 1], [0, 3]])
+    for name in ("expm", "logm", "sqrtm"):
+        result = getattr(gg.scipy.linalg, name)(gg.tensor(x))
+        assert_allclose(result.numpy(), getattr(linalg, name)(x), rtol=1e-6)
+    assert gg.scipy.linalg.expm(gg.zeros((0, 0))).shape == (0, 0)
+
+
+def test_complex_numbers_in_lists():
+    x = RNG.normal(size=5)
+    expected = signal.lfilter([1, 1j], [1, -0.5], x)
+    assert_allclose(gg.scipy.signal.lfilter([1, 1j], [1, -0.5], gg.tensor(x)).numpy(), expected)
+
+
 def test_stacks_of_triangular_systems(library):
     solve = gg.scipy.linalg.solve_triangular
     a, b = np.stack([POSITIVE, A + 3 * np.eye(4)]), np.stack([B, B - 1])
@@ -359,6 +387,15 @@ def euler(xp, t, y, a, b):
 
 
 START, TIMES, PARAMETERS = np.array([0.1, 1, 1.2]), [0.0, 0.5, 0.6, 2.0], (1.1, 0.3)
+
+
+def test_complex_states():
+    y0 = gg.tensor([1 + 0j, 2j], dtype=gg.complex128)
+    solution = gg.scipy.integrate.solve_ivp(lambda t, y: 1j * y, (0, 2), y0, rtol=1e-6, atol=1e-8)
+    assert solution.t.dtype == gg.float64
+    assert_allclose(solution.y[:, -1].numpy(), y0.numpy() * np.exp(2j), rtol=1e-5)
+    with pytest.raises(ValueError, match="odeint: the adjoint equation is solved for real states"):
+        gg.scipy.integrate.odeint(lambda y, t: y, y0, [0, 1], adjoint=True)
 
 
 @pytest.mark.parametrize("adjoint", [False, True])

@@ -146,7 +146,8 @@ def _on_host(function, *arrays):
     stacks = []
     for parts in zip(*outputs, strict=True):
         stack = xp.stack(parts)[: math.prod(shape)].reshape(*shape, *parts[0].shape)
-        real = arrays[0].real.dtype
+        real = xp.result_type(*[x.real.dtype for x in arrays])
+        real = real if real.kind == "f" else xp.float64
         dtype = xp.result_type(real, xp.complex64) if stack.dtype.kind == "c" else real
         stacks.append(backend.asarray(stack.astype(dtype), device=backend.device(like)))
     return tuple(stacks) if isinstance(results[0], tuple) else stacks[0]
@@ -203,7 +204,9 @@ def expm(A: Any) -> Tensor:
     depends on its norm: finding the largest waits for the device.
     """
     (a,) = floating(A)
-    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1) if a.size else a.real[..., 0, 0]
+    if not a.size:
+        return a
+    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1)
     counts = ceil(log2(maximum(norm / _THETA, 1.0)))
     largest = float(values(counts).max(initial=0))
     a = a * (2.0**-counts)[..., None, None]
