@@ -20,19 +20,19 @@ def _like(initial, result):
     return gg.astype(tensor(initial, result), result.dtype)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.sum)
 def sum(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
     total = gg.sum(_masked(a, where, 0), axis, dtype=dtype, keepdims=keepdims)
     return total if initial is None else total + _like(initial, total)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.prod)
 def prod(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
     product = gg.prod(_masked(a, where, 1), axis, dtype=dtype, keepdims=keepdims)
     return product if initial is None else product * _like(initial, product)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.mean)
 def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     if where is True:
@@ -42,7 +42,7 @@ def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
     return sum(a, axis, keepdims=keepdims, where=where) / gg.astype(count, a.dtype)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.var)
 def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
@@ -52,7 +52,7 @@ def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correct
     return gg.var(a, axis, correction=correction, keepdims=keepdims)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.std)
 def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
@@ -72,12 +72,12 @@ def _squares(a, chosen, axis, ddof, keepdims):
     return total, gg.reshape(count - ddof, total.shape)
 
 
-@of_numpy("max", "amax")
+@of_numpy("max", "amax", reduction=gg.max)
 def max(a, axis=None, *, keepdims=False, initial=None, where=True):
     return _extremum(gg.max, gg.maximum, a, axis, keepdims, initial, where)
 
 
-@of_numpy("min", "amin")
+@of_numpy("min", "amin", reduction=gg.min)
 def min(a, axis=None, *, keepdims=False, initial=None, where=True):
     return _extremum(gg.min, gg.minimum, a, axis, keepdims, initial, where)
 

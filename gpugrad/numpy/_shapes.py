@@ -158,13 +158,14 @@ def rot90(m, k=1, axes=(0, 1)):
 
 @of_numpy()
 def roll(a, shift, axis=None):
-    shift, axis = [tuple(x) if isinstance(x, list) else x for x in (shift, axis)]
+    if type(shift) is list or type(axis) is list:
+        shift, axis = [tuple(x) if isinstance(x, list) else x for x in (shift, axis)]
     return gg.roll(a, shift, axis=axis)
 
 
 @of_numpy()
 def tile(A, reps):
-    return gg.tile(A, _lengths(reps))
+    return gg.tile(A, (reps,) if type(reps) is int else _lengths(reps))
 
 
 @of_numpy()
@@ -371,12 +372,18 @@ def _as_matrices(m):
 
 @of_numpy()
 def diagonal(a, offset=0, axis1=0, axis2=1):
-    return gg.linalg.diagonal(gg.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+    return gg.linalg.diagonal(_with_matrices_last(a, axis1, axis2), offset=offset)
+
+
+def _with_matrices_last(a, axis1, axis2):
+    if (axis1 - a.ndim, axis2 - a.ndim) == (-2, -1) or (axis1, axis2) == (-2, -1):
+        return a
+    return gg.moveaxis(a, (axis1, axis2), (-2, -1))
 
 
 @of_numpy()
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
-    a = gg.moveaxis(a, (axis1, axis2), (-2, -1))
+    a = _with_matrices_last(a, axis1, axis2)
     return gg.linalg.trace(a, offset=offset, dtype=dtype)
 
 
@@ -452,12 +459,15 @@ def where(condition, x=None, y=None, /):
     condition, x, y = _operands(condition, x, y)
     if type(condition) in SCALARS:
         condition = tensor(condition, next(v for v in (x, y) if isinstance(v, Tensor)))
-    return gg.where(is_true(condition), x, y)
+    return gg.where(condition if condition.dtype is gg.bool else is_true(condition), x, y)
 
 
 def _operands(*values):
     """Python's numbers as they are, as they are weak; all else as Tensors."""
-    if all(type(x) in SCALARS or type(x) is Tensor for x in values):
+    for x in values:
+        if type(x) is not Tensor and type(x) not in SCALARS:
+            break
+    else:
         return values
     found = tensors(*values)
     return [x if type(x) in SCALARS else made for x, made in zip(values, found, strict=True)]
