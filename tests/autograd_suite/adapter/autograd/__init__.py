@@ -8,7 +8,8 @@ import gpugrad as _gg
 
 tuple, list, dict = tuple, list, dict
 # What is not here, such as autograd.wrap_util, is that of the checkout.
-__path__.append(_os.path.join(_os.environ["AUTOGRAD_CHECKOUT"], "autograd"))
+if "AUTOGRAD_CHECKOUT" in _os.environ:
+    __path__.append(_os.path.join(_os.environ["AUTOGRAD_CHECKOUT"], "autograd"))
 
 
 def _array(x):
