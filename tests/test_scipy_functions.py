@@ -13,6 +13,7 @@ RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 4))
 POSITIVE = A @ A.T + np.eye(4)
 B = RNG.normal(size=(4, 2))
+BAND = np.array([[0.0], [0.0], [1.0], [0.0]])  # the main diagonal of 1 + 2
 C = RNG.normal(size=(3, 3)) + 3 * np.eye(3)
 X = np.array([0.0, 0.7, 1.1, 2.0, 2.4, 3.3])
 Y = RNG.normal(size=(6, 2))
@@ -27,6 +28,11 @@ CASES = {
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, 1, lower=True), POSITIVE, B[:, 0]),
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, "N", True, True), POSITIVE, B),
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, trans=2), POSITIVE + 1j * A, B + 1j),
+    ],
+    "linalg.solve_banded": [
+        (lambda sp, ab, b: sp.linalg.solve_banded((1, 2), ab, b), A + 3 * BAND, B),
+        (lambda sp, ab, b: sp.linalg.solve_banded((2, 1), ab, b), A + 3 * BAND[::-1], B[:, 0]),
+        (lambda sp, ab, b: sp.linalg.solve_banded((1, 0), ab, b), 2 + A[:2] + 1j * A[2:], B + 1j),
     ],
     "linalg.cho_solve": [
         (
@@ -247,6 +253,24 @@ def test_stacks_of_triangular_systems(library):
         assert_allclose(result, linalg.solve_triangular(x, y[:, 0], lower=True))
     empty = solve(library.tensor(A), library.tensor(B[:, :0]))
     assert empty.shape == (4, 0)
+
+
+def test_stacks_of_banded_systems(library):
+    def solve(ab, b):
+        return gg.scipy.linalg.solve_banded((1, 2), ab, b)
+
+    ab, b = np.stack([A + 3 * BAND, A.T + 3 * BAND]), np.stack([B, B - 1])
+    both = [linalg.solve_banded((1, 2), x, y) for x, y in zip(ab, b, strict=True)]
+    one = [linalg.solve_banded((1, 2), ab[0], y) for y in b]
+    others = [linalg.solve_banded((1, 2), x, B[:, 0]) for x in ab]
+    stacks = [library.tensor(x) for x in (ab, b)]
+    for result, expected in (
+        (solve(*stacks), both),
+        (gg.vmap(solve)(*stacks), both),
+        (gg.vmap(lambda y: solve(library.tensor(ab[0]), y))(stacks[1]), one),
+        (gg.vmap(lambda x: solve(x, library.tensor(B[:, 0])))(stacks[0]), others),
+    ):
+        assert_allclose(library.values(result), expected)
 
 
 def test_triangular_systems_are_not_solved_as_full_ones(monkeypatch):
@@ -548,6 +572,7 @@ def test_errors():
     sp = gg.scipy
     for call, message in (
         (lambda: sp.linalg.solve_triangular(A, B, 3), "trans must be 0, 1 or 2, not 3"),
+        (lambda: sp.linalg.solve_banded((1, 1), A, B), r"ab must be \(..., 3, n\) for 1 and 1"),
         (lambda: sp.linalg.solve_sylvester(A, C, B), "solve_sylvester: .* do not fit"),
         (lambda: sp.linalg.block_diag(A[None]), "block_diag: all must be matrices"),
         (lambda: sp.signal.convolve(A, B[0]), "convolve: .* the same number of axes"),
