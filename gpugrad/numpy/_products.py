@@ -17,11 +17,12 @@ from ._table import (
 @of_numpy()
 def dot(a, b):
     a, b = tensors(a, b)
-    if not (a.ndim and b.ndim):
+    ndim = b.ndim
+    if not (ndim and a.ndim):
         return a * b
-    if b.ndim <= 2:
+    if ndim <= 2:
         return gg.matmul(a, b)
-    return gg.tensordot(a, b, axes=((-1,), (b.ndim - 2,)))
+    return gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
 
 
 @of_numpy()

@@ -419,6 +419,8 @@ def vander(x, N=None, increasing=False):
 
 @of_numpy()
 def pad(array, pad_width, mode="constant", **kwargs):
+    if mode == "constant" and not kwargs and type(pad_width) in (int, tuple, list):
+        return gg.pad(array, pad_width)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     unknown = kwargs.keys() - {"constant_values", "reflect_type"}
     if mode not in modes or unknown or kwargs.pop("reflect_type", "even") != "even":
