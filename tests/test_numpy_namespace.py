@@ -230,6 +230,16 @@ class TestValues:
                 expected = np.asarray(evaluate(line, np, values)[0])
                 assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
 
+    def test_gradients_at_zero(self):
+        for line, expected in (
+            ("np.fmod(x, 2.0)", 1.0),
+            ("np.nanstd(x)", 0.0),
+            ("np.std(x, where=A > 0.5)", 0.0),
+        ):
+            x = gg.tensor(A * 0, requires_grad=True)
+            gg.sum(evaluate(line, gnp, x)[0]).backward()
+            assert_array_equal(x.grad.numpy(), np.full_like(A, expected), err_msg=line)
+
     def test_allclose(self):
         x = gg.tensor(A, requires_grad=True)
         for namespace in (np, gnp):

@@ -107,7 +107,8 @@ def _unless_nan(function, x1, x2):
 @of_numpy()
 def fmod(x1, x2, /):
     x1, x2 = operands(x1, x2)
-    return gg.remainder(gg.abs(x1), gg.abs(x2)) * gg.sign(x1)
+    sign = 1 - 2 * gg.astype(x1 < 0, x1.dtype)  # not 0 at 0, where the derivative is 1
+    return gg.remainder(x1 * sign, gg.abs(x2)) * sign
 
 
 @of_numpy()

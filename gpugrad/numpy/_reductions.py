@@ -57,8 +57,14 @@ def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correct
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
     if where is not True:
-        return gg.sqrt(var(a, axis, ddof=correction, keepdims=keepdims, where=where))
+        return _root(var(a, axis, ddof=correction, keepdims=keepdims, where=where))
     return gg.std(a, axis, correction=correction, keepdims=keepdims)
+
+
+def _root(variance):
+    """The square root of a variance; its gradient at 0 is 0, as that of `gpugrad.std`."""
+    zero = variance == 0
+    return gg.where(zero, 0.0, gg.sqrt(gg.where(zero, 1.0, variance)))
 
 
 def _squares(a, chosen, axis, ddof, keepdims):
@@ -201,7 +207,7 @@ def nanvar(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
 
 @of_numpy()
 def nanstd(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
-    return gg.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    return _root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
 
 
 @of_numpy()
