@@ -14,6 +14,10 @@ from .registry import backend_for_device, device_library, is_on, transfer
 from .special import LazyFunctions
 from .windows import functions as functions_of_windows
 
+# Fourier transforms by the inputs that the standard allows.
+COMPLEX_TRANSFORMS = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
+REAL_TRANSFORMS = "rfft", "rfftn", "ihfft"
+
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.

@@ -6,6 +6,7 @@ bound to its global names: functions, buffers, views of buffers, arrays of param
 binding is out of date, or a check fails, it returns `MISS` and has done nothing.
 """
 
+import builtins
 import math
 import operator
 import types
@@ -184,7 +185,7 @@ class _Writer:
         names = dict(self.fixed)
         for name, make in self.made:
             names[name] = make()
-        names["__builtins__"] = {}
+        names["__builtins__"] = builtins  # imports by compiled code, such as CuPy's, need them
         return names
 
     # Values

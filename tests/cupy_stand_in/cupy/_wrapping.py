@@ -2,12 +2,22 @@
 
 import functools
 import inspect
+import sys
 
 import numpy as np
 
 from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
 from ._reads import note
 from ._traffic import launched
+
+
+def import_as_compiled_code():
+    """Fail where CuPy's compiled code could not import a module when it compiles a kernel.
+
+    Its imports look up ``__import__`` in the globals of the Python function that calls it.
+    """
+    builtins = sys._getframe(2).f_globals["__builtins__"]
+    assert "__import__" in (builtins if isinstance(builtins, dict) else vars(builtins))
 
 
 def through(numpy, reads=lambda arguments: False, view=False):
@@ -24,6 +34,7 @@ def through(numpy, reads=lambda arguments: False, view=False):
 
         @functools.wraps(function)
         def call(*args, **options):
+            import_as_compiled_code()
             bound = signature.bind(*args, **options)
             arrays = [*arrays_in(args), *arrays_in(tuple(options.values()))]
             if not view:
@@ -72,6 +83,7 @@ class ufunc:
         self.nin, self.nout = self._ufunc.nin, self._ufunc.nout
 
     def __call__(self, *args, out=None, dtype=None, casting="same_kind"):
+        import_as_compiled_code()
         if len(args) > self.nin:
             *args, out = args
         args = [from_interface(x) for x in args]
