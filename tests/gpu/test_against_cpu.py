@@ -97,7 +97,7 @@ def test_layer(kind, training):
 
         def step(module=module, x=x):
             out = module(x)
-            (out * out).sum().backward()
+            gg.sin(out).sum().backward()  # of squares, batch norm's gradient is rounding errors
             return out
 
         step()
