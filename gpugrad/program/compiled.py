@@ -20,6 +20,7 @@ from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
 from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
+from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording
@@ -217,7 +218,7 @@ class Compiled(Generic[P, R]):
 
     def _record(self, leaves, structure, args, kwargs):
         trace = record(self.__wrapped_function__, leaves, args, kwargs)
-        program = Program(trace, (structure, trace.structure))
+        program = program_of(trace, (structure, trace.structure))
         if trace.sweep is not None:
             program.derivative = Derivative(
                 self.__wrapped_function__, trace, trace.backward, trace.kept
