@@ -332,6 +332,10 @@ class Trace:
         if made > _LARGE:  # of which the program will not need as much
             self.recording.backend.release_freed_memory()
 
+    def example(self, x):
+        """The array that an input had while it was recorded; None once that is forgotten."""
+        return None if self.swap is None else self.swap.real_of.get(x)
+
     def arguments(self, leaves):
         self.argument_of = {}
         self.leaves = []

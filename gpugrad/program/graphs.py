@@ -60,7 +60,7 @@ class GraphProgram(Program):
             try:
                 self.captured = _Captured(self)
             except Exception as error:  # noqa: BLE001  whatever cannot be captured raises
-                self.call_by_call = f"{type(error).__name__}: {error}"
+                self.call_by_call = str(error)
                 self._write(Writer(self))
         super().bind()
 
@@ -80,6 +80,7 @@ class _Plan:
     numbers: pairs of a place and what is stored there: the variable of a number, that of a random
         key or a pair of variables with its words, or a `Draw`.
     inputs: the variables of arrays that each call of the program finds anew.
+    arrays: those that they are copied into.
     scope: a function that returns the context in which the device is the current one.
     """
 
@@ -105,8 +106,17 @@ class _Plan:
         self.scope = (lambda: self.graphs.scope(device)) if several else nullcontext
         with self.scope():
             self.memory.allocate()
+            self.arrays = [self._array(x, trace.example(x)) for x in self.inputs]
         for place, value in self._constants:
             place.host[()] = value
+
+    def _array(self, x, example):
+        """An array for an input, at first with the values of an example."""
+        array = self.graphs.dense_like(x.shape, x.dtype, x.strides)
+        if array is None:
+            raise CannotCaptureError("it is called with an array that does not fill its memory")
+        array[...] = 0 if example is None else example  # as an index, 0 is always valid
+        return array
 
     def _call(self, call):
         function, args, kwargs = call.function, call.args, dict(call.kwargs or {})
@@ -165,8 +175,7 @@ def _has_number(x):
 class _Captured:
     """The graph of a program for the arrays that its state has now, ready to be launched.
 
-    inputs: the arrays that it finds its inputs in.
-    outputs: those that it leaves its outputs in.
+    outputs: the arrays that it leaves its outputs in.
     """
 
     def __init__(self, program):
@@ -174,8 +183,7 @@ class _Captured:
         graphs = self._graphs = program.graphs
         self._plan = plan
         with plan.scope():
-            self.inputs = [_as_zeros(x, graphs) for x in plan.inputs]
-            sources = dict(zip(plan.inputs, self.inputs, strict=True))
+            sources = dict(zip(plan.inputs, plan.arrays, strict=True))
             sources |= {x: find() for x, find in trace.pinned.items()}
             written = [first for first, _ in trace.written]
             copies = {x: trace.duplicate(sources[x]) for x in written if x in trace.pinned}
@@ -188,10 +196,10 @@ class _Captured:
                 raise CannotCaptureError("an output does not fill its memory")
         # Inputs that it writes are copied back.
         self._back = [k for k, x in enumerate(plan.inputs) if x in written]
-        back = [self.inputs[k] for k in self._back]
-        self._to = [graphs.address(x) for x in self.inputs]
+        back = [plan.arrays[k] for k in self._back]
+        self._to = [graphs.address(x) for x in plan.arrays]
         self._from = [graphs.address(x) for x in (*self.outputs, *back)]
-        self._copies_in = graphs.Copies([x.nbytes for x in self.inputs])
+        self._copies_in = graphs.Copies([x.nbytes for x in plan.arrays])
         self._copies_out = graphs.Copies([x.nbytes for x in (*self.outputs, *back)])
         self._sources = sources  # what the graph reads and writes
 
@@ -208,15 +216,6 @@ class _Captured:
         self.graph.launch()
         self._copies_out.run(self._from, targets)
         return outputs
-
-
-def _as_zeros(x, graphs):
-    """An array for an input of this shape, dtype and strides, in which every index is valid."""
-    out = graphs.dense_like(x.shape, x.dtype, x.strides)
-    if out is None:
-        raise CannotCaptureError("an array that it is called with does not fill its memory")
-    out[...] = 0
-    return out
 
 
 def _run(program, sources):
@@ -249,7 +248,7 @@ def _run(program, sources):
         operands = call.operands()
         args, kwargs = _with_values(args, value), _with_values(kwargs, value)
         if write is None:
-            results = function(*args, **kwargs)
+            results = _called(call, function, args, kwargs)
             results = list(results) if call.several else [results]
             used = {buffer(value(x)) for x in operands if x.kind == "array"}
             for out, result in zip(call.outs, results, strict=True):
@@ -270,7 +269,8 @@ def _run(program, sources):
                     own.add(out)
                 else:
                     in_place[next(y for y, now in in_place.items() if now is x)] = out
-            results = write(arrays if together else arrays[0], *args[1:], **kwargs)
+            args = arrays if together else arrays[0], *args[1:]
+            _called(call, write, args, kwargs)
             values |= dict(zip(call.outs, arrays, strict=True))
         for x in (*operands, *call.outs):
             if last[x] == i:
@@ -289,6 +289,13 @@ def _run(program, sources):
     for target, array in copied:
         target[...] = array
     return outputs
+
+
+def _called(call, function, args, kwargs):
+    try:
+        return function(*args, **kwargs)
+    except Exception as error:
+        raise CannotCaptureError(f"{call.name}: {error}") from error
 
 
 def _with_values(x, value):

@@ -9,10 +9,7 @@ import numpy as np
 
 from .device import current_device
 
-__all__ = [
-    "MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory",
-    "using_allocator",
-]  # fmt: skip
+__all__ = ["MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
 
 _UNIT = 512  # the pool counts in units of this many bytes
 
