@@ -56,6 +56,8 @@ class Backend:
         one. Then `on_device` and `on_devices` make the arrays' device current.
     planner: the module that repeats recorded calls in memory that is planned, as
         `numpy.planner`; None if each call of a program is to allocate its result.
+    graphs: the module that captures recorded calls and launches them as a whole, as
+        `cupy.graphs`; None if there is none.
     is_recorder: whether its arrays note what is done with them, for a program.
     """
 
@@ -70,6 +72,7 @@ class Backend:
     column_block: int | None = None
     several_devices = False
     planner: Any = None
+    graphs: Any = None
     is_recorder = False
 
     def __init__(self, xp):

@@ -7,8 +7,13 @@ import sys
 import numpy as np
 
 from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
+from ._capture import do, made, refuse
 from ._reads import note
 from ._traffic import launched
+
+# What CuPy computes by libraries that it does not call while a stream is being captured. (Those who
+# need a function that computes products use gpugrad's.)
+_REFUSED = {"numpy.linalg", "numpy.tensordot"}
 
 
 def import_as_compiled_code():
@@ -28,7 +33,7 @@ def through(numpy, reads=lambda arguments: False, view=False):
     """
 
     def decorate(function):
-        name = function.__name__
+        name, module = function.__name__, numpy.__name__
         target = getattr(numpy, name)
         signature = inspect.signature(function)
 
@@ -42,12 +47,17 @@ def through(numpy, reads=lambda arguments: False, view=False):
             if reads(bound.arguments):
                 note(name)
             out = options.get("out")
+            if module in _REFUSED or f"{module}.{name}" in _REFUSED:
+                refuse(name)
             given = {k: unwrapped(v) for k, v in options.items()}
-            values = target(*map(unwrapped, args), **given)
-            out = wrap(values, arrays) if out is None else out
-            made = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
-            if made and not view:
-                launched(name, [x._values for x in arrays], [x._values for x in made])
+            values = [unwrapped(x) for x in args]
+            if out is None:
+                out = made(lambda: target(*values, **given), lambda x: wrap(x, arrays), arrays)
+            else:
+                do(lambda: target(*values, **given))
+            new = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
+            if new and not view:
+                launched(name, [x._values for x in arrays], [x._values for x in new])
             return out
 
         return call
@@ -97,9 +107,12 @@ class ufunc:
         options = {} if out is None else {"out": out._values}
         function = _ROUNDED.get(self.name) if _is_floating(args) else None
         options |= {"dtype": dtype, "casting": casting}
-        values = (function or self._ufunc)(*map(unwrapped, args), **options)
+        function, values = function or self._ufunc, [unwrapped(x) for x in args]
         read = [x._values for x in args if isinstance(x, ndarray)]
-        out = wrap(values, []) if out is None else out
+        if out is None:
+            out = made(lambda: function(*values, **options), lambda x: wrap(x, []), [])
+        else:
+            do(lambda: function(*values, **options))
         launched(self.name, read, [x._values for x in arrays_in(out)])
         return out
 
@@ -108,7 +121,7 @@ class ufunc:
         if supported is None or a.dtype.char not in supported:
             raise TypeError(f"`{self.name}.at` does not support {a.dtype}")
         on_current([a, *arrays_in(indices), b])
-        key = a._key(indices, reading=False)
-        self._ufunc.at(a._values, key, unwrapped(b))
+        place, own, values = a._key(indices, reading=False), a._values, unwrapped(b)
+        do(lambda: self._ufunc.at(own, place(), values))
         read = [x._values for x in (a, *arrays_in(indices), b) if isinstance(x, ndarray)]
         launched(f"{self.name}.at", read, [a._values])
