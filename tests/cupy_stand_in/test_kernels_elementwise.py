@@ -9,7 +9,8 @@ from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader, zero_discarded_nans
 from gpugrad.backends.numpy import backend as numpy
-from gpugrad.kernels.cuda.elementwise import RULES
+from gpugrad.kernels.cuda import elementwise
+from gpugrad.kernels.cuda.elementwise import FORWARDS, RULES
 from gpugrad.testing import twincheck
 
 
@@ -112,6 +113,49 @@ def test_rules(op, part, dtype):
                 assert a.dtype == dtype
                 e = e.astype(dtype).astype("float64")[start:]
                 np.testing.assert_allclose(a.get().astype("float64"), e, rtol=near, atol=near)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", loader.TYPES)
+@pytest.mark.parametrize("op", FORWARDS, ids=lambda op: op.__name__)
+def test_forwards(op, dtype, monkeypatch):
+    monkeypatch.setattr(elementwise, "LARGE", 0)
+    near = NEAR[dtype]
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    forward = op.op.twins["cupy"]["forward"]
+
+    def check(*inputs):
+        got = forward(xp, *[cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs])
+        exact = [x.astype("float64") if isinstance(x, np.ndarray) else x for x in inputs]
+        expected = np.asarray(op.op.forward(numpy.xp, *exact)).astype(dtype)
+        assert got.dtype == dtype
+        assert got.shape == expected.shape
+        a, e = got.get().astype("float64"), expected.astype("float64")
+        np.testing.assert_allclose(a, e, rtol=near, atol=near)
+
+    inputs, _ = operands(op, dtype)
+    for start in (0, 1):  # aligned to 16 bytes, or to no more than an element
+        check(*[x[start:] for x in inputs])
+    x = inputs[0][60:180].reshape(6, 20)
+    if len(inputs) == 1:
+        check(x.T)
+        check(x[:0])
+    else:
+        for other in (2, 0.5, True, x[:1, :1], x.T.copy().T, x[::-1]):
+            check(x, other)
+        for number in (2, -0.5):
+            check(number, x)
+
+
+def test_forwards_left_to_the_definition(monkeypatch):
+    add = gg.add.op.twins["cupy"]["forward"]
+    x = cupy.ones((2, 3))
+    assert add(xp, x, x) is NotImplemented  # few elements
+    monkeypatch.setattr(elementwise, "LARGE", 0)
+    assert add(xp, x, x).tolist() == [[2] * 3] * 2
+    for other in (x[0], x.astype("float32"), x[None, :1, :1], 1j, x + 0j):
+        assert add(xp, x, other) is NotImplemented
+    assert (gg.asarray(x[0]) + gg.asarray(x)).shape == (2, 3)
 
 
 def test_guarded_or_not():
