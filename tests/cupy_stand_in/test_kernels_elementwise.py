@@ -244,3 +244,30 @@ def test_kept_values_stay_as_they_are():
     assert [x.grad.tolist(), y.grad.tolist()] == [[0, 1], [0, 0]]
     assert np.isnan(y.detach().cpu().numpy()[0])
     assert np.isnan(kept[0].get()).all()
+
+
+@pytest.mark.parametrize("dtype", [*loader.TYPES, "complex64"])
+def test_copies_of_broadcast_arrays(dtype, monkeypatch):
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    monkeypatch.setattr(loader, "MANY", 0)
+    values = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    x = cupy.asarray(values)
+    shape = 2, 3, 4
+    for source, target in (
+        (x[0, 0, 0], shape),
+        (x[0, 0], shape),  # rows of whole packs
+        (x[0, 0, 1:], (5, 3)),  # rows that are not aligned
+        (x[:, :1, :1], shape),
+        (x[:, :1], (2, 7, 4)),
+        (x[:, None], (2, 5, 3, 4)),
+        (x[:, :, None, :, None], (2, 3, 5, 4, 6)),  # two axes apart: left to CuPy
+        (x[:, :, ::2, None], (2, 3, 2, 3)),
+        (x[:0, :, :, None], (0, 3, 4, 5)),
+        (cupy.broadcast_to(x[:1, :, ::2], (1, 3, 2)), (1, 3, 2)),
+    ):
+        for copied in (loader.copy, lambda view: gg.asarray(view, copy=True).array):
+            view = cupy.broadcast_to(source, target)
+            out = copied(view)
+            assert out.flags.c_contiguous
+            assert out.dtype == values.dtype
+            assert np.array_equal(out.get(), np.broadcast_to(source.get(), target))
