@@ -2,6 +2,7 @@
 
 import numpy as np
 from cupy._array import ndarray, on_current, wrap
+from cupy._capture import made
 
 __all__ = ["solve_triangular"]
 
@@ -14,12 +15,15 @@ def solve_triangular(
     if a.shape[:-2] != b.shape[: a.ndim - 2]:
         raise ValueError("incompatible batch count")
     on_current([a, b])
-    values = np.tril(a._values) if lower else np.triu(a._values)
-    if unit_diagonal:
-        np.einsum("...ii->...i", values)[...] = 1
-    if trans in (1, "T"):
-        values = values.swapaxes(-1, -2)
-    diagonal = np.einsum("...ii->...i", values)
-    if not diagonal.all():  # a singular matrix is no error
-        return wrap(np.full(b.shape, np.nan, b.dtype), [])
-    return wrap(np.linalg.solve(values, b._values), [])
+
+    def compute():
+        values = np.tril(a._values) if lower else np.triu(a._values)
+        if unit_diagonal:
+            np.einsum("...ii->...i", values)[...] = 1
+        if trans in (1, "T"):
+            values = values.swapaxes(-1, -2)
+        if not np.einsum("...ii->...i", values).all():  # a singular matrix is no error
+            return np.full(b.shape, np.nan, b.dtype)
+        return np.linalg.solve(values, b._values)
+
+    return made(compute, lambda x: wrap(x, []), [])
