@@ -4,8 +4,8 @@ Smoke and wind are on a periodic grid. In each time step the wind carries both a
 value is that at the place where its air came from, between the four cells there. Then
 the wind is made free of divergence, as air cannot be compressed; Fourier transforms take out
 what diverges. We look for the wind at the beginning that brings the smoke closest to a
-picture, by L-BFGS with the gradient by 8,192 numbers, which takes about as long as three
-simulations. The method to simulate is that of J. Stam, "Stable Fluids" (1999).
+picture, by L-BFGS with the gradient by 8,192 numbers, which takes less than twice as long as the
+simulation alone. The method to simulate is that of J. Stam, "Stable Fluids" (1999).
 """
 
 from common import Parser, panels, positive, save_figure
