@@ -1,5 +1,6 @@
 """The documentation site: `python -m sphinx -W --keep-going docs build/docs` writes it."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main"
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+os.environ["PYTHONPATH"] = str(DOCS.parent)  # for the notebooks
 
 import write_reference  # noqa: E402
 
@@ -31,7 +33,12 @@ templates_path: list[str] = []
 # Pages are Markdown; the recipes are notebooks without outputs, which the build executes.
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-myst_url_schemes = {"http": None, "https": None, "mailto": None, "repo": f"{REPOSITORY}/{{{{path}}}}"}
+myst_url_schemes = {
+    "http": None,
+    "https": None,
+    "mailto": None,
+    "repo": f"{REPOSITORY}/{{{{path}}}}",
+}
 myst_fence_as_directive = ["mermaid"]
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
@@ -79,16 +86,18 @@ _PARAMETER = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 
 def describe_parameters(app, what, name, obj, options, lines):
     """Make fields of the descriptions of parameters, which docstrings give as ``name: text``."""
-    inside = False
-    for i, line in enumerate(lines):
-        begins = not i or not lines[i - 1].strip() or inside
+    result, inside = [], False
+    for line in lines:
         found = _PARAMETER.fullmatch(line)
-        if found and begins:
+        if found and (inside or not result or not result[-1].strip()):
             inside = True
             names = found[1].replace("*", "\\*")
-            lines[i] = f":{names}: {found[2]}"
-        elif line and not line[0].isspace():
+            line = f":{names}: {found[2]}"
+        elif inside and line and not line[0].isspace():
             inside = False
+            result.append("")
+        result.append(line)
+    lines[:] = result
 
 
 def include_pages_of_the_root():

@@ -139,9 +139,7 @@ def overview(theme):
             picture.box(x, y, 154, height, fill=fill)
             picture.text(x + 77, y + 28, title, size=14, anchor="middle", bold=True)
             for j, line in enumerate(lines):
-                picture.text(
-                    x + 77, y + 52 + 20 * j, line, size=13, color="quiet", anchor="middle"
-                )
+                picture.text(x + 77, y + 52 + 20 * j, line, size=13, color="quiet", anchor="middle")
         y += height + 10
     picture.save(OUT / f"overview-{theme}.svg")
 

@@ -52,11 +52,12 @@ TOPICS = {
 
 # The other public modules. Of those in LISTS only the names are shown.
 MODULES = """
-    amp cuda data fft io linalg nn nn.functional nn.init nn.utils numpy optim optim.lr_scheduler
+    amp cuda data fft io linalg nn nn.functional nn.init nn.utils numpy numpy.fft
+    numpy.linalg numpy.random optim optim.lr_scheduler
     optim.swa_utils random scipy scipy.integrate scipy.interpolate scipy.linalg scipy.optimize
     scipy.signal scipy.special scipy.stats special testing training
 """.split()
-LISTS = {"numpy", "scipy.special"}
+LISTS = {"numpy", "numpy.fft", "numpy.linalg", "numpy.random", "scipy.special"}
 
 DTYPES = """
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64
@@ -125,7 +126,9 @@ def module_page(name):
     if name in LISTS:
         return text + ", ".join(f"``{n}``" for n in sorted(names)) + "\n"
     if name in ("io", "random"):
-        shared = "``gpugrad.save`` and ``gpugrad.load``" if name == "io" else "``gpugrad.manual_seed``"
+        shared = (
+            "``gpugrad.save`` and ``gpugrad.load``" if name == "io" else "``gpugrad.manual_seed``"
+        )
         text += f"{shared} are the functions of the same names here.\n\n"
     return text + entries(path, names)
 
@@ -135,7 +138,7 @@ def entries(space, names):
     if not names:
         return ""
     module = importlib.import_module(space)
-    text = f".. currentmodule:: {space}\n\n.. autosummary::\n\n"
+    text = f".. currentmodule:: {space}\n\n.. autosummary::\n   :nosignatures:\n\n"
     text += "".join(f"   {name}\n" for name in names) + "\n"
     for name in names:
         value = getattr(module, name)
@@ -173,7 +176,11 @@ def index():
         ("Namespaces", ["linalg", "fft", "special", "random"]),
         (
             "Training",
-            [n for n in MODULES if n.split(".")[0] in ("nn", "optim", "data", "io", "training", "amp")],
+            [
+                n
+                for n in MODULES
+                if n.split(".")[0] in ("nn", "optim", "data", "io", "training", "amp")
+            ],
         ),
         ("Devices", ["cuda"]),
         ("Other libraries", [n for n in MODULES if n.split(".")[0] in ("numpy", "scipy")]),
