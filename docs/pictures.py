@@ -1,4 +1,4 @@
-"""Draws the pictures of the README and the first page, in light and dark: `python docs/pictures.py`.
+"""Draws the pictures of the README and the first page: `python docs/pictures.py`.
 
 The figures of `speed` are read from benchmarks/results; run this again when they change.
 """
@@ -55,7 +55,7 @@ class Picture:
     def __init__(self, width, height, theme, title):
         self.colors = THEMES[theme]
         self.parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
             f'width="{width}" height="{height}" role="img" font-family="{FONT}">',
             f"<title>{title}</title>",
         ]
@@ -135,11 +135,11 @@ def overview(theme):
         height = 92 if len(boxes[0][1]) == 2 else 70
         picture.text(0, y + height / 2 + 5, caption, size=13, color="quiet")
         for i, (title, lines, fill) in enumerate(boxes):
-            x = 112 + i * 162
-            picture.box(x, y, 154, height, fill=fill)
-            picture.text(x + 77, y + 28, title, size=14, anchor="middle", bold=True)
+            x = 124 + i * 158
+            picture.box(x, y, 150, height, fill=fill)
+            picture.text(x + 75, y + 28, title, size=14, anchor="middle", bold=True)
             for j, line in enumerate(lines):
-                picture.text(x + 77, y + 52 + 20 * j, line, size=13, color="quiet", anchor="middle")
+                picture.text(x + 75, y + 52 + 20 * j, line, size=13, color="quiet", anchor="middle")
         y += height + 10
     picture.save(OUT / f"overview-{theme}.svg")
 

@@ -1,7 +1,7 @@
 """Writes the pages of the reference from the public names of the package.
 
 The build calls it; nothing that it writes is committed. A name is public if it is in the `__all__`
-of a module below, and its page shows its docstring.
+of a public module; there is nothing to add here for a new one.
 """
 
 import importlib
@@ -48,15 +48,10 @@ TOPICS = {
     "transforms": ("Derivatives of functions", ["gpugrad.transforms"]),
     "compile": ("Compiling", ["gpugrad.program"]),
     "tools": ("Tools", ["gpugrad.tools"]),
+    "more": ("Other functions", ["gpugrad"]),  # all that is left
 }
 
-# The other public modules. Of those in LISTS only the names are shown.
-MODULES = """
-    amp cuda data fft io linalg nn nn.functional nn.init nn.utils numpy numpy.fft
-    numpy.linalg numpy.random optim optim.lr_scheduler
-    optim.swa_utils random scipy scipy.integrate scipy.interpolate scipy.linalg scipy.optimize
-    scipy.signal scipy.special scipy.stats special testing training
-""".split()
+# Of these modules only the names are shown.
 LISTS = {"numpy", "numpy.fft", "numpy.linalg", "numpy.random", "scipy.special"}
 
 DTYPES = """
@@ -69,42 +64,56 @@ CONSTANTS = "e inf nan newaxis pi".split()
 def write(folder):
     """Write all pages, in place of those that were there."""
     folder = Path(folder)
-    pages = {**topics(), **{name: module_page(name) for name in MODULES}}
-    pages["index"] = index()
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir()
-    for name, text in pages.items():
+    for name, text in pages().items():
         (folder / f"{name}.rst").write_text(text, "utf-8")
+
+
+def pages():
+    """The text of each page by its name."""
+    found = topics()
+    modules = [name for name in public_modules() if name not in TOPICS]
+    found |= {name: module_page(name) for name in modules}
+    return {**found, "index": index(found, modules)}
+
+
+def public_modules(name=""):
+    """The modules below ``gpugrad`` that are in an ``__all__``, without that prefix."""
+    path = f"gpugrad.{name}".rstrip(".")
+    module = importlib.import_module(path)
+    for inner in sorted(module.__all__):
+        value = getattr(module, inner)
+        if inspect.ismodule(value) and value.__name__ == f"{path}.{inner}":
+            inner = f"{name}.{inner}".lstrip(".")
+            yield inner
+            yield from public_modules(inner)
 
 
 def topics():
     """The pages of the names of `gpugrad` itself, each on one page."""
     import gpugrad
 
-    pages = {}
+    elsewhere = {*DTYPES, *CONSTANTS, "load", "save", "manual_seed"}
     left = {
         name
-        for name in gpugrad.__all__
-        if not inspect.ismodule(getattr(gpugrad, name, None)) and name not in (*DTYPES, *CONSTANTS)
-        if name != "bfloat16"
+        for name in {*gpugrad.__all__} - elsewhere
+        if not inspect.ismodule(getattr(gpugrad, name))
     }
-    left -= {"load", "save", "manual_seed"}  # with the modules `io` and `random`
+    found = {}
     for page, (title, homes) in TOPICS.items():
         names = sorted(name for name in left if _belongs(name, getattr(gpugrad, name), homes))
         left -= set(names)
-        text = heading(title)
-        if page == "dtypes":
-            text += dtypes()
-        pages[page] = text + entries("gpugrad", names)
-    if left:
-        raise ValueError(f"give these names a topic in {__file__}: {sorted(left)}")
-    return pages
+        first = dtypes() if page == "dtypes" else ""
+        if names:
+            found[page] = heading(title) + first + entries("gpugrad", names)
+    return found
 
 
 def _belongs(name, value, homes):
     home = getattr(value, "__module__", "")
-    return name in homes or any(home == h or home.startswith(f"{h}.") for h in homes)
+    return name in homes or any(f"{home}.".startswith(f"{h}.") for h in homes)
 
 
 def dtypes():
@@ -126,10 +135,8 @@ def module_page(name):
     if name in LISTS:
         return text + ", ".join(f"``{n}``" for n in sorted(names)) + "\n"
     if name in ("io", "random"):
-        shared = (
-            "``gpugrad.save`` and ``gpugrad.load``" if name == "io" else "``gpugrad.manual_seed``"
-        )
-        text += f"{shared} are the functions of the same names here.\n\n"
+        at_the_top = "save and load" if name == "io" else "manual_seed"
+        text += f"The package itself has {at_the_top} too.\n\n"
     return text + entries(path, names)
 
 
@@ -161,8 +168,8 @@ def heading(title):
     return f"{title}\n{'=' * len(title)}\n\n"
 
 
-def index():
-    """The list of all pages."""
+def index(found, modules):
+    """The list of all pages: those that were found, of topics and of modules."""
     text = heading("Reference")
     text += (
         "Everything public, from the docstrings. Functions of arrays are named as in the `Python "
@@ -170,20 +177,20 @@ def index():
         "optimizers and loaders as in PyTorch; transforms as in JAX. What is not listed here is "
         "private and may change.\n\n"
     )
+    of_topics = [page for page in TOPICS if page in found]
+    arrays = of_topics[: of_topics.index("autograd")]
+    namespaces = ["linalg", "fft", "special", "random"]
+    others = [name for name in modules if name.split(".")[0] in ("numpy", "scipy")]
+    shown = [*arrays, *namespaces, *others, "testing"]
     for caption, pages in (
-        ("Tensors and their functions", list(TOPICS)[:9]),
-        ("Gradients, derivatives and tools", [*list(TOPICS)[9:], "testing"]),
-        ("Namespaces", ["linalg", "fft", "special", "random"]),
+        ("Tensors and their functions", arrays),
         (
-            "Training",
-            [
-                n
-                for n in MODULES
-                if n.split(".")[0] in ("nn", "optim", "data", "io", "training", "amp")
-            ],
+            "Gradients, derivatives and tools",
+            [p for p in of_topics if p not in arrays] + ["testing"],
         ),
-        ("Devices", ["cuda"]),
-        ("Other libraries", [n for n in MODULES if n.split(".")[0] in ("numpy", "scipy")]),
+        ("Namespaces", namespaces),
+        ("Training and devices", [name for name in modules if name not in shown]),
+        ("Other libraries", others),
     ):
         text += f".. toctree::\n   :maxdepth: 1\n   :caption: {caption}\n\n"
         text += "".join(f"   {page}\n" for page in pages) + "\n"
