@@ -87,14 +87,14 @@ _PARAMETER = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 
 
 def describe_parameters(app, what, name, obj, options, lines):
-    """Make fields of the descriptions of parameters, which docstrings give as ``name: text``."""
+    """Make a definition list of the parameters, which docstrings describe as ``name: text``."""
     result, inside = [], False
     for line in lines:
         found = _PARAMETER.fullmatch(line)
         if found and (inside or not result or not result[-1].strip()):
             inside = True
-            names = found[1].replace("*", "\\*")
-            line = f":{names}: {found[2]}"
+            result.append(", ".join(f"``{name}``" for name in found[1].split(", ")))
+            line = f"    {found[2]}"
         elif inside and line and not line[0].isspace():
             inside = False
             result.append("")
