@@ -88,6 +88,12 @@ class CuPy(Backend):
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
 
+    @property
+    def graphs(self):
+        from . import graphs
+
+        return graphs
+
     @cached_property
     def several_devices(self):
         """Whether there are several devices; with one, arrays' devices need not be entered."""
