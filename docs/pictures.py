@@ -193,9 +193,9 @@ def speed(theme):
         picture.text(x, y + 9, f"{ratio:.2f}", size=12, color="quiet", anchor=anchor)
     x, y = 8, height - 10
     picture.text(x, y, "Bars: two cores of an AMD EPYC.", size=12, color="quiet")
-    picture.bar(x + 194, y - 8, 16, 8, "range")
+    picture.bar(x + 216, y - 8, 16, 8, "range")
     picture.text(
-        x + 216,
+        x + 240,
         y,
         "Two cores of an Intel Xeon, where it was measured. PyTorch 2.13, float32.",
         size=12,
