@@ -41,6 +41,7 @@ myst_url_schemes = {
 }
 myst_fence_as_directive = ["mermaid"]
 nb_execution_mode = "cache"
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True

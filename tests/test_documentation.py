@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from urllib.parse import unquote
 
-import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 import gpugrad
@@ -26,7 +26,7 @@ WRITTEN = {
     DOCS / "development" / f"{name}.md" for name in "architecture changelog contributing".split()
 }
 PAGES = sorted({*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")} - WRITTEN)
-PAGES = [ROOT / "README.md", *(p for p in PAGES if "checkpoints" not in p.parts[-2])]
+PAGES = [ROOT / "README.md", *(p for p in PAGES if ".ipynb_checkpoints" not in p.parts)]
 
 
 def code(page):
@@ -55,13 +55,14 @@ def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, mon
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     Path("runs").mkdir()
     gpugrad.manual_seed(0)
-    matplotlib.use("agg")
+    plt.switch_backend("agg")
     module = type(sys)("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
         exec(compile(program, str(page), "exec"), vars(module))
+    plt.close("all")
     lines = iter(printed.getvalue().splitlines())
     for promised in re.findall(r"^ *print\(.*\)  # (.*)", program, re.MULTILINE):
         # In this order, possibly with other lines between them.
@@ -88,6 +89,7 @@ def test_links_lead_to_files_and_headings(page):
         path, _, anchor = target.partition("#")
         if path.startswith(SITE):
             place = DOCS / path.removeprefix(SITE).replace(".html", ".md")
+            place = place if place.exists() else place.with_suffix(".ipynb")
             place = place / "index.md" if place.is_dir() else place
         elif path.startswith((REPOSITORY, RAW, "repo:")):
             place = ROOT / re.sub(f"^({REPOSITORY}|{RAW}|repo:)", "", path)
