@@ -56,7 +56,7 @@ def main():
     for values, truth, name in (y, gpugrad.sin(x), "network"), (dy_dx, gpugrad.cos(x), "its slope"):
         (line,) = right.plot(points, values.cpu().numpy(), label=name)
         right.plot(points[::10], truth.cpu().numpy()[::10], "o", color=line.get_color(), alpha=0.4)
-    right.set(xlabel="x", ylim=(-1.1, 1.6))
+    right.set(xlabel="x", ylabel="value", ylim=(-1.1, 1.6))
     right.legend(loc="upper center", ncols=2, frameon=False, title="dots: sine and cosine")
     save_figure(figure, "runs/fit_sine.png")
 

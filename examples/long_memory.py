@@ -95,6 +95,7 @@ def main():
     )
     left.axhline(1 / 6, color="0.6", lw=1, label="answer of 1")
     left.set(xlabel=f"epoch of {STEPS} steps", ylabel="mean squared error")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.legend(frameon=False)
     right.axline((0, 0), slope=1, color="0.6", lw=1)
     right.plot(test.tensors[1].cpu().numpy(), answers.cpu().numpy(), ".", ms=2)

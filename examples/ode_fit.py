@@ -176,7 +176,7 @@ def draw(path, theta, covariance, counts, tolerances, errors):
         left.plot(times, np.exp(middle[:, i]), f"C{i}", label=name)
         low, high = (np.exp(middle[:, i] + k * spread[:, i]) for k in (-2, 2))
         left.fill_between(times, low, high, color=f"C{i}", alpha=0.2)
-    left.set(ylabel="pelts, thousands", ylim=(0, None))
+    left.set(xlabel="year", ylabel="pelts, thousands", ylim=(0, None))
     left.xaxis.get_major_locator().set_params(integer=True)
     left.legend(frameon=False, title="± 2 standard errors")
     for (name, values), style in zip(errors.items(), ["o-", "x--", "s-"], strict=False):

@@ -111,7 +111,12 @@ def main():
     ):
         ax.axline((10, 10), slope=1, color="0.6", lw=1)
         ax.plot(mpg.cpu().numpy(), predicted.cpu().numpy(), ".", alpha=0.6)
-        ax.set(xlabel="measured miles per gallon", ylabel="predicted", xlim=(5, 50), ylim=(5, 50))
+        ax.set(
+            xlabel="measured miles per gallon",
+            ylabel="predicted miles per gallon",
+            xlim=(5, 50),
+            ylim=(5, 50),
+        )
         ax.set_title(f"{name}, RMSE {rmse(predicted, mpg):.2f}")
     save_figure(figure, options.plot)
 

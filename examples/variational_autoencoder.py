@@ -84,6 +84,7 @@ def draw(model, history, test, options):
         bound = [-row[f"{part}/loss"] for row in history]
         left.plot(epochs, bound, label=f"{part}, final {bound[-1]:.1f}")
     left.set(xlabel="epoch", ylabel="ELBO in nats")
+    left.xaxis.get_major_locator().set_params(integer=True)
     left.legend(frameon=False, loc="lower right")
     images = test.tensors[0][:40].reshape(4, 10, -1)
     pairs = gpugrad.stack(

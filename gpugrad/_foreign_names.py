@@ -33,7 +33,10 @@ OF_NUMPY = {
 INSTEAD = {
     "gpugrad": {
         **{name: f"gpugrad.{own}" for name, own in OF_NUMPY.items()},
+        "FloatTensor": "gpugrad.tensor(data, dtype=gpugrad.float32)",
         "Generator": "gpugrad.random.Generator",
+        "LongTensor": "gpugrad.tensor(data, dtype=gpugrad.int64)",
+        "Variable": "gpugrad.tensor(data, requires_grad=True)",
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
@@ -48,6 +51,7 @@ INSTEAD = {
         "deg2rad": "x * (gpugrad.pi / 180)",
         "device": 'a string: "cpu", "cuda" or "cuda:1"',
         "diag": "gpugrad.linalg.diagonal(A), or x * gpugrad.eye(n) to make one",
+        "distributions": "gpugrad.scipy.stats, and gpugrad.random for samples",
         "div": "gpugrad.divide",
         "dot": "x @ y, or gpugrad.vecdot",
         "double": "gpugrad.float64",
@@ -117,6 +121,7 @@ INSTEAD = {
         "unbind": "gpugrad.unstack",
         "unsqueeze": "gpugrad.expand_dims",
         "view": "x.reshape(shape)",
+        "utils": "gpugrad.data, gpugrad.checkpoint or gpugrad.training.TensorBoardLog",
         "vstack": "gpugrad.concat",
     },
     "gpugrad.amp": {

@@ -454,18 +454,3 @@ def test_differentiate_scipy(seed, tmp_path):
     off, expected = map(float, re.findall(r"(\S+)°", done.stdout))
     assert off < 4 * expected < 2
     assert (tmp_path / "runs/differentiate_scipy.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_readme_prints_the_promised_lines(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    program = tmp_path / "tour.py"
-    program.write_text("\n".join(blocks), "utf-8")
-    done = subprocess.run(
-        [sys.executable, program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    promised = re.findall(r"print\(.*\)  # (.*)", "\n".join(blocks))
-    lines = iter(done.stdout.splitlines())
-    for line in promised:  # in this order, possibly with other lines between them
-        assert any(line == found for found in lines), line

@@ -167,7 +167,7 @@ def _roots(name, outputs, gradients, create_graph):
             if shape != () and math.prod(shape) != 1:
                 raise ValueError(
                     f"{name}: a tensor of shape {y.shape} needs a gradient of that shape; "
-                    f"only a single element's is 1 by itself"
+                    f"or make it one number first, such as its sum() or mean()"
                 )
             create = backend_of[type(y.array)].create
             gradient = call.wrap(create("ones", shape, dtype=y.array.dtype, like=y.array), None)

@@ -34,7 +34,7 @@ def curves(history: Sequence[dict[str, float]], title: str | None = None) -> Any
         if quantity == "loss" and all(row[name] > 0 for row in history for _, name in lines):
             ax.set_yscale("log")
         ax.set(xlabel="epoch", ylabel=quantity)
-        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         ax.spines[["top", "right"]].set_visible(False)
         ax.grid(alpha=0.25)
         ax.legend(frameon=False)

@@ -1,0 +1,123 @@
+"""The documentation site: `python -m sphinx -W --keep-going docs build/docs` writes it."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main"
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]
+os.environ["PYTHONPATH"] = str(DOCS.parent)  # for the notebooks
+
+import write_reference  # noqa: E402
+
+import gpugrad  # noqa: E402
+
+project = "gpugrad"
+author = "The gpugrad authors"
+copyright = author
+version = release = gpugrad.__version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinxcontrib.mermaid",
+]
+exclude_patterns = ["_build", "README.md"]
+templates_path: list[str] = []
+
+# Pages are Markdown; the recipes are notebooks without outputs, which the build executes.
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+myst_url_schemes = {
+    "http": None,
+    "https": None,
+    "mailto": None,
+    "repo": f"{REPOSITORY}/{{{{path}}}}",
+}
+myst_fence_as_directive = ["mermaid"]
+nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+nb_merge_streams = True
+
+# Docstrings are written with single backticks around names, which become links.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_preserve_defaults = True
+autosummary_generate = False
+add_module_names = False
+toc_object_entries = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "gpugrad"
+html_static_path = ["_static"]
+html_css_files = ["gpugrad.css"]
+html_sidebars = {"benchmarks": [], "index": []}  # they have no pages below
+mermaid_fullscreen = False
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "gpugrad"},
+    "github_url": "https://github.com/gpugrad/gpugrad",
+    "header_links_before_dropdown": 6,
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_prompt_text = ">>> "
+
+# Pages of the section Development, and where they are written.
+PAGES_OF_THE_ROOT = {
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+# A description of a parameter, as "axis: the axis along which ...", perhaps of several.
+_PARAMETER = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
+
+
+def describe_parameters(app, what, name, obj, options, lines):
+    """Make a definition list of the parameters, which docstrings describe as ``name: text``."""
+    result, inside = [], False
+    for line in lines:
+        found = _PARAMETER.fullmatch(line)
+        if found and (inside or not result or not result[-1].strip()):
+            inside = True
+            result.append(", ".join(f"``{name}``" for name in found[1].split(", ")))
+            line = f"    {found[2]}"
+        elif inside and line and not line[0].isspace():
+            inside = False
+            result.append("")
+        result.append(line)
+    lines[:] = result
+
+
+def include_pages_of_the_root():
+    """Write the pages of `PAGES_OF_THE_ROOT`, with links that hold on the site."""
+
+    def link(found):
+        path, mark, place = found[2].partition("#")
+        target = PAGES_OF_THE_ROOT.get(path, f"repo:{path}")
+        return f"[{found[1]}]({target}{mark}{place})"
+
+    for name, page in PAGES_OF_THE_ROOT.items():
+        text = (DOCS.parent / name).read_text("utf-8")
+        text = re.sub(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)", link, text)
+        (DOCS / "development" / page).write_text(text, "utf-8")
+
+
+def setup(app):
+    app.connect("autodoc-process-docstring", describe_parameters)
+    write_reference.write(DOCS / "reference")
+    include_pages_of_the_root()

@@ -1,0 +1,141 @@
+"""The README and the pages of the documentation: their code runs, their links lead somewhere."""
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import re
+import sys
+import warnings
+from pathlib import Path
+from urllib.parse import unquote
+
+import matplotlib.pyplot as plt
+import pytest
+
+import gpugrad
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+SITE = "https://gpugrad.github.io/gpugrad/"
+REPOSITORY = "https://github.com/gpugrad/gpugrad/blob/main/"
+RAW = "https://raw.githubusercontent.com/gpugrad/gpugrad/main/"
+# What the build writes beside the pages.
+WRITTEN = {
+    DOCS / "development" / f"{name}.md" for name in "architecture changelog contributing".split()
+}
+PAGES = sorted({*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb")} - WRITTEN)
+PAGES = [ROOT / "README.md", *(p for p in PAGES if ".ipynb_checkpoints" not in p.parts)]
+
+
+def code(page):
+    """The Python program of a page, each line where it is in the file; of a notebook, its cells."""
+    text = page.read_text("utf-8")
+    if page.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        return "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "code")
+    inside, lines = False, []
+    for line in text.splitlines():
+        if inside and line.strip() == "```":
+            inside = False
+        lines.append(line if inside else "")
+        if line.strip() == "```python":
+            inside = True
+    return "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_code_of_a_page_runs_and_prints_what_it_promises(page, tmp_path, monkeypatch):
+    """The comment behind a ``print(...)`` is the line that it prints."""
+    if not (program := code(page)).strip():
+        return
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    Path("runs").mkdir()
+    gpugrad.manual_seed(0)
+    plt.switch_backend("agg")
+    module = type(sys)("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(compile(program, str(page), "exec"), vars(module))
+    plt.close("all")
+    lines = iter(printed.getvalue().splitlines())
+    for promised in re.findall(r"^ *print\(.*\)  # (.*)", program, re.MULTILINE):
+        # In this order, possibly with other lines between them.
+        assert any(line == promised for line in lines), f"{promised}\n{printed.getvalue()}"
+
+
+def links(page):
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    if page.suffix == ".ipynb":
+        cells = json.loads(page.read_text("utf-8"))["cells"]
+        text = "\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+    return re.findall(r"\]\(<?([^)>\s]+)|(?:src|srcset|href)=\"([^\"]+)\"", text)
+
+
+def anchors(page):
+    """The anchors of a page's headings."""
+    for heading in re.findall(r"^#+ (.*)", page.read_text("utf-8"), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_files_and_headings(page):
+    for target in ("".join(found) for found in links(page)):
+        path, _, anchor = target.partition("#")
+        if path.startswith(SITE):
+            place = DOCS / path.removeprefix(SITE).replace(".html", ".md")
+            place = place if place.exists() else place.with_suffix(".ipynb")
+            place = place / "index.md" if place.is_dir() else place
+        elif path.startswith((REPOSITORY, RAW, "repo:")):
+            place = ROOT / re.sub(f"^({REPOSITORY}|{RAW}|repo:)", "", path)
+        elif path.startswith(("https:", "http:")):
+            continue
+        else:
+            # Package indexes show the README, and have no other file.
+            assert page.parent != ROOT or not path, f"{target}: write the whole address"
+            place = page.parent / unquote(path) if path else page
+        place = Path(os.path.normpath(place))
+        written = place in WRITTEN or place.parent == DOCS / "reference"
+        assert place.exists() or written, target
+        if anchor and place.suffix == ".md" and place.exists():
+            assert anchor in anchors(place), target
+
+
+def test_the_reference_has_every_public_name(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    reference = importlib.import_module("write_reference")
+    pages = reference.pages()
+    for page in pages.keys() - {"index"}:
+        assert f"   {page}\n" in pages["index"]
+    for name in ["", *reference.public_modules()]:
+        space = importlib.import_module(f"gpugrad.{name}".rstrip("."))
+        text = "\n".join(pages.values()) if name in ("", *reference.TOPICS) else pages[name]
+        for public in space.__all__:
+            module = isinstance(getattr(space, public), type(sys))
+            assert module or re.search(rf"(:: |``){public}(``)?\b", text), (name, public)
+
+
+def test_the_readme_is_one_page():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= 200
+
+
+def test_the_pictures_are_those_that_their_script_draws(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    pictures = importlib.import_module("pictures")
+    monkeypatch.setattr(pictures, "OUT", tmp_path)
+    for theme in pictures.THEMES:
+        pictures.overview(theme)
+        pictures.speed(theme)
+    drawn = sorted(tmp_path.iterdir())
+    assert len(drawn) == 4
+    for path in drawn:
+        assert path.read_text() == (DOCS / "_static" / path.name).read_text(), (
+            f"run docs/pictures.py: {path.name} differs"
+        )
+    assert sum(os.path.getsize(path) for path in (DOCS / "_static").iterdir()) < 200_000
