@@ -169,7 +169,7 @@ class ndarray:
     # Elements
 
     def __getitem__(self, key):
-        out = wrap(self._values[self._key(key, reading=True)], [self])
+        out = wrap(self._values[self._key(key)], [self])
         if out.base is None and out is not self:
             launched("getitem", [out._values, *[x._values for x in arrays_in(key)]], [out._values])
         return out
@@ -178,7 +178,7 @@ class ndarray:
         if isinstance(value, np.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
         on_current([self, value])
-        key, given = self._key(key, reading=isinstance(value, ndarray) and value.ndim), key
+        key, given = self._key(key), key
         values = value._values if isinstance(value, ndarray) else value
         written = self._values[key]
         launched("setitem", [x._values for x in arrays_in((value, *_parts(given)))], [written])
@@ -190,7 +190,7 @@ class ndarray:
         values = np.broadcast_to(np.asarray(values, self.dtype), places.shape)
         self._values.flat[places.ravel()[::-1]] = values.ravel()[::-1]
 
-    def _key(self, key, reading):
+    def _key(self, key):
         """Return the key for NumPy; indices out of bounds wrap around, as on a GPU."""
         parts = key if isinstance(key, tuple) else (key,)
         on_current([part for part in parts if isinstance(part, ndarray)])
@@ -205,7 +205,7 @@ class ndarray:
             if part is Ellipsis:
                 axis = self.ndim - sum(taken[i:])
             elif is_mask(part):
-                if reading and np.ndim(part):
+                if np.ndim(part):
                     note("index by a mask")
             elif isinstance(part, np.ndarray) and part.ndim and axis < self.ndim:
                 parts[i] = part % max(self.shape[axis], 1) if self.shape[axis] else part

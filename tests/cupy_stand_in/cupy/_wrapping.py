@@ -96,7 +96,7 @@ class ufunc:
         if supported is None or a.dtype.char not in supported:
             raise TypeError(f"`{self.name}.at` does not support {a.dtype}")
         on_current([a, *arrays_in(indices), b])
-        key = a._key(indices, reading=False)
+        key = a._key(indices)
         self._ufunc.at(a._values, key, unwrapped(b))
         read = [x._values for x in (a, *arrays_in(indices), b) if isinstance(x, ndarray)]
         launched(f"{self.name}.at", read, [a._values])
