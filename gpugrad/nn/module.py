@@ -236,7 +236,13 @@ class Module:
         for p in self.parameters():
             p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
+    def to(
+        self,
+        *args: Any,
+        device: str | None = None,
+        dtype: Any = None,
+        non_blocking: bool = False,
+    ) -> Self:
         """Move parameters, their gradients, and buffers; returns the module.
 
         Takes the arguments of `Tensor.to`. ``dtype`` must be floating, and is applied to
