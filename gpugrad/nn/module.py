@@ -170,7 +170,8 @@ class Module:
     ) -> Iterator[tuple[str, Parameter]]:
         """The parameters of this module and of all modules in it, with dotted names.
 
-        prefix: put in front of all names, with a dot. recurse: whether to go into the modules in it.
+        prefix: put in front of all names, with a dot.
+        recurse: whether to go into the modules in it.
         """
         return self._collect(Module._own_parameters, prefix, recurse)
 
