@@ -436,6 +436,7 @@ class Swap:
                         state.step,
                         state.numbers,
                         state.place,
+                        state.updater,
                         state.entry,
                     ),
                 )
@@ -450,7 +451,9 @@ class Swap:
             known = alike.get((state.step, state.numbers))
             if known is None:
                 self.alike.append([])
-                step = recording.number(Input("number", ("step", self.alike[-1])), state.step)
+                source = Input("number", ("step", self.alike[-1]))
+                step = recording.number(source, state.step)
+                step.is_unique = True  # parameters are grouped by it
                 numbers = tuple(
                     [
                         recording.number(Input("number", ("numbers", self.alike[-1], k)), value)
@@ -463,7 +466,10 @@ class Swap:
             state.arrays = traced
             state.values = tuple(traced.values())
             state.step, state.numbers = known
-            state.place = state.entry = None  # updated alone
+            state.place = None
+            if state.entry is not None:
+                state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
+                state.entry = (p.array, *state.values)
 
     def _hyper(self, optimizer, i, path, value):
         if isinstance(value, bool):
@@ -514,7 +520,7 @@ class Swap:
         for state, values in self.states:
             (
                 state.array, state.arrays, state.values, state.step, state.numbers, state.place,
-                state.entry,
+                state.updater, state.entry,
             ) = values  # fmt: skip
         for optimizer, hyper, arguments, groups, states in self.groups:
             optimizer._hyper[:] = hyper
