@@ -172,8 +172,30 @@ INSTEAD = {
         "lstsq": "gpugrad.linalg.pinv(A) @ b",
         "multi_dot": "x @ y @ z",
     },
+    "gpugrad.nn": {
+        "Buffer": "self.register_buffer(name, tensor)",
+        "CosineSimilarity": "gpugrad.vecdot(x, y) divided by their gpugrad.linalg.vector_norm",
+        "EmbeddingBag": "gpugrad.nn.Embedding and the mean over its axis -2",
+        "ParameterDict": "attributes, or setattr(self, name, gpugrad.nn.Parameter(value))",
+        "PixelShuffle": "x.reshape and gpugrad.permute_dims",
+        "Softmax2d": "gpugrad.nn.Softmax(-3)",
+        "Softmin": "gpugrad.nn.Softmax of -x",
+        "Transformer": "gpugrad.nn.TransformerEncoder and gpugrad.nn.TransformerDecoder",
+        "UpsamplingBilinear2d": 'gpugrad.nn.Upsample(mode="bilinear", align_corners=True)',
+        "UpsamplingNearest2d": "gpugrad.nn.Upsample",
+        **{
+            f"{kind}Pad{n}d": "gpugrad.nn.functional.pad in forward"
+            for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
+            for n in (1, 2)
+        },
+    },
     "gpugrad.nn.functional": {
+        "cosine_similarity": "gpugrad.vecdot(x, y) divided by their gpugrad.linalg.vector_norm",
+        "normalize": "x / gpugrad.linalg.vector_norm(x, axis=-1, keepdims=True)",
         "one_hot": "gpugrad.one_hot",
+        "pixel_shuffle": "x.reshape and gpugrad.permute_dims",
+        "softmin": "gpugrad.nn.functional.softmax(-x, dim)",
+        "upsample": "gpugrad.nn.functional.interpolate",
     },
     "gpugrad.nn.utils": {
         "rnn": "nothing: there are no packed sequences; give sequences padded to one length",
@@ -198,15 +220,28 @@ INSTEAD = {
         "putmask": "x[mask] = value",
         "roots": "gpugrad.linalg.eigvals of the companion matrix",
     },
+    "gpugrad.optim.swa_utils": {
+        "get_ema_multi_avg_fn": "avg_fn=gpugrad.optim.swa_utils.get_ema_avg_fn(decay)",
+        "get_swa_multi_avg_fn": "avg_fn=gpugrad.optim.swa_utils.get_swa_avg_fn()",
+    },
     "Module": {
+        "add_module": "setattr(model, name, module)",
         "bfloat16": "model.to(gpugrad.bfloat16)",
+        "compile": "gpugrad.compile(model)",
         "cpu": 'model.to("cpu")',
         "cuda": 'model.to("cuda")',
         "double": "model.to(gpugrad.float64)",
         "flatten_parameters": "nothing: the layout of weights never matters",
         "float": "model.to(gpugrad.float32)",
+        "get_buffer": "dict(model.named_buffers())[name]",
+        "get_parameter": "dict(model.named_parameters())[name]",
+        "get_submodule": "dict(model.named_modules())[name]",
         "half": "model.to(gpugrad.float16)",
         "register_backward_hook": "model.register_full_backward_hook(hook)",
+        "register_module": "setattr(model, name, module)",
+        "register_parameter": "setattr(model, name, gpugrad.nn.Parameter(value)), or None as value",
+        "reset_parameters": "gpugrad.nn.init, or make the layer anew",
+        "type": "model.to(dtype)",
     },
     "Tensor": {
         "H": "x.mT.conj()",

@@ -279,12 +279,16 @@ def count_nonzero(
 ) -> Tensor:
     """The number of elements that are not 0."""
 
-def cross_entropy(logits: Array, target: Array, /, *, reduction: str = "mean") -> Tensor:
+def cross_entropy(
+    logits: Array, target: Array, /, *, reduction: str = "mean", ignore_index: int = -100
+) -> Tensor:
     """Negative log-likelihood of class labels under ``softmax(logits)``.
 
     logits: ``(n, classes)`` or ``(classes,)``, floating.
-    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
-    reduction: ``"mean"`` or ``"sum"`` of the n losses, or ``"none"``.
+    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``, or ``ignore_index``.
+    reduction: ``"mean"`` or ``"sum"`` of the losses, or ``"none"``.
+    ignore_index: a label whose loss is 0 and does not count in the mean, which is nan if no other
+        label is there.
     """
 
 def cumulative_prod(

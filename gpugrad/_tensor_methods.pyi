@@ -242,9 +242,13 @@ class TensorMethods:
         PyTorch's method, which swaps two axes, is `swapaxes`; ``x.mT`` transposes matrices.
         Raises ValueError for ``x.transpose(0, 1)`` of a matrix, where NumPy and PyTorch differ.
         """
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
+    def to(
+        self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
+    ) -> Tensor:
         """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
         or as another tensor: ``x.to(y)``.
+
+        non_blocking: accepted as PyTorch does, and ignored.
 
         Differentiable; the tensor itself if there is nothing to change.
         """

@@ -295,3 +295,17 @@ def test_lists_that_hide_nothing():
     assert len(list(model.parameters())) == 2
     assert len(model.state_dict()) == 2
     assert len(list(nn.Sequential(model).parameters())) == 2
+
+
+def test_names_with_a_prefix_and_without_the_modules_inside():
+    torch = pytest.importorskip("torch")
+
+    def listed(nn):
+        block = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+        for part in block, block[1]:
+            for listing in part.named_parameters, part.named_buffers:
+                for options in {}, {"prefix": "a"}, {"recurse": False}, {"prefix": "a.b"}:
+                    yield [(name, tuple(x.shape)) for name, x in listing(**options)]
+            yield [tuple(x.shape) for x in (*part.parameters(False), *part.buffers(recurse=False))]
+
+    assert list(listed(nn)) == list(listed(torch.nn))

@@ -67,9 +67,23 @@ def test_indices_of_maxima_are_pytorchs(shape):
         (y * y).sum().backward()
         (z * z).sum().backward()
         assert_close(a.grad.numpy(), b.grad.numpy())
-    layer = nn.MaxPool1d(2, return_indices=True)
-    out, indices = layer(LINES)
-    assert out.shape == indices.shape == (2, 3, 2)
+    for size in 1, 3, (2, 5), (None, 9):
+        y, indices = functional.adaptive_max_pool2d(gg.tensor(x), size, return_indices=True)
+        z, expected = torch.nn.functional.adaptive_max_pool2d(
+            torch.tensor(x), size, return_indices=True
+        )
+        assert y.tolist() == z.tolist()
+        assert indices.tolist() == expected.tolist()
+    for layer in nn.MaxPool1d(2, return_indices=True), nn.AdaptiveMaxPool1d(2, True):
+        out, indices = layer(LINES)
+        assert out.shape == indices.shape == (2, 3, 2)
+
+
+def test_indices_of_nan_and_infinity_are_in_the_image():
+    x = np.full((1, 1, 4), -np.inf)
+    x[..., 2] = np.nan
+    _, indices = functional.max_pool1d(gg.tensor(x), 3, 1, 1, return_indices=True)
+    assert indices.tolist() == [[[0, 2, 2, 2]]]
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect", "replicate", "circular"])
@@ -285,10 +299,6 @@ def test_a_small_network_trains_as_pytorchs():
         (
             lambda: nn.AdaptiveAvgPool2d((1, 2, 3))(IMAGES),
             "^AdaptiveAvgPool2d: output_size must",
-        ),
-        (
-            lambda: nn.AdaptiveMaxPool1d(2, return_indices=True)(LINES),
-            "^AdaptiveMaxPool1d: return_indices is not supported",
         ),
         (
             lambda: functional.fold(gg.ones((1, 5, 4)), 3, 2),

@@ -141,3 +141,9 @@ def test_inplace_is_taken():
     nn.Hardtanh(inplace=True)(nn.Hardswish(inplace=True)(nn.Hardsigmoid(inplace=True)(x)))
     nn.Dropout(0.5, inplace=True)(x)
     assert x.tolist() == [-1.0, 1.0]
+
+
+def test_non_blocking_is_taken():
+    x, layer = gg.ones(2), nn.Linear(2, 2)
+    assert x.to("cpu", non_blocking=True) is x
+    assert layer.to(gg.float64, non_blocking=True).weight.dtype == gg.float64

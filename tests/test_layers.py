@@ -44,6 +44,17 @@ def labels(classes, *shape):
     return lambda rng: rng.integers(0, classes, shape)
 
 
+def labels_and_ignored(classes, *shape):
+    """Labels, of which some are -100."""
+
+    def draw(rng):
+        x = rng.integers(0, classes, shape)
+        x.flat[1::3] = -100
+        return x
+
+    return draw
+
+
 def signs(*shape):
     return lambda rng: rng.choice([-1, 1], shape)
 
@@ -216,6 +227,11 @@ LAYERS = [
         recompute_scale_factor=True,
         inputs=[normal(2, 1, 3, 4)],
     ),
+    tracking("BatchNorm1d", 3, inputs=[normal(4, 3)]),
+    tracking("BatchNorm1d", 3, 0.1, None, bias=False, inputs=[normal(4, 3, 2)]),
+    tracking("BatchNorm2d", 3, momentum=0.3, inputs=[normal(2, 3, 2, 4)]),
+    tracking("BatchNorm2d", 3, affine=False, inputs=[normal(2, 3, 2, 4)]),
+    unbatched("BatchNorm2d", 3, track_running_stats=False, inputs=[normal(2, 3, 2, 4)]),
     R("LayerNorm", (3, 2), inputs=[normal(4, 3, 2)]),
     R("GroupNorm", 2, 4, inputs=[normal(3, 4, 2)]),
     R("GroupNorm", 2, 4, 0.1, bias=False, inputs=[normal(3, 4)]),
@@ -249,6 +265,7 @@ TRIPLE = [normal(4, 3)] * 3
 BINARY = [probabilities(4, 3), probabilities(4, 3)]
 LOGITS = [normal(4, 3), probabilities(4, 3)]
 OF_LABELS = [normal(4, 3), labels(3, 4)]
+SOME_IGNORED = [normal(4, 3), labels_and_ignored(3, 4)]
 OF_PIXELS = [normal(4, 3, 2, 2), labels(3, 4, 2, 2)]
 LOG_P = [log_probabilities(4, 3), labels(3, 4)]
 
@@ -271,6 +288,9 @@ LOSSES = [
     *reductions("HuberLoss", inputs=PAIR, delta=0.3),
     *reductions("CrossEntropyLoss", inputs=OF_LABELS),
     *reductions("CrossEntropyLoss", inputs=OF_PIXELS),
+    *reductions("CrossEntropyLoss", inputs=SOME_IGNORED),
+    R("CrossEntropyLoss", CLASS_WEIGHTS, inputs=SOME_IGNORED, label_smoothing=0.2),
+    R("CrossEntropyLoss", inputs=[normal(4, 3, 2, 2), labels_and_ignored(3, 4, 2, 2)]),
     *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_LABELS),
     *reductions("CrossEntropyLoss", CLASS_WEIGHTS, inputs=OF_PIXELS),
     *reductions("CrossEntropyLoss", inputs=OF_LABELS, ignore_index=1),
@@ -290,6 +310,7 @@ LOSSES = [
     *reductions("NLLLoss", inputs=LOG_P),
     *reductions("NLLLoss", inputs=[log_probabilities(4, 3, 2), labels(3, 4, 2)]),
     *reductions("NLLLoss", CLASS_WEIGHTS, inputs=LOG_P, ignore_index=1),
+    *reductions("NLLLoss", inputs=[log_probabilities(4, 3), labels_and_ignored(3, 4)]),
     unbatched("NLLLoss", CLASS_WEIGHTS, inputs=[log_probabilities(3), labels(3)]),
     *reductions("BCELoss", inputs=BINARY),
     *reductions("BCELoss", CLASS_WEIGHTS, inputs=BINARY),
@@ -497,7 +518,6 @@ def test_every_layer_and_loss_is_in_the_table():
         if getattr(nn, name).__name__ == name
         and getattr(nn, name).__module__.rpartition(".")[2] in files
     }
-    kinds = {kind for kind in kinds if not kind.startswith("BatchNorm")}  # in test_normalization
     random = {"Dropout", "Dropout1d", "Dropout2d"}
     assert kinds == {row.kind for row in ROWS} | random
 
@@ -635,12 +655,23 @@ def test_the_mean_over_ignored_labels_alone_is_nan():
         assert loss(x, gpugrad.tensor(target)).item() == pytest.approx(expected, nan_ok=True)
 
 
-def test_a_label_of_minus_100_must_be_asked_for():
+def test_only_the_ignored_label_may_be_no_class():
     x, target = gpugrad.zeros((3, 2)), np.array([0, -100, 1])
     for loss in functional.cross_entropy, functional.nll_loss:
-        with pytest.raises(IndexError, match="labels must be from 0 to 1, but go from -100 to 1"):
-            loss(x, target)
-        assert np.isfinite(loss(x, target, ignore_index=-100).item())
+        with pytest.raises(IndexError, match="labels must be from 0 to 1, but go from -100"):
+            loss(x, target, ignore_index=1)
+        with pytest.raises(TypeError, match="None"):
+            loss(x, target, ignore_index=None)
+
+
+def test_a_compiled_loss_ignores_labels_of_later_batches():
+    logits = gpugrad.tensor(normal(4, 3)(np.random.default_rng(0)))
+    step = gpugrad.value_and_grad(functional.cross_entropy)
+    compiled = gpugrad.compile(step)
+    for labels in [0, 1, 2, 0], [0, -100, 2, 1], [-100] * 4, [2, 1, 0, 0]:
+        target = gpugrad.tensor(labels)
+        for ours, expected in zip(compiled(logits, target), step(logits, target), strict=True):
+            assert_close(numbers(ours), numbers(expected), rtol=0, atol=0)
 
 
 def test_a_weighted_mean_of_many_labels_in_float16():
@@ -791,8 +822,24 @@ def test_errors_of_losses(call, message):
 
 
 def test_a_floating_label_is_an_error():
-    with pytest.raises(TypeError, match=r"^nll: target must be integer labels"):
+    with pytest.raises(TypeError, match=r"^nll_loss: target must be integer labels, not float"):
         functional.nll_loss(X, np.zeros(2))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", ["mse_loss", "l1_loss", "huber_loss"])
+def test_weights_of_losses_are_pytorchs(name, reduction):
+    arrays = [draw(np.random.default_rng(0)) for draw in [*PAIR, probabilities(4, 3)]]
+    results = []
+    for library, make in ((functional, of_ours), (torch.nn.functional, of_theirs)):
+        x, y, weight = [make(a, "float64") for a in arrays]
+        loss = getattr(library, name)(x, y, reduction=reduction, weight=weight)
+        loss.sum().backward()
+        results.append([numbers(z) for z in (loss, x.grad, y.grad, weight.grad)])
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs)
+    with pytest.raises(ValueError, match=rf"^{name}: weight must have the shape of the input"):
+        getattr(functional, name)(X, X, weight=X[0])
 
 
 # Other layers
@@ -825,6 +872,12 @@ def test_the_padding_row_of_an_embedding_gets_no_gradient():
         (gpugrad.ones((4, 2)),),
     )[1]
     assert tangent.tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_padding_row_that_is_none():
+    for row in 4, -5:
+        with pytest.raises(ValueError, match=f"^embedding: padding_idx {row} is not one of 4 rows"):
+            functional.embedding(np.array([1]), gpugrad.ones((4, 2)), row)
 
 
 def test_an_identity_is_its_input():

@@ -195,7 +195,8 @@ def test_loaders_take_samplers(make):
 
 def test_samplers_that_do_not_fit_are_rejected():
     dataset = numbers(4)
-    for options in ({"batch_size": 2}, {"shuffle": True}, {"sampler": [0]}, {"drop_last": True}):
+    others = {"batch_size": 2}, {"shuffle": True}, {"sampler": np.arange(2)}, {"drop_last": True}
+    for options in others:
         with pytest.raises(ValueError, match="batch_sampler decides on whole batches"):
             data.DataLoader(dataset, batch_sampler=[[0]], **options)
     with pytest.raises(ValueError, match="sampler decides on the order; leave out shuffle"):

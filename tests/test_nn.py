@@ -583,7 +583,7 @@ def test_cross_entropy_of_probabilities_has_their_gradient():
     logits = gpugrad.tensor([[1.0, 2.0, 0.5]], dtype=gpugrad.float64)
     p = gpugrad.tensor([[0.2, 0.3, 0.5]], dtype=gpugrad.float64, requires_grad=True)
     functional.cross_entropy(logits, p).backward()
-    np.testing.assert_allclose(values(p.grad), -values(functional.log_softmax(logits)))
+    np.testing.assert_allclose(values(p.grad), -values(functional.log_softmax(logits, -1)))
 
 
 def test_losses_take_arrays_as_targets_and_keep_float32():
@@ -656,6 +656,24 @@ def test_spread_of_random_initial_values(library, initialise, std, dtype):
     assert drawn.dtype == dtype
     assert drawn.mean() == pytest.approx(0, abs=0.02 * std)
     assert drawn.std() == pytest.approx(std, rel=0.02)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (5, 5), (2, 3, 2)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_orthogonal_rows_or_columns(shape, dtype):
+    makers = [gpugrad.random.Generator(seed) for seed in (1, 1, 2)]
+    made = [nn.Parameter(gpugrad.zeros(shape, dtype=getattr(gpugrad, dtype))) for _ in makers]
+    for w, generator in zip(made, makers, strict=True):
+        assert nn.init.orthogonal_(w, 2.0, generator) is w
+    first, same, other = (values(w) for w in made)
+    assert (first == same).all()
+    assert (first != other).any()
+    matrix = first.reshape(shape[0], -1).astype("float64")
+    gram = min(matrix @ matrix.T, matrix.T @ matrix, key=len)
+    near = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}[dtype]
+    np.testing.assert_allclose(gram, 4 * np.eye(len(gram)), rtol=0, atol=near)
+    with pytest.raises(ValueError, match=r"^orthogonal_: needs a weight \(out, in, \.\.\.\)"):
+        nn.init.orthogonal_(gpugrad.zeros(3))
 
 
 def test_fans_count_the_receptive_field():

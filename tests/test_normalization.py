@@ -214,7 +214,7 @@ def test_resetting_running_statistics():
 def test_repr_of_batch_norm():
     layer = nn.BatchNorm1d(3, dtype=gpugrad.float64)
     assert repr(layer) == (
-        "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)"
+        "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)"
     )
     assert [name for name, _ in layer.named_buffers()] == [
         "running_mean",

@@ -289,3 +289,22 @@ class TestTwincheck:
         both.twin("numpy", joint=lambda xp, g, x1: (g[0], g[0]))
         with pytest.raises(AssertionError, match="both's gradient by joint, number 0: 6 of 6"):
             twincheck(both, x1, x2, factor=3.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_topk_of_many_elements_is_that_of_a_sort(dtype):
+    rng = np.random.default_rng(0)
+    distinct = rng.standard_normal((50, 100)).astype(dtype)
+    tied = rng.integers(0, 5, (50, 100)).astype(dtype)
+    odd = tied.copy()
+    odd[::7, 3] = np.inf
+    odd[1::7, 5] = -np.inf
+    with_nan = odd.copy()
+    with_nan[::5, ::9] = np.nan
+    for x in distinct, tied, odd, with_nan, distinct.T, np.repeat(tied, 2, 1)[:, ::2]:
+        for largest in True, False:
+            for axis, k in (-1, 1), (0, 7), (1, 12):
+                twincheck(gg.topk, x, k=k, axis=axis, largest=largest)
+    twincheck(gg.topk, tied.reshape(-1), k=1200)
+    with pytest.raises(ValueError, match="or it declines"):
+        twincheck(gg.topk, tied, k=26)

@@ -48,6 +48,7 @@ PARAMETERS = {
     "equal_nan": "bool",
     "full_matrices": "bool",
     "groups": "int",
+    "ignore_index": "int",
     "include_initial": "bool",
     "indexing": "str",
     "indices_or_sections": "int | Sequence[int]",

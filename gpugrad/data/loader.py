@@ -99,7 +99,8 @@ class DataLoader:
                 f"DataLoader: a data set has a length and items, which a "
                 f"{type(dataset).__name__} has not; use TensorDataset"
             )
-        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler or drop_last):
+        own = batch_size != 1 or shuffle or sampler is not None or drop_last
+        if batch_sampler is not None and own:
             raise ValueError(
                 "DataLoader: batch_sampler decides on whole batches; leave out batch_size, "
                 "shuffle, sampler and drop_last"

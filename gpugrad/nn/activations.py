@@ -17,16 +17,16 @@ if TYPE_CHECKING:
         hardswish,
         hardtanh,
         leaky_relu,
-        log_softmax,
         mish,
         relu,
         sigmoid,
         silu,
-        softmax,
         softplus,
         softsign,
         tanh,
     )
+    from .._ops import log_softmax as _log_softmax
+    from .._ops import softmax as _softmax
 else:
     from ..ops.activations import (
         elu,
@@ -39,7 +39,9 @@ else:
         softplus,
         softsign,
     )
-    from ..ops.neural import log_softmax, relu, sigmoid, softmax
+    from ..ops.neural import log_softmax as _log_softmax
+    from ..ops.neural import relu, sigmoid
+    from ..ops.neural import softmax as _softmax
     from ..ops.transcendental import tanh
 
 
@@ -105,6 +107,19 @@ def logsigmoid(input: Tensor) -> Tensor:
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)`` elementwise."""
     return input - tanh(input)
+
+
+def softmax(input: Tensor, dim: int) -> Tensor:
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``, without overflow.
+
+    PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
+    """
+    return _softmax(input, dim)
+
+
+def log_softmax(input: Tensor, dim: int) -> Tensor:
+    """``log(softmax(x))`` along the axis ``dim``, without overflow; see `softmax`."""
+    return _log_softmax(input, dim)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -350,10 +365,7 @@ class Tanhshrink(Module):
 
 
 class Softmax(Module):
-    """``exp(x) / sum(exp(x))`` along the axis ``dim``, without overflow.
-
-    PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
-    """
+    """``exp(x) / sum(exp(x))`` along the axis ``dim``; see `functional.softmax`."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim
@@ -366,7 +378,7 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """``log(softmax(x))`` along the axis ``dim``, without overflow; see `Softmax`."""
+    """``log(softmax(x))`` along the axis ``dim``; see `functional.log_softmax`."""
 
     def __init__(self, dim: int) -> None:
         self.dim = dim

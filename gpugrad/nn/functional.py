@@ -107,6 +107,7 @@ __all__ = [
     "dropout1d",
     "dropout2d",
     "elu",
+    "embedding",
     "flatten",
     "fold",
     "gelu",
@@ -194,7 +195,8 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
     input: ``(...)``, integers. weight: ``(rows, d)``. The result is ``(..., d)``.
     padding_idx: a row that gets no gradient; negative counts from the end.
 
-    Raises TypeError for indices that are not integers. An index that is out of range is the array
+    Raises TypeError for indices that are not integers, and ValueError for a ``padding_idx`` that is
+    not a row. An index that is out of range is the array
     library's error where finding it does not wait for a device; negative ones count from the end.
     """
     input = asarray(input)
@@ -202,11 +204,14 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
         raise TypeError(f"embedding: the indices must be integers, not {input.dtype}")
     if weight.ndim != 2:
         raise ValueError(f"embedding: weight must have shape (rows, d), not {weight.shape}")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise ValueError(f"embedding: padding_idx {padding_idx} is not one of {rows} rows")
     shape = (*input.shape, weight.shape[1])
     out = reshape(take(weight, reshape(input, (-1,)), axis=0), shape)
     if padding_idx is None:
         return out
-    padded = expand_dims(input == padding_idx % weight.shape[0], -1)
+    padded = expand_dims(input == padding_idx % rows, -1)
     return where(padded, out.detach(), out)
 
 

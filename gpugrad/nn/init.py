@@ -15,10 +15,14 @@ from typing import Any, TypeVar
 
 from .._arguments import is_floating
 from .._batched import behind, levels_of, physical
+from .._dtypes import is_half
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
 from ..backends.placement import placed_like
+from ..ops.elementwise import sign
+from ..ops.manipulation import reshape
+from ..ops.products import matrix_transpose
 from ..random import Generator, default_generator
 from .module import Parameter, overwrite
 
@@ -29,6 +33,7 @@ __all__ = [
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -165,6 +170,28 @@ def kaiming_normal_(
     """Normal with standard deviation ``gain / sqrt(fan)``; see `kaiming_uniform_`."""
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return normal_(tensor, 0.0, std, generator)
+
+
+@_initialiser
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """``gain`` times a random matrix ``(out, in * ...)`` with orthonormal rows.
+
+    If there are more rows than columns, the columns are orthonormal instead. From Saxe, McClelland
+    and Ganguli (2014).
+    """
+    from ..ops.linalg import diagonal, qr  # by `import gpugrad.nn` it would take some milliseconds
+
+    _fans("orthogonal_", tensor)
+    matrix = draw(tensor, generator, "normal")
+    matrix = reshape(matrix, (matrix.shape[0], -1))
+    if is_half(matrix.dtype):
+        matrix = matrix.to(float32)
+    is_wide = matrix.shape[0] < matrix.shape[1]
+    q, r = qr(matrix_transpose(matrix) if is_wide else matrix)
+    q = q * sign(diagonal(r))  # so that every such matrix is equally probable
+    q = matrix_transpose(q) if is_wide else q
+    overwrite(tensor, (gain * reshape(q, tensor.shape)).array)
+    return tensor
 
 
 def _kaiming_std(name, tensor, a, mode, nonlinearity):

@@ -5,17 +5,20 @@ it says otherwise, input and target must have the same shape: nothing is broadca
 """
 
 import math
+from operator import index
 from typing import Any
 
 from .._creation import asarray
+from .._dtypes import isdtype
 from .._limits import finfo
 from .._tensor import Tensor
 from ..autograd.casting import in_float32
 from ..backends import backend_of
+from ..backends.dtypes import int64
 from ..ops.activations import softplus
 from ..ops.elementwise import abs as _abs
 from ..ops.elementwise import clip, minimum, sqrt, where
-from ..ops.manipulation import broadcast_shapes, moveaxis
+from ..ops.manipulation import broadcast_shapes, moveaxis, reshape
 from ..ops.neural import binary_cross_entropy as _binary_cross_entropy
 from ..ops.neural import binary_cross_entropy_with_logits as _binary_cross_entropy_with_logits
 from ..ops.neural import cross_entropy as _cross_entropy
@@ -54,40 +57,70 @@ def _reduced(name, losses, reduction):
 # Of numbers
 
 
-def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+def mse_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any = None) -> Tensor:
     """Squared error ``(input - target) ** 2``.
 
     input, target: must have the same shape; nothing is broadcast.
     reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
+    weight: factors of the losses, of the same shape; by default 1. The mean is weighted: the sum
+        divided by that of the weights.
 
     Raises ValueError if the shapes differ.
     """
-    return mse(input, target, reduction=reduction)
+    if weight is None:
+        return mse(input, target, reduction=reduction)
+    _check_shapes("mse_loss", input, weight=weight)
+    return _weighted_mean("mse_loss", mse(input, target, reduction="none"), weight, reduction)
+
+
+def _weighted_mean(name, losses, weight, reduction):
+    weight = asarray(weight)
+    losses = _reduced(name, losses * weight, reduction)
+    # A quotient of means, because in float16 the sums could overflow.
+    return losses / weight.mean() if reduction == "mean" else losses
 
 
 @in_float32
-def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean") -> Tensor:
+def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any = None) -> Tensor:
     """Absolute error ``abs(input - target)``; its gradient is 0 where they are equal.
 
-    For shapes, ``reduction`` and errors see `mse_loss`.
+    For shapes, ``reduction``, ``weight`` and errors see `mse_loss`.
     """
     _check_shapes("l1_loss", input, target=target)
-    return _reduced("l1_loss", _abs(input - target), reduction)
+    losses = _abs(input - target)
+    if weight is None:
+        return _reduced("l1_loss", losses, reduction)
+    _check_shapes("l1_loss", input, weight=weight)
+    return _weighted_mean("l1_loss", losses, weight, reduction)
 
 
 @in_float32
 def huber_loss(
-    input: Tensor, target: Any, *, reduction: str = "mean", delta: float = 1.0
+    input: Tensor,
+    target: Any,
+    *,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Any = None,
 ) -> Tensor:
     """Half the squared error where the error is at most ``delta``, and linear beyond.
 
     The linear pieces are ``delta * (abs(input - target) - delta / 2)``, so that values and slopes
-    meet. ``delta`` must be positive. For shapes, ``reduction`` and errors see `mse_loss`.
+    meet. ``delta`` must be positive.
+
+    weight: factors of the losses, of the same shape. As in PyTorch, and unlike that of `mse_loss`,
+        the mean is over all elements, whatever their weights.
+
+    For shapes, ``reduction`` and errors see `mse_loss`.
     """
     if not delta > 0:
         raise ValueError(f"huber_loss: delta must be positive, not {delta}")
     _check_shapes("huber_loss", input, target=target)
-    return _reduced("huber_loss", _huber(input - target, delta), reduction)
+    losses = _huber(input - target, delta)
+    if weight is not None:
+        _check_shapes("huber_loss", input, weight=weight)
+        losses = losses * weight
+    return _reduced("huber_loss", losses, reduction)
 
 
 def _huber(error, delta):
@@ -121,7 +154,7 @@ def cross_entropy(
     target: Any,
     weight: Any = None,
     *,
-    ignore_index: int | None = None,
+    ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
@@ -131,8 +164,7 @@ def cross_entropy(
     target: integer labels, ``(n, ...)`` or ``()``; or floating probabilities of the
         classes, with the shape of ``input``.
     weight: ``(classes,)``, factors of the classes' losses; by default 1.
-    ignore_index: a label that gives a loss of 0 and does not count in the mean. By default every
-        label must be a class; PyTorch's default is -100. Labels only.
+    ignore_index: a label that gives a loss of 0 and does not count in the mean. Labels only.
     reduction: ``"mean"`` or ``"sum"`` over the losses, or ``"none"``. For labels the mean is
         weighted: the sum divided by the sum of the labels' weights. Without any it is nan.
     label_smoothing: the share of the target, from 0 to 1, that is spread evenly over all classes.
@@ -142,9 +174,8 @@ def cross_entropy(
     `gpugrad.one_hot`.
     """
     of_labels = not _is_floating(target)
-    is_plain = weight is None and ignore_index is None and label_smoothing == 0
-    if of_labels and is_plain and len(input.shape) < 3:
-        return _cross_entropy(input, target, reduction=reduction)
+    if of_labels and weight is None and label_smoothing == 0:
+        return _plain(input, target, reduction, ignore_index)
     name = "cross_entropy"
     _check_reduction(name, reduction)
     if not 0 <= label_smoothing <= 1:
@@ -159,7 +190,7 @@ def cross_entropy(
             f"{name}: probabilities must have the shape of logits (n, classes, ...), but logits "
             f"are {input.shape} and target {target.shape}; labels are integers"
         )
-    if ignore_index is not None:
+    if index(ignore_index) >= 0:  # a negative one, such as the default, would not be a class anyway
         raise ValueError(f"{name}: ignore_index is for labels, but the target is floating")
     log_p, target = log_softmax(_classes_last(input)), _classes_last(target)
     if label_smoothing:
@@ -169,12 +200,24 @@ def cross_entropy(
     return _reduced(name, -_sum(target * log_p, axis=-1), reduction)
 
 
+def _plain(input, target, reduction, ignore_index):
+    """The cross entropy of labels without weights and smoothing, which is a single op."""
+    options = {"reduction": reduction, "ignore_index": ignore_index}
+    if len(input.shape) < 3:
+        return _cross_entropy(input, target, **options)
+    target = asarray(target)
+    _check_labels("cross_entropy", input, target)
+    rows = reshape(_classes_last(input), (target.size, input.shape[1]))
+    losses = _cross_entropy(rows, reshape(target, (target.size,)), **options)
+    return reshape(losses, target.shape) if reduction == "none" else losses
+
+
 def nll_loss(
     input: Tensor,
     target: Any,
     weight: Any = None,
     *,
-    ignore_index: int | None = None,
+    ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log-likelihood of labels, given the logarithms of probabilities.
@@ -217,16 +260,17 @@ def _check_labels(name, input, target):
             f"{name}: the input must have shape (n, classes, ...) and target, the labels, shape "
             f"(n, ...), but they have {shape} and {target.shape}"
         )
+    if not isdtype(target.dtype, "integral"):
+        raise TypeError(f"{name}: target must be integer labels, not {target.dtype}")
 
 
 def _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing=0.0):
     """The losses of labels, given log-probabilities whose last axis is that of the classes."""
-    counted = None
-    if ignore_index is not None:
-        counted = target != ignore_index
-        target = where(counted, target, 0)
+    target = target.astype(int64, copy=False)  # an unsigned dtype has no -100
+    counted = target != index(ignore_index)
+    target = where(counted, target, 0)
     losses = nll(log_p, target)
-    weights = None
+    weights = 1.0
     if weight is not None:
         weights = weight[target]
         losses = losses * weights
@@ -234,15 +278,13 @@ def _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing=0
         others = log_p if weight is None else log_p * weight
         spread = -_sum(others, axis=-1) / log_p.shape[-1]
         losses = losses * (1 - label_smoothing) + spread * label_smoothing
-    if counted is not None:
-        losses = where(counted, losses, 0.0)
-        weights = where(counted, 1.0 if weights is None else weights, 0.0).astype(losses.dtype)
+    losses = where(counted, losses, 0.0)
     if reduction == "none":
         return losses
     if reduction == "sum":
         return losses.sum()
     # A quotient of means, because in float16 the sums could overflow.
-    return losses.mean() if weights is None else losses.mean() / weights.mean()
+    return losses.mean() / where(counted, weights, 0.0).astype(losses.dtype).mean()
 
 
 # Of probabilities
@@ -487,7 +529,7 @@ class CrossEntropyLoss(_Loss):
         self,
         weight: Any = None,
         *,
-        ignore_index: int | None = None,
+        ignore_index: int = -100,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
@@ -516,7 +558,7 @@ class NLLLoss(_Loss):
     weight: Tensor | None
 
     def __init__(
-        self, weight: Any = None, *, ignore_index: int | None = None, reduction: str = "mean"
+        self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
         super().__init__(reduction=reduction)
         self.ignore_index = ignore_index

@@ -165,29 +165,35 @@ class Module:
         """This module and all modules in it; parents first."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """The parameters of this module and of all modules in it, with dotted names."""
-        return self._collect(Module._own_parameters)
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters of this module and of all modules in it, with dotted names.
 
-    def parameters(self) -> Iterator[Parameter]:
-        """The parameters of this module and of all modules in it."""
-        return (parameter for _, parameter in self.named_parameters())
+        prefix: put in front of all names, with a dot.
+        recurse: whether to go into the modules in it.
+        """
+        return self._collect(Module._own_parameters, prefix, recurse)
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """The buffers of this module and of all modules in it, with dotted names."""
-        return self._collect(Module._own_buffers)
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters of this module and, unless ``recurse`` is False, of all modules in it."""
+        return (parameter for _, parameter in self.named_parameters("", recurse))
 
-    def buffers(self) -> Iterator[Tensor]:
-        """The buffers of this module and of all modules in it."""
-        return (buffer for _, buffer in self.named_buffers())
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers of this module and of all modules in it, as `named_parameters`."""
+        return self._collect(Module._own_buffers, prefix, recurse)
 
-    def _collect(self, own):
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers of this module and, unless ``recurse`` is False, of all modules in it."""
+        return (buffer for _, buffer in self.named_buffers("", recurse))
+
+    def _collect(self, own, prefix, recurse):
         seen = set()
-        for path, module in self.named_modules():
+        for path, module in self.named_modules() if recurse else [("", self)]:
             for name, x in own(module):
                 if id(x) not in seen:
                     seen.add(id(x))
-                    yield _join(path, name), x
+                    yield _join(prefix, _join(path, name)), x
 
     # Changes to the whole model
 
@@ -236,7 +242,13 @@ class Module:
         for p in self.parameters():
             p.grad = None if set_to_none or p.grad is None else zeros_like(p.grad.detach())
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
+    def to(
+        self,
+        *args: Any,
+        device: str | None = None,
+        dtype: Any = None,
+        non_blocking: bool = False,
+    ) -> Self:
         """Move parameters, their gradients, and buffers; returns the module.
 
         Takes the arguments of `Tensor.to`. ``dtype`` must be floating, and is applied to

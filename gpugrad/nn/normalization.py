@@ -86,6 +86,13 @@ class _WithStatistics(Module):
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None
 
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
     def reset_running_stats(self) -> None:
         """Reset the running statistics, as if no batch had been seen."""
         if self.track_running_stats:
@@ -108,10 +115,11 @@ class _BatchNorm(_WithStatistics):
         affine: bool = True,
         track_running_stats: bool = True,
         *,
+        bias: bool = True,
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        options = momentum, affine, True, track_running_stats, dtype, device
+        options = momentum, affine, bias, track_running_stats, dtype, device
         super().__init__(num_features, eps, *options)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -136,12 +144,6 @@ class _BatchNorm(_WithStatistics):
             count += 1
         return out
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
-        )
-
 
 class BatchNorm1d(_BatchNorm):
     """Normalize each channel to mean 0 and variance 1 over the batch, then scale and shift.
@@ -157,6 +159,7 @@ class BatchNorm1d(_BatchNorm):
         mean and unbiased variance of the batches seen in training, and ``num_batches_tracked``.
         In `eval` mode the layer normalizes by them; without them, always by the batch's own
         statistics.
+    bias: if False, there is at most the weight.
     dtype, device: of the parameters and buffers, though the count stays int64; by default
         float32 on the CPU.
 
@@ -303,13 +306,6 @@ class _InstanceNorm(_WithStatistics):
             self.eps,
         )
         return reshape(out, shape) if single else out
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
 
 
 class InstanceNorm1d(_InstanceNorm):

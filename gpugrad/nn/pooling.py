@@ -3,7 +3,9 @@
 import math
 from typing import Any
 
+from .._arguments import is_floating
 from .._tensor import Tensor
+from ..ops.elementwise import where
 from ..ops.indexing import take
 from ..ops.manipulation import reshape
 from ..ops.products import matmul, matrix_transpose
@@ -53,22 +55,33 @@ def _max_pool(name, n, input, return_indices, *args):
     out = windows_max(input, **options)
     if not return_indices:
         return out
-    return out, _positions(input, out, n, **options)
+    places = _places_of_maxima(input, out, n, **options)
+    return out, _flat_positions(places, input.shape[input.ndim - n :])
 
 
-def _positions(input, out, n, size, stride, padding, dilation):
-    """The positions of the maxima in the flattened last axes of the input."""
+def _places_of_maxima(input, out, n, size, stride, padding, dilation):
+    """The indices of the maxima along each of the input's last ``n`` axes."""
+    if is_floating(input):  # nothing equals a nan, which is a maximum
+        input, out = (where(x != x, math.inf, x) for x in (input, out))
     taps = find_in_windows(
         input, out, size=size, stride=stride, padding=padding, dilation=dilation
     ).to("int64")
-    position: Any = 0
+    places = []
     for axis in range(n):
         after = math.prod(size[axis + 1 :])
         tap = taps // after % size[axis]
         first = created("arange", out.shape[axis - n], dtype="int64", like=input)
         first = first * stride[axis] - padding[axis][0]
         first = reshape(first, (-1,) + (1,) * (n - 1 - axis))
-        position = position * input.shape[axis - n] + first + tap * dilation[axis]
+        places.append(first + tap * dilation[axis])
+    return places
+
+
+def _flat_positions(places, lengths):
+    """The positions in flattened axes of these lengths, given the indices along each."""
+    position: Any = 0
+    for place, length in zip(places, lengths, strict=True):
+        position = position * length + place
     return position
 
 
@@ -243,28 +256,36 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 
 def _adaptive_max_pool(name, n, input, output_size, return_indices):
-    if return_indices:
-        raise ValueError(f"{name}: return_indices is not supported; {name[9:]} has it")
     lengths, counts = _output_size(name, n, input, output_size)
-    sizes, out = [], input
+    sizes: Any = []
+    repeated, sources = input, {}  # by axis, which elements were repeated
     for axis, (length, count) in enumerate(zip(lengths, counts, strict=True)):
         parts = _parts(length, count)
         size = max([stop - start for start, stop in parts])
         sizes.append(size)
         if size * count != length:  # shorter windows, and those that overlap, repeat elements
             taken = [min(start + i, stop - 1) for start, stop in parts for i in range(size)]
-            taken = created("asarray", taken, dtype="int64", like=input)
-            out = take(out, taken, axis=input.ndim - n + axis)
-    return windows_max(out, size=tuple(sizes), stride=tuple(sizes))
+            sources[axis] = created("asarray", taken, dtype="int64", like=input)
+            repeated = take(repeated, sources[axis], axis=input.ndim - n + axis)
+    sizes = tuple(sizes)
+    out = windows_max(repeated, size=sizes, stride=sizes)
+    if not return_indices:
+        return out
+    places = _places_of_maxima(repeated, out, n, sizes, sizes, ((0, 0),) * n, (1,) * n)
+    places = [sources[i][place] if i in sources else place for i, place in enumerate(places)]
+    return out, _flat_positions(places, lengths)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of ``output_size`` windows that cover a length; see `adaptive_avg_pool2d`."""
     return _adaptive_max_pool("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`."""
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of windows that cover the images; for the windows see `adaptive_avg_pool2d`.
+
+    return_indices: whether to return also the positions of the maxima in the flattened image.
+    """
     return _adaptive_max_pool("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
@@ -404,7 +425,7 @@ class _AdaptiveMaxPool(_AdaptivePool):
         self.output_size = output_size
         self.return_indices = return_indices
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Any:
         args = self.output_size, self.return_indices
         return _adaptive_max_pool(type(self).__name__, self.axes, input, *args)
 

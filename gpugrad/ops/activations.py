@@ -92,7 +92,8 @@ def silu(xp, x):
 
 def _silu_vjp(xp, g, x):
     x = xp.clip(x, -1000.0, 1000.0)
-    return g * logistic(xp, x) * (1 + x * logistic(xp, -x))
+    share = logistic(xp, x)
+    return g * share * (1 + x * (1 - share))
 
 
 silu.vjp(x=_silu_vjp)

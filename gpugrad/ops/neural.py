@@ -1,6 +1,7 @@
 """Ops for neural networks. Operations that are always used together are fused into one op."""
 
 import math
+from operator import index
 from typing import Any
 
 from .._batched import aligned, equally, shapes_of_examples
@@ -250,20 +251,33 @@ def _reduce_each_example(losses, reduction):
 
 
 @op(integer=("target",))
-def cross_entropy(xp, logits, target, /, *, reduction="mean"):
+def cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
     """Negative log-likelihood of class labels under ``softmax(logits)``.
 
     logits: ``(n, classes)`` or ``(classes,)``, floating.
-    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``.
-    reduction: ``"mean"`` or ``"sum"`` of the n losses, or ``"none"``.
+    target: ``(n,)`` or ``()``, integer labels in ``[0, classes)``, or ``ignore_index``.
+    reduction: ``"mean"`` or ``"sum"`` of the losses, or ``"none"``.
+    ignore_index: a label whose loss is 0 and does not count in the mean, which is nan if no other
+        label is there.
     """
     if len(logits.shape) not in (1, 2) or target.shape != logits.shape[:-1]:
         raise ValueError(_label_error(logits.shape, target.shape))
     if not xp.isdtype(target.dtype, "integral"):
         raise TypeError("target must be integer labels")
+    counted, target = _counted(xp, target, ignore_index)
     shifted = logits - xp.max(logits, axis=-1, keepdims=True)
     losses = xp.log(xp.sum(xp.exp(shifted), axis=-1)) - xp.pick(shifted, target)
+    losses = xp.where(counted, losses, 0.0)
+    if reduction == "mean":  # a quotient of means, because in float16 the sums could overflow
+        return xp.mean(losses) / xp.mean(xp.astype(counted, losses.dtype))
     return _reduce(xp, losses, reduction)
+
+
+def _counted(xp, target, ignore_index):
+    """Which labels count, and the labels with 0 in place of the others."""
+    target = xp.astype(target, xp.int64, copy=False)  # an unsigned dtype has no -100
+    counted = target != index(ignore_index)
+    return counted, xp.where(counted, target, 0)
 
 
 def _label_error(logits_shape, target_shape):
@@ -273,41 +287,48 @@ def _label_error(logits_shape, target_shape):
     )
 
 
-def _cross_entropy_vjp(xp, g, logits, target, reduction):
-    if reduction == "mean" and len(logits.shape) == 2:
-        g = g / max(logits.shape[0], 1)
-    elif reduction == "none":
-        g = xp.expand_dims(g, axis=-1)
-    return g * _softmax_minus_one_hot(xp, logits, target)
+def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
+    weights, slopes = _cross_entropy_slopes(xp, logits, target, reduction, ignore_index)
+    return xp.expand_dims(weights * g, axis=-1) * slopes
 
 
-def _cross_entropy_jvp(xp, t, logits, target, reduction):
-    t = xp.sum(_softmax_minus_one_hot(xp, logits, target) * t, axis=-1)
-    return _reduce_tangents(xp, t, reduction)
+def _cross_entropy_jvp(xp, t, logits, target, reduction, ignore_index):
+    weights, slopes = _cross_entropy_slopes(xp, logits, target, reduction, ignore_index)
+    t = weights * xp.sum(slopes * t, axis=-1)
+    return t if reduction == "none" else xp.sum(t)
 
 
-def _softmax_minus_one_hot(xp, logits, target):
-    """``softmax(logits)`` minus 1 at the target: the gradient of the loss."""
+def _cross_entropy_slopes(xp, logits, target, reduction, ignore_index):
+    """Each loss's weight in the result, and the losses' slopes: softmax minus 1 at the target."""
+    counted, target = _counted(xp, target, ignore_index)
+    weights = xp.astype(counted, logits.dtype)
+    if reduction == "mean":
+        weights = weights / xp.maximum(xp.sum(weights), 1.0)
     p = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     p = p / xp.sum(p, axis=-1, keepdims=True)
-    return p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype)
+    return weights, p - xp.astype(xp.one_hot(target, logits.shape[-1]), p.dtype)
 
 
 cross_entropy.vjp(logits=_cross_entropy_vjp)
 cross_entropy.jvp(logits=_cross_entropy_jvp)
 
 
-def _cross_entropy_vmap(call, batched, logits, target, *, reduction):
+def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_index):
     logits, target = equally(batched, (logits, target))
+    options = {"reduction": "none", "ignore_index": ignore_index}
     if len(logits.shape) == 3 and target.shape == logits.shape[:2]:
         rows = math.prod(target.shape)
         flat = reshape(logits, (rows, logits.shape[-1])), reshape(target, (rows,))
-        losses = reshape(call(*flat, reduction="none"), target.shape)
+        losses = reshape(call(*flat, **options), target.shape)
     elif len(logits.shape) == 2:
-        losses = call(logits, target, reduction="none")
+        losses = call(logits, target, **options)
     else:
         raise ValueError(f"cross_entropy: {_label_error(logits.shape[1:], target.shape[1:])}")
-    return _reduce_each_example(losses, reduction)
+    if reduction != "mean":
+        return _reduce_each_example(losses, reduction)
+    xp = calls.namespace
+    counted = xp.astype(target != ignore_index, losses.dtype)
+    return _reduce_each_example(losses, reduction) / _reduce_each_example(counted, reduction)
 
 
 cross_entropy.vmap(_cross_entropy_vmap)

@@ -251,9 +251,17 @@ def _cumprod(self, axis: int | None = None) -> Tensor:
     return reductions.cumulative_prod(self if axis is not None else _ravel(self), axis=axis)
 
 
-def _to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
+def _to(
+    self,
+    *args: Any,
+    device: str | None = None,
+    dtype: Any = None,
+    non_blocking: bool = False,
+) -> Tensor:
     """On another device, in another dtype, or both: ``x.to("cuda")``, ``x.to(gpugrad.float64)``,
     or as another tensor: ``x.to(y)``.
+
+    non_blocking: accepted as PyTorch does, and ignored.
 
     Differentiable; the tensor itself if there is nothing to change.
     """

@@ -236,6 +236,9 @@ class _Recursive(LRScheduler):
             self._is_initial = False
 
 
+# Functions of the epoch
+
+
 class _OfFunctions(LRScheduler):
     """A scheduler with ``lr_lambdas``, functions of the epoch, one for each group."""
 
@@ -310,6 +313,9 @@ class MultiplicativeLR(_OfFunctions):
             rate * function(self.last_epoch)
             for rate, function in zip(self._rates(), self.lr_lambdas, strict=True)
         ]
+
+
+# Formulas, most of which multiply the rates that the groups have
 
 
 class StepLR(_Recursive):
@@ -522,6 +528,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 self.T_cur -= self.T_i
                 self.T_i *= self.T_mult
         self._set_epoch(math.floor(epoch))
+
+
+# Cycles, which may change momenta too
 
 
 class _WithMomentum(LRScheduler):
@@ -761,6 +770,9 @@ def check_anneal_strategy(name, strategy):
         raise ValueError(f"{name}: anneal_strategy must be 'cos' or 'linear', not {strategy!r}")
 
 
+# A metric
+
+
 class ReduceLROnPlateau(LRScheduler):
     """``lr = max(lr * factor, min_lr)`` once a metric has not improved for a while.
 
@@ -846,6 +858,9 @@ class ReduceLROnPlateau(LRScheduler):
             new if rate - (new := max(rate * self.factor, least)) > self.eps else rate
             for rate, least in zip(self._rates(), self.min_lrs, strict=False)
         ])  # fmt: skip
+
+
+# Other schedulers
 
 
 class _OfSchedulers(LRScheduler):

@@ -14,10 +14,11 @@ import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._arguments import whole
 from .._creation import zeros
+from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd import no_grad
 from ..backends.dtypes import int64
@@ -198,3 +199,7 @@ class SWALR(LRScheduler):
             first = last if before == 1 else (rate - before * last) / (1 - before)
             rates.append(last * now + first * (1 - now))
         return rates
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

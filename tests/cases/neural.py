@@ -54,11 +54,13 @@ def _reduce(losses, reduction):
     return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
 
 
-def _cross_entropy(logits, target, *, reduction="mean"):
+def _cross_entropy(logits, target, *, reduction="mean", ignore_index=-100):
     log_p = np.log(_softmax(logits.astype("float64")))
     rows = zip(log_p.reshape(-1, logits.shape[-1]), target.ravel(), strict=True)
-    losses = np.array([-row[label] for row, label in rows]).reshape(target.shape)
-    return _reduce(losses, reduction)
+    losses = np.array([0.0 if label == ignore_index else -row[label] for row, label in rows])
+    if reduction == "mean":
+        return losses.sum() / (target != ignore_index).sum()
+    return _reduce(losses.reshape(target.shape), reduction)
 
 
 def _torch_cross_entropy(torch, logits, target, **static):
@@ -200,6 +202,12 @@ CASES = [
             ),
             S(A(4, 3), A(4, draw=integers(0, 3, "int32"))),
             S(A(4, 3), A(4, draw=integers(0, 3, "uint8"))),
+            *(
+                S(A(4, 3), values([2, -100, 0, -100]), reduction=reduction)
+                for reduction in ("mean", "sum", "none")
+            ),
+            S(A(4, 3), A(4, draw=integers(0, 3)), ignore_index=1),
+            S(A(3), values(-100), reduction="sum"),
             *integer_inputs(A(2, draw=integers(0, 3))),
             S(A(4, 1), A(4, draw=integers(0, 1))),
             S(A(1, 3), A(1, draw=integers(0, 3))),

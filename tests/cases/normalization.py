@@ -144,6 +144,7 @@ CASES = [
         ],
         _group_norm,
         _torch_group_norm,
+        sized=lambda n: S(A(max(n // 32, 1), 8, 4), A(8), A(8), groups=2),
     ),
     Case(
         "rms_norm",

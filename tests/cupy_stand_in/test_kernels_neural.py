@@ -208,26 +208,31 @@ class TestCrossEntropy:
         target = np.random.default_rng(3).integers(0, columns, rows).astype(dtype)
         target[1::3] = columns  # not a class
         target[2::5] = -1
+        target[3::4] = -100  # to be ignored
         return target
 
-    def expected(self, x, target, reduction):
-        """Return the loss as on a GPU, where labels that are not classes are ignored."""
+    def expected(self, x, target, reduction, ignored=-100):
+        """Return the loss as on a GPU, where labels that are not classes have no logit."""
         x = in_float64(x)
         with np.errstate(all="ignore"):
             shifted = x - x.max(-1, keepdims=True)
             inside = (target >= 0) & (target < x.shape[-1])
             picked = np.take_along_axis(shifted, np.where(inside, target, 0)[..., None], -1)[..., 0]
             losses = np.log(np.exp(shifted).sum(-1)) - np.where(inside, picked, 0)
-            return {"mean": np.mean, "sum": np.sum, "none": np.asarray}[reduction](losses)
+            losses = np.where(target == ignored, 0, losses)
+            if reduction == "none":
+                return losses
+            return losses.sum() / ((target != ignored).sum() if reduction == "mean" else 1)
 
-    def expected_cotangent(self, g, x, target, reduction):
+    def expected_cotangent(self, g, x, target, reduction, ignored=-100):
         x = in_float64(x)
         with np.errstate(all="ignore"):
             e = np.exp(x - x.max(-1, keepdims=True))
             one_hot = target[..., None] == np.arange(x.shape[-1])
-            g = in_float64(g) / (target.size if reduction == "mean" else 1)
+            counted = np.asarray(target != ignored)
+            g = in_float64(g) / (max(counted.sum(), 1) if reduction == "mean" else 1)
             g = g[..., None] if reduction == "none" else g
-            return g * (e / e.sum(-1, keepdims=True) - one_hot)
+            return np.where(counted[..., None], g * (e / e.sum(-1, keepdims=True) - one_hot), 0)
 
     @pytest.mark.parametrize("reduction", REDUCTIONS)
     @pytest.mark.parametrize("columns", COLUMNS)
@@ -242,7 +247,8 @@ class TestCrossEntropy:
             got = twin("cross_entropy", "forward", x, target, reduction=reduction)
             agree(got, np.asarray(self.expected(x, target, reduction)), dtype)
             g = numbers(*got.shape, dtype=dtype, seed=1) if got.shape else np.array(3, dtype)
-            got = twin("cross_entropy", "logits", g, x, target, reduction=reduction)
+            options = {"reduction": reduction, "ignore_index": -100}
+            got = twin("cross_entropy", "logits", g, x, target, **options)
             agree(got, self.expected_cotangent(g, x, target, reduction), dtype)
 
     @pytest.mark.parametrize("rows", [1, 1000, 1030, 5000, 40_000])
@@ -258,7 +264,26 @@ class TestCrossEntropy:
         for reduction in self.REDUCTIONS:
             both("cross_entropy", "forward", x, target, reduction=reduction)
             g = numbers(*([20] * (reduction == "none")), dtype="float64")
-            both("cross_entropy", "logits", np.asarray(g), x, target, reduction=reduction)
+            options = {"reduction": reduction, "ignore_index": -100}
+            both("cross_entropy", "logits", np.asarray(g), x, target, **options)
+
+    @pytest.mark.parametrize("rows", [20, 5000])
+    def test_another_ignored_label(self, rows):
+        x, target = numbers(rows, 7, dtype="float64"), np.arange(rows) % 7
+        for reduction in self.REDUCTIONS:
+            options = {"reduction": reduction, "ignore_index": 3}
+            got = twin("cross_entropy", "forward", x, target, **options)
+            agree(got, np.asarray(self.expected(x, target, reduction, 3)), x.dtype)
+            g = numbers(*([rows] * (reduction == "none")), dtype="float64")
+            got = twin("cross_entropy", "logits", np.asarray(g), x, target, **options)
+            agree(got, self.expected_cotangent(g, x, target, reduction, 3), x.dtype)
+
+    def test_no_label_counts(self):
+        x, target = numbers(4, 3, dtype="float32"), np.full(4, -100)
+        assert np.isnan(twin("cross_entropy", "forward", x, target).get())
+        options = {"reduction": "mean", "ignore_index": -100}
+        g = np.ones((), "float32")
+        assert not twin("cross_entropy", "logits", g, x, target, **options).get().any()
 
     def test_falls_back_to_the_definition(self):
         forward = twins["cross_entropy"]["forward"]
@@ -266,6 +291,7 @@ class TestCrossEntropy:
         for wrong in [(x, target[:3]), (x[:0], target[:0]), (x, target.astype("int8"))]:
             assert forward(xp, *wrong) is NotImplemented
         assert forward(xp, x, target, reduction="least") is NotImplemented
+        assert forward(xp, x, target, ignore_index=None) is NotImplemented
 
 
 class TestMSE:
@@ -312,6 +338,7 @@ def calls():
         given = g if reduction == "none" else np.asarray(g[0, 0])
         yield "mse", "x", (given, x, out), static
         given = g[:, 0] if reduction == "none" else np.asarray(g[0, 0])
+        static = static | {"ignore_index": -100}
         yield "cross_entropy", "logits", (given, x, target), static
 
 
@@ -364,7 +391,8 @@ def test_a_step_launches_few(launches):
     assert launches == ["activate", "activate", "cross_entropy"]
     launches.clear()
     loss.backward()
-    assert launches == ["cross_entropy_backward", "sum_rows", "activate_backward_and_sum"]
+    backward = "count_labels cross_entropy_backward sum_rows activate_backward_and_sum"
+    assert launches == backward.split()
 
 
 @pytest.mark.parametrize("name", sorted(twins))

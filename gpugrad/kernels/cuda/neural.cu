@@ -204,6 +204,11 @@ __device__ inline long long label(const void* target, bool is_long, long long ro
     return t < 0 || t >= columns ? -1 : t;
 }
 
+__device__ inline bool counts(const void* target, bool is_long, long long row, long long ignored)
+{
+    return (is_long ? ((const long long*)target)[row] : ((const int*)target)[row]) != ignored;
+}
+
 // Stores the block's part of a sum over all blocks, times `factor`: in out if it is the only block,
 // else in parts.
 __device__ inline void store_total(A total, A factor, T* out, A* parts)
@@ -216,39 +221,68 @@ __device__ inline void store_total(A total, A factor, T* out, A* parts)
         parts[blockIdx.x] = total;
 }
 
-// Stores the losses of all rows or, if losses is null, their sum times `factor`; see store_total.
+// Stores the losses of all rows, 0 where the label is `ignored`; or, if losses is null, their sum.
+// If `is_mean` the sum is divided by the number of other labels, of which the blocks' parts follow
+// those of the sum; see store_total.
 extern "C" __global__ void __launch_bounds__(1024)
-cross_entropy(const T* x, const void* target, T* losses, T* out,
-                                         A* parts, long long rows, long long columns, double factor,
-                                         int width, bool is_long)
+cross_entropy(const T* x, const void* target, T* losses, T* out, A* parts, long long rows,
+              long long columns, bool is_mean, int width, bool is_long, long long ignored)
 {
-    A total = 0;
+    A total = 0, count = 0;
     EACH_ROW(row) {
         bool valid = row < rows;
         const T* from = x + row * columns;
         A values[ITEMS];
         Scale s = scale_of(from, valid, columns, lane, width, values);
         if (!valid || lane) continue;
+        bool counted = counts(target, is_long, row, ignored);
         long long t = label(target, is_long, row, columns);
-        A loss = log(s.sum) - (t < 0 ? A(0) : load(from + t) - s.most);
+        A loss = counted ? log(s.sum) - (t < 0 ? A(0) : load(from + t) - s.most) : A(0);
         if (losses) store(losses + row, loss);
         total += loss;
+        count += counted;
     }
-    if (!losses) store_total(total, (A)factor, out, parts);
+    if (losses) return;
+    A factor = 1;
+    if (is_mean) {
+        count = block_sum(count);
+        if (gridDim.x == 1)
+            factor = 1 / count;
+        else if (threadIdx.x == 0)
+            parts[gridDim.x + blockIdx.x] = count;
+    }
+    store_total(total, factor, out, parts);
 }
 
-extern "C" __global__ void sum_losses(const A* parts, T* out, long long n)
+// out = the sum of n parts, divided by that of the n after them if `is_mean`.
+extern "C" __global__ void sum_losses(const A* parts, T* out, long long n, bool is_mean)
 {
-    A total = 0;
-    for (long long i = threadIdx.x; i < n; i += blockDim.x) total += parts[i];
+    A total = 0, count = 0;
+    for (long long i = threadIdx.x; i < n; i += blockDim.x) {
+        total += parts[i];
+        if (is_mean) count += parts[n + i];
+    }
     total = block_sum(total);
+    if (is_mean) total /= block_sum(count);
     if (threadIdx.x == 0) store(out, total);
 }
 
-// g has one element per row or, unless per_row, a single one.
+// out = the number of labels that are not `ignored`, at least 1.
+extern "C" __global__ void __launch_bounds__(1024)
+count_labels(const void* target, A* out, long long rows, bool is_long, long long ignored)
+{
+    A count = 0;
+    for (long long row = threadIdx.x; row < rows; row += blockDim.x)
+        count += counts(target, is_long, row, ignored);
+    count = block_sum(count);
+    if (threadIdx.x == 0) *out = count < 1 ? A(1) : count;
+}
+
+// g has one element per row or, unless per_row, a single one. It is divided by *count, if given.
 extern "C" __global__ void __launch_bounds__(MOST_THREADS)
-cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long long rows,
-                       long long columns, double factor, int width, bool is_long, bool per_row)
+cross_entropy_backward(const T* x, const void* target, const T* g, const A* count, T* dx,
+                       long long rows, long long columns, int width, bool is_long, bool per_row,
+                       long long ignored)
 {
     EACH_ROW(row) {
         bool valid = row < rows;
@@ -257,9 +291,10 @@ cross_entropy_backward(const T* x, const void* target, const T* g, T* dx, long l
         A values[ITEMS];
         Scale s = scale_of(from, valid, columns, lane, width, values);
         if (!valid) continue;
+        bool counted = counts(target, is_long, row, ignored);
         long long t = label(target, is_long, row, columns);
-        A slope = load(g + (per_row ? row : 0)) * (A)factor;
-#define SLOPE(v) (slope * (exp((v) - s.most) / s.sum - (c == t)))
+        A slope = load(g + (per_row ? row : 0)) / (count ? *count : A(1));
+#define SLOPE(v) (counted ? slope * (exp((v) - s.most) / s.sum - (c == t)) : A(0))
         EACH(k, c) store(to + c, SLOPE(values[k]));
         REST(c) store(to + c, SLOPE(load(from + c)));
     }

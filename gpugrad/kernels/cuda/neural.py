@@ -186,9 +186,10 @@ def _softmax_twin(is_log):
 _REDUCTIONS = "mean", "sum", "none"
 
 
-def _is_labelled(logits, target):
+def _is_labelled(logits, target, ignore_index):
     return (
-        covers(logits.dtype)
+        type(ignore_index) is int
+        and covers(logits.dtype)
         and logits.size
         and logits.ndim in (1, 2)
         and target.shape == logits.shape[:-1]
@@ -196,12 +197,13 @@ def _is_labelled(logits, target):
     )
 
 
-def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
-    if not _is_labelled(logits, target) or reduction not in _REDUCTIONS:
+def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
+    if not _is_labelled(logits, target, ignore_index) or reduction not in _REDUCTIONS:
         return NotImplemented
     dtype, columns = logits.dtype, logits.shape[-1]
     rows = prod(target.shape)
     width, threads, rows_at_once = _groups(columns, dtype)
+    is_mean = reduction == "mean"
     losses = out = parts = None
     if reduction == "none":
         out = losses = cupy.empty(target.shape, dtype)
@@ -212,33 +214,39 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean"):
             blocks, threads = 1, _most_threads(dtype)
         else:
             blocks = min(-(-rows // rows_at_once), 1024)
-            parts = cupy.empty(blocks, accumulator(dtype)) if blocks > 1 else None
-    factor = 1 / rows if reduction == "mean" else 1.0
+            if blocks > 1:
+                parts = cupy.empty((1 + is_mean, blocks), accumulator(dtype))
     is_long = target.dtype.itemsize == 8
     args = contiguous(logits), contiguous(target), losses, out, parts
-    args = *args, rows, columns, factor, width, is_long
+    args = *args, rows, columns, is_mean, width, is_long, ignore_index
     kernel("neural", "cross_entropy", dtype)((blocks,), (threads,), args)
-    return _sum_losses(parts, out)
+    return _sum_losses(parts, out, is_mean)
 
 
-def _sum_losses(parts, out):
+def _sum_losses(parts, out, is_mean=False):
     if parts is not None:
-        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), (parts, out, parts.size))
+        args = parts, out, parts.shape[-1], is_mean
+        kernel("neural", "sum_losses", out.dtype)((1,), (_THREADS,), args)
     return out
 
 
-def _cross_entropy_vjp(xp, g, logits, target, reduction):
-    if not _is_labelled(logits, target) or g.dtype != logits.dtype:
+def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
+    if not _is_labelled(logits, target, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
     is_long, per_row = target.dtype.itemsize == 8, reduction == "none"
-    factor = 1 / prod(target.shape) if reduction == "mean" else 1.0
+    target = contiguous(target)
     out = cupy.empty(logits.shape, logits.dtype)
     columns = logits.shape[-1]
     width, threads, rows_at_once = _groups(columns, out.dtype)
     rows = logits.size // columns
+    count = None
+    if reduction == "mean":
+        count = cupy.empty((), accumulator(out.dtype))
+        args = target, count, rows, is_long, ignore_index
+        kernel("neural", "count_labels", out.dtype)((1,), (1024,), args)
     blocks = min(-(-rows // rows_at_once), 1 << 20)
-    args = contiguous(logits), contiguous(target), contiguous(g), out
-    args = *args, rows, columns, factor, width, is_long, per_row
+    args = contiguous(logits), target, contiguous(g), count, out
+    args = *args, rows, columns, width, is_long, per_row, ignore_index
     kernel("neural", "cross_entropy_backward", out.dtype)((blocks,), (threads,), args)
     return out
 
