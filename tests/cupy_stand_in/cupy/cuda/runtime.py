@@ -1,13 +1,14 @@
 """The functions of the CUDA runtime."""
 
 import ctypes
+import os
 
 from .device import COUNT, Device, current_device
 from .memory import pool
 
 __all__ = (
-    "CUDARuntimeError driverGetVersion getDevice getDeviceCount getDeviceProperties memGetInfo "
-    "memcpyAsync memcpyDeviceToDevice runtimeGetVersion setDevice"
+    "CUDARuntimeError deviceGetPCIBusId driverGetVersion getDevice getDeviceCount "
+    "getDeviceProperties memGetInfo memcpyAsync memcpyDeviceToDevice runtimeGetVersion setDevice"
 ).split()
 
 
@@ -30,6 +31,10 @@ def setDevice(device):
 def getDeviceProperties(device):
     name = f"Stand-in {device}".encode()
     return {"name": name, "major": 9, "minor": 0, "totalGlobalMem": 8 * 2**30}
+
+
+def deviceGetPCIBusId(device):
+    return f"{os.environ.get('STAND_IN_PROCESS', '')}:{device}"
 
 
 def memGetInfo():

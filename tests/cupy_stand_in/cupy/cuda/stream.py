@@ -6,12 +6,21 @@ They are done when something waits for them, so that code that forgets to wait s
 import itertools
 import threading
 import time
+import weakref
 
 from .._reads import note
 from .device import current_device
 
 _local = threading.local()
 _pointers = itertools.count(16, 16)
+
+
+_streams: "weakref.WeakValueDictionary[int, Stream]" = weakref.WeakValueDictionary()
+
+
+def stream_of(pointer):
+    """The stream that a library gets as an address; the stand-in's own."""
+    return _streams[pointer]
 
 
 def _currents():
@@ -65,6 +74,7 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.ptr = 0 if null else 2 if ptds else next(_pointers)
+        _streams[self.ptr] = self
         self.device_id = -1 if null or ptds else current_device().id
         self.is_non_blocking = non_blocking
         self._late = []
