@@ -171,6 +171,30 @@ class TestOneProcess:
         parallel.load_state_dict({"weight": gg.zeros((1, 2)), "bias": gg.ones(1)})
         assert parallel(gg.ones((1, 2))).tolist() == [[1.0]]
 
+    def test_sync_batch_norm_is_batch_norm(self):
+        x = gg.random.Generator(1).normal((4, 3, 2), dtype=gg.float64)
+        weights = gg.random.Generator(2).normal((4, 3, 2), dtype=gg.float64)
+        for options in ({}, {"momentum": None}, {"affine": False, "track_running_stats": False}):
+            found = []
+            for kind in (nn.BatchNorm1d, nn.SyncBatchNorm):
+                layer, leaf = kind(3, **options, dtype=gg.float64), x.detach().requires_grad_()
+                for _ in range(2):
+                    (layer(leaf) * weights).sum().backward()
+                grads = [p.grad for p in layer.parameters()]
+                found.append([leaf.grad, *grads, *layer.buffers(), layer.eval()(x).detach()])
+            for ours, expected in zip(*found, strict=True):
+                gg.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+        layer = nn.SyncBatchNorm(3, dtype=gg.float16)
+        assert layer(x.to(gg.float16)).dtype == layer.running_mean.dtype == gg.float16
+        with pytest.raises(ValueError, match=r"^SyncBatchNorm: the input must be \(n, 3, \.\.\.\)"):
+            layer(gg.ones(3))
+        with pytest.raises(
+            ValueError, match="^SyncBatchNorm: in training .* more than one element"
+        ):
+            layer(gg.ones((1, 3)))
+        with pytest.raises(ValueError, match="^SyncBatchNorm: inside vmap"):
+            gg.vmap(layer)(gg.ones((2, 4, 3), dtype=gg.float16))
+
     def test_sharded_optimizer_is_its_optimizer(self):
         x = gg.ones(2, requires_grad=True)
         inner = optim.Adam([x], lr=0.5)

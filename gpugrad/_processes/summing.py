@@ -18,9 +18,9 @@ def _summed(x):
     if backend.is_recorder:
         thread.recorder.refuse_collective()
     with backend.scope(x):
-        out = backend.asarray(x, copy=True).reshape(-1)
+        out = backend.xp.reshape(backend.asarray(x, copy=True), (-1,))
         current().all_reduce(out).wait()
-        return out.reshape(x.shape)
+        return backend.xp.reshape(out, x.shape)
 
 
 # Each process's result depends on all processes' inputs, and all losses count.

@@ -195,7 +195,8 @@ def _run(name, tree, start):
     for x in tensors:
         backend = backend_of[type(x.array)]
         with backend.scope(x.array):
-            copy = backend.asarray(x.array, copy=True).reshape(-1).reshape(x.shape)
+            copy = backend.asarray(x.array, copy=True)
+            copy = backend.xp.reshape(backend.xp.reshape(copy, (-1,)), x.shape)  # contiguous
             started.append(start(x, copy))
     for _, pending in started:
         pending.wait()

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from .._creation import full
+from .._creation import full_like
 from .._draws import is_repeated
 from .._dtypes import is_half
 from .._processes import current
@@ -48,8 +48,8 @@ class SyncBatchNorm(_BatchNorm):
         axes = (0, *range(2, input.ndim))
         column = (self.num_features,) + (1,) * (input.ndim - 2)
         x = input.to(float32) if is_half(input.dtype) else input
-        count = full(1, size, dtype=x.dtype, device=x.device)
-        sums = sum_over_processes(concat([x.sum(axis=axes), count]))
+        sums = x.sum(axis=axes)
+        sums = sum_over_processes(concat([sums, full_like(sums[:1].detach(), size)]))
         count = maximum(sums[-1:].detach(), 1)
         mean = sums[:-1] / count
         centered = x - reshape(mean, column)
@@ -70,8 +70,9 @@ class SyncBatchNorm(_BatchNorm):
         momentum: Any = self.momentum
         if momentum is None:
             momentum = 1 / (count + 1).to(self.running_mean)
-        follow(self.running_mean, mean.to(self.running_mean), 1, momentum)
-        follow(self.running_var, var.to(self.running_var), 1, momentum)
+        name = type(self).__name__
+        follow(self.running_mean, mean.to(self.running_mean), 1, momentum, name)
+        follow(self.running_var, var.to(self.running_var), 1, momentum, name)
         count += 1
 
     @classmethod
