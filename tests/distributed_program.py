@@ -332,6 +332,37 @@ def check_trainer(folder):
         assert states[0]["loader"] == states[1]["loader"]
 
 
+def on_cuda_devices():
+    """Each process has a device of its own, if only on the stand-in for CuPy."""
+    rank, size = distributed.rank(), distributed.size()
+    os.environ["STAND_IN_PROCESS"] = str(rank)
+    device = f"cuda:{rank % gg.cuda.device_count()}"
+    numbers = range(1, size + 1)
+    for name in ("float64", "float32", "float16", "bfloat16", "int64", "complex64"):
+        x = gg.full((3, 2), rank + 1, dtype=getattr(gg, name), device=device)
+        total = distributed.all_reduce([x, x[:0]])[0]
+        assert total.device == device
+        assert total.tolist() == [[sum(numbers)] * 2] * 3
+        assert distributed.all_gather(x)[:, 0, 0].tolist() == [*numbers]
+        assert distributed.broadcast(x, size - 1)[0, 0].item() == size
+        assert distributed.reduce_scatter(gg.stack([x] * size))[0, 0].item() == sum(numbers)
+    inputs, labels = problem()
+    gg.manual_seed(0)
+    model = DataParallel(network().to(device), bucket_bytes=300)
+    own = part(inputs).to(device), part(labels).to(device)
+    adam = lambda p: ShardedOptimizer(optim.Adam(p, lr=0.05))  # noqa: E731
+    found = trained(model, *own, 5, adam)
+    assert same_everywhere([x.cpu() for x in found])
+    gg.manual_seed(0)
+    expected = trained(network(), inputs, labels, 5, lambda p: optim.Adam(p, lr=0.05))
+    for x, y in zip(found, expected, strict=True):
+        close(x.cpu(), y, 1e-8)
+    x = part(inputs).to(device)
+    mean = nn.SyncBatchNorm(5, momentum=1.0, dtype=F64, device=device)
+    mean(x)
+    close(mean.running_mean.cpu(), inputs.mean(axis=0))
+
+
 # Faults, of which the last of the processes is guilty.
 
 
