@@ -56,19 +56,25 @@ def worker(library, seconds):
 
 
 def timed(step, processes, seconds):
-    """The time of a step, that of the slower process."""
-    for _ in range(3):
-        step()
-    count = 1
-    while True:
-        processes.barrier()
+    """The time of a step, that of the slower process.
+
+    It is the least of several turns of a few steps each, which other programs disturb least: one of
+    two processes that is delayed delays both.
+    """
+    times = []
+
+    def turn(steps=4):
         start = time.perf_counter()
-        for _ in range(count):
+        for _ in range(steps):
             step()
-        elapsed = processes.slowest(time.perf_counter() - start)
-        if elapsed >= seconds:
-            return elapsed / count
-        count = max(count + 1, math.ceil(1.2 * count * seconds / elapsed))
+        times.append((time.perf_counter() - start) / steps)
+
+    turn()
+    processes.barrier()
+    turn()
+    for _ in range(min(max(int(seconds / 4 / processes.slowest(times[-1])), 2), 200)):
+        turn()
+    return processes.slowest(min(times))
 
 
 class _gpugrad_processes:
@@ -300,7 +306,7 @@ class Workload(NamedTuple):
     forward: float
     backward: float
     optimizer: float
-    bucket: float = 25e6
+    bucket: float = 25 << 20
 
 
 def step_seconds(work, network, processes, overlap=1.0):
@@ -314,7 +320,7 @@ def step_seconds(work, network, processes, overlap=1.0):
         return work.forward + work.backward + work.optimizer, 1.0
     count = max(math.ceil(work.gradients / work.bucket), 1)
     each = network.seconds(work.gradients / count, processes)
-    backward = work.backward + (1 - overlap) * min(count * each, work.backward)
+    backward = work.backward + (1 - overlap) * min((count - 1) * each, work.backward)
     end = 0.0
     for i in range(count):
         end = max(end, backward * (i + 1) / count) + each

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,32 @@ def check_16_bits():
             expected = (20000 + 40000 * (size - 1)) / size  # the sum is beyond float16
             assert grad.dtype == dtype
             np.testing.assert_allclose(grad.tolist(), [[expected] * 2], 0.01)
+
+
+def check_compiled_and_copied():
+    inputs, labels = problem()
+    results = []
+    for compiled in (False, True):
+        gg.manual_seed(0)
+        model = DataParallel(network())
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+        step = gg.compile(step) if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that gradients are averaged cannot be recorded
+            for _ in range(4):
+                step(part(inputs), part(labels))
+        results.append([p.detach() for p in model.parameters()])
+    for x, y in zip(*results, strict=True):
+        close(x, y, 0)
+    average = optim.swa_utils.AveragedModel(model)
+    average.update_parameters(model)
+    close(average(inputs), model(inputs))
 
 
 def check_that_reductions_begin_during_backward():

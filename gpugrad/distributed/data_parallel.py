@@ -18,6 +18,7 @@ from ..nn.module import Module, overwrite
 # Backward reaches the parameters of the last layers first. A small first bucket lets the first
 # reduction start early; after it, larger ones spare the latency of many.
 _FIRST_BUCKET = 1 << 20
+_BUCKET = {"cpu": 4 << 20, "cuda": 25 << 20}  # NCCL's latency grows with the number of GPUs
 
 
 class DataParallel(Module):
@@ -43,23 +44,25 @@ class DataParallel(Module):
     statistics of batch normalization, differ between the processes afterwards; see
     `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of ``module``.
 
-    bucket_bytes: how many bytes of gradients are reduced together; a larger parameter is reduced
-        alone. Smaller buckets begin earlier, larger ones have less overhead.
+    bucket_bytes: how many bytes of gradients are reduced together, by default 4 MiB on the CPU and
+        25 MiB on CUDA devices; a larger parameter is reduced alone. Smaller buckets begin earlier,
+        larger ones have less overhead.
     sum_dtype: the dtype to sum in, such as float32 for a model in float16. By default it is the
         gradients' own, except that the CPU sums 16-bit gradients in float32. Gradients are divided
         by the number of processes before they are summed.
 
-    With one process this only calls ``module``. Raises ValueError if the models differ in shapes or
-    dtypes; backward raises RuntimeError under ``create_graph``. `gpugrad.compile` runs a function
+    With one process, and in copies, this only calls ``module``. Raises ValueError if the models
+    differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``. `gpugrad.compile` runs a function
     in which gradients are averaged as it is.
     """
 
     def __init__(
-        self, module: Module, *, bucket_bytes: int = 4 << 20, sum_dtype: Any = None
+        self, module: Module, *, bucket_bytes: int | None = None, sum_dtype: Any = None
     ) -> None:
         if not isinstance(module, Module):
             raise TypeError(f"DataParallel: module must be a Module, not {module!r}")
-        whole("DataParallel: bucket_bytes", bucket_bytes, 1)
+        if bucket_bytes is not None:
+            whole("DataParallel: bucket_bytes", bucket_bytes, 1)
         self.module = module
         self._reducer: _Reducer | None = None
         group = current()
@@ -74,6 +77,9 @@ class DataParallel(Module):
 
     def _state(self, path=""):
         return self.module._state(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_reducer": None}
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -319,7 +325,8 @@ def _divided(parameters, bucket_bytes, sum_dtype):
         size = math.prod(array.shape)
         key = dtype, backend.device(array)
         bucket = open_buckets.get(key)
-        most = bucket_bytes if buckets[1:] else min(_FIRST_BUCKET, bucket_bytes)
+        most = bucket_bytes or _BUCKET[backend.device(array).split(":")[0]]
+        most = most if buckets[1:] else min(_FIRST_BUCKET, most)
         if bucket is None or (bucket.size + size) * number_dtype(dtype).itemsize > most:
             bucket = open_buckets[key] = _Bucket(dtype, array)
             buckets.append(bucket)

@@ -69,7 +69,7 @@ class Trainer:
     gradient of the mean loss over all processes' samples, of which each may have any number, and
     the history has the means over all of them. Only process 0 writes checkpoints, and calls
     callbacks whose ``every_process`` is False. The number of processes may change from one run to
-    the next.
+    the next. The states of random generators that are stored are those of process 0.
 
     history: a dict for each epoch, from names such as ``"training/loss"`` and ``"test/accuracy"``
         to floats. Those of the training are means over the samples of the epoch as it went on, or
