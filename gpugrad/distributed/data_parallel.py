@@ -52,8 +52,8 @@ class DataParallel(Module):
         by the number of processes before they are summed.
 
     With one process, and in copies, this only calls ``module``. Raises ValueError if the models
-    differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``. `gpugrad.compile` runs a function
-    in which gradients are averaged as it is.
+    differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``.
+    `gpugrad.compile` runs a function in which gradients are averaged as it is.
     """
 
     def __init__(
@@ -325,7 +325,7 @@ def _divided(parameters, bucket_bytes, sum_dtype):
         size = math.prod(array.shape)
         key = dtype, backend.device(array)
         bucket = open_buckets.get(key)
-        most = bucket_bytes or _BUCKET[backend.device(array).split(":")[0]]
+        most = bucket_bytes or _BUCKET["cpu" if backend.device(array) == "cpu" else "cuda"]
         most = most if buckets[1:] else min(_FIRST_BUCKET, most)
         if bucket is None or (bucket.size + size) * number_dtype(dtype).itemsize > most:
             bucket = open_buckets[key] = _Bucket(dtype, array)
