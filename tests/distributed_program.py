@@ -239,6 +239,16 @@ def check_frozen_and_moved():
                 raise AssertionError
 
 
+def check_that_models_must_agree():
+    if distributed.size() > 1:
+        try:
+            DataParallel(nn.Linear(2, 2 + (distributed.rank() == 0)))
+        except ValueError as error:
+            assert "differ in their parameters and buffers: float32 (" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError
+
+
 def check_sync_batch_norm():
     rank, size = distributed.rank(), distributed.size()
     generator = gg.random.Generator(3)
