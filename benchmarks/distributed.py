@@ -41,7 +41,7 @@ SIZES = [1 << k for k in range(8, 26, 2)]  # bytes, of the reductions that the m
 # What each process runs
 
 
-def worker(library, seconds):
+def worker(library, seconds, sections):
     """Measure in each process of a library; process 0 prints the results as JSON."""
     processes = globals()[f"_{library}_processes"]()
     results = {}
@@ -49,7 +49,7 @@ def worker(library, seconds):
         for kind in ("step", "alone"):
             step = processes.step(net, kind == "step")
             results[f"{net}, {kind}"] = timed(step, processes, seconds)
-    if library == "gpugrad":
+    if library == "gpugrad" and sections != ["speed"]:
         results |= {"trace": processes.trace(), "reductions": processes.reductions()}
     if processes.rank == 0:
         print("results: " + json.dumps(results))
@@ -58,21 +58,21 @@ def worker(library, seconds):
 def timed(step, processes, seconds):
     """The time of a step, that of the slower process.
 
-    It is the least of several turns of a few steps each, which other programs disturb least: one of
+    It is the least of several turns of two steps each, which other programs disturb least: one of
     two processes that is delayed delays both.
     """
     times = []
 
-    def turn(steps=4):
+    def turn():
         start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        times.append((time.perf_counter() - start) / steps)
+        step()
+        step()
+        times.append((time.perf_counter() - start) / 2)
 
     turn()
     processes.barrier()
     turn()
-    for _ in range(min(max(int(seconds / 4 / processes.slowest(times[-1])), 2), 200)):
+    for _ in range(min(max(int(seconds / 2 / processes.slowest(times[-1])), 3), 500)):
         turn()
     return processes.slowest(min(times))
 
@@ -211,9 +211,9 @@ class _torch_processes:
 # Taking turns
 
 
-def launch(library, seconds):
+def launch(library, seconds, sections):
     """Run both processes of a library; return what process 0 measured."""
-    arguments = [__file__, "--worker", library, str(seconds)]
+    arguments = [__file__, "--worker", library, str(seconds), *sections]
     if library == "gpugrad":
         command = [mpiexec(), "-n", str(PROCESSES), sys.executable, *arguments]
     else:
@@ -436,7 +436,7 @@ SECTIONS = {"speed": speed, "overlap": overlap, "model": model}
 
 def main():
     if sys.argv[1:2] == ["--worker"]:
-        worker(sys.argv[2], float(sys.argv[3]))
+        worker(sys.argv[2], float(sys.argv[3]), sys.argv[4:])
         return
     description = __doc__.splitlines()[0]
     options = harness.arguments(description, ("gpugrad", "torch"), sections=list(SECTIONS))
@@ -446,7 +446,7 @@ def main():
     runs = {name: [] for name in options.libraries}
     for _ in range(rounds):
         for name in options.libraries:
-            runs[name].append(launch(name, seconds))
+            runs[name].append(launch(name, seconds, options.sections))
     rows = [r for name in options.sections for r in SECTIONS[name](options, runs)]
     if options.json:
         about = harness.environment(options.libraries)

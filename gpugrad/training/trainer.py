@@ -237,7 +237,8 @@ class Trainer:
 
         name: put it in front of the names, as in ``"test/loss"``.
 
-        Afterwards each module is in the mode, training or not, that it was in.
+        Afterwards each module is in the mode, training or not, that it was in. With several
+        processes all of them call this, each with a loader of its part of the samples.
         """
         modes = [(module, module.training) for module in self.model.modules()]
         means = _Means()
