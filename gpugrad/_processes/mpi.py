@@ -57,7 +57,7 @@ class _Request(Pending):
 
     def wait(self):
         if self._request is not None:
-            self._group.wait_for(self._request, self._what)
+            self._group.complete(self._request, self._what)
             self._end()
 
     def _end(self):
@@ -143,18 +143,18 @@ class MPIGroup(Group):
 
     def barrier(self):
         what = self._begin("barrier")
-        self.wait_for(self._comm.Ibarrier(), what)
+        self.complete(self._comm.Ibarrier(), what)
 
     def exchange(self, value):
         what = self._begin("exchange of objects")
         data = pickle.dumps(value)
         sizes = bytearray(8 * self.size)
         own = len(data).to_bytes(8, "little")
-        self.wait_for(self._comm.Iallgather(_bytes(own), _bytes(sizes)), what)
+        self.complete(self._comm.Iallgather(_bytes(own), _bytes(sizes)), what)
         lengths = [int.from_bytes(sizes[i : i + 8], "little") for i in range(0, 8 * self.size, 8)]
         received = bytearray(sum(lengths))
         request = self._comm.Iallgatherv(_bytes(data), [received, lengths, MPI.BYTE])
-        self.wait_for(request, what)
+        self.complete(request, what)
         values, start = [], 0
         for length in lengths:
             values.append(pickle.loads(received[start : start + length]))
@@ -192,7 +192,7 @@ class MPIGroup(Group):
         """Raise CollectiveError unless all ranks are about to do the same."""
         own = what.encode()[:_DESCRIPTION].ljust(_DESCRIPTION)
         gathered = bytearray(_DESCRIPTION * self.size)
-        self.wait_for(self._comm.Iallgather(_bytes(own), _bytes(gathered)), what)
+        self.complete(self._comm.Iallgather(_bytes(own), _bytes(gathered)), what)
         texts = [
             gathered[i : i + _DESCRIPTION].decode().strip()
             for i in range(0, len(gathered), _DESCRIPTION)
@@ -200,7 +200,7 @@ class MPIGroup(Group):
         if len(set(texts)) > 1:
             raise CollectiveError(f"the ranks differ: {_by_text(texts)}")
 
-    def wait_for(self, request: Any, what: str) -> None:
+    def complete(self, request: Any, what: str) -> None:
         """Wait for a request of MPI's; raise CollectiveError if it cannot end or takes too long."""
         if request.Test():
             return
