@@ -146,6 +146,13 @@ def check_accumulation_and_missing_gradients():
     parallel.synchronize()
     assert model.everywhere.grad.tolist() == [1 / size] * 2
     assert model.before.grad is None
+    with model.everywhere.register_hook(lambda g: 1 / 0):
+        try:
+            backward("everywhere")
+        except ZeroDivisionError:
+            model.zero_grad()
+    backward("everywhere")  # a pass that failed in all processes leaves nothing behind
+    assert model.everywhere.grad.tolist() == [mean] * 2
     if size > 1:
         try:
             model.everywhere.sum().backward(create_graph=True)

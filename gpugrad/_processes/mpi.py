@@ -243,14 +243,10 @@ class MPIGroup(Group):
         for rank in self._ended:
             texts[rank] = "has ended"
         silent = [text or "does not answer; it computes, or hangs" for text in texts]
-        remedy = (
-            ""
-            if self._ended
-            else (
-                "; if a rank may take longer than that, pass a longer timeout to distributed.init"
-            )
-        )
-        return f"waited {waited:.1f} s in {what}: {_by_text(silent)}{remedy}"
+        message = f"waited {waited:.1f} s in {what}: {_by_text(silent)}"
+        if not self._ended:
+            message += "; if a rank may take longer, pass a longer timeout to distributed.init"
+        return message
 
     def _end_all(self, kind, error, trace):
         """Show an error that nobody handles, with the rank, and end all processes.
