@@ -19,6 +19,7 @@ def report_error(kind, error, trace):
 sys.excepthook = report_error
 
 import gpugrad  # noqa: E402  Ctrl-C may come while it is loaded
+from gpugrad import distributed  # noqa: E402
 
 try:
     import safetensors  # noqa: F401  gpugrad needs it to save and load
@@ -49,8 +50,15 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}\n")
 
+    def exit(self, status=0, message=None):
+        """End the program; of several processes only the first shows the message."""
+        super().exit(status, None if distributed.rank() else message)
+
     def parse_args(self, *args):
-        """Parse as usual, then replace ``auto`` by a device, check it, and print the choice."""
+        """Parse as usual, then replace ``auto`` by a device, check it, and print the choice.
+
+        Each process on a machine has a GPU of its own if there are as many.
+        """
         sys.stdout.reconfigure(line_buffering=True)  # so that a log file grows line by line
         options = super().parse_args(*args)
         why = "as requested"
@@ -58,6 +66,9 @@ class Parser(argparse.ArgumentParser):
             problem = gpugrad.cuda.why_not()
             options.device = "cpu" if problem else "cuda"
             why = problem or "a GPU is available"
+            if distributed.size() > 1 and not problem:
+                number = distributed.local_rank() % gpugrad.cuda.device_count()
+                options.device = f"cuda:{number}"
         try:
             gpugrad.zeros(1, device=options.device)
         except (RuntimeError, ValueError) as error:

@@ -2,11 +2,13 @@
 
     python examples/train_mlp.py --device auto
     python examples/train_mlp.py --dataset fashion-mnist --data-dir path/to/its/files
+    mpiexec -n 4 python examples/train_mlp.py
 
 The program prints loss and accuracy after each epoch, and writes the weights and a picture of
 the learning curves. It saves the weights and the optimizer's state after every epoch. An
 interrupted run that is started again with --resume and otherwise the same options ends as it
-would have without interruption.
+would have without interruption. Several processes share each batch, and train the same model, but
+for rounding, as one does.
 """
 
 from common import CLASSES, Parser, add_data_set, load_data_set, positive, save_figure
@@ -14,12 +16,14 @@ from common import CLASSES, Parser, add_data_set, load_data_set, positive, save_
 import argparse
 import itertools
 import math
+import os
+import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import gpugrad
-from gpugrad import data, nn, optim
+from gpugrad import data, distributed, nn, optim
 from gpugrad.training import Progress, Trainer, curves
 
 BATCH_SIZE = {"digits": 32, "mnist": 128, "fashion-mnist": 128}
@@ -103,14 +107,14 @@ def build(options, train, test):
     # Made on the CPU, so that a seed gives the same weights on every device.
     pixels = train.tensors[0].shape[1]
     model = nn.MLP(pixels, [*options.hidden, CLASSES], dtype=getattr(gpugrad, options.dtype))
-    model.to(options.device)
+    model = distributed.DataParallel(model.to(options.device))
     optimizer = optim.SGD(
         model.parameters(),
         lr=options.lr,
         momentum=options.momentum,
         weight_decay=options.weight_decay,
     )
-    loader = data.DataLoader(train, options.batch_size, shuffle=True, seed=options.seed)
+    loader = batches(train, data.RandomSampler(train, seed=options.seed), options.batch_size)
     names = ("epochs", "batch_size", "lr", "momentum", "weight_decay", "seed", "dtype")
     return Trainer(
         model,
@@ -118,8 +122,8 @@ def build(options, train, test):
         loss,
         loader,
         evaluate_on={
-            "training": data.DataLoader(train, batch_size=1000),
-            "test": data.DataLoader(test, batch_size=1000),
+            "training": batches(train, data.SequentialSampler(train), 1000),
+            "test": batches(test, data.SequentialSampler(test), 1000),
         },
         scheduler=optim.lr_scheduler.LambdaLR(optimizer, cosine(options, len(loader))),
         schedule_per="step",
@@ -132,6 +136,12 @@ def build(options, train, test):
         callbacks=[Progress()],
         compile=options.compile,
     )
+
+
+def batches(dataset, sampler, size):
+    """Return a loader of batches of this size, of which each process gets a part."""
+    parts = data.DistributedBatchSampler(sampler, size)
+    return data.DataLoader(dataset, batch_sampler=parts)
 
 
 def loss(model, images, labels):
@@ -204,7 +214,10 @@ def is_row(row):
 
 
 def main():
+    distributed.init()
     parser = Parser(__doc__)
+    if distributed.rank():
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  one process tells of the run
     options = options_from_command_line(parser)
     try:
         train, test = load(parser, options)
@@ -220,6 +233,8 @@ def main():
     try:
         trainer.fit(options.epochs)
         print(f"weights: {options.save}")
+        if distributed.rank():
+            return
         layers = "-".join(map(str, options.hidden))
         title = f"{options.dataset}, MLP with hidden layers {layers}"
         save_figure(curves(trainer.history, title), options.plot)

@@ -73,8 +73,8 @@ def __array_namespace_info__() -> _Any:
 
 # Imported when first used: together they would add a fifth to the time of `import gpugrad`.
 _LAZY = (
-    "amp cuda data fft io linalg nn numpy optim random scipy special testing tools training "
-    "transforms"
+    "amp cuda data distributed fft io linalg nn numpy optim random scipy special testing tools "
+    "training transforms"
 ).split()
 _FROM = dict.fromkeys(
     (

@@ -228,6 +228,7 @@ def has_attribute(kind, name):
 def in_compiled_code(name):
     """Return whether compiled code of CuPy contains the name, so that instances may have it."""
     files = {inspect.getfile(importlib.import_module(k.__module__)) for k in CUPY_TYPES[1:]}
+    files.add(importlib.util.find_spec("cupy_backends.cuda.libs.nccl").origin)
     return any(re.search(rf"\b{name}\b".encode(), Path(file).read_bytes()) for file in files)
 
 

@@ -97,15 +97,17 @@ class Watch:
     hooks: the functions to call with the gradient, by their numbers.
     accumulated: the functions to call with a leaf's tensor once its ``.grad`` is set, by their
         numbers.
+    listener: what follows a leaf's gradient through a backward pass, or None; see `Listener`.
     label: a name for people to read, or None.
     """
 
-    __slots__ = ("leaf", "hooks", "accumulated", "label")
+    __slots__ = ("leaf", "hooks", "accumulated", "listener", "label")
 
     def __init__(self):
         self.leaf = None
         self.hooks = {}
         self.accumulated = {}
+        self.listener = None
         self.label = None
 
 
@@ -114,6 +116,34 @@ def watched(node):
     if node.watch is None:
         node.watch = Watch()
     return node.watch
+
+
+class Listener:
+    """Base class of what is told, during a backward pass, of each gradient that is complete.
+
+    The hooks of `Watch.accumulated` are called when all gradients are set. A listener is called
+    as soon as a leaf's gradient cannot change any more, while the pass goes on. A pass under
+    ``create_graph`` tells only of its beginning, and of all leaves at its end.
+    """
+
+    count = 0  # how many leaves have had a listener; passes look for them only if there are any
+
+    def listen(self, leaf: Leaf) -> None:
+        """Be told of this leaf, instead of whoever was told before."""
+        watched(leaf).listener = self
+        Listener.count += 1
+
+    def started(self, leaves: list[Leaf], create_graph: bool) -> None:
+        """A backward pass begins through a graph that contains these of its leaves."""
+
+    def arrived(self, leaf: Leaf) -> None:
+        """The ``.grad`` of the leaf's tensor is complete."""
+
+    def ended(self) -> None:
+        """All gradients of the pass are set."""
+
+    def failed(self) -> None:
+        """The pass has raised an error."""
 
 
 class _Writes:

@@ -9,7 +9,7 @@ import math
 import sys
 import threading
 from contextlib import nullcontext
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
@@ -17,7 +17,7 @@ from .._thread_state import restores_state, thread
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
 from . import call, implementation
-from .graph import Leaf, writes
+from .graph import Leaf, Listener, writes
 from .mode import enable_grad, no_grad, rules_on_tensors, set_grad_enabled
 from .variables import is_open
 
@@ -44,21 +44,85 @@ def backward(outputs, gradients, *, retain_graph, create_graph, inputs):
 
 
 def _run(roots, targets, retain_graph, create_graph, guard):
-    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard)
+    if Listener.count:
+        last_uses = _last_uses([node for node, _ in roots])
+        if last_uses:
+            _run_told(roots, targets, retain_graph, create_graph, guard, last_uses)
+            return
+    _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
+
+
+_run_recorded = restores_state(_run)  # otherwise only hooks and rules change the thread's state
+
+
+def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
+    arrived = sweep(roots, targets, retain_graph, create_graph, guard=guard, due=due)
     roots.clear()
     if thread.recorder is not None:
         thread.recorder.check_leaves(arrived)
-    awaited = [leaf for leaf in arrived if leaf.watch is not None and leaf.watch.accumulated]
+    awaited = [leaf for leaf in arrived if _is_awaited(leaf)]
     while arrived:
         leaf, g = arrived.popitem()
         holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
+        if _has_listener(leaf):
+            leaf.watch.listener.arrived(leaf)
     if awaited:
         _call_accumulated(awaited, create_graph)
 
 
-_run_recorded = restores_state(_run)  # otherwise only hooks and rules change the thread's state
+def _is_awaited(leaf):
+    """Whether hooks are to be called; those of leaves with listeners are called after these."""
+    watch = leaf.watch
+    return watch is not None and watch.accumulated and watch.listener is None
+
+
+@restores_state
+def _run_told(roots, targets, retain_graph, create_graph, guard, last_uses):
+    """A backward pass that tells the listeners of the leaves in ``last_uses``."""
+    leaves_of, due = {}, {}
+    for leaf, node in last_uses.items():
+        leaves_of.setdefault(leaf.watch.listener, []).append(leaf)
+        due.setdefault(node, []).append(leaf)
+    try:
+        for listener, leaves in leaves_of.items():
+            listener.started(leaves, create_graph)
+        due = None if create_graph else due
+        _set_gradients(roots, targets, retain_graph, create_graph, guard, due)
+        for listener in leaves_of:
+            listener.ended()
+        _call_accumulated([leaf for leaf in last_uses if leaf.watch.accumulated], create_graph)
+    except BaseException:
+        for listener in leaves_of:
+            listener.failed()
+        raise
+
+
+def _last_uses(roots):
+    """For each leaf with a listener, the node of the graph that a sweep visits last before it.
+
+    Once the oldest of its consumers has been handled, its cotangent is complete.
+    """
+    found, stack = set(), list(roots)
+    last = {node: node for node in roots if type(node) is Leaf and _has_listener(node)}
+    while stack:
+        node = stack.pop()
+        if node in found:
+            continue
+        found.add(node)
+        for parent in node.parents:
+            if type(parent) is not Leaf:
+                stack.append(parent)
+            elif _has_listener(parent):
+                before = last.get(parent)
+                if before is None or before.order < node.order:
+                    last[parent] = node
+    return last
+
+
+def _has_listener(leaf):
+    return leaf.watch is not None and leaf.watch.listener is not None
 
 
 @restores_state
@@ -208,6 +272,7 @@ def sweep(
     joined=True,
     needed=None,
     piece=False,
+    due=None,
 ):
     """Cotangents of the targets, or of all leaves and watched nodes if targets is None.
 
@@ -227,6 +292,8 @@ def sweep(
     needed: the first result of `leading_to`, if it is known already.
     piece: set if the graph ends at the targets. For each node ``needed`` then says whether it is
         also in the graph of another sweep, which calls the node's hooks.
+    due: by node, the leaves whose cotangent is complete once the node has been handled. They are
+        set and their listeners are told at once; they are not among the results.
     """
     if targets is not None and needed is None:
         needed, _ = leading_to([node for node, _ in roots], targets)
@@ -331,6 +398,27 @@ def sweep(
                 raise
             # Release this node's values before the next rule allocates memory.
             g = c = saved = None
+            if due is not None and node in due:
+                for leaf in due[node]:
+                    if leaf is following:
+                        holder, following, following_g = [following_g], None, None
+                    elif leaf in waiting:
+                        holder = [pending.take(leaf)]
+                    else:
+                        continue
+                    _set_early(leaf, holder)
+
+
+def _set_early(leaf, holder):
+    """Set a leaf's gradient to the cotangent in ``holder`` while the sweep goes on; tell of it."""
+    watch = leaf.watch
+    if watch.hooks:
+        holder[0] = _hooked(leaf, holder[0])
+    holder[0] = conjugate(holder[0])
+    if thread.recorder is not None:
+        thread.recorder.check_leaves([leaf])
+    _accumulate(leaf, holder, False)
+    watch.listener.arrived(leaf)
 
 
 class _Pending:
@@ -363,6 +451,12 @@ class _Pending:
             self._owned.add(node)
             return held + c
         return iadd(held, c)
+
+    def take(self, node):
+        """The sum of a node's cotangents, which is taken out."""
+        self.heap.remove((node.order, node))
+        heapify(self.heap)
+        return self.cotangents.pop(node)
 
     def put_output(self, node, g):
         """Put the cotangent of one of an op's several outputs into the list of all of them."""

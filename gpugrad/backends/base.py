@@ -258,6 +258,15 @@ class Backend:
         """
         return
 
+    def collectives(self, array, group):
+        """What reduces arrays on the device of ``array`` over the processes of a ``group``.
+
+        It has the methods of `_processes.Group` that take arrays. NumPy's are reduced by the group.
+        """
+        raise TypeError(
+            f"arrays of {self.name} cannot be sent to other processes; use NumPy's or CuPy's"
+        )
+
     def is_unshared(self, array):
         """Whether no other array shares the memory of ``array``, given no reference to it."""
         return False

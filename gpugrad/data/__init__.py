@@ -10,6 +10,8 @@ from .idx import idx_dataset, read_idx
 from .loader import DataLoader
 from .samplers import (
     BatchSampler,
+    DistributedBatchSampler,
+    DistributedSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
@@ -21,6 +23,8 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedBatchSampler",
+    "DistributedSampler",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",

@@ -6,7 +6,8 @@ from operator import index
 from typing import Any, Generic, TypeVar
 
 from .._arguments import whole
-from .._creation import asarray
+from .._creation import arange, asarray
+from .._processes import current
 from .._tensor import Tensor
 from ..backends.dtypes import float64
 from ..ops.elementwise import minimum
@@ -200,6 +201,86 @@ class BatchSampler(Sampler[list[int]]):
             if len(batch) < self.batch_size and self.drop_last:
                 return
             yield batch
+
+
+class DistributedSampler(SeededSampler):
+    """Indices of ``data_source`` for one of several processes: each index is in one of them.
+
+    Process ``rank`` has the positions ``rank``, ``rank + num_replicas`` and so on of the order of
+    all, which is the same in each process. The processes may have different numbers of batches;
+    `DistributedBatchSampler` gives each process a part of each batch instead.
+
+    data_source: any object with a length.
+    num_replicas, rank: by default those of `gpugrad.distributed`.
+    shuffle: use a random order, another one in each pass.
+    seed: an int of at least 0, the same in all processes. The order depends only on ``seed`` and
+        ``epoch``.
+    drop_last: leave out the last samples where the processes would not all have as many.
+    """
+
+    def __init__(
+        self,
+        data_source: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        self.data_source = data_source
+        self.rank, self.num_replicas = _place("DistributedSampler", rank, num_replicas)
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.seed = whole("DistributedSampler: seed", seed, 0)
+
+    def __len__(self) -> int:
+        n = len(self.data_source)
+        return (n if self.drop_last else n + self.num_replicas - 1 - self.rank) // self.num_replicas
+
+    def order(self) -> Tensor:
+        n = len(self.data_source)
+        order = self._generator().permutation(n) if self.shuffle else arange(n)
+        return order[self.rank :: self.num_replicas][: len(self)]
+
+
+class DistributedBatchSampler(BatchSampler):
+    """For one of several processes, its part of each batch of ``batch_size`` indices.
+
+    Together the processes have the batches of `BatchSampler`, whatever their number is, so that
+    training does not depend on it but for rounding. All have the same number of batches; the
+    lengths of the parts of a batch differ by at most one, and a part may be empty.
+
+    sampler: the indices of all processes, in the same order in each: pass a `RandomSampler` a
+        ``seed``.
+    batch_size: the number of samples in a batch, of all processes together.
+    drop_last: leave out a last batch that is shorter.
+    num_replicas, rank: by default those of `gpugrad.distributed`.
+    """
+
+    def __init__(
+        self,
+        sampler: Iterable[int],
+        batch_size: int,
+        drop_last: bool = False,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+    ) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+        self.rank, self.num_replicas = _place("DistributedBatchSampler", rank, num_replicas)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return (batch[self.rank :: self.num_replicas] for batch in super().__iter__())
+
+
+def _place(name, rank, size):
+    """The number of this process and of all processes, which may be given together."""
+    if (rank is None) != (size is None):
+        raise TypeError(f"{name}: give both num_replicas and rank, or neither")
+    if rank is None:
+        return current().rank, current().size
+    if whole(f"{name}: rank", rank, 0) >= whole(f"{name}: num_replicas", size, 1):
+        raise ValueError(f"{name}: rank must be below num_replicas {size}, not {rank}")
+    return index(rank), index(size)
 
 
 def set_epoch(sampler, epoch):

@@ -78,6 +78,7 @@ from .pooling import (
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .stateless import functional_call
 from .summaries import summary
+from .synchronized import SyncBatchNorm
 from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
@@ -159,6 +160,7 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "TransformerDecoder",

@@ -60,6 +60,7 @@ class Optimizer:
         complex parameters, rather than once.
     numbers: the names and first values of floats that are kept for a parameter; see
         `next_numbers`.
+    communicates: whether a step needs other processes, so that `compile` cannot record it.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
         ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
@@ -69,6 +70,7 @@ class Optimizer:
     keeps_step = False
     splits_complex = True
     numbers: ClassVar[Mapping[str, float]] = {}
+    communicates = False
     fused_kernel: ClassVar[Callable[..., tuple] | None] = None
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:

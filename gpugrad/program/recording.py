@@ -347,6 +347,10 @@ class Recording:
         """Called when an optimizer is about to make the state of a parameter."""
         raise Unsupported("its optimizer makes its state", once=True)
 
+    def refuse_collective(self):
+        """Called when values of other processes are wanted."""
+        raise Unsupported("it communicates with other processes")
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:

@@ -397,6 +397,8 @@ class Swap:
 
     def _optimizer(self, optimizer):
         recording = self.recording
+        if optimizer.communicates:
+            raise Unsupported("its optimizer communicates with other processes")
         if optimizer._skips or optimizer._unknown is not None:
             raise Unsupported("a GradScaler makes the optimizer's steps", once=True)
         for i, group in enumerate(optimizer.param_groups):

@@ -21,7 +21,12 @@ class Callback:
         class LearningRate(Callback):
             def on_epoch(self, trainer, row):
                 row["lr"] = trainer.optimizer.param_groups[0]["lr"]
+
+    every_process: whether all processes call it, or only that of rank 0; see
+        `gpugrad.distributed`. The callbacks here are called by that of rank 0.
     """
+
+    every_process = True
 
     def on_start(self, trainer: "Trainer") -> None:
         """`Trainer.fit` begins."""
@@ -46,6 +51,8 @@ class Progress(Callback):
 
     On a CPU it also says, once, that steps have become many times slower than they were at first.
     """
+
+    every_process = False
 
     def __init__(self, every: int = 1) -> None:
         self.every = whole("Progress: every", every, 1)
@@ -133,6 +140,8 @@ class CSVLog(Callback):
     from its history on. A new run raises FileExistsError rather than overwrite a file.
     """
 
+    every_process = False
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
         self._file: Any = None
@@ -165,6 +174,8 @@ class TensorBoardLog(Callback):
         ``torch.utils.tensorboard.SummaryWriter(folder)``; or a folder, for which tensorboardX makes
         the writer.
     """
+
+    every_process = False
 
     def __init__(self, writer: Any) -> None:
         if isinstance(writer, str | os.PathLike):

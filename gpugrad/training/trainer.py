@@ -3,14 +3,17 @@
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
 from .._arguments import whole
+from .._creation import asarray
+from .._processes import Group, current
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
+from ..distributed import DataParallel, all_reduce
 from ..io import load, save
 from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
@@ -60,6 +63,13 @@ class Trainer:
         and replay it, with `gpugrad.compile`. The weights are the same, to the bit.
     callbacks: called in their order; see `Callback`. The state of those with a ``state_dict`` and
         a ``load_state_dict`` is part of the checkpoint.
+
+    With several processes, ``model`` is a `gpugrad.distributed.DataParallel`, and each process
+    makes the same trainer, with a loader of its part of the samples. Then each step has the
+    gradient of the mean loss over all processes' samples, of which each may have any number, and
+    the history has the means over all of them. Only process 0 writes checkpoints, and calls
+    callbacks whose ``every_process`` is False. The number of processes may change from one run to
+    the next. The states of random generators that are stored are those of process 0.
 
     history: a dict for each epoch, from names such as ``"training/loss"`` and ``"test/accuracy"``
         to floats. Those of the training are means over the samples of the epoch as it went on, or
@@ -133,9 +143,19 @@ class Trainer:
         self.epochs = self.steps = 0
         self.should_stop = False
         self._means = _Means()
-        self._update: Callable[..., Any] = partial(_update, model, optimizer, loss, max_norm)
-        if compile:
-            self._update = compiled(self._update)
+        self._group = current() if isinstance(model, DataParallel) else Group()
+        self._called = [
+            callback
+            for callback in self.callbacks
+            if self._group.rank == 0 or getattr(callback, "every_process", True)
+        ]
+        self._update: Callable[..., Any]
+        if self._group.size > 1:
+            self._update = _Together(model, optimizer, loss, max_norm, compile)
+        else:
+            self._update = partial(_update, model, optimizer, loss, max_norm)
+            if compile:
+                self._update = compiled(self._update)
 
     def fit(self, epochs: int) -> list[dict[str, float]]:
         """Train until the history has ``epochs`` rows, or patience ends; return the history.
@@ -153,7 +173,7 @@ class Trainer:
         self.model.train()
         self.should_stop = False
         with ExitStack() as stack:
-            for callback in self.callbacks:
+            for callback in self._called:
                 callback.on_start(self)
                 stack.callback(callback.on_end, self)
             try:
@@ -166,7 +186,8 @@ class Trainer:
     def _is_over(self):
         best = 0 if self.best is None else self.best["epoch"]
         waited = len(self.history) - best
-        return self.should_stop or (self.patience is not None and waited >= self.patience)
+        should_stop = any(self._group.exchange(self.should_stop))
+        return should_stop or (self.patience is not None and waited >= self.patience)
 
     def _train_epoch(self):
         batches = iter(self.loader)
@@ -174,7 +195,7 @@ class Trainer:
             self.step(group)
             if self.checkpoint_steps and self.steps % self.checkpoint_steps == 0:
                 self.save(self.checkpoint)
-        row = self._means.named("training")
+        row = self._means.named("training", self._group)
         if not row:
             raise ValueError("Trainer.fit: the loader has no batches")
         for name, loader in self.evaluate_on.items():
@@ -183,7 +204,7 @@ class Trainer:
             raise FloatingPointError(
                 f"the training loss is {row['training/loss']} in epoch {len(self.history) + 1}"
             )
-        for callback in self.callbacks:
+        for callback in self._called:
             callback.on_epoch(self, row)
         self.history.append(row)
         self._means = _Means()
@@ -200,12 +221,14 @@ class Trainer:
 
         A subclass may replace it, to compute the gradient in another way.
         """
+        if self._group.size > 1:
+            batches = [batch for batch in batches if _size(batch)]
         for batch, values in zip(batches, self._update(batches), strict=True):
             self._means.add(values, _size(batch))
         if self.scheduler is not None and self.schedule_per == "step":
             self.scheduler.step()
         self.steps += 1
-        for callback in self.callbacks:
+        for callback in self._called:
             callback.on_step(self)
 
     @no_grad()
@@ -214,18 +237,20 @@ class Trainer:
 
         name: put it in front of the names, as in ``"test/loss"``.
 
-        Afterwards each module is in the mode, training or not, that it was in.
+        Afterwards each module is in the mode, training or not, that it was in. With several
+        processes all of them call this, each with a loader of its part of the samples.
         """
         modes = [(module, module.training) for module in self.model.modules()]
         means = _Means()
         try:
             self.model.eval()
             for batch in loader:
-                means.add(_values(self.loss, self.model, batch), _size(batch))
+                if count := _size(batch):
+                    means.add(_values(self.loss, self.model, batch), count)
         finally:
             for module, training in modes:
                 module.training = training
-        return means.named(name)
+        return means.named(name, self._group)
 
     def _keep_best(self):
         if self.monitor is None:
@@ -259,7 +284,7 @@ class Trainer:
             "loader": _loader_state(self.loader),
             "random": {name: default_generator(name).get_state() for name in self._devices()},
             "steps": self.steps,
-            "means": self._means.totals(),
+            "means": _over_processes(self._means.totals(), self._group),
             "history": [dict(row) for row in self.history],
             "best": self.best,
             "callbacks": [callback.state_dict() for callback in self._stateful_callbacks()],
@@ -307,12 +332,18 @@ class Trainer:
             callback.load_state_dict(own)
         self.steps = state["steps"]
         self.best = state["best"]
-        self._means = _Means(state["means"])
+        self._means = _Means(state["means"] if self._group.rank == 0 else ())
         self.history = [dict(row) for row in state["history"]]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `state_dict` to a file, as `gpugrad.save` does."""
-        save(self.state_dict(), path)
+        """Write `state_dict` to a file, as `gpugrad.save` does.
+
+        With several processes all of them call this.
+        """
+        state = self.state_dict()
+        if self._group.rank == 0:
+            save(state, path)
+        self._group.barrier()
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Continue after what `save` or the ``checkpoint`` wrote; raises what `gpugrad.load` does.
@@ -340,10 +371,62 @@ def _update(model, optimizer, loss, max_norm, batches):
         mean = values["loss"]
         (mean if len(batches) == 1 else mean * (_size(batch) / total)).backward()
         found.append(values)
+    _apply_gradients(model, optimizer, max_norm)
+    return found
+
+
+class _Together:
+    """`_update` for several processes, each of which has a part of the batches.
+
+    Their gradients are averaged, so each process's loss is weighted by its share of the samples.
+    """
+
+    def __init__(self, model, optimizer, loss, max_norm, compile):
+        self.model = model
+        self.optimizer = optimizer
+        self.compiles = compile
+        self.compute = partial(_add_gradients, model, loss)
+        self.apply = partial(_apply_gradients, model, optimizer, max_norm)
+        if compile:
+            self.compute = compiled(self.compute)
+            if not optimizer.communicates:
+                self.apply = compiled(self.apply)
+
+    def __call__(self, batches):
+        total = all_reduce(asarray(sum(map(_size, batches)))).item()
+        share = current().size / max(total, 1)
+        self.optimizer.zero_grad()
+        found = []
+        for i, batch in enumerate(batches):
+            last = i == len(batches) - 1 and not self.compiles
+            with nullcontext() if last else self.model.no_sync():
+                found.append(self.compute(batch, _size(batch) * share))
+        if self.compiles or not batches:
+            self.model.synchronize()
+        self.apply()
+        return found
+
+
+def _add_gradients(model, loss, batch, weight):
+    values = _values(loss, model, batch)
+    (values["loss"] * weight).backward()
+    return values
+
+
+def _apply_gradients(model, optimizer, max_norm):
     if max_norm is not None:
         clip_grad_norm_(model.parameters(), max_norm)
     optimizer.step()
-    return found
+
+
+def _over_processes(totals, group):
+    """Triples as `_Means.totals` returns them, with the sums of all processes'."""
+    sums = {}
+    for part in group.exchange(totals):
+        for name, total, count in part:
+            before, counted = sums.get(name, (0.0, 0))
+            sums[name] = before + total, counted + count
+    return [(name, total, count) for name, (total, count) in sums.items()]
 
 
 def _values(loss, model, batch):
@@ -376,9 +459,11 @@ class _Means:
         self._unread.clear()
         return [(name, total, count) for name, (total, count) in self._totals.items()]
 
-    def named(self, prefix):
+    def named(self, prefix, group):
+        """The means over all processes of a group, by their names after the prefix."""
         start = f"{prefix}/" if prefix else ""
-        return {f"{start}{name}": total / count for name, total, count in self.totals()}
+        totals = _over_processes(self.totals(), group)
+        return {f"{start}{name}": total / count for name, total, count in totals}
 
 
 def _size(batch):

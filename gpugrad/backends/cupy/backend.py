@@ -284,6 +284,11 @@ class CuPy(Backend):
     def is_unshared(self, array):
         return array.base is None and isinstance(array.data.mem, (PooledMemory, MemoryAsync))
 
+    def collectives(self, array, group):
+        from .collectives import Collectives  # which few programs need
+
+        return Collectives(array.device, group)
+
     def generator(self, seed, device):
         return kernels.random.Random(seed, self._scope(device))
 

@@ -1,6 +1,7 @@
 """The functions of the CUDA runtime."""
 
 import ctypes
+import os
 
 from .._capture import do
 from .._errors import CUDARuntimeError  # noqa: F401
@@ -8,8 +9,8 @@ from .device import COUNT, Device, current_device
 from .memory import pool
 
 __all__ = (
-    "CUDARuntimeError driverGetVersion getDevice getDeviceCount getDeviceProperties memGetInfo "
-    "memcpyAsync memcpyDeviceToDevice runtimeGetVersion setDevice"
+    "CUDARuntimeError deviceGetPCIBusId driverGetVersion getDevice getDeviceCount "
+    "getDeviceProperties memGetInfo memcpyAsync memcpyDeviceToDevice runtimeGetVersion setDevice"
 ).split()
 
 
@@ -28,6 +29,10 @@ def setDevice(device):
 def getDeviceProperties(device):
     name = f"Stand-in {device}".encode()
     return {"name": name, "major": 9, "minor": 0, "totalGlobalMem": 8 * 2**30}
+
+
+def deviceGetPCIBusId(device):
+    return f"{os.environ.get('STAND_IN_PROCESS', '')}:{device}"
 
 
 def memGetInfo():

@@ -6,6 +6,7 @@ They are done when something waits for them, so that code that forgets to wait s
 import itertools
 import threading
 import time
+import weakref
 
 from .._capture import Capture, switch
 from .._errors import CUDARuntimeError
@@ -14,6 +15,14 @@ from .device import current_device
 
 _local = threading.local()
 _pointers = itertools.count(16, 16)
+
+
+_streams: "weakref.WeakValueDictionary[int, Stream]" = weakref.WeakValueDictionary()
+
+
+def stream_of(pointer):
+    """The stream that a library gets as an address; the stand-in's own."""
+    return _streams[pointer]
 
 
 def _currents():
@@ -67,6 +76,7 @@ class Stream:
 
     def __init__(self, null=False, non_blocking=False, ptds=False, priority=None):
         self.ptr = 0 if null else 2 if ptds else next(_pointers)
+        _streams[self.ptr] = self
         self.device_id = -1 if null or ptds else current_device().id
         self.is_non_blocking = non_blocking
         self._capture = None

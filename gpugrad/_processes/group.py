@@ -1,0 +1,85 @@
+"""`Group`: processes that compute together, and the group of a single one."""
+
+from typing import Any
+
+from .launcher import processes_launched
+
+
+class Pending:
+    """A collective that has been started. This one has ended."""
+
+    def test(self) -> bool:
+        """Let the collective go on; whether it has ended."""
+        return True
+
+    def wait(self) -> None:
+        """Wait until the collective has ended."""
+
+
+class Group:
+    """Processes that call the same collectives, in the same order; this one is a process alone.
+
+    Collectives take raw arrays that are contiguous. Each starts one and returns what to wait for;
+    until then the arrays must not be touched.
+
+    rank: the number of this process, from 0 to ``size - 1``.
+    local_rank: its number among those of the group on the same machine.
+    """
+
+    rank = 0
+    size = 1
+    local_rank = 0
+
+    def all_reduce(self, array: Any, op: str = "sum") -> Pending:
+        """Replace the array by the elementwise ``"sum"``, ``"max"`` or ``"min"`` of all ranks'."""
+        return Pending()
+
+    def broadcast(self, array: Any, root: int) -> Pending:
+        """Replace the array by that of rank ``root``."""
+        return Pending()
+
+    def all_gather(self, array: Any, out: Any) -> Pending:
+        """Write the array of each rank ``r`` into ``out[r]``."""
+        out[0, ...] = array
+        return Pending()
+
+    def reduce_scatter(self, array: Any, out: Any) -> Pending:
+        """Write the sum of all ranks' ``array[rank]`` into ``out``."""
+        out[...] = array[0, ...]
+        return Pending()
+
+    def any_of(self, flags: bytearray) -> Pending:
+        """Replace each byte by the greatest of all ranks' bytes at its place."""
+        return Pending()
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+
+    def exchange(self, value: Any) -> list[Any]:
+        """The values of all ranks, which may be any objects that can be pickled."""
+        return [value]
+
+
+_current: Group | None = None
+
+
+def current() -> Group:
+    """The group of all processes. Raises RuntimeError if there are several and none was installed.
+
+    Else a program that forgets `gpugrad.distributed.init` would train several separate models.
+    """
+    if _current is None:
+        size, launcher = processes_launched()
+        if size > 1:
+            raise RuntimeError(
+                f"{launcher} started {size} processes; call gpugrad.distributed.init() at the "
+                f"beginning of the program"
+            )
+        install(Group())
+    return _current  # type: ignore[return-value]
+
+
+def install(group: Group) -> None:
+    """Make this the group of all processes."""
+    global _current
+    _current = group

