@@ -14,7 +14,7 @@ from .._typing import P, R
 from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.plan import OutputPlan
-from ..backends import backend_of, namespace_of
+from ..backends import SCALARS, backend_of, namespace_of
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
@@ -23,9 +23,9 @@ from .draws import NotedDraws
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording
-from .replay import MISS, Program, spent
+from .replay import FAILED, MISS, Program, spent
 from .report import Report
-from .state import _SIMPLE, Reach, Swap, backend_for, same
+from .state import _SIMPLE, Reach, Swap, backend_for, holds, same, same_argument
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -59,23 +59,27 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
 
     What the function reads besides is state, and never stale. It reaches the function's closure
     and the globals that it names, the functions and classes of the program (not of libraries)
-    that it names, and what these hold directly or in modules, optimizers, schedulers, random
-    generators, lists, tuples and dicts of at most 1000 items, and objects of the program's own
-    classes.
+    that it names, objects that are arguments, and what all these hold directly or in modules,
+    optimizers, schedulers, random generators, a `GradScaler`, lists, tuples, sets and dicts of at
+    most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
-    beyond, such as files, the clock and the insides of other libraries' objects, is read once.
+    beyond, such as files, the clock, the insides of other libraries' objects and attributes of
+    modules that are written to ``vars(module)``, is read once. Text is printed only while the
+    function is recorded.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why; so does any function inside `vmap` or another transform, and while a
-    tool such as `profile` is on. The first call with a new optimizer runs so too, without a
-    warning.
+    warning that says why. Examples are random numbers of other libraries, iterators, and an
+    `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
+    or another transform, and while a tool such as `profile` is on. The first call with a new
+    optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit.
 
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
-    ``print(x)`` do, or makes an array whose shape depends on values. After an error while it is
+    ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
+    on the CPU that is state, and was not changed before, is possible. After an error while it is
     recorded all state is as before the call.
 
     >>> import gpugrad
@@ -109,6 +113,7 @@ class Compiled(Generic[P, R]):
         self._misses = 0  # recordings since a program was last used
         self._given_up = False
         self._warned = False
+        self._has_made_objects = False  # while it was recorded; it may do so in its first call only
         self._lock = threading.Lock()
         self._owner: int | None = None
 
@@ -129,14 +134,15 @@ class Compiled(Generic[P, R]):
             try:
                 if self._check:
                     self._calls += 1
-                    if self._calls % self._check == 0:
-                        return self._checked(args, kwargs, leaves, structure)
-                result = self._run(leaves, structure, args, kwargs)
+                if self._check and self._calls % self._check == 0:
+                    result = self._checked(args, kwargs, leaves, structure)
+                else:
+                    result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
                     result = self._record_and_run(leaves, structure, args, kwargs)
             finally:
                 self._owner = None
-        if result is MISS:
+        if result is MISS or result is FAILED:
             return function(*args, **kwargs)
         return result
 
@@ -147,6 +153,9 @@ class Compiled(Generic[P, R]):
             "compile: this is a method; compile it where it is bound, as "
             "step = gpugrad.compile(trainer.step)"
         )
+
+    def __reduce__(self):
+        return Compiled, (self.__wrapped_function__, self._check)
 
     def _run(self, leaves, structure, args, kwargs):
         programs = self._programs
@@ -163,6 +172,8 @@ class Compiled(Generic[P, R]):
                 if found is MISS and program.may_follow():
                     program.bind()
                     found = program.run(leaves)
+            if found is FAILED:
+                return FAILED
             if found is not MISS:
                 self._misses = 0
                 if i:
@@ -189,9 +200,11 @@ class Compiled(Generic[P, R]):
             try:
                 program = self._record(leaves, structure, args, kwargs)
             except Unsupported as error:
-                if not error.once:
+                if not error.once or (error.once == "first" and self._has_made_objects):
                     self._give_up(str(error))
+                self._has_made_objects = error.once == "first"
                 return MISS
+        self._has_made_objects = False
         self._programs.insert(0, program)
         del self._programs[_MOST:]
         result = self._run(leaves, structure, args, kwargs)
@@ -227,7 +240,7 @@ class Compiled(Generic[P, R]):
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the function too, and compare everything."""
-        reach = Reach(self.__wrapped_function__)
+        reach = Reach(self.__wrapped_function__, leaves)
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)
@@ -240,8 +253,8 @@ class Compiled(Generic[P, R]):
         returned = self._run(leaves, structure, args, kwargs)
         if returned is MISS:
             returned = self._record_and_run(leaves, structure, args, kwargs)
-        if returned is MISS:
-            return MISS
+        if returned is MISS or returned is FAILED:
+            return FAILED
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -275,7 +288,7 @@ def _fits(program, leaves):
     """Whether the arguments have the shapes, dtypes and values that a program is for."""
     for leaf, (kind, value) in zip(leaves, program.trace.leaves, strict=True):
         array = leaf.array if isinstance(leaf, Tensor) else leaf
-        if kind == "static" and not same(leaf, value):
+        if kind == "static" and not same_argument(leaf, value):
             return False
         for var, source in program.trace.floating.items():
             mine = source.holder is leaf or (
@@ -363,7 +376,9 @@ class Trace:
 @restores_state
 def record(function, leaves, args, kwargs):
     """The `Trace` of a call; nothing has changed afterwards, whatever happens."""
-    reach = Reach(function)
+    reach = Reach(function, leaves)
+    if reach.unsupported:
+        raise Unsupported(reach.unsupported)
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
@@ -374,7 +389,7 @@ def record(function, leaves, args, kwargs):
     recording = Recording(backend)
     swap = Swap(recording, reach)
     swap.of_state = of_state
-    draws = NotedDraws(recording, reach.generators)
+    draws = NotedDraws(recording, reach.generators, reach.foreign_generators)
     trace = Trace(recording, reach, swap, leaves)
     trace.draws = draws
     outer = thread.draws
@@ -387,6 +402,7 @@ def record(function, leaves, args, kwargs):
             thread.draws = (draws,)
             result = function(*given, **named)
             thread.draws = outer
+            recording.check()
             draws.check()
             _finish(trace, result, recording.start)
         finally:
@@ -481,7 +497,12 @@ def _memory(trace, traced):
 
 def _optimizers(trace):
     swap = trace.swap
+    skipped = {}  # from states to variables that are not 0 if the step is skipped
     for optimizer, _, _, _, states in swap.groups:
+        if optimizer._unknown is not None:
+            outcome, counts = optimizer._unknown
+            optimizer._unknown = None
+            skipped |= {state: outcome.var for state, _, _ in counts}
         if optimizer._states.keys() != states.keys() or any(
             optimizer._states[p] is not state for p, state in states.items()
         ):
@@ -496,12 +517,14 @@ def _optimizers(trace):
             raise Unsupported("its optimizer makes its state", once=True)
         for traced in state.values:
             _memory(trace, traced)
+        skip = skipped.get(state)
         if isinstance(state.step, Number) and state.step.var.source is None:
-            trace.number_writes.append((state, "step", state.step.var))
+            trace.number_writes.append((state, "step", state.step.var, skip))
         elif not isinstance(state.step, Number):
             raise Unsupported("an optimizer counts its steps in another way")
         if any(isinstance(n, Number) and n.var.source is None for n in state.numbers):
-            trace.number_writes.append((state, "numbers", tuple([n.var for n in state.numbers])))
+            values = tuple([n.var for n in state.numbers])
+            trace.number_writes.append((state, "numbers", values, skip))
         elif not all(isinstance(n, Number) for n in state.numbers):
             raise Unsupported("an optimizer keeps a number in another way")
 
@@ -514,9 +537,13 @@ def _slots(trace):
             traced_of[id(array)] = traced
             _memory(trace, traced)
     for slot, value, how in (*trace.reach.guards, *trace.reach.module_guards):
-        if how == "len":
-            if len(slot) != value:
-                raise Unsupported("it adds to a container, or takes something out")
+        if how in ("len", "keys"):
+            if not holds(slot, value, how):
+                raise Unsupported("it adds to a container, or takes something out", once="first")
+            continue
+        if how == "set":
+            if slot != value:
+                raise Unsupported("it adds to a set, or takes something out", once="first")
             continue
         if how == "type":
             if type(slot) is not value:
@@ -531,7 +558,7 @@ def _slots(trace):
             if not same(now, value):
                 trace.changed.append((slot, now))
         else:
-            raise Unsupported(f"it puts a new object into {slot}")
+            raise Unsupported(f"it puts a new object into {slot}", once="first")
 
 
 def _result(trace, x):
@@ -557,7 +584,9 @@ def _result(trace, x):
         x._refuse()
     if type(x) in namespace_of:
         return "array", recording.constant(x).var
-    return "static", x
+    if isinstance(x, (*_SIMPLE, type)) or type(x) in SCALARS or id(x) in trace.reach.seen:
+        return "static", x
+    raise Unsupported(f"it returns a {type(x).__name__}, which may differ from call to call")
 
 
 def _node(trace, x):
@@ -622,6 +651,7 @@ def _prepare(trace):
     outputs += [var for _, var in trace.gradients if var is not None]
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
     outputs += [value for kind, value in trace.results if kind in ("array", "live")]
+    outputs += {var: None for *_, var in trace.number_writes if var is not None}
     finals = [final for _, final in trace.written]
     cotangents = []
     if trace.sweep is not None:
@@ -642,6 +672,7 @@ def _prepare(trace):
     trace.written = [(first, replaced(final)) for first, final in trace.written]
     trace.written = [(first, final) for first, final in trace.written if first is not final]
     trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
+    trace.number_writes = [(*write, replaced(var)) for *write, var in trace.number_writes]
     trace.gradients = [(x, replaced(var)) for x, var in trace.gradients]
     trace.results = [
         (kind, (value[0], replaced(value[1]), value[2]))
@@ -660,14 +691,17 @@ def _prepare(trace):
         used[x.root()] = None
     for first, final in trace.written:
         used[first] = used[final.root()] = None
-    _inputs(trace, used)
     numbers = [x for x in used if x.kind == "number"]
     numbers += [x for _, args, _ in recording.required for x in args if type(x) is Variable]
-    for _, _, value in trace.number_writes:
+    for _, _, value, _ in trace.number_writes:
         numbers += value if isinstance(value, tuple) else [value]
     numbers += [value for kind, value in trace.results if kind == "number"]
     numbers += [value for _, value in trace.changed if type(value) is Variable]
     trace.numbers_needed = _ordered(numbers)
+    for x in trace.numbers_needed:
+        if x.source is not None and x.source.holder[0] == "element":
+            used[x.source.holder[1]] = None
+    _inputs(trace, used)
     trace.keys = [c.outs[0] for c in recording.prologue if not c.is_pure]
     rebuilt = swap.groups
     trace.optimizers = [

@@ -15,7 +15,7 @@ from ..autograd.sweep import sweep
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Piece, Recomputed
 from .record import Call, Input, Variable, mapped
-from .replay import MISS, Program
+from .replay import FAILED, MISS, Program
 
 _plain = op_of_calls("compiled", materialize=False)
 _discarding = op_of_calls("compiled", materialize=False, discards=True)
@@ -167,6 +167,7 @@ class Derivative:
         self.program = Program(_BackwardTrace(trace, calls, kept), (None, None))
         self.n_kept = len(kept)
         self.generators = trace.generators
+        self.reach = trace.reach
         holders = trace.holders  # from nodes to the tensors that had them
         self.arguments, self.tensors = [], []
         for node, c in zip(trace.sweep.outside, range(len(trace.sweep.outside)), strict=True):
@@ -197,7 +198,7 @@ class Derivative:
             self.function, arguments, draws, (), thread.autocast, start, nodes, self.structure,
             [output(i, y) for i, y in zip(self.sweep.places, outputs, strict=True)],
         )  # fmt: skip
-        record = Pullback(self.program, kept, order, again)
+        record = Pullback(self.program, kept, order, again, self.reach)
         tensors = recorded_outputs(self.sweep.op, arrays, parents, outputs, record, start)
         for i, y in zip(self.sweep.places, tensors, strict=True):
             found[i] = y
@@ -207,8 +208,9 @@ class Derivative:
 class Pullback:
     """The VJP of a compiled call."""
 
-    def __init__(self, program, kept, order, again):
+    def __init__(self, program, kept, order, again, reach):
         self.program = program
+        self.reach = reach
         self.kept = kept
         self.order = order
         self.again = again
@@ -227,8 +229,14 @@ class Pullback:
             if found is MISS:  # they lie in memory in another order
                 cotangents = [backend.asarray(c, copy=True) for c in cotangents]
                 found = self.program.run([*self.kept, *cotangents])
-            if found is not MISS:
+            if found is not MISS and found is not FAILED:
                 return [None if c is None else found[c] for c in self.order]
+        changed = self.reach.first_change()
+        if changed is not None:
+            raise RuntimeError(
+                f"gpugrad.compile: backward with create_graph=True, or from some of several "
+                f"results, calls the function again, but {changed} has changed since"
+            )
         return self.again.pull(g, inputs)
 
 

@@ -22,7 +22,7 @@ from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .record import Call, Unsupported, Variable
+from .record import Call, Input, Unsupported, Variable
 
 _OF_VALUES = {
     "nonzero", "argwhere", "flatnonzero", "unique_all", "unique_counts", "unique_inverse",
@@ -56,6 +56,8 @@ class Recording:
         self.closed = False
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
+        self._refused = None  # the first error about a value that is read
+        self._has_failed = False  # whether a call has raised an error
 
     def forget(self):
         """Let go of all arrays."""
@@ -152,12 +154,16 @@ class Recording:
         found = []
         real = self._real(args, found)
         named = self._real(kwargs, found) if kwargs else {}
-        if self.several_devices:
-            arrays = [x.value for x in found if type(x) is self.kind]
-            with self.backend.scope(arrays[0]) if arrays else nullcontext():
+        try:
+            if self.several_devices:
+                arrays = [x.value for x in found if type(x) is self.kind]
+                with self.backend.scope(arrays[0]) if arrays else nullcontext():
+                    result = function(*real, **named)
+            else:
                 result = function(*real, **named)
-        else:
-            result = function(*real, **named)
+        except Exception:
+            self._has_failed = True
+            raise
         changing = not is_pure or any(
             type(x) in (Number, Key) or x.var.value is None for x in found
         )
@@ -330,6 +336,13 @@ class Recording:
         """Called when an optimizer is about to make the state of a parameter."""
         raise Unsupported("its optimizer makes its state", once=True)
 
+    def refuse_search(self):
+        """Called by an optimizer that evaluates a closure as often as values say."""
+        raise Unsupported(
+            "the losses decide how often LBFGS calls its closure; compile the closure instead, and "
+            "call optimizer.step(closure) outside of compiled functions"
+        )
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:
@@ -339,12 +352,21 @@ class Recording:
 
     # Errors
 
+    def check(self):
+        """Raise if the function has handled an error, since the values decide about errors."""
+        if self._refused is not None:
+            raise self._refused
+        if self._has_failed:
+            raise Unsupported("it handles an error of a call, which depends on values")
+
     def error(self, what):
-        return RuntimeError(
+        error = RuntimeError(
             f"gpugrad.compile: {what} while the function is recorded{in_line(user_line())}; the "
             f"recorded calls are repeated for other values. Choose with gpugrad.where, return the "
             f"tensor and read it outside, or leave this function uncompiled"
         )
+        self._refused = self._refused or error
+        return error
 
     def left(self):
         return RuntimeError(
@@ -708,6 +730,19 @@ class _Whole:
         return thread.recorder.call(self._run, args, static)
 
 
+class Outcome:
+    """Whether a step is skipped, which the program knows when its arrays are computed.
+
+    var: not 0 if it is.
+    """
+
+    def __init__(self, var):
+        self.var = var
+
+    def __call__(self):
+        raise Unsupported("an optimizer steps twice in a call, by a GradScaler")
+
+
 _MAY_ALIAS = {"_zero_discarded_nans"}
 
 
@@ -786,11 +821,18 @@ class TracedBackend(Backend):
         array._refuse()
 
     def read_later(self, array):
-        raise Unsupported("a GradScaler makes the optimizer's steps")
+        return Outcome(array.var)
+
+    def to_list(self, array):
+        root = array.var.root()
+        is_state = root.source is not None and root.source.kind in ("tensor", "held")
+        if is_state and root.size == 1 and self.real.planner is not None:
+            source = Input("number", ("element", root))
+            return array.recording.number(source, self.real.to_list(array.value))
+        return array._refuse()
 
     to_numpy: Callable = _read
     host_array: Callable = _read
-    to_list: Callable = _read
     format: Callable = _read
 
     def buffer(self, array):
