@@ -18,6 +18,7 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
+from gpugrad.backends.numpy import planner
 
 
 def normal(*shape, seed=0):
@@ -718,6 +719,18 @@ def test_a_product_of_equal_arrays_is_not_that_of_one_array():
     compiled = gg.compile(f)
     for _ in range(2):
         same(compiled(normal(60, 70)), f(normal(60, 70)))
+
+
+def test_large_results_are_computed_while_recording_if_others_need_them(monkeypatch):
+    monkeypatch.setattr(planner, "_LARGE", 16)
+
+    def f(x):
+        return gg.linalg.cholesky(x @ x.T + gg.eye(4)), x * 2 + x, 1 - x, gg.exp(x.T) - x.T
+
+    compiled = gg.compile(f)
+    for i in range(3):
+        same(compiled(normal(4, 6, seed=i)), f(normal(4, 6, seed=i)))
+    assert is_replayed(compiled)
 
 
 def test_a_program_does_not_warn_of_infinities():

@@ -374,8 +374,11 @@ class Trace:
 
 
 @restores_state
-def record(function, leaves, args, kwargs):
-    """The `Trace` of a call; nothing has changed afterwards, whatever happens."""
+def record(function, leaves, args, kwargs, with_placeholders=True):
+    """The `Trace` of a call; nothing has changed afterwards, whatever happens.
+
+    with_placeholders: whether large results need not be computed.
+    """
     reach = Reach(function, leaves)
     if reach.unsupported:
         raise Unsupported(reach.unsupported)
@@ -386,7 +389,7 @@ def record(function, leaves, args, kwargs):
     for x in leaves:
         if isinstance(x, Tensor):
             reach.tensor(x)
-    recording = Recording(backend)
+    recording = Recording(backend, with_placeholders)
     swap = Swap(recording, reach)
     swap.of_state = of_state
     draws = NotedDraws(recording, reach.generators, reach.foreign_generators)
@@ -405,6 +408,10 @@ def record(function, leaves, args, kwargs):
             recording.check()
             draws.check()
             _finish(trace, result, recording.start)
+        except (Exception, Unsupported):
+            if not (recording.has_failed and recording.has_placeholders):
+                raise
+            trace = None  # values that were not computed may be to blame
         finally:
             thread.recorder = None
             thread.draws = outer
@@ -417,6 +424,8 @@ def record(function, leaves, args, kwargs):
         swap.restore()
         draws.restore()
         recording.closed = True
+    if trace is None:
+        return record(function, leaves, args, kwargs, with_placeholders=False)
     _prepare(trace)
     return trace
 

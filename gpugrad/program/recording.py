@@ -39,10 +39,15 @@ class Recording:
     prologue: the computations of numbers, which come before all calls.
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
+    has_placeholders: whether arrays have taken the place of large results that were not computed.
     """
 
-    def __init__(self, backend):
+    def __init__(self, backend, with_placeholders):
         self.backend = backend
+        self.placeholder = getattr(backend.planner, "placeholder", None)
+        if not with_placeholders:
+            self.placeholder = None
+        self.has_placeholders = False
         self.several_devices = backend.several_devices
         self.kind, self.scalar = traced_types(backend)
         self.calls = []
@@ -57,7 +62,7 @@ class Recording:
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
         self._refused = None  # the first error about a value that is read
-        self._has_failed = False  # whether a call has raised an error
+        self.has_failed = False  # whether a call has raised an error
 
     def forget(self):
         """Let go of all arrays."""
@@ -154,20 +159,28 @@ class Recording:
         found = []
         real = self._real(args, found)
         named = self._real(kwargs, found) if kwargs else {}
+        changing = not is_pure or any(
+            type(x) in (Number, Key) or x.var.value is None for x in found
+        )
+        result = None
+        if changing and is_pure and not kwargs and self.placeholder is not None:
+            result = self.placeholder(function, real)
+        if result is None:
+            result = self._run(function, real, named, found)
+        else:
+            self.has_placeholders = True
+        return self._noted(function, args, kwargs, result, found, is_pure, changing)
+
+    def _run(self, function, real, named, found):
         try:
             if self.several_devices:
                 arrays = [x.value for x in found if type(x) is self.kind]
                 with self.backend.scope(arrays[0]) if arrays else nullcontext():
-                    result = function(*real, **named)
-            else:
-                result = function(*real, **named)
+                    return function(*real, **named)
+            return function(*real, **named)
         except Exception:
-            self._has_failed = True
+            self.has_failed = True
             raise
-        changing = not is_pure or any(
-            type(x) in (Number, Key) or x.var.value is None for x in found
-        )
-        return self._noted(function, args, kwargs, result, found, is_pure, changing)
 
     def _noted(self, function, args, kwargs, result, found, is_pure, changing):
         arrays = namespace_of.get(type(result))
@@ -356,7 +369,7 @@ class Recording:
         """Raise if the function has handled an error, since the values decide about errors."""
         if self._refused is not None:
             raise self._refused
-        if self._has_failed:
+        if self.has_failed:
             raise Unsupported("it handles an error of a call, which depends on values")
 
     def error(self, what):
@@ -493,10 +506,13 @@ class Traced:
 
 def _check_key(recording, key):
     for k in key if type(key) is tuple else (key,):
-        if type(k) in (recording.kind, recording.scalar) and recording.backend.xp.isdtype(
-            k.dtype, "bool"
-        ):
+        if _is_unknown(k) and recording.backend.xp.isdtype(k.dtype, "bool"):
             raise recording.error("an index of bools selects as many elements as its values say")
+
+
+def _is_unknown(x):
+    """Whether ``x`` is a traced array whose values may differ from call to call."""
+    return type(x) in _kinds and x.var.value is None
 
 
 def transposed(x):
@@ -706,7 +722,7 @@ def _recorded(name, function):
                 if type(x) in _kinds:
                     raise x.recording.left()
             return function(*args, **kwargs)
-        if name == "repeat" and type(args[1]) in _kinds:
+        if name == "repeat" and _is_unknown(args[1]):
             raise recording.error("repeat returns as many elements as the values say")
         return recording.call(function, args, kwargs)
 
