@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import update_wrapper
 from typing import Any, Generic, overload
 
@@ -403,7 +404,9 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
             recording.start, recording.seen = next_order(), swap.originals
             thread.draws = (draws,)
-            result = function(*given, **named)
+            # Values that were not computed must not cause warnings; a program gives none either.
+            with (backend.sweep_context or nullcontext)():
+                result = function(*given, **named)
             thread.draws = outer
             recording.check()
             draws.check()
@@ -641,6 +644,11 @@ def _graph(trace, parts, start):
     written = trace.written or trace.gradients or trace.number_writes or trace.changed
     if written or trace.recording.afterwards:
         raise Unsupported("it returns a result that requires grad, and also changes state")
+    is_complex = trace.recording.backend.is_complex
+    if any(not parts[i].shape and is_complex(parts[i].dtype) for i in places):
+        # NumPy multiplies complex scalars and 0-d arrays with different roundings, and a cotangent
+        # may be either.
+        raise Unsupported("it returns a complex number that requires grad")
     trace.holders = {}
     for x, _, node, *_ in swap.originals.values():
         if node is not None:

@@ -30,13 +30,16 @@ def _set_state(generator, state):
     generator.bit_generator.state = state
 
 
-def _comparable(state):
-    """A state with bytes in place of arrays."""
-    if isinstance(state, dict):
-        return {name: _comparable(value) for name, value in state.items()}
-    if isinstance(state, (tuple, list)):
-        return [*map(_comparable, state)]
-    return state.tobytes() if hasattr(state, "tobytes") else state
+def _are_equal(x, y):
+    """Whether two states are equal; there may be arrays in them."""
+    if isinstance(x, dict):
+        return all(_are_equal(x[name], y[name]) for name in x)
+    try:
+        return bool(x == y)
+    except ValueError:
+        if hasattr(x, "tobytes"):
+            return x.tobytes() == y.tobytes()
+        return all(map(_are_equal, x, y))
 
 
 class NotedDraws:
@@ -71,12 +74,12 @@ class NotedDraws:
         )
         if seeded or random._seed is not self.seed:
             raise Unsupported("it seeds a random generator or sets its state")
-        if any(_comparable(_state_of(g)) != _comparable(state) for g, state in self.foreign):
+        if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
             raise Unsupported("it draws random numbers from Python or another library")
 
     def restore(self):
         for generator, state in self.foreign:
-            if _comparable(_state_of(generator)) != _comparable(state):
+            if not _are_equal(_state_of(generator), state):
                 _set_state(generator, state)
         for generator, source, keys, state, *_ in self.replaced:
             generator.source, generator._keys = source, keys

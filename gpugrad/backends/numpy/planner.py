@@ -7,8 +7,7 @@ import numpy as np
 
 from ..dtypes import float32, float64
 from . import namespace
-from .lowering import _IN_PLACE, OUT, Keyword, Part, Seen, Weak, lower
-from .namespace import check_labels
+from .lowering import _IN_PLACE, OUT, Keyword, Part, Seen, Weak, check_labels, lower
 
 __all__ = [
     "CHECKS",
