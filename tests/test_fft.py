@@ -48,3 +48,12 @@ def test_real_transforms_reject_complex_numbers():
     for name, other in ("rfft", "fft"), ("rfftn", "fftn"), ("ihfft", "ifft"):
         with pytest.raises(TypeError, match=rf"^fft\.{name}: the input must be real; use {other}"):
             getattr(gpugrad.fft, name)(z)
+
+
+def test_float16_of_more_elements_than_its_largest_number():
+    """NumPy divides float16 by the number of elements in float16, where it is an infinity."""
+    x = np.ones(70_000, "float16")
+    x[0] += 7
+    out = gpugrad.fft.ifft(gpugrad.asarray(x))
+    assert out.dtype == gpugrad.complex64
+    assert_close(out, np.fft.ifft(x.astype("float64")), atol=1e-6)

@@ -399,6 +399,12 @@ def test_sigmoid_keeps_its_precision_far_from_zero(library):
     assert_close(y, expected, rtol=1e-5, atol=1e-40)
 
 
+def test_float16_products_are_rounded_once():
+    x = np.exp(np.random.default_rng(0).normal(0, 0.01, 100_000)).astype("float16")
+    out = gpugrad.prod(gpugrad.asarray(x))
+    assert_close(out, np.prod(x.astype("float64")).astype("float16"), rtol=2e-3)
+
+
 def test_float16_sums_do_not_lose_their_elements():
     x = gpugrad.tensor(np.ones(4096, "float16"), requires_grad=True)
     assert x.sum().item() == 4096

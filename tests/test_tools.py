@@ -563,29 +563,30 @@ class TestOverwritten:
 
 class TestMemory:
     def test_known_sizes(self, library):
-        x = library.tensor(np.ones((10, 100), "float32"), requires_grad=True)
+        x = library.tensor(np.ones((16, 64), "float32"), requires_grad=True)
+        # A multiple of 512 bytes, the unit in which CuPy allocates memory.
         with gg.memory_report() as report:
             assert report.total == 0
             y = gg.exp(x)  # exp here
             z = gg.sin(y) * x  # product here
             rows = {row.op: row for row in report.rows}
         # The result of exp, which sin keeps too; the result of sin; and x.
-        assert report.total == report.peak == 3 * 4000
-        assert report.of_leaves == 4000
-        assert {op: row.nbytes for op, row in rows.items()} == {"exp": 4000, "multiply": 8000}
-        assert rows["multiply"].of_leaves == 4000
+        assert report.total == report.peak == 3 * 4096
+        assert report.of_leaves == 4096
+        assert {op: row.nbytes for op, row in rows.items()} == {"exp": 4096, "multiply": 8192}
+        assert rows["multiply"].of_leaves == 4096
         assert rows["multiply"].buffers == 2
         assert rows["exp"].line.number == line("exp here")
         assert rows["multiply"].line.number == line("product here")
         text = str(report)
         assert text.startswith("kept for backward: 0.012 MB, of which leaves' 0.004 MB; at most ")
         assert text.index("multiply") < text.index("exp")
-        assert "float32 (10, 100)" in text
+        assert "float32 (16, 64)" in text
         z.sum().backward()
         del y, z
         assert report.total == 0
         assert report.rows == []
-        assert report.peak == 3 * 4000
+        assert report.peak == 3 * 4096
         assert "\n" not in str(report)
 
     def test_tracemalloc(self):

@@ -14,6 +14,10 @@ from .registry import backend_for_device, device_library, is_on, transfer
 from .special import LazyFunctions
 from .windows import functions as functions_of_windows
 
+# Fourier transforms by the inputs that the standard allows.
+COMPLEX_TRANSFORMS = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
+REAL_TRANSFORMS = "rfft", "rfftn", "ihfft"
+
 
 class Backend:
     """An array library: its namespace, types, devices, transfers and random numbers.
@@ -52,6 +56,8 @@ class Backend:
         one. Then `on_device` and `on_devices` make the arrays' device current.
     planner: the module that repeats recorded calls in memory that is planned, as
         `numpy.planner`; None if each call of a program is to allocate its result.
+    graphs: the module that captures recorded calls and launches them as a whole, as
+        `cupy.graphs`; None if there is none.
     is_recorder: whether its arrays note what is done with them, for a program.
     """
 
@@ -66,6 +72,7 @@ class Backend:
     column_block: int | None = None
     several_devices = False
     planner: Any = None
+    graphs: Any = None
     is_recorder = False
 
     def __init__(self, xp):

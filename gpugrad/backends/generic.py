@@ -6,13 +6,9 @@ from types import ModuleType
 import array_api_compat
 import numpy as np
 
-from .base import Backend
+from .base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS, Backend
 from .dtypes import bfloat16, is_bfloat16, number_dtype
 from .numpy import backend as host
-
-# Fourier transforms by the inputs that the standard allows.
-_COMPLEX_TRANSFORMS = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
-_REAL_TRANSFORMS = "rfft", "rfftn", "ihfft"
 
 
 class GenericBackend(Backend):
@@ -51,7 +47,7 @@ class GenericBackend(Backend):
             xp.fft = ModuleType(f"{xp.__name__}.fft")
             names = [n for n in dir(standard.fft) if not n.startswith("__")]
             vars(xp.fft).update({n: getattr(standard.fft, n) for n in names})
-            for name in _COMPLEX_TRANSFORMS + _REAL_TRANSFORMS:
+            for name in COMPLEX_TRANSFORMS + REAL_TRANSFORMS:
                 setattr(xp.fft, name, self._transform(name))
         return xp
 
@@ -169,7 +165,7 @@ class GenericBackend(Backend):
             xp = self.xp
             if x.dtype == getattr(xp, "float16", None):
                 x = self._astype(x, xp.float32)
-            if name in _COMPLEX_TRANSFORMS and xp.isdtype(x.dtype, "real floating"):
+            if name in COMPLEX_TRANSFORMS and xp.isdtype(x.dtype, "real floating"):
                 x = self._astype(x, xp.result_type(x.dtype, xp.complex64))
             return transform(x, **options)
 

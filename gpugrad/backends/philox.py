@@ -37,14 +37,20 @@ def limit(p, key):
 
     Raises ValueError unless ``p`` is a probability and the key two words of 64 bits.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"the probability p must be from 0 to 1, not {p!r}")
+    units = chance(p)
     first, second = key
     if not (0 <= first < 1 << 64 and 0 <= second < 1 << 64):
         raise ValueError(f"key must be two ints from 0 to 2**64 - 1, not {key!r}")
     # Multiples of the golden ratio spread the fractions of successive keys evenly.
     fraction = (first + second * 0x9E3779B97F4A7C15) >> 48 & 0xFFFF
-    return (round(float(p) * 2**32) + fraction) >> 16
+    return (units + fraction) >> 16
+
+
+def chance(p):
+    """The probability ``p`` in units of 2**-32."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"the probability p must be from 0 to 1, not {p!r}")
+    return round(float(p) * 2**32)
 
 
 _uint16 = np.dtype("<u2")

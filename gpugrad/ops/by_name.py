@@ -3,6 +3,7 @@
 The decorated functions have no body: they provide the op's name, inputs and docstring.
 """
 
+import builtins
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -37,7 +38,9 @@ def forward_by_name(namespace, function):
         co_filename=own.co_filename,  # `inspect.getsource` shows the definition
         co_firstlineno=own.co_firstlineno,
     )
-    forward: Any = FunctionType(code, {"__name__": function.__module__}, name)
+    # An import by compiled code, such as CuPy's, needs the caller's ``__builtins__``.
+    names = {"__name__": function.__module__, "__builtins__": builtins}
+    forward: Any = FunctionType(code, names, name)
     forward.__doc__ = function.__doc__
     return forward
 

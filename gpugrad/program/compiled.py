@@ -21,6 +21,7 @@ from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
 from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
+from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording
@@ -231,7 +232,7 @@ class Compiled(Generic[P, R]):
 
     def _record(self, leaves, structure, args, kwargs):
         trace = record(self.__wrapped_function__, leaves, args, kwargs)
-        program = Program(trace, (structure, trace.structure))
+        program = program_of(trace, (structure, trace.structure))
         if trace.sweep is not None:
             program.derivative = Derivative(
                 self.__wrapped_function__, trace, trace.backward, trace.kept
@@ -344,6 +345,10 @@ class Trace:
         self.recording.forget()
         if made > _LARGE:  # of which the program will not need as much
             self.recording.backend.release_freed_memory()
+
+    def example(self, x):
+        """The array that an input had while it was recorded; None once that is forgotten."""
+        return None if self.swap is None else self.swap.real_of.get(x)
 
     def arguments(self, leaves):
         self.argument_of = {}

@@ -14,8 +14,9 @@ from ..autograd.graph import Leaf, next_order
 from ..autograd.sweep import sweep
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Piece, Recomputed
+from .graphs import program_of
 from .record import Call, Input, Variable, mapped
-from .replay import FAILED, MISS, Program
+from .replay import FAILED, MISS
 
 _plain = op_of_calls("compiled", materialize=False)
 _discarding = op_of_calls("compiled", materialize=False, discards=True)
@@ -95,7 +96,7 @@ def divide(trace, calls):
 
 
 class _BackwardTrace:
-    """What `Program` takes of a `Trace`, for the program of the cotangents."""
+    """What a `Program` takes of a `Trace`, for the program of the cotangents."""
 
     is_recording = None
     owners = None
@@ -136,6 +137,10 @@ class _BackwardTrace:
         any_array = next(iter(trace.swap.real_of.values()), None)
         self.devices = {x: None if any_array is None else device(any_array) for x in self.floating}
 
+    def example(self, x):
+        """No array is known that an input had."""
+        return
+
 
 def _clone(x):
     new = Variable(x.kind)
@@ -164,7 +169,7 @@ class Derivative:
         self.function = function
         self.sweep = trace.sweep
         self.structure = trace.result_structure
-        self.program = Program(_BackwardTrace(trace, calls, kept), (None, None))
+        self.program = program_of(_BackwardTrace(trace, calls, kept), (None, None))
         self.n_kept = len(kept)
         self.generators = trace.generators
         self.reach = trace.reach

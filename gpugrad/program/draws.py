@@ -163,10 +163,19 @@ class Draw:
         self.__name__ = name
 
     def __call__(self, *args):
+        return getattr(self._source(), self.__name__)(*args)
+
+    def _source(self):
         source = self.generator.source
-        if type(source) is _Source:
-            source = source.real
-        return getattr(source, self.__name__)(*args)
+        return source.real if type(source) is _Source else source
+
+    def next_key(self):
+        """Draw the key alone, where a key decides all numbers of a draw."""
+        return self._source().keys.fresh()
+
+    def by_key(self, key, args):
+        """What a call returns if it draws this key."""
+        return getattr(self._source().with_key(key), self.__name__)(*args)
 
 
 class _Keys:

@@ -17,15 +17,20 @@ _PLAIN = (int, float)
 
 
 class Number:
-    """A number whose value, now ``value``, a program finds or computes: the variable ``var``."""
+    """A number whose value, now ``value``, a program finds or computes: the variable ``var``.
 
-    __slots__ = ("recording", "var", "value")
+    is_unique: whether no other Number has this value, so that it may be a key of a dict without
+        becoming a condition of the program.
+    """
+
+    __slots__ = ("recording", "var", "value", "is_unique")
     __array_ufunc__ = None
 
     def __init__(self, recording, var, value):
         self.recording = recording
         self.var = var
         self.value = value
+        self.is_unique = False
 
     def _plain(self):
         """The value, which becomes a condition of the program."""
@@ -48,7 +53,7 @@ class Number:
         return getattr(self._plain(), name)
 
     def __hash__(self):
-        return hash(self._plain())
+        return id(self) if self.is_unique else hash(self._plain())
 
     def __repr__(self):
         return repr(self._plain())

@@ -23,6 +23,7 @@ from ..backends.base import Backend
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
 from .record import Call, Input, Unsupported, Variable
+from .updates import Blend, RecordedUpdater
 
 _OF_VALUES = {
     "nonzero", "argwhere", "flatnonzero", "unique_all", "unique_counts", "unique_inverse",
@@ -288,6 +289,22 @@ class Recording:
         home.version += 1
         if traced.path:
             traced.own, traced.version = (value, var), home.version
+
+    def write_together(self, arrays, function, args):
+        """Write arrays in place: they become the results of ``function(arrays, *args)``.
+
+        Returns whether it was done; ``function`` may return None instead.
+        """
+        new = self.call(function, (tuple(arrays), *args))
+        if new is None:
+            return False
+        for traced, result in zip(arrays, new, strict=True):
+            if traced.path:
+                raise Unsupported("it updates an array through a view")
+            home = traced.home
+            home.value, home.var = result.value, result.var
+            home.version += 1
+        return True
 
     def again(self, traced):
         """The value and the variable of a view whose base was written to since it was made."""
@@ -635,16 +652,23 @@ def duplicate_of(backend):
 
 
 class _Functions:
-    """Operators in place and assignment as functions that return the new array, for a library."""
+    """Operators in place and assignment as functions that return the new array, for a library.
+
+    The attribute ``write`` of each is the function that writes into its first argument.
+    """
 
     def __init__(self, backend):
         self.duplicate = duplicate = duplicate_of(backend)
 
         def assigned(x, value, key):
             x = duplicate(x)
+            return assigned.write(x, value, key)
+
+        def assign(x, value, key):
             x[key] = value
             return x
 
+        assigned.write = assign
         self.assigned = assigned
         for name in _BINARY:
             stem = f"i{name.rstrip('_')}"
@@ -657,6 +681,7 @@ class _Functions:
             return function(duplicate(x), other)
 
         in_place.__name__ = name
+        in_place.write = function
         return in_place
 
 
@@ -774,13 +799,16 @@ class TracedBackend(Backend):
         self.array_types = (array,)
         self.scalar_types = (scalar,)
         self.in_single = real.in_single
+        self._updaters = {}
+        if real.blend is not None:
+            self.blend = self._blend
 
     def __reduce__(self):
         return object.__reduce__(self)
 
     def twins(self, op):
-        """On a CPU those of the real library, each noted as one call: the bits are the same."""
-        if self.real.planner is None:
+        """Those of the real library, each noted as one call: the bits are the same."""
+        if self.real.planner is self.real.graphs is None:
             return {}
         load_twins(self.real.name)
         return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
@@ -868,6 +896,18 @@ class TracedBackend(Backend):
 
     def synchronize(self, array):
         pass
+
+    def multi_tensor_updater(self, array):
+        updater = self.real.multi_tensor_updater(array.value)
+        if updater is None:
+            return None
+        if updater not in self._updaters:
+            self._updaters[updater] = RecordedUpdater(updater, duplicate_of(self.real))
+        return self._updaters[updater]
+
+    def _blend(self, x, y, a, b):
+        blend = Blend(self.real, duplicate_of(self.real))
+        return x.recording.write_together([x], blend, (y, a, b))
 
     def is_unshared(self, array):
         return type(array) is not array.recording.scalar and not array.path

@@ -8,6 +8,7 @@ Where values are at fault, such as labels that are out of range, it returns `FAI
 nothing either, if it can: the function itself then raises the error, or handles it.
 """
 
+import builtins
 import math
 import operator
 import types
@@ -39,9 +40,11 @@ class Program:
     run: the generated function of the leaves of the arguments; returns the leaves of the result.
     derivative: what joins the results to the graph, or None.
     structures: those of the arguments and of the result.
+    call_by_call: why its calls are not launched together; None if there is no library to do so.
     """
 
     derivative = None
+    call_by_call = None
 
     def __init__(self, trace, structures):
         self.trace = trace
@@ -57,18 +60,26 @@ class Program:
         self.groups = groups(self.calls, self.lowered, lasting)
         self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
         self._number_variables()
-        self._writer = _Writer(self)
-        self.source = self._writer.write()
-        code = compile(self.source, "<gpugrad program>", "exec")
-        self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        self._write(self.writer(self))
         # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
         self.context = self.backend.sweep_context or nullcontext
         self.arena = self.planner.arena(self.memory.total) if self.planner else None
         self.bind()
 
+    def _write(self, writer):
+        self._writer = writer
+        self.source = writer.write()
+        code = compile(self.source, "<gpugrad program>", "exec")
+        self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+
     def _number_variables(self):
         for i, x in enumerate([x for call in self.calls for x in call.outs]):
             x.number = i
+
+    @property
+    def writer(self):
+        """What writes the source, given the program."""
+        return Writer
 
     def bind(self):
         """Bind the arrays that the holders have now."""
@@ -143,7 +154,7 @@ def lowered(trace, lower):
     return [c for c, _ in pairs], [f for _, f in pairs]
 
 
-class _Writer:
+class Writer:
     """Writes the source of a program, and makes the values of its global names."""
 
     def __init__(self, program):
@@ -191,7 +202,7 @@ class _Writer:
         names = dict(self.fixed)
         for name, make in self.made:
             names[name] = make()
-        names["__builtins__"] = {}
+        names["__builtins__"] = builtins  # imports by compiled code, such as CuPy's, need them
         return names
 
     # Values
@@ -906,4 +917,4 @@ def spent(plan, shape, dtype):
     return make
 
 
-__all__ = ["MISS", "Program", "Slot", "backend_of", "math", "name_of", "spent"]
+__all__ = ["MISS", "Program", "Slot", "Writer", "backend_of", "math", "name_of", "spent"]

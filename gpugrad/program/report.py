@@ -17,6 +17,8 @@ class Report:
     planned_bytes: the size of the program's own memory.
     needed_bytes: the largest sum of the sizes of planned values that are needed at one time.
     source: the text of the function that is run.
+    call_by_call: on a CUDA device, why the calls are made one by one, or None if all of them are
+        one CUDA graph; None elsewhere.
     """
 
     def __init__(self, program: Any) -> None:
@@ -25,6 +27,7 @@ class Report:
         self.planned_bytes = program.memory.total
         self.needed_bytes = program.least_bytes
         self.source = program.source
+        self.call_by_call = program.call_by_call
 
     def __repr__(self) -> str:
         columns = {
@@ -38,6 +41,10 @@ class Report:
             f"{len(self.rows)} calls, {self.planned_bytes:,d} bytes of planned memory, of which "
             f"{self.needed_bytes:,d} are needed at one time"
         )
+        if self.call_by_call is not None:
+            head += f"\ncalled one by one, not as a CUDA graph: {self.call_by_call}"
+        elif self._program.backend.graphs is not None:
+            head += "\nlaunched together, as a CUDA graph"
         return f"{head}\n{table(columns, rows)}"
 
     def draw(self, direction: str = "TB") -> Drawing:

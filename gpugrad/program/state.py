@@ -335,6 +335,7 @@ class Reach:
                 self._items(table, table, ())
 
     def _optimizer(self, optimizer):
+        optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
         self.containers.append((values, dict(values)))
@@ -451,8 +452,6 @@ class Swap:
 
     def _optimizer(self, optimizer):
         recording = self.recording
-        if optimizer._skips or optimizer._unknown is not None:
-            raise Unsupported("a GradScaler makes the optimizer's steps", once=True)
         for i, group in enumerate(optimizer.param_groups):
             if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
                 optimizer._change_hyper(i, group)
@@ -490,6 +489,7 @@ class Swap:
                         state.step,
                         state.numbers,
                         state.place,
+                        state.updater,
                         state.entry,
                     ),
                 )
@@ -504,7 +504,9 @@ class Swap:
             known = alike.get((state.step, state.numbers))
             if known is None:
                 self.alike.append([])
-                step = recording.number(Input("number", ("step", self.alike[-1])), state.step)
+                source = Input("number", ("step", self.alike[-1]))
+                step = recording.number(source, state.step)
+                step.is_unique = True  # parameters are grouped by it
                 numbers = tuple(
                     [
                         recording.number(Input("number", ("numbers", self.alike[-1], k)), value)
@@ -517,7 +519,10 @@ class Swap:
             state.arrays = traced
             state.values = tuple(traced.values())
             state.step, state.numbers = known
-            state.place = state.entry = None  # updated alone
+            state.place = None
+            if state.entry is not None:
+                state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
+                state.entry = (p.array, *state.values)
 
     def _hyper(self, optimizer, i, path, value):
         if isinstance(value, bool):
@@ -568,7 +573,7 @@ class Swap:
         for state, values in self.states:
             (
                 state.array, state.arrays, state.values, state.step, state.numbers, state.place,
-                state.entry,
+                state.updater, state.entry,
             ) = values  # fmt: skip
         for optimizer, hyper, arguments, groups, states in self.groups:
             optimizer._hyper[:] = hyper

@@ -24,6 +24,8 @@ from test_stand_in import NUMPY, has_to_wait, steps
 
 import gpugrad as gg
 from gpugrad import data, nn
+from gpugrad.autograd import grad
+from gpugrad.autograd.implementation import clear
 from gpugrad.backends import backend_of, namespace_of
 from gpugrad.testing import assert_close
 
@@ -614,6 +616,23 @@ class TestOtherLibraries:
         assert gg.asarray(producer).tolist() == [5, 2]
         assert gg.from_dlpack(producer, device="cuda:0").device == "cuda:0"
         assert gg.from_dlpack(producer, device="cpu", copy=True).device == "cpu"
+
+
+def test_second_derivatives_with_one_device(monkeypatch):
+    """With one device, ops run on its arrays as they are, without a look at their device."""
+    monkeypatch.setattr(backend_of[cupy.ndarray], "several_devices", False)
+    clear()
+    try:
+        for function in (gg.special.exp1, gg.exp):  # one with a kernel of our own, one without
+            x = gg.tensor([0.5, 2.0], device="cuda", requires_grad=True)
+            (first,) = grad(function(x), [x], gg.ones(2, device="cuda"), create_graph=True)
+            (second,) = grad(first, [x], gg.ones(2, device="cuda"))
+            expected = np.exp(x.tolist())
+            if function is gg.special.exp1:
+                expected = (1 + 1 / np.array(x.tolist())) / expected / x.tolist()
+            assert_close(second.cpu().numpy(), expected, rtol=1e-6)
+    finally:
+        clear()
 
 
 def test_devices_are_reported():

@@ -88,6 +88,12 @@ class CuPy(Backend):
     array_types = (cupy.ndarray,)
     devices = cuda_devices  # the module of functions that take a device's number
 
+    @property
+    def graphs(self):
+        from . import graphs
+
+        return graphs
+
     @cached_property
     def several_devices(self):
         """Whether there are several devices; with one, arrays' devices need not be entered."""
@@ -140,6 +146,9 @@ class CuPy(Backend):
             if device is not None:
                 data = self.to_device(data, device)
             device = self.device(data)
+            if copy and (dtype is None or dtype == data.dtype) and not data.flags.c_contiguous:
+                with data.device:
+                    return kernels.copy(data)
         with self._scope(device):
             # Pinned memory CuPy copies later, when the program may have written to it already.
             waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)

@@ -19,7 +19,7 @@ from . import kernels
 from .kernels.reductions import shape_without, sum_rows
 from .linalg import linalg
 from .products import matmul, tensordot, vecdot
-from .standard import arange, floor_divide, linspace, remainder
+from .standard import arange, fft, floor_divide, linspace, remainder, sign, var
 
 
 def _scatter_add(values, /, shape, key):
@@ -66,7 +66,7 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
     if shape is not None and (rows := x.size // prod(shape)) > correction:
         mean = sum_rows(x, shape, rows)
         return sum_rows(x, shape, rows - correction, mean)
-    return standard.var(x, axis=axis, correction=correction, keepdims=keepdims)
+    return var(x, axis=axis, correction=correction, keepdims=keepdims)
 
 
 def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
@@ -147,6 +147,7 @@ xp: Any = ModuleType("gpugrad.backends.cupy.xp", "CuPy's namespace as ops use it
 vars(xp).update({n: getattr(standard, n) for n in dir(standard) if not n.startswith("__")})
 vars(xp).update(
     linalg=linalg,
+    fft=fft,
     finfo=finfo(xp.finfo),
     isdtype=isdtype(xp.isdtype),
     result_type=result_type(xp.result_type),
@@ -155,6 +156,7 @@ vars(xp).update(
     vecdot=vecdot,
     floor_divide=floor_divide,
     remainder=remainder,
+    sign=sign,
     arange=arange,
     linspace=linspace,
     astype=_on_its_device(xp.astype),

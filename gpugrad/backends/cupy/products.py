@@ -15,6 +15,7 @@ numbers.
 """
 
 import threading
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
@@ -24,6 +25,7 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.device import get_cublas_handle
 
+from .cublas import CapturedBlas
 from .devices import tf32
 
 # Constants from CUDA's headers: cublasComputeType_t and cublasGemmAlgo_t.
@@ -75,10 +77,14 @@ def _cublas():
 
 
 class _Handles(threading.local):
-    """This thread's cuBLAS handles, by the number of their device."""
+    """This thread's cuBLAS handles, by the number of their device.
+
+    captured: the `CapturedBlas` to use instead, while work is being captured.
+    """
 
     def __init__(self):
         self.known = {}
+        self.captured = None
 
     def current(self):
         """The handle of the current device."""
@@ -94,6 +100,16 @@ class _Handles(threading.local):
 _handles = _Handles()
 
 
+@contextmanager
+def captured_on(stream):
+    """Compute the products inside the block, of this thread, on a stream that may be captured."""
+    _handles.captured = blas = CapturedBlas(stream, _SUMS_IN_FLOAT32)
+    try:
+        yield blas
+    finally:
+        _handles.captured = None
+
+
 def gemm(kind, plan, a, b, out):
     """Compute ``out = a @ b`` from pointers to the arrays and their plan.
 
@@ -106,16 +122,19 @@ def gemm(kind, plan, a, b, out):
     m, n, k, count = plan.m, plan.n, plan.k, plan.products
     t1, ld1, step1 = plan.first
     t2, ld2, step2 = plan.second
+    blas = _handles.captured
+    handle = _handles.current() if blas is None else blas.handle
+    blas = blas or _cublas()
     # fmt: off
     if count == 1:
-        _cublas().gemmEx(
-            _handles.current(), t2, t1, n, m, k,
+        blas.gemmEx(
+            handle, t2, t1, n, m, k,
             kind.one, b, data, ld2, a, data, ld1,
             kind.zero, out, data, n, compute, _ALGORITHM,
         )
     else:
-        _cublas().gemmStridedBatchedEx(
-            _handles.current(), t2, t1, n, m, k,
+        blas.gemmStridedBatchedEx(
+            handle, t2, t1, n, m, k,
             kind.one, b, data, ld2, step2, a, data, ld1, step1,
             kind.zero, out, data, n, m * n, count, compute, _ALGORITHM,
         )

@@ -1,6 +1,13 @@
 """Functions of the array API standard for which CuPy's results deviate at some values."""
 
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
 import cupy
+import numpy as np
+from array_api_compat import cupy as standard
+from array_api_compat.cupy import fft as transforms
 
 
 def floor_divide(x1, x2, /):
@@ -52,3 +59,38 @@ def linspace(start, stop, /, num, *, dtype=None, endpoint=True):
         values = cupy.linspace(getattr(start, part), getattr(stop, part), num, endpoint=endpoint)
         setattr(out, part, values)
     return out
+
+
+def sign(x, /):
+    """CuPy returns 0 for nan, and array-api-compat assigns the nan by a mask, which waits."""
+    if x.dtype.kind != "f":
+        return standard.sign(x)
+    return cupy.where(cupy.isnan(x), x, cupy.sign(x))
+
+
+def var(x, /, *, axis=None, correction=0.0, keepdims=False):
+    """CuPy returns nan, not an infinity, if there are too few elements for the correction."""
+    out = standard.var(x, axis=axis, correction=correction, keepdims=keepdims)
+    if correction and x.size <= correction * out.size:
+        return standard.var(x, axis=axis, keepdims=keepdims) / 0
+    return out
+
+
+def _along_axes(name):
+    transform, of_numpy = getattr(transforms, name), getattr(np.fft, name)
+
+    @wraps(transform)
+    def call(x, /, *, s=None, axes, norm="backward"):
+        """CuPy takes -1 in ``s`` for a length, and refuses arrays without elements."""
+        if not x.size:  # NumPy knows the result's shape and dtype, and which lengths are errors
+            return cupy.asarray(of_numpy(np.empty(x.shape, x.dtype), s=s, axes=axes, norm=norm))
+        if s is not None:
+            s = [x.shape[axis] if n == -1 else n for n, axis in zip(s, axes, strict=True)]
+        return transform(x, s=s, axes=axes, norm=norm)
+
+    return call
+
+
+fft: Any = ModuleType("gpugrad.backends.cupy.fft", "CuPy's transforms as ops use them.")
+vars(fft).update({n: getattr(transforms, n) for n in transforms.__all__})
+vars(fft).update({name: _along_axes(name) for name in ("fftn", "ifftn", "rfftn", "irfftn")})

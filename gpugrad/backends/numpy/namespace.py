@@ -6,13 +6,14 @@ such as ``einsum``.
 """
 
 import math
-from functools import partial
+from functools import partial, wraps
 from operator import index
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
 from ..dtypes import bool_, float16, float32, float64
 from .linalg import linalg
@@ -104,6 +105,8 @@ def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
 
 
 def _prod(x, /, *, axis=None, dtype=None, keepdims=False):
+    if x.dtype is float16 and dtype in (None, float16):  # NumPy would round each product to 16 bits
+        return _prod(x.astype(float32), axis=axis, keepdims=keepdims).astype(float16)
     # Columns vectorise; in a product along memory each multiplication waits for the one before.
     if axis is None and x.size >= 4096 and x.flags.c_contiguous:
         whole = x.size // 1024 * 1024
@@ -467,8 +470,23 @@ _DEFINED = """
 """.split()
 
 
+def _in_single_precision(transform):
+    """Make a Fourier transform compute float16 in float32, as the factor 1 / n may be 0 there."""
+
+    @wraps(transform)
+    def call(x, /, **options):
+        return transform(x.astype(float32) if x.dtype is float16 else x, **options)
+
+    return call
+
+
 def _imported(name):
     value = getattr(np, name)
+    if name == "fft":
+        value = ModuleType("gpugrad.backends.numpy.fft")
+        vars(value).update(vars(np.fft))
+        for transform in COMPLEX_TRANSFORMS + REAL_TRANSFORMS:
+            setattr(value, transform, _in_single_precision(getattr(np.fft, transform)))
     setattr(xp, name, value)
     return value
 

@@ -4,10 +4,11 @@ import ctypes
 
 import numpy as np
 
+from ._capture import do, made, refuse
 from ._reads import note
 from ._traffic import launched
 from .cuda.device import Device, current_device, owners
-from .cuda.memory import Block, UnownedMemory, pool
+from .cuda.memory import Block, UnownedMemory, current_pool, pool
 from .cuda.stream import get_current_stream
 
 
@@ -53,7 +54,10 @@ class ndarray:
         self.device = device
         self.base = base
         if base is None and owner is None:
-            owner = pool._take(values.nbytes, device.id)
+            if current_pool() is pool:
+                refuse("an allocation from the pool that everything else uses")
+            owner = current_pool()._take(values.nbytes, device.id)
+            self._values = owner.hold(values)
         self._held = owner  # keeps alive another library's object, or the memory block
 
     # Properties
@@ -83,6 +87,7 @@ class ndarray:
             raise TypeError(f"{arr.dtype} array cannot be set to {self.dtype} array")
         if self.shape != arr.shape:
             raise ValueError(f"Shape mismatch. Old shape: {self.shape}, new shape: {arr.shape}")
+        refuse("a copy from the host")
         (stream or get_current_stream())._enqueue(lambda: np.copyto(self._values, arr))
 
     # Conversions that leave the device
@@ -90,6 +95,7 @@ class ndarray:
     def get(self, stream=None, order="C", out=None, blocking=True):
         stream = stream or get_current_stream()
         if out is not None and not blocking:
+            refuse("a copy to the host")
             stream._enqueue(lambda: np.copyto(out, self._values))
             return out
         note("get")
@@ -169,7 +175,8 @@ class ndarray:
     # Elements
 
     def __getitem__(self, key):
-        out = wrap(self._values[self._key(key, reading=True)], [self])
+        values, place = self._values, self._key(key, reading=True)
+        out = made(lambda: values[place()], lambda x: wrap(x, [self]), [self])
         if out.base is None and out is not self:
             launched("getitem", [out._values, *[x._values for x in arrays_in(key)]], [out._values])
         return out
@@ -178,39 +185,27 @@ class ndarray:
         if isinstance(value, np.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
         on_current([self, value])
-        key, given = self._key(key, reading=isinstance(value, ndarray) and value.ndim), key
+        if not isinstance(value, ndarray) and any(is_mask(part) for part in _parts(key)):
+            note("a number assigned by a mask")  # it is copied from the host
+        place, own = self._key(key, reading=isinstance(value, ndarray) and value.ndim), self._values
         values = value._values if isinstance(value, ndarray) else value
-        written = self._values[key]
-        launched("setitem", [x._values for x in arrays_in((value, *_parts(given)))], [written])
-        if not has_integers(given):
-            self._values[key] = values
-            return
-        # It is undefined which of several values for one element stays; here it is the first.
-        places = np.arange(self.size).reshape(self.shape)[key]
-        values = np.broadcast_to(np.asarray(values, self.dtype), places.shape)
-        self._values.flat[places.ravel()[::-1]] = values.ravel()[::-1]
+        launched("setitem", [x._values for x in arrays_in((value, *_parts(key)))], [own[place()]])
+        may_repeat = has_integers(key)
+        do(lambda: _assign(own, place(), values, may_repeat))
 
     def _key(self, key, reading):
-        """Return the key for NumPy; indices out of bounds wrap around, as on a GPU."""
+        """Return a function that returns the key for NumPy, of the values that arrays then have.
+
+        Indices out of bounds wrap around, as on a GPU.
+        """
         parts = key if isinstance(key, tuple) else (key,)
         on_current([part for part in parts if isinstance(part, ndarray)])
         parts = [part._values if isinstance(part, ndarray) else part for part in parts]
         parts = [np.asarray(part) if isinstance(part, list) else part for part in parts]
-        taken = [
-            np.ndim(part) if is_mask(part) else int(part is not None and part is not Ellipsis)
-            for part in parts
-        ]
-        axis = 0
-        for i, part in enumerate(parts):
-            if part is Ellipsis:
-                axis = self.ndim - sum(taken[i:])
-            elif is_mask(part):
-                if reading and np.ndim(part):
-                    note("index by a mask")
-            elif isinstance(part, np.ndarray) and part.ndim and axis < self.ndim:
-                parts[i] = part % max(self.shape[axis], 1) if self.shape[axis] else part
-            axis += taken[i]
-        return tuple(parts) if isinstance(key, tuple) else parts[0]
+        if reading and any(is_mask(part) and np.ndim(part) for part in parts):
+            note("index by a mask")
+        shape, is_tuple = self.shape, isinstance(key, tuple)
+        return lambda: _wrapped(parts, shape) if is_tuple else _wrapped(parts, shape)[0]
 
     # Operators
 
@@ -249,7 +244,8 @@ class ndarray:
 
     def _set_part(self, name, value):
         on_current([self, value])
-        setattr(self._values, name, unwrapped(value))
+        own, values = self._values, unwrapped(value)
+        do(lambda: setattr(own, name, values))
         launched("setitem", [x._values for x in arrays_in([value])], [getattr(self._values, name)])
 
     def copy(self, order="C"):
@@ -260,7 +256,8 @@ class ndarray:
             raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
         if self.device != current_device():
             crossings.append((self.device.id, get_current_stream().ptr))
-        out = wrap(self._values.copy(order), [])
+        values = self._values
+        out = made(lambda: values.copy(order), lambda x: wrap(x, []), [])
         launched("copy", [self._values], [out._values])
         return out
 
@@ -273,15 +270,17 @@ class ndarray:
             return self
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
-        out = wrap(self._values.astype(dtype, order=order), [])
+        values = self._values
+        out = made(lambda: values.astype(dtype, order=order), lambda x: wrap(x, []), [])
         launched("astype", [self._values], [out._values])
         return out
 
     def reshape(self, *shape, order="C", copy=None):
-        return self._view_or_copy("reshape", self._values.reshape(*shape, order=order))
+        return self._view_or_copy("reshape", lambda x: x.reshape(*shape, order=order))
 
-    def _view_or_copy(self, name, values):
-        out = wrap(values, [self])
+    def _view_or_copy(self, name, function):
+        values = self._values
+        out = made(lambda: function(values), lambda x: wrap(x, [self]), [self])
         if out.base is None and out is not self:
             launched(name, [self._values], [out._values])
         return out
@@ -296,13 +295,40 @@ class ndarray:
         return wrap(self._values.squeeze(axis), [self])
 
     def ravel(self, order="C"):
-        return self._view_or_copy("ravel", self._values.ravel(order))
+        return self._view_or_copy("ravel", lambda x: x.ravel(order))
 
     def view(self, dtype=None, type=None):
         return wrap(self._values.view(dtype or self.dtype), [self])
 
     def sum(self, axis=None, dtype=None, out=None, keepdims=False):
         return _cupy().sum(self, axis, dtype, out, keepdims)
+
+
+def _assign(own, key, values, may_repeat):
+    if not may_repeat:
+        own[key] = values
+        return
+    # It is undefined which of several values for one element stays; here it is the first.
+    places = np.arange(own.size).reshape(own.shape)[key]
+    values = np.broadcast_to(np.asarray(values, own.dtype), places.shape)
+    own.flat[places.ravel()[::-1]] = values.ravel()[::-1]
+
+
+def _wrapped(parts, shape):
+    """Return the parts of a key with indices within the bounds of ``shape``."""
+    taken = [
+        np.ndim(part) if is_mask(part) else int(part is not None and part is not Ellipsis)
+        for part in parts
+    ]
+    wrapped, axis = [], 0
+    for i, part in enumerate(parts):
+        if part is Ellipsis:
+            axis = len(shape) - sum(taken[i:])
+        elif not is_mask(part) and isinstance(part, np.ndarray) and part.ndim and axis < len(shape):
+            part = part % max(shape[axis], 1) if shape[axis] else part
+        wrapped.append(part)
+        axis += taken[i]
+    return tuple(wrapped)
 
 
 def _operator(name, ufunc):

@@ -1,6 +1,10 @@
-"""The settings of ``cupyx.errstate``."""
+"""The settings of ``cupyx.errstate``, and CUDA's errors."""
 
 import threading
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
 
 
 class _State(threading.local):

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from ._array import arrays_in, borrowed, from_interface, ndarray, on_current, unwrapped, wrap
+from ._capture import made, refuse, spoil
 from ._reads import note
 from ._traffic import launched
 from ._wrapping import through
@@ -45,6 +46,7 @@ def array(obj, dtype=None, copy=True, order="K", subok=False, ndmin=0, *, blocki
             return obj.copy(order)._astype(dtype, order, copy=None)
         return obj._astype(dtype, order, copy)
     values = _unwrapped_data(obj)
+    refuse("a copy from the host")
     if blocking:
         note("array")
     elif isinstance(values, np.ndarray) and is_memory_pinned(values.ctypes.data):
@@ -83,7 +85,8 @@ def from_dlpack(array, *, device=None, copy=None):
 
 def ascontiguousarray(a, dtype=None):
     on_current([a])
-    out = wrap(np.ascontiguousarray(a._values, dtype), [a])
+    values = a._values
+    out = made(lambda: np.ascontiguousarray(values, dtype), lambda x: wrap(x, [a]), [a])
     if out.base is None and out is not a:
         launched("ascontiguousarray", [a._values], [out._values])
     return out
@@ -91,14 +94,14 @@ def ascontiguousarray(a, dtype=None):
 
 def arange(start, stop=None, step=1, dtype=None):
     np.dtype(dtype or float).type(step)  # rejects a negative step of unsigned integers
-    out = np.arange(start, stop, step, dtype)
-    launched("arange", [], [out])
-    return wrap(out, [])
+    out = made(lambda: np.arange(start, stop, step, dtype), lambda x: wrap(x, []), [])
+    launched("arange", [], [out._values])
+    return out
 
 
 def empty(shape, dtype=float, order="C"):
     out = np.empty(shape, dtype, order)
-    out.fill(np.nan if out.dtype.kind in "fc" else 85)  # so that reading it is noticed
+    spoil(out)  # so that reading it is noticed
     return wrap(out, [])
 
 
@@ -119,7 +122,10 @@ def full_like(a, fill_value, dtype=None, order="K", subok=None, shape=None): ...
 @_kernel
 def eye(N, M=None, k=0, dtype=float, order="C"): ...
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    return wrap(np.linspace(float(start), float(stop), num, endpoint, retstep, dtype, axis), [])
+    def compute():
+        return np.linspace(float(start), float(stop), num, endpoint, retstep, dtype, axis)
+
+    return made(compute, lambda x: wrap(x, []), [])
 
 
 # Shapes
@@ -176,14 +182,16 @@ def all(a, axis=None, out=None, keepdims=False): ...
 def any(a, axis=None, out=None, keepdims=False): ...
 def argmax(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    out = wrap(np.argmax(a._values, axis, keepdims=keepdims), [])
+    values = a._values
+    out = made(lambda: np.argmax(values, axis, keepdims=keepdims), lambda x: wrap(x, []), [])
     launched("argmax", [a._values], [out._values])
     return out
 
 
 def argmin(a, axis=None, dtype=None, out=None, keepdims=False):
     on_current([a])
-    out = wrap(np.argmin(a._values, axis, keepdims=keepdims), [])
+    values = a._values
+    out = made(lambda: np.argmin(values, axis, keepdims=keepdims), lambda x: wrap(x, []), [])
     launched("argmin", [a._values], [out._values])
     return out
 
@@ -231,17 +239,19 @@ def isin(element, test_elements, assume_unique=False, invert=False): ...
 def searchsorted(a, v, side="left", sorter=None): ...
 def take(a, indices, axis=None, out=None):
     on_current([a, indices])
-    out = np.take(a._values, unwrapped(indices), axis, mode="wrap")
-    launched("take", [out, *[x._values for x in arrays_in(indices)]], [out])
-    return wrap(out, [])
+    values, places = a._values, unwrapped(indices)
+    out = made(lambda: np.take(values, places, axis, mode="wrap"), lambda x: wrap(x, []), [])
+    launched("take", [out._values, *[x._values for x in arrays_in(indices)]], [out._values])
+    return out
 
 
 def take_along_axis(a, indices, axis):
     on_current([a, indices])
     n = a.shape[axis] or 1
-    out = np.take_along_axis(a._values, indices._values % n, axis)
-    launched("take_along_axis", [out, indices._values], [out])
-    return wrap(out, [])
+    values, places = a._values, indices._values
+    out = made(lambda: np.take_along_axis(values, places % n, axis), lambda x: wrap(x, []), [])
+    launched("take_along_axis", [out._values, indices._values], [out._values])
+    return out
 
 
 @_kernel
@@ -274,6 +284,7 @@ def matmul(
     for x in args:
         if not isinstance(x, ndarray):
             raise TypeError(f"Unsupported type {type(x)}")
+    refuse("a call of cuBLAS")
     return wrap(np.matmul(*map(unwrapped, args), dtype=dtype), [])
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ._array import MemoryPointer, ndarray, on_current
+from ._capture import current, do
 from ._traffic import is_recorded, launched
 from .cuda.function import CPointer
 
@@ -116,6 +117,8 @@ class Kernel:
                 values.append(parameter.value(given))
             except TypeError as error:
                 raise TypeError(f"{self.name}: argument {i}: {error}") from None
+        if current() is not None:  # they are copied now
+            values = [value.copy() for value in values]
         pointers = [value.__array_interface__["data"][0] for value in values]
         arrays = self.arrays(args)
         # Of each array, where it starts and ends, and marks for what is read and written of it.
@@ -125,15 +128,19 @@ class Kernel:
             marks.append(np.zeros(stop - start if is_recorded() else 0, np.uint8))
             at = marks[-1].__array_interface__["data"][0] if is_recorded() else None
             bounds += [start, stop, at]
-        error = self.run(
-            (ctypes.c_uint * 3)(*grid),
-            (ctypes.c_uint * 3)(*block),
-            (ctypes.c_void_p * len(pointers))(*pointers),
-            (ctypes.c_void_p * len(bounds))(*bounds) if bounds else None,
-            len(arrays),
-        )
-        if error:
-            raise RuntimeError(f"{self.name}: {error.decode()}")
+
+        def work(kept=(values, arrays, marks)):
+            error = self.run(
+                (ctypes.c_uint * 3)(*grid),
+                (ctypes.c_uint * 3)(*block),
+                (ctypes.c_void_p * len(pointers))(*pointers),
+                (ctypes.c_void_p * len(bounds))(*bounds) if bounds else None,
+                len(arrays),
+            )
+            if error:
+                raise RuntimeError(f"{self.name}: {error.decode()}")
+
+        do(work)
         read, written = (sum(int(np.count_nonzero(x & bit)) for x in marks) for bit in (1, 2))
         launched(self.name, read if arrays else None, written if arrays else None)
 

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from ._capture import refuse
+
 HERE = str(Path(__file__).parent)  # cupyx is beside it
 
 reads: list[str] = []
@@ -10,6 +12,7 @@ reads: list[str] = []
 
 def note(what):
     """Record a host read, with the place in the program that made it."""
+    refuse(what)
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(HERE):
         frame = frame.f_back

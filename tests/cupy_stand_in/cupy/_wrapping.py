@@ -2,12 +2,27 @@
 
 import functools
 import inspect
+import sys
 
 import numpy as np
 
 from ._array import arrays_in, from_interface, ndarray, on_current, unwrapped, wrap
+from ._capture import do, made, refuse
 from ._reads import note
 from ._traffic import launched
+
+# What CuPy computes by libraries that it does not call while a stream is being captured. (Those who
+# need a function that computes products use gpugrad's.)
+_REFUSED = {"numpy.linalg", "numpy.tensordot"}
+
+
+def import_as_compiled_code():
+    """Fail where CuPy's compiled code could not import a module when it compiles a kernel.
+
+    Its imports look up ``__import__`` in the globals of the Python function that calls it.
+    """
+    builtins = sys._getframe(2).f_globals["__builtins__"]
+    assert "__import__" in (builtins if isinstance(builtins, dict) else vars(builtins))
 
 
 def through(numpy, reads=lambda arguments: False, view=False):
@@ -18,12 +33,13 @@ def through(numpy, reads=lambda arguments: False, view=False):
     """
 
     def decorate(function):
-        name = function.__name__
+        name, module = function.__name__, numpy.__name__
         target = getattr(numpy, name)
         signature = inspect.signature(function)
 
         @functools.wraps(function)
         def call(*args, **options):
+            import_as_compiled_code()
             bound = signature.bind(*args, **options)
             arrays = [*arrays_in(args), *arrays_in(tuple(options.values()))]
             if not view:
@@ -31,12 +47,17 @@ def through(numpy, reads=lambda arguments: False, view=False):
             if reads(bound.arguments):
                 note(name)
             out = options.get("out")
+            if module in _REFUSED or f"{module}.{name}" in _REFUSED:
+                refuse(name)
             given = {k: unwrapped(v) for k, v in options.items()}
-            values = target(*map(unwrapped, args), **given)
-            out = wrap(values, arrays) if out is None else out
-            made = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
-            if made and not view:
-                launched(name, [x._values for x in arrays], [x._values for x in made])
+            values = [unwrapped(x) for x in args]
+            if out is None:
+                out = made(lambda: target(*values, **given), lambda x: wrap(x, arrays), arrays)
+            else:
+                do(lambda: target(*values, **given))
+            new = [x for x in arrays_in(out) if x.base is None and not _is_in(x, arrays)]
+            if new and not view:
+                launched(name, [x._values for x in arrays], [x._values for x in new])
             return out
 
         return call
@@ -72,6 +93,7 @@ class ufunc:
         self.nin, self.nout = self._ufunc.nin, self._ufunc.nout
 
     def __call__(self, *args, out=None, dtype=None, casting="same_kind"):
+        import_as_compiled_code()
         if len(args) > self.nin:
             *args, out = args
         args = [from_interface(x) for x in args]
@@ -85,9 +107,12 @@ class ufunc:
         options = {} if out is None else {"out": out._values}
         function = _ROUNDED.get(self.name) if _is_floating(args) else None
         options |= {"dtype": dtype, "casting": casting}
-        values = (function or self._ufunc)(*map(unwrapped, args), **options)
+        function, values = function or self._ufunc, [unwrapped(x) for x in args]
         read = [x._values for x in args if isinstance(x, ndarray)]
-        out = wrap(values, []) if out is None else out
+        if out is None:
+            out = made(lambda: function(*values, **options), lambda x: wrap(x, []), [])
+        else:
+            do(lambda: function(*values, **options))
         launched(self.name, read, [x._values for x in arrays_in(out)])
         return out
 
@@ -96,7 +121,7 @@ class ufunc:
         if supported is None or a.dtype.char not in supported:
             raise TypeError(f"`{self.name}.at` does not support {a.dtype}")
         on_current([a, *arrays_in(indices), b])
-        key = a._key(indices, reading=False)
-        self._ufunc.at(a._values, key, unwrapped(b))
+        place, own, values = a._key(indices, reading=False), a._values, unwrapped(b)
+        do(lambda: self._ufunc.at(own, place(), values))
         read = [x._values for x in (a, *arrays_in(indices), b) if isinstance(x, ndarray)]
         launched(f"{self.name}.at", read, [a._values])

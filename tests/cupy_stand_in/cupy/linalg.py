@@ -6,6 +6,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ._array import ndarray, on_current, wrap
+from ._capture import refuse
 from ._errors import state
 from ._functions import matmul
 from ._reads import note
@@ -38,6 +39,7 @@ def _silent(name, *args):
     """Run NumPy's function, but raise its errors only if ``errstate`` asks for them."""
     on_current(args)
     _refuse_half(args)
+    refuse("a call of cuSOLVER")
     if state.linalg == "raise":
         note(f"linalg.{name}")
     try:
@@ -107,5 +109,6 @@ def _complex(a):
     """Convert real eigenvalues to complex numbers, except those of empty arrays."""
     on_current([a])
     _refuse_half([a])
+    refuse("a call of cuSOLVER")
     dtype = a.dtype if not a.size else np.result_type(a.dtype, np.complex64)
     return a._values.astype(dtype)

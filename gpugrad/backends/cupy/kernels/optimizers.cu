@@ -64,13 +64,16 @@ __device__ inline void each(const Tensors& tensors, Rule rule)
 }
 
 // The updates. The arrays are the gradient, the parameter and its state; the numbers are those that
-// the optimizer's `fused_kernel` returns. If `skip` is not 0, a kernel changes nothing.
+// the optimizer's `fused_kernel` returns: `by`, or what `at` points to, which a captured program
+// changes between its launches. If `skip` is not 0, a kernel changes nothing.
 
 struct SgdNumbers { A lr, weight_decay; };
 
-extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by, const float* skip)
+extern "C" __global__ void
+sgd(const Tensors tensors, SgdNumbers by, const SgdNumbers* at, const float* skip)
 {
     if (*skip != 0) return;
+    if (at) by = *at;
     each<2, 1>(tensors, [=](A* x) {
         if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
         x[1] -= by.lr * x[0];
@@ -81,9 +84,11 @@ extern "C" __global__ void sgd(const Tensors tensors, const SgdNumbers by, const
 struct MomentumNumbers { A lr, weight_decay, momentum, new_share, nesterov; };
 
 extern "C" __global__ void
-sgd_momentum(const Tensors tensors, const MomentumNumbers by, const float* skip)
+sgd_momentum(const Tensors tensors, MomentumNumbers by, const MomentumNumbers* at,
+             const float* skip)
 {
     if (*skip != 0) return;
+    if (at) by = *at;
     each<3, 1>(tensors, [=](A* x) {
         if (by.weight_decay != 0) x[0] += by.weight_decay * x[1];
         x[2] = by.momentum * x[2] + by.new_share * x[0];
@@ -109,15 +114,15 @@ __device__ inline void update_by_adam(const Tensors& tensors, const AdamNumbers&
 }
 
 extern "C" __global__ void
-adam(const Tensors tensors, const AdamNumbers numbers, const float* skip)
+adam(const Tensors tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
 {
-    if (*skip == 0) update_by_adam<false>(tensors, numbers);
+    if (*skip == 0) update_by_adam<false>(tensors, at ? *at : by);
 }
 
 extern "C" __global__ void
-amsgrad(const Tensors tensors, const AdamNumbers numbers, const float* skip)
+amsgrad(const Tensors tensors, const AdamNumbers by, const AdamNumbers* at, const float* skip)
 {
-    if (*skip == 0) update_by_adam<true>(tensors, numbers);
+    if (*skip == 0) update_by_adam<true>(tensors, at ? *at : by);
 }
 
 // Clipping. Sums are always added up in the same order, so results are reproducible.

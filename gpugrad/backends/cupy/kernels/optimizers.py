@@ -49,7 +49,8 @@ class MultiTensorUpdater:
 
         entries: from `entry`, of each parameter and its state.
         grads: their gradients.
-        name, numbers: the kernel's name, and the floats that it takes as a struct after the table.
+        name, numbers: the kernel's name, and the floats that it takes as a struct after the table,
+            or an array with them, which the kernel reads.
         skip: a 0-d float32 array; if it is not 0, nothing is changed.
 
         Returns whether it was done. It is not if two parameters share memory, since neither
@@ -59,7 +60,11 @@ class MultiTensorUpdater:
         if tables is None:
             return False
         run = kernel("optimizers", name, self.dtype)
-        tables.numbers[: len(numbers)] = numbers
+        at = None
+        if type(numbers) is cupy.ndarray:
+            at = numbers
+        else:
+            tables.numbers[: len(numbers)] = numbers
         with cupy.cuda.Device(self.device):
             if skip is None:
                 skip = self._zero
@@ -71,7 +76,7 @@ class MultiTensorUpdater:
             addresses = [g.data.ptr for g in grads]
             for table in tables.launches:
                 table.first_arrays[:] = addresses[table.some]
-                run((table.blocks,), (THREADS,), (table.argument, tables.argument, skip))
+                run((table.blocks,), (THREADS,), (table.argument, tables.argument, at, skip))
         return True
 
     @cached_property

@@ -2,9 +2,19 @@
 
 typedef unsigned long long word;
 
-// Computes a block of four words by Philox4x64-10; see gpugrad/backends/philox.py.
-__device__ inline void philox(word first, word second, long long block, word again, word* words)
+// A kernel gets its key by value, or by the address of the two words in the device's memory, `at`,
+// which a captured program changes between its launches.
+struct Key { word first, second; };
+
+__device__ inline Key key_of(word first, word second, const word* at)
 {
+    return at ? Key{at[0], at[1]} : Key{first, second};
+}
+
+// Computes a block of four words by Philox4x64-10; see gpugrad/backends/philox.py.
+__device__ inline void philox(Key key, long long block, word again, word* words)
+{
+    word first = key.first, second = key.second;
     words[0] = (word)block + 1;
     words[1] = again;
     words[2] = words[3] = 0;
@@ -23,15 +33,22 @@ __device__ inline void philox(word first, word second, long long block, word aga
     }
 }
 
+// `limit` in gpugrad/backends/philox.py, of the probability in units of 2**-32.
+__device__ inline unsigned limit(Key key, long long chance)
+{
+    word fraction = key.first + key.second * 0x9E3779B97F4A7C15ull >> 48;
+    return (unsigned)((word)chance + fraction >> 16);
+}
+
 // One bit for each of a block's 16 elements: whether its lane is at least `least`.
-__device__ inline unsigned kept(word first, word second, long long block, long long least)
+__device__ inline unsigned kept(Key key, long long block, unsigned least)
 {
     word words[4];
-    philox(first, second, block, 0, words);
+    philox(key, block, 0, words);
     unsigned bits = 0;
 #pragma unroll
     for (int i = 0; i < 16; i++)
-        bits |= (unsigned)((unsigned)(words[i / 4] >> i % 4 * 16 & 0xffff) >= (unsigned)least) << i;
+        bits |= (unsigned)((unsigned)(words[i / 4] >> i % 4 * 16 & 0xffff) >= least) << i;
     return bits;
 }
 
@@ -39,8 +56,10 @@ __device__ inline unsigned kept(word first, word second, long long block, long l
 // 512 elements together, at adjacent addresses, and get each element's bits from the thread that
 // computed them.
 extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n, word first,
-                                   word second, long long least)
+                                   word second, const word* at, long long chance)
 {
+    Key key = key_of(first, second, at);
+    unsigned least = limit(key, chance);
     const int turns = 16 / PACK;
     int lane = threadIdx.x % 32;
     long long block = thread_number(), start = (block - lane) * 16;
@@ -49,7 +68,7 @@ extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n
         Pack packs[turns];  // loaded while the bits are computed
 #pragma unroll
         for (int k = 0; k < turns; k++) packs[k] = ((const Pack*)(x + start))[k * 32 + lane];
-        unsigned own = kept(first, second, block, least);
+        unsigned own = kept(key, block, least);
 #pragma unroll
         for (int k = 0; k < turns; k++) {
             int place = k * 32 + lane;
@@ -63,7 +82,7 @@ extern "C" __global__ void dropout(const T* x, T* out, double scale, long long n
         }
         return;
     }
-    unsigned own = kept(first, second, block, least);
+    unsigned own = kept(key, block, least);
     for (int k = 0; k < 16; k++) {
         int place = k * 32 + lane;
         unsigned bits = __shfl_sync(0xffffffff, own, place / 16);
@@ -76,10 +95,12 @@ struct alignas(16) Bools { bool items[16]; };
 
 // The name must not be `mask`, on which NVRTC 13 crashes.
 extern "C" __global__ void dropout_mask(bool* out, long long n, word first, word second,
-                                        long long least)
+                                        const word* at, long long chance)
 {
+    Key key = key_of(first, second, at);
+    unsigned least = limit(key, chance);
     long long block = thread_number();
-    unsigned bits = kept(first, second, block, least);
+    unsigned bits = kept(key, block, least);
     if (block * 16 + 16 <= n) {
         Bools bools;
 #pragma unroll
@@ -109,11 +130,13 @@ __device__ inline A leading(const word* words, int k, int count)
 }
 
 // Uniform in [0, 1); no number is rounded up to 1.
-extern "C" __global__ void uniform(T* out, long long n, word first, word second)
+extern "C" __global__ void
+uniform(T* out, long long n, word first, word second, const word* at)
 {
+    Key key = key_of(first, second, at);
     long long block = thread_number();
     word words[4];
-    philox(first, second, block, 0, words);
+    philox(key, block, 0, words);
     int count = digits((const T*)0);
 #pragma unroll
     for (int k = 0; k < NUMBERS; k++) {
@@ -126,12 +149,14 @@ __device__ inline void sine_and_cosine(float x, float* s, float* c) { sincospif(
 __device__ inline void sine_and_cosine(double x, double* s, double* c) { sincospi(x, s, c); }
 
 // Standard normal, in pairs (Box and Muller 1958).
-extern "C" __global__ void normal(T* out, long long n, word first, word second)
+extern "C" __global__ void
+normal(T* out, long long n, word first, word second, const word* at)
 {
+    Key key = key_of(first, second, at);
     const int count = sizeof(A) == 8 ? 53 : 32;
     long long block = thread_number();
     word words[4];
-    philox(first, second, block, 0, words);
+    philox(key, block, 0, words);
 #pragma unroll
     for (int k = 0; k < NUMBERS; k += 2) {
         A steps = (A)(1ull << count), pair[2];
@@ -146,17 +171,18 @@ extern "C" __global__ void normal(T* out, long long n, word first, word second)
 
 // `low` plus integers in [0, range), all equally likely (Lemire 2019); a range of 0 means 2**64.
 extern "C" __global__ void integers(long long* out, long long n, word first, word second,
-                                    long long low, word range)
+                                    const word* at, long long low, word range)
 {
+    Key key = key_of(first, second, at);
     long long block = thread_number();
     word words[4];
-    philox(first, second, block, 0, words);
+    philox(key, block, 0, words);
     word fewest = range ? (0 - range) % range : 0;
     for (int k = 0; k < 4 && block * 4 + k < n; k++) {
         word x = words[k];
         for (word again = 1; range && range * x < fewest; again++) {
             word others[4];
-            philox(first, second, block, again, others);
+            philox(key, block, again, others);
             x = others[k];
         }
         out[block * 4 + k] = low + (long long)(range ? __umul64hi(range, x) : x);

@@ -1,45 +1,68 @@
 """Random numbers on CUDA devices.
 
-A key determines all numbers of a call, see `philox`; devices hold no state.
+A key determines all numbers of a call, see `philox`; devices hold no state. In a program that is
+captured once and launched many times, a `DeviceKey` stands for the key.
 """
 
+from copy import copy
 from math import prod
 
 import cupy
 import numpy as np
 
 from ...dtypes import bool_, float32, float64, int64
-from ...philox import LANES, Keys, limit
+from ...philox import LANES, Keys, chance, limit
 from .loader import contiguous, kernel
 
 _THREADS = 256
+_ZERO = np.uint64(0)
+
+
+class DeviceKey:
+    """A key that kernels read from memory: two unsigned integers in the `transfers.Place`."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def fresh(self):
+        return self
 
 
 def _launch(name, dtype, n, in_block, args, key, *more):
     """Run a kernel for ``n`` elements, in which each thread makes a block of ``in_block``."""
     if n:
         blocks = -(-n // (in_block * _THREADS))
-        words = np.uint64(key[0]), np.uint64(key[1])
+        if type(key) is DeviceKey:
+            words = _ZERO, _ZERO, key.place.device_array
+        else:
+            words = np.uint64(key[0]), np.uint64(key[1]), None
         kernel("random", name, dtype)((blocks,), (_THREADS,), (*args, n, *words, *more))
+
+
+def _chance(p, key):
+    """What kernels take for the probability ``p``; raises ValueError as `philox.limit` does."""
+    if type(key) is not DeviceKey:
+        limit(p, key)
+    return chance(p)
 
 
 def dropout_mask(shape, p, key):
     """`philox.kept` on the current device."""
-    least = limit(p, key)
+    units = _chance(p, key)
     out = cupy.empty(shape, bool_)
     # The kernel is the same for every dtype.
-    _launch("dropout_mask", float32, prod(shape), LANES, (out,), key, least)
+    _launch("dropout_mask", float32, prod(shape), LANES, (out,), key, units)
     return out
 
 
 def dropout(x, p, key):
     """``x``, scaled, with 0 in place of the elements that `philox.kept` drops."""
     dtype = x.dtype
-    least = limit(p, key)
+    units = _chance(p, key)
     out = cupy.empty(x.shape, dtype)
     # Rounded to the array's dtype, as a multiplication of arrays would.
     scale = float(dtype.type(1 / (1 - p) if p < 1 else 1.0))
-    _launch("dropout", dtype, x.size, LANES, (contiguous(x), out, scale), key, least)
+    _launch("dropout", dtype, x.size, LANES, (contiguous(x), out, scale), key, units)
     return out
 
 
@@ -49,6 +72,12 @@ class Random:
     def __init__(self, seed, scope):
         self.scope = scope
         self.keys = Keys(seed, 2)
+
+    def with_key(self, key):
+        """A generator that draws everything by this key."""
+        other = copy(self)
+        other.keys = key
+        return other
 
     def uniform(self, shape, dtype):
         return self._floats("uniform", shape, dtype)

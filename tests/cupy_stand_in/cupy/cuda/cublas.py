@@ -6,10 +6,13 @@ numbers, and arguments that cuBLAS rejects are errors.
 
 import ctypes
 import threading
+from typing import ClassVar
 
 import numpy as np
 
-from .device import get_cublas_handle
+from .._capture import do, refuse
+from .device import current_device, get_cublas_handle
+from .stream import get_current_stream
 
 __all__ = ["gemmEx", "gemmStridedBatchedEx", "setMathMode"]
 
@@ -37,6 +40,7 @@ def gemmEx(
     handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
     computeType, algo,
 ):  # fmt: skip
+    refuse("a call of cuBLAS through CuPy")
     _calls.append("gemmEx")
     _multiply(
         handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B, Btype, ldb, 0, beta,
@@ -48,6 +52,7 @@ def gemmStridedBatchedEx(
     handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
     C, Ctype, ldc, strideC, batchCount, computeType, algo,
 ):  # fmt: skip
+    refuse("a call of cuBLAS through CuPy")
     _calls.append("gemmStridedBatchedEx")
     _multiply(
         handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
@@ -57,15 +62,15 @@ def gemmStridedBatchedEx(
 
 def _multiply(
     handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta,
-    C, Ctype, ldc, strideC, count, compute,
+    C, Ctype, ldc, strideC, count, compute, of_cupy=True,
 ):  # fmt: skip
-    given = [x for x in locals().values() if type(x) is not int]
+    given = [x for x in locals().values() if type(x) not in (int, bool)]
     if given:
         raise TypeError(f"an integer is required, not {given}")
     a_shape = (k, m) if transa else (m, k)
     b_shape = (n, k) if transb else (k, n)
     fits = lda >= a_shape[0] > 0 and ldb >= b_shape[0] > 0 and ldc >= m > 0 and count > 0
-    if handle != get_cublas_handle() or not fits or strideA < 0 or strideB < 0:
+    if (of_cupy and handle != get_cublas_handle()) or not fits or strideA < 0 or strideB < 0:
         raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
     if Atype != Btype or Atype != Ctype or compute not in _COMPUTE[Atype]:
         raise CUBLASError("CUBLAS_STATUS_NOT_SUPPORTED")
@@ -74,15 +79,29 @@ def _multiply(
     computed = np.float64 if Atype == 1 else np.float32
     one, zero = (np.ctypeslib.as_array((ctypes.c_byte * 8).from_address(p)) for p in (alpha, beta))
     one, zero = (x.view(computed)[0] for x in (one, zero))
+    sums_are_exact = vars(_modes).get(str(handle), 0) & _SUMS_IN_COMPUTE_TYPE
 
+    def work():
+        _compute(
+            transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, ldc, strideC,
+            a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
+        )  # fmt: skip
+
+    do(work)
+
+
+def _compute(
+    transa, transb, k, A, Atype, lda, strideA, B, ldb, strideB, C, ldc, strideC,
+    a_shape, b_shape, m, n, count, compute, computed, one, zero, sums_are_exact,
+):  # fmt: skip
     a = _at(A, Atype, (count, *a_shape), (strideA, 1, lda))
-    b = _at(B, Btype, (count, *b_shape), (strideB, 1, ldb))
-    c = _at(C, Ctype, (count, m, n), (strideC, 1, ldc))
+    b = _at(B, Atype, (count, *b_shape), (strideB, 1, ldb))
+    c = _at(C, Atype, (count, m, n), (strideC, 1, ldc))
     a, b = (_rounded(x.astype(computed), compute) for x in (a, b))
     a = a.swapaxes(1, 2) if transa else a
     b = b.swapaxes(1, 2) if transb else b
     out = one * np.matmul(a, b)
-    if Atype in (2, 14) and not vars(_modes).get(str(handle), 0) & _SUMS_IN_COMPUTE_TYPE:
+    if Atype in (2, 14) and not sums_are_exact:
         half = k // 2  # of two sums each is rounded
         parts = np.matmul(a[..., :half], b[:, :half]), np.matmul(a[..., half:], b[:, half:])
         out = one * sum(part.astype(c.dtype).astype(computed) for part in parts)
@@ -105,3 +124,85 @@ def _rounded(x, compute):
     if compute != _TF32:
         return x
     return (np.ascontiguousarray(x).view(np.uint32) & 0xFFFFE000).view(np.float32)
+
+
+class Library:
+    """cuBLAS as `ctypes` finds it: functions that return a status, on handles of their own.
+
+    A handle computes on the stream that it was given, which has to be the current one here. While
+    that is captured, it has to have a workspace, since cuBLAS would allocate one.
+    """
+
+    _handles: ClassVar[dict] = {}
+
+    def __getattr__(self, name):
+        function = globals()[f"_{name}"]
+
+        def call(*args):
+            try:
+                function(*args)
+            except CUBLASError:
+                return 7
+            return 0
+
+        setattr(self, name, call)
+        return call
+
+
+def _cublasCreate_v2(pointer):
+    refuse("cublasCreate")
+    pointer._obj.value = handle = 2000 + len(Library._handles)
+    Library._handles[handle] = {"device": current_device().id}
+
+
+def _cublasDestroy_v2(handle):
+    Library._handles[handle] = {}
+
+
+def _cublasSetStream_v2(handle, stream):
+    Library._handles[handle].update(stream=stream, workspace=0)
+
+
+def _cublasSetWorkspace_v2(handle, address, size):
+    Library._handles[handle]["workspace"] = size
+
+
+def _cublasSetMathMode(handle, mode):
+    setMathMode(handle, mode)
+
+
+def _cublasGemmEx(*args):
+    (
+        handle, transa, transb, m, n, k, alpha, A, Atype, lda, B, Btype, ldb, beta, C, Ctype, ldc,
+        compute, _,
+    ) = args  # fmt: skip
+    _check_handle(handle)
+    _multiply(
+        handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B, Btype, ldb, 0, beta,
+        C, Ctype, ldc, m * n, 1, compute, False,
+    )  # fmt: skip
+
+
+def _cublasGemmStridedBatchedEx(*args):
+    _check_handle(args[0])
+    _multiply(*args[:-1], False)
+
+
+def _check_handle(handle):
+    known = Library._handles.get(handle, {})
+    if known.get("device") != current_device().id:
+        raise CUBLASError("CUBLAS_STATUS_INVALID_VALUE")
+    if known["stream"] != get_current_stream().ptr:
+        raise CUBLASError("a stream that is not the current one")
+    if not known["workspace"]:
+        refuse("cuBLAS without a workspace")
+
+
+class _CDLL(ctypes.CDLL):
+    def __new__(cls, name=None, *args, **options):
+        if isinstance(name, str) and name.startswith("libcublas"):
+            return Library()
+        return super().__new__(cls)
+
+
+ctypes.CDLL = _CDLL  # type: ignore[misc]

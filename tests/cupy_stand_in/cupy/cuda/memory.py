@@ -1,7 +1,11 @@
 """The pool that arrays get their memory from and return it to, with counts for each device."""
 
 import gc
+import threading
 from collections import Counter
+from contextlib import contextmanager
+
+import numpy as np
 
 from .device import current_device
 
@@ -41,6 +45,10 @@ class MemoryPool:
 
     def __init__(self, allocator=None):
         self._used, self._total, self._limit = Counter(), Counter(), {}
+        self._free = {}  # memory that is to be used again, by size; of all pools but the usual one
+
+    def malloc(self, size):
+        raise NotImplementedError("arrays get their memory otherwise")
 
     def used_bytes(self):
         return self._used[current_device().id]
@@ -66,15 +74,50 @@ class MemoryPool:
                 raise OutOfMemoryError(size, self._total[device], limit)
         self._used[device] += size
         self._total[device] = max(self._total[device], self._used[device])
-        return Block(self, size, device)
+        if self is pool:
+            return Block(self, size, device)
+        free = self._free.setdefault(size, [])
+        memory = free.pop() if free else np.empty(size + _UNIT, np.uint8)
+        return Block(self, size, device, memory)
 
 
 class Block:
-    def __init__(self, pool, size, device):
-        self.pool, self.size, self.device = pool, size, device
+    def __init__(self, pool, size, device, memory=None):
+        self.pool, self.size, self.device, self.memory = pool, size, device, memory
 
     def __del__(self):
         self.pool._used[self.device] -= self.size
+        if self.memory is not None:
+            self.pool._free[self.size].append(self.memory)
+
+    def hold(self, values):
+        """Return a copy of an array in this memory, or, in the usual pool's, the array itself."""
+        if self.memory is None:
+            return values
+        start = -self.memory.ctypes.data % _UNIT
+        part = self.memory[start : start + self.size]
+        strides = np.empty_like(values).strides
+        held = np.ndarray(values.shape, values.dtype, part, strides=strides)
+        held[...] = values
+        return held
+
+
+_local = threading.local()
+
+
+def current_pool():
+    """The pool that this thread allocates from."""
+    return getattr(_local, "pool", pool)
+
+
+@contextmanager
+def using_allocator(allocator=None):
+    before = current_pool()
+    _local.pool = pool if allocator is None else allocator.__self__
+    try:
+        yield
+    finally:
+        _local.pool = before
 
 
 pool = MemoryPool()

@@ -2,6 +2,8 @@
 
 import ctypes
 
+from .._capture import do
+from .._errors import CUDARuntimeError  # noqa: F401
 from .device import COUNT, Device, current_device
 from .memory import pool
 
@@ -9,10 +11,6 @@ __all__ = (
     "CUDARuntimeError driverGetVersion getDevice getDeviceCount getDeviceProperties memGetInfo "
     "memcpyAsync memcpyDeviceToDevice runtimeGetVersion setDevice"
 ).split()
-
-
-class CUDARuntimeError(RuntimeError):
-    pass
 
 
 def getDeviceCount():
@@ -42,7 +40,7 @@ memcpyDeviceToDevice = 3
 
 def memcpyAsync(dst, src, size, kind, stream):
     assert kind == memcpyDeviceToDevice
-    ctypes.memmove(dst, src, size)
+    do(lambda: ctypes.memmove(dst, src, size))
 
 
 def driverGetVersion():

@@ -7,6 +7,8 @@ import itertools
 import threading
 import time
 
+from .._capture import Capture, switch
+from .._errors import CUDARuntimeError
 from .._reads import note
 from .device import current_device
 
@@ -67,6 +69,7 @@ class Stream:
         self.ptr = 0 if null else 2 if ptds else next(_pointers)
         self.device_id = -1 if null or ptds else current_device().id
         self.is_non_blocking = non_blocking
+        self._capture = None
         self._late = []
         self._finished = 0  # how many pieces of work are done
 
@@ -80,10 +83,33 @@ class Stream:
         self._check_device("the current device is", current_device().id)
         self._finish()
         _currents().setdefault(current_device().id, [Stream.null]).append(self)
+        switch(self._capture)
         return self
 
     def __exit__(self, *args):
         _currents()[current_device().id].pop()
+        switch(get_current_stream()._capture)
+
+    def begin_capture(self, mode=None):
+        if not self.ptr:
+            raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
+        self._finish()
+        self._capture = Capture()
+        switch(get_current_stream()._capture)
+
+    def end_capture(self):
+        from .graph import Graph
+
+        capture, self._capture = self._capture, None
+        switch(get_current_stream()._capture)
+        if capture is None:
+            raise RuntimeError("no capture was begun")
+        if capture.is_invalid:
+            raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated")
+        return Graph._of(list(capture))
+
+    def is_capturing(self):
+        return self._capture is not None
 
     @property
     def done(self):

@@ -3,6 +3,7 @@
 import numpy as np
 import scipy.special
 from cupy._array import on_current, unwrapped, wrap
+from cupy._capture import made
 
 __all__ = (
     "bdtr bdtrc bdtri beta betainc betaincinv betaln binom boxcox boxcox1p cbrt chdtr chdtrc "
@@ -21,7 +22,8 @@ def _through(name):
 
     def call(*args):
         on_current(args)
-        return wrap(np.asarray(function(*map(unwrapped, args))), [])
+        values = [unwrapped(x) for x in args]
+        return made(lambda: np.asarray(function(*values)), lambda x: wrap(x, []), [])
 
     call.__name__ = name
     return call

@@ -1,0 +1,118 @@
+"""CUDA graphs: work captured once and launched as a whole."""
+
+import gc
+import threading
+from contextlib import contextmanager, suppress
+
+import cupy
+
+from ..registry import parse_device
+from .devices import tf32
+from .kernels.random import DeviceKey
+from .kernels.transfers import Copies, Numbers
+from .products import captured_on
+
+_ATTEMPTS = 3
+_capturing = threading.Lock()  # garbage collection is off meanwhile, in all threads
+
+
+class Graph:
+    """Work on the current device that `capture` has recorded, and what it needs to be launched.
+
+    All memory that the work allocates comes from a pool of the graph's own, which nothing else
+    allocates from, so what the device finds at the captured addresses is never another's.
+    """
+
+    def __init__(self, work, warm_up):
+        """Capture what the function ``work`` does, and keep what it returns as ``kept``.
+
+        warm_up: the same on copies of what ``work`` overwrites. It runs first, so that kernels are
+            compiled and the pool has the memory.
+        """
+        cupy.cuda.get_current_stream().synchronize()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._pool = cupy.cuda.MemoryPool()
+        self._last = None  # the stream of the last launch
+        self._event = cupy.cuda.Event(disable_timing=True)
+        self.tf32 = tf32()
+        with self._stream, captured_on(self._stream) as self._blas, _capturing:
+            with cupy.cuda.using_allocator(self._pool.malloc):
+                warm_up()
+                for _ in range(_ATTEMPTS):
+                    self._stream.synchronize()
+                    size = self._pool.total_bytes()
+                    graph, self.kept = _capture(self._stream, work)
+                    if self._pool.total_bytes() == size:
+                        break
+                else:
+                    raise RuntimeError("every attempt to capture it takes more memory")
+            self._graph = graph
+            self._graph.upload(self._stream)
+            self._stream.synchronize()
+
+    def follow(self):
+        """Order what comes after on the current stream after the last launch."""
+        stream = cupy.cuda.get_current_stream()
+        last = self._last
+        if last is not stream:
+            if last is not None and last != stream:
+                self._event.record(last)
+                stream.wait_event(self._event)
+            self._last = stream
+
+    def launch(self):
+        """Launch the graph on the current stream, after `follow`."""
+        self._graph.launch(self._last)
+
+    def is_current(self):
+        """Whether nothing has changed that products of matrices were captured with."""
+        return self.tf32 == tf32()
+
+
+def _capture(stream, work):
+    with _without_garbage_collection():
+        stream.begin_capture()
+        try:
+            kept = work()
+        except BaseException:
+            with suppress(Exception):  # what was refused has spoilt the capture
+                stream.end_capture()
+            raise
+        return stream.end_capture(), kept
+
+
+@contextmanager
+def _without_garbage_collection():
+    # It could free what CUDA does not allow to be freed in the meantime.
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def dense_like(shape, dtype, strides):
+    """A new array with these strides; None if its elements would not fill its memory."""
+    order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
+    out = cupy.ndarray([shape[axis] for axis in order], dtype)
+    if order != list(range(len(shape))):
+        out = out.transpose([order.index(axis) for axis in range(len(shape))])
+    sizes = [n for n in shape if n != 1]
+    found = [step for n, step in zip(shape, out.strides, strict=True) if n != 1]
+    given = [step for n, step in zip(shape, strides, strict=True) if n != 1]
+    return out if found == given or 0 in sizes else None
+
+
+def address(array):
+    """Where an array's elements begin."""
+    return array.data.ptr
+
+
+def scope(device):
+    """A context in which ``device``, such as "cuda:1", is the current one."""
+    return cupy.cuda.Device(parse_device(device)[1])
+
+
+__all__ = ["Copies", "DeviceKey", "Graph", "Numbers", "address", "dense_like", "scope"]

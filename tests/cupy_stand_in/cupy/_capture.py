@@ -1,0 +1,90 @@
+"""Work on a stream that is being captured: noted, not done, and done at each launch of the graph.
+
+What is noted reads and writes the memory that it was given and has the numbers that it was given.
+"""
+
+import threading
+
+import numpy as np
+
+from ._errors import CUDARuntimeError
+
+_local = threading.local()  # the capture in progress, on this thread's current stream
+
+
+def current():
+    """The list of what has been captured so far; None while nothing is captured."""
+    return getattr(_local, "capture", None)
+
+
+def switch(capture):
+    _local.capture = capture
+
+
+class Capture(list):
+    """The work captured so far.
+
+    is_invalid: whether something was refused, after which nothing can be captured any more.
+    """
+
+    is_invalid = False
+
+
+def refuse(what):
+    """Raise if a stream is being captured, for what CUDA or CuPy refuses then."""
+    capture = current()
+    if capture is not None:
+        capture.is_invalid = True
+        raise CUDARuntimeError(
+            f"cudaErrorStreamCaptureUnsupported: {what} is not permitted when stream is capturing"
+        )
+
+
+def silent(compute):
+    """The result of ``compute()``; a GPU does not warn of what is infinite or nan."""
+    with np.errstate(all="ignore"):
+        return compute()
+
+
+def do(work):
+    """Do work that writes into memory, now or when it is launched."""
+    capture = current()
+    if capture is None:
+        silent(work)
+    else:
+        capture.append(lambda: silent(work))
+
+
+def made(compute, wrap, operands):
+    """The result of ``wrap(compute())``, whose new arrays are computed now or when launched.
+
+    compute: returns NumPy's arrays. wrap: makes the stand-in's arrays of them. operands: arrays of
+        the stand-in's, one of which the result may be.
+    """
+    out = wrap(silent(compute))
+    capture = current()
+    if capture is not None:
+        several = isinstance(out, (tuple, list))
+        results = out if several else [out]
+        new = [x.base is None and not any(x is y for y in operands) for x in results]
+        targets = [x._values for x in results]
+
+        def again():
+            values = silent(compute)
+            for target, value, is_new in zip(
+                targets, values if several else [values], new, strict=True
+            ):
+                if is_new:
+                    np.copyto(target, value)
+
+        if any(new):
+            capture.append(again)
+        for target, is_new in zip(targets, new, strict=True):
+            if is_new:
+                spoil(target)
+    return out
+
+
+def spoil(values):
+    """Fill memory that nothing has been computed into yet."""
+    values.fill(np.nan if values.dtype.kind in "fc" else 85)

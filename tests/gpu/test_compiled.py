@@ -1,0 +1,334 @@
+"""Compiled functions on a GPU: one CUDA graph each, with the results of the function itself."""
+
+import sys
+from threading import Thread
+
+import numpy as np
+import pytest
+from cuda_device import IS_STAND_IN, host_must_not_wait, on_gpu
+
+import gpugrad as gg
+import gpugrad.nn.functional as F
+from gpugrad import nn, optim
+
+pytestmark = on_gpu
+
+
+def why_call_by_call(compiled):
+    """For each program of a compiled function, why its calls are not launched together, or None."""
+    return [program.call_by_call for program in compiled._programs]
+
+
+def assert_equal(found, expected, where=""):
+    """On a GPU the products may be rounded otherwise, as their workspace is another."""
+    tolerance = {"rtol": 0, "atol": 0} if IS_STAND_IN else {"rtol": 2e-3, "atol": 1e-5}
+    np.testing.assert_allclose(found, expected, **tolerance, err_msg=where, strict=True)
+
+
+def on_device(array):
+    return gg.asarray(array, device="cuda")
+
+
+def host(tensors):
+    return [x.detach().cpu().numpy() for x in tensors]
+
+
+class Training:
+    """A model, its optimizer, and a step that may be compiled; the same for the same seed."""
+
+    def __init__(self, compiled, layers, optimizer, more=lambda self: None, dtype=gg.float32):
+        gg.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(3, 8), *layers(), nn.Linear(8, 4)).to("cuda")
+        self.model.to(dtype=dtype)
+        self.dtype = dtype
+        self.optimizer = optimizer(self.model.parameters())
+        self.more = more
+        self.step = gg.compile(self.eager) if compiled else self.eager
+        self.rng = np.random.default_rng(0)
+
+    def eager(self, x, y):
+        self.optimizer.zero_grad()
+        loss = F.cross_entropy(self.model(x), y)
+        loss.backward()
+        self.more(self)
+        self.optimizer.step()
+        return loss.detach()
+
+    def run(self, n=6, size=6):
+        x = on_device(self.rng.standard_normal((n, size, 3))).astype(self.dtype)
+        y = on_device(self.rng.integers(0, 4, (n, size)))
+        return [self.step(x[i], y[i]) for i in range(n)]
+
+    def state(self):
+        """All numbers that training has changed, as NumPy arrays by name."""
+        tensors = dict(self.model.state_dict())
+        for i, arrays in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"{i} {name}": x for name, x in arrays.items()}
+        tensors |= {f"grad {i}": p.grad for i, p in enumerate(self.model.parameters())}
+        return dict(
+            zip(tensors, host([x.astype(gg.float64) for x in tensors.values()]), strict=True)
+        )
+
+
+def clip(training):
+    nn.utils.clip_grad_norm_(training.model.parameters(), 0.3)
+
+
+def noise(training):
+    """Draws numbers in the step."""
+    for p in training.model.parameters():
+        p.grad = p.grad + 0.01 * gg.random.normal(p.shape, device="cuda")
+
+
+def no_layers():
+    return [nn.ReLU()]
+
+
+TRAININGS = {
+    "sgd": (no_layers, lambda p: optim.SGD(p, lr=0.1)),
+    "momentum and batch norm": (
+        lambda: [nn.BatchNorm1d(8), nn.ReLU()],
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+    ),
+    "adam and layer norm": (
+        lambda: [nn.LayerNorm(8), nn.Tanh()],
+        lambda p: optim.Adam(p, lr=0.01, maximize=True),
+        clip,
+    ),
+    "adamw and dropout": (
+        lambda: [nn.GELU(), nn.Dropout(0.3), nn.Sigmoid(), nn.Dropout(0.1)],
+        lambda p: optim.AdamW(p, lr=0.01, amsgrad=True),
+        clip,
+    ),
+    "updates of single parameters": (no_layers, lambda p: optim.RMSprop(p, lr=0.01)),
+    "random numbers": (no_layers, lambda p: optim.SGD(p, lr=0.1), noise),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_a_step_trains_as_the_function_does(name):
+    """In between, the learning rate, the batch's size, the mode and weights change."""
+    found = {}
+    for compiled in (True, False):
+        training = Training(compiled, *TRAININGS[name])
+        losses = training.run()
+        training.optimizer.param_groups[0]["lr"] *= 0.5
+        losses += training.run(2) + training.run(2, size=5) + training.run(1)
+        training.model.eval()
+        losses += training.run(2)
+        training.model.train()
+        state = training.model.state_dict()
+        training.model.load_state_dict({k: x + x // 2 for k, x in state.items()})
+        losses += training.run(2)
+        for p in training.model.parameters():  # they lie elsewhere from now on
+            p.array = p.array.copy()
+        losses += training.run(3)
+        found[compiled] = np.array([x.item() for x in losses]), training.state()
+        if compiled:
+            assert set(why_call_by_call(training.step)) == {None}
+    (losses, state), (expected, of_eager) = found[True], found[False]
+    assert_equal(losses, expected)
+    for key in of_eager:
+        assert_equal(state[key], of_eager[key], key)
+
+
+def test_half_precision():
+    found = {}
+    for compiled in (True, False):
+        training = Training(compiled, no_layers, lambda p: optim.SGD(p, lr=0.1), clip, gg.float16)
+        found[compiled] = np.array([x.item() for x in training.run()])
+        if compiled:
+            assert why_call_by_call(training.step) == [None]
+    np.testing.assert_allclose(found[True], found[False], rtol=0 if IS_STAND_IN else 0.02)
+
+
+def test_results_and_gradients_are_the_callers():
+    training = Training(True, no_layers, lambda p: optim.SGD(p, lr=0.1))
+    (first,) = training.run(1)
+    grads = [p.grad for p in training.model.parameters()]
+    before = first.item(), host(grads)
+    training.run(3)
+    assert first.item() == before[0]
+    for x, y in zip(host(grads), before[1], strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_arguments_in_any_layout():
+    @gg.compile
+    def f(x, y):
+        return x @ y + 1, x
+
+    rng = np.random.default_rng(0)
+    for made in (lambda x: x, lambda x: x.mT, lambda x: x[:, ::2], lambda x: x[::-1]):
+        x = made(on_device(rng.standard_normal((4, 4)).astype("float32")))
+        y = on_device(rng.standard_normal((x.shape[1], 3)).astype("float32"))
+        for _ in range(2):
+            product, same = f(x, y)
+            assert_equal(*host([product, x @ y + 1]))
+            assert_equal(*host([same, x]))
+
+
+def accumulate(compiled):
+    """Gradients are accumulated, and another tensor is written to."""
+    w, seen = on_device(np.ones(3, "float32")).requires_grad_(), on_device(np.zeros(3))
+
+    def step(x):
+        (w * x).sum().backward()
+        with gg.no_grad():
+            seen[...] = seen + x
+        return w.grad.sum()
+
+    step = gg.compile(step) if compiled else step
+    sums = [step(on_device(np.arange(3.0, dtype="float32") + k)).item() for k in range(4)]
+    if compiled:
+        assert why_call_by_call(step) == [None] * 2
+    return sums, *host([w.grad, seen])
+
+
+def test_accumulated_gradients_and_writes_in_place():
+    for found, expected in zip(accumulate(True), accumulate(False), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_gradients_of_a_compiled_function():
+    w = on_device(np.linspace(-1, 1, 12, dtype="float32").reshape(4, 3)).requires_grad_()
+
+    def f(x):
+        return gg.tanh(x @ w).sum(axis=1)
+
+    compiled = gg.compile(f)
+    for k in range(3):
+        x = on_device(np.arange(8, dtype="float32").reshape(2, 4) - k).requires_grad_()
+        both = []
+        for function in (compiled, f):
+            y = function(x)
+            both.append(host([y, *gg.autograd.grad((y * y).sum(), [x, w])]))
+        for mine, expected in zip(*both, strict=True):
+            assert_equal(mine, expected)
+    (program,) = compiled._programs
+    assert program.call_by_call is None
+    assert program.derivative.program.call_by_call is None
+
+
+def test_indices_and_sums_over_them():
+    table = on_device(np.arange(12.0, dtype="float32").reshape(4, 3)).requires_grad_()
+    optimizer = optim.SGD([table], lr=0.5)
+
+    def step(rows):
+        optimizer.zero_grad()
+        loss = (gg.take(table, rows, axis=0) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    compiled, losses = gg.compile(step), []
+    for function in (step, compiled):
+        with gg.no_grad():
+            table[...] = on_device(np.arange(12.0, dtype="float32").reshape(4, 3))
+        losses.append([function(on_device(np.array([k, 1, 1]))).item() for k in range(4)])
+    assert_equal(*map(np.array, losses))
+    assert why_call_by_call(compiled) == [None]
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_cannot_be_captured_runs_call_by_call():
+    """Afterwards everything else works as before."""
+    a = on_device(np.array([[2.0, 1.0], [0.0, 4.0]]))
+
+    @gg.compile
+    def solved(b):
+        return gg.linalg.solve(a, b) * 2
+
+    @gg.compile
+    def doubled(b):
+        return b @ b * 2
+
+    b = on_device(np.eye(2))
+    for _ in range(2):
+        assert_equal(*host([solved(b), 2 * gg.linalg.inv(a)]))
+        assert_equal(*host([doubled(b), b * 2]))
+    assert why_call_by_call(solved) != [None]
+    assert "one by one" in repr(solved.program(b))
+    assert why_call_by_call(doubled) == [None]
+    assert "CUDA graph" in repr(doubled.program(b))
+    assert doubled.program(b).call_by_call is None
+
+
+def test_calls_on_several_streams():
+    total = on_device(np.zeros(1000, "float32"))
+
+    @gg.compile
+    def add(x):
+        with gg.no_grad():
+            total[...] = total + x @ x.mT @ gg.ones(1000, device="cuda")
+        return total.sum()
+
+    x = on_device(np.ones((1000, 10), "float32"))
+    streams = [gg.cuda.Stream() for _ in range(3)]
+    found = [add(x).item()]
+    gg.cuda.synchronize()
+    for _ in range(4):
+        for stream in streams:
+            with stream:
+                result = add(x)
+        found.append(result.item())
+    gg.cuda.synchronize()
+    assert found[-1] == 13 * found[0]
+    assert why_call_by_call(add) == [None]
+
+
+def test_threads_take_turns():
+    @gg.compile
+    def power(x):
+        return x @ x
+
+    x = [on_device(np.eye(5, dtype="float32") * k) for k in range(4)]
+    power(x[0])
+    wrong = []
+
+    def work(k):
+        for _ in range(20):
+            if not (power(x[k]).cpu().numpy() == np.eye(5) * k**2).all():
+                wrong.append(k)
+
+    threads = [Thread(target=work, args=[k]) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_precision_of_products_is_that_of_the_call():
+    x = on_device(np.full((64, 64), 1 + 2.0**-12, "float32"))
+    product = gg.compile(lambda x: x @ x)
+    exact = product(x).cpu().numpy()
+    try:
+        gg.cuda.allow_tf32(True)
+        rounded, expected = host([product(x), x @ x])
+    finally:
+        gg.cuda.allow_tf32(False)
+    np.testing.assert_array_equal(rounded, expected)
+    np.testing.assert_array_equal(product(x).cpu().numpy(), exact)
+
+
+def test_a_step_does_not_wait():
+    training = Training(True, *TRAININGS["adamw and dropout"])
+    training.run(3)
+    x, y = on_device(np.ones((6, 3), "float32")), on_device(np.zeros(6, "int64"))
+    training.step(x, y)
+    with host_must_not_wait():
+        for _ in range(3):
+            training.step(x, y)
+
+
+@pytest.mark.skipif(not IS_STAND_IN, reason="only the stand-in for CuPy counts launches")
+def test_what_a_call_launches():
+    """Besides the graph: the numbers, the arguments and the results, each in one kernel."""
+    training = Training(True, *TRAININGS["adamw and dropout"])
+    training.run(3)
+    x, y = on_device(np.ones((6, 3), "float32")), on_device(np.zeros(6, "int64"))
+    training.step(x, y)
+    with sys.modules["cupy._traffic"].traffic() as launches:
+        training.step(x, y)
+    assert [launch.name for launch in launches] == ["store_words", "copy_arrays", "copy_arrays"]
