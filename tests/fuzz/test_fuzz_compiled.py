@@ -220,8 +220,8 @@ class Run:
         for i, event in enumerate(self.example.events):
             n = 3 if event == "small batch" else self.example.batch
             x = gg.asarray(rng.standard_normal((n, FEATURES)).astype(self.example.dtype))
-            if event == "huge":
-                x = x * 1e4
+            if event == "huge" and i:
+                x = x * 1e5
             if self.example.loss == "cross_entropy":
                 y = gg.asarray(rng.integers(0, 4, n))
             else:
