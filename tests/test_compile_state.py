@@ -15,6 +15,7 @@ import random
 import sys
 import types
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -284,6 +285,31 @@ def modules_of_python_that_name_each_other(compile):
         del sys.modules["profile"]
         if before is not None:
             sys.modules["profile"] = before
+
+
+@case
+def containers_and_decorators_of_the_standard_library(compile):
+    class Model:
+        scale = 2.0
+
+    model, chained = Model(), collections.ChainMap({}, {"k": 1.0})
+    reference, named = weakref.ref(model), collections.UserDict(k=2.0)
+
+    @functools.singledispatch
+    def scaled(x):
+        return x * chained["k"]
+
+    @scaled.register
+    def _(x: gg.Tensor):
+        return x * reference().scale * named["k"] * chained["k"]
+
+    return after(
+        compile(lambda x: scaled(x)),
+        lambda: setattr(model, "scale", 3.0),
+        lambda: named.update(k=5.0),
+        lambda: chained.update(k=3.0),
+        lambda: scaled.register(gg.Tensor, lambda x: x + 1),
+    )
 
 
 @case

@@ -11,6 +11,7 @@ import operator
 import sys
 import sysconfig
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterator
 
@@ -224,7 +225,9 @@ class Reach:
                 self._items(x, items, names)
             elif isinstance(x, (set, frozenset)):
                 self._set(x)
-            is_plain = kind.__name__ in ("SimpleNamespace", "Namespace")
+            elif isinstance(x, weakref.ref):
+                self._walk(x(), None, ())
+            is_plain = kind.__module__ in ("types", "argparse", "collections", "weakref")
             if is_plain or is_own(kind.__module__) or getattr(kind, "is_program_state", False):
                 self._object(x)
 
@@ -267,6 +270,7 @@ class Reach:
         # A decorator of a library may have given its wrapper the module of the program's function.
         module = function.__globals__.get("__name__")
         if not is_own(module) and module != "builtins":
+            is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
             op = getattr(function, "op", None)
             if isinstance(op, Op) and is_own(op.forward.__module__):
                 rules = (*op.rules.values(), op.joint, *op.tangents.values(), op.batching)
@@ -277,7 +281,7 @@ class Reach:
                     value = cell.cell_contents
                 except ValueError:
                     continue
-                if isinstance(value, _CLOSED_OVER):
+                if isinstance(value, _CLOSED_OVER) or not is_of_gpugrad:
                     self._walk(value, Slot("cell", cell), ())
             return
         codes, names = [function.__code__], []

@@ -322,7 +322,7 @@ def test_compiled_programs(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", 8)
     monkeypatch.setattr(blocks, "_LEAST", 16)
     monkeypatch.setattr(planner, "_LARGE", 16)
-    examples(draw_program, check_compiled, 60)
+    examples(draw_program, check_compiled, 40)
 
 
 @pytest.mark.fuzz
