@@ -83,6 +83,7 @@ class Snapshot:
             found[name] = _copy(x.array)
             found[f"the gradient of {name}"] = None if x.grad is None else _copy(x.grad.array)
         for k, (o, *_) in enumerate(self.optimizers):
+            o._settle()
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
                 found[f"{where}, step"] = s.step, s.numbers

@@ -335,6 +335,7 @@ class Trace:
         self.gradients = []
         self.changed = []
         self.number_writes = []
+        self.skips = []  # optimizers, what is not 0 if their step is skipped, and counts before it
         self.results = []
         self.arguments(leaves)
 
@@ -514,12 +515,11 @@ def _memory(trace, traced):
 
 def _optimizers(trace):
     swap = trace.swap
-    skipped = {}  # from states to variables that are not 0 if the step is skipped
     for optimizer, _, _, _, states in swap.groups:
         if optimizer._unknown is not None:
             outcome, counts = optimizer._unknown
             optimizer._unknown = None
-            skipped |= {state: outcome.var for state, _, _ in counts}
+            trace.skips.append((optimizer, outcome.var, counts))
         if optimizer._states.keys() != states.keys() or any(
             optimizer._states[p] is not state for p, state in states.items()
         ):
@@ -534,14 +534,13 @@ def _optimizers(trace):
             raise Unsupported("its optimizer makes its state", once=True)
         for traced in state.values:
             _memory(trace, traced)
-        skip = skipped.get(state)
         if isinstance(state.step, Number) and state.step.var.source is None:
-            trace.number_writes.append((state, "step", state.step.var, skip))
+            trace.number_writes.append((state, "step", state.step.var))
         elif not isinstance(state.step, Number):
             raise Unsupported("an optimizer counts its steps in another way")
         if any(isinstance(n, Number) and n.var.source is None for n in state.numbers):
             values = tuple([n.var for n in state.numbers])
-            trace.number_writes.append((state, "numbers", values, skip))
+            trace.number_writes.append((state, "numbers", values))
         elif not all(isinstance(n, Number) for n in state.numbers):
             raise Unsupported("an optimizer keeps a number in another way")
 
@@ -673,7 +672,7 @@ def _prepare(trace):
     outputs += [var for _, var in trace.gradients if var is not None]
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
     outputs += [value for kind, value in trace.results if kind in ("array", "live")]
-    outputs += {var: None for *_, var in trace.number_writes if var is not None}
+    outputs += [var for _, var, _ in trace.skips]
     finals = [final for _, final in trace.written]
     cotangents = []
     if trace.sweep is not None:
@@ -694,7 +693,7 @@ def _prepare(trace):
     trace.written = [(first, replaced(final)) for first, final in trace.written]
     trace.written = [(first, final) for first, final in trace.written if first is not final]
     trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
-    trace.number_writes = [(*write, replaced(var)) for *write, var in trace.number_writes]
+    trace.skips = [(optimizer, replaced(var), counts) for optimizer, var, counts in trace.skips]
     trace.gradients = [(x, replaced(var)) for x, var in trace.gradients]
     trace.results = [
         (kind, (value[0], replaced(value[1]), value[2]))
@@ -715,8 +714,10 @@ def _prepare(trace):
         used[first] = used[final.root()] = None
     numbers = [x for x in used if x.kind == "number"]
     numbers += [x for _, args, _ in recording.required for x in args if type(x) is Variable]
-    for _, _, value, _ in trace.number_writes:
+    for _, _, value in trace.number_writes:
         numbers += value if isinstance(value, tuple) else [value]
+    for _, _, counts in trace.skips:
+        numbers += [x.var for _, step, values in counts for x in (step, *values)]
     numbers += [value for kind, value in trace.results if kind == "number"]
     numbers += [value for _, value in trace.changed if type(value) is Variable]
     trace.numbers_needed = _ordered(numbers)

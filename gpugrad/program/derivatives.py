@@ -112,7 +112,7 @@ class _BackwardTrace:
         self.floating, self.bare, self.devices = {}, {}, {}
         self.leaves, self.numbers_needed = [], []
         self.argument_of, self.pinned, self.parameters, self.var_of = {}, {}, {}, {}
-        for name in """written rebound gradients changed number_writes optimizers states alike
+        for name in """written rebound gradients changed number_writes skips optimizers states alike
                        tensors pinned_tensors keys from_outside aliases""".split():
             setattr(self, name, [])
         new = {}

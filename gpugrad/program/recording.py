@@ -772,7 +772,7 @@ class _Whole:
 
 
 class Outcome:
-    """Whether a step is skipped, which the program knows when its arrays are computed.
+    """Whether a step is skipped, which a program knows when its arrays are computed.
 
     var: not 0 if it is.
     """

@@ -310,6 +310,8 @@ class Writer:
         trace, name = self.trace, self.name
         if trace.is_recording is not None:
             self.unless(f"{name(thread)}.recording is {trace.is_recording}")
+        for optimizer, _, _ in trace.skips:
+            self.line(f"{name(optimizer)}._settle()")
         leaves = ", ".join(f"x{i}" for i in range(len(trace.leaves)))
         if leaves:
             self.line(f"{leaves}, = leaves")
@@ -790,9 +792,16 @@ class Writer:
         self._written()
         for x in trace.outputs:
             self._leave(x)
-        for state, attribute, x, skip in trace.number_writes:
-            unless = "" if skip is None else f"if {self.left[skip]} == 0: "
-            self.line(f"{unless}{name(state)}.{attribute} = {self._number_text(x)}")
+        for state, attribute, x in trace.number_writes:
+            self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
+        for optimizer, skip, counts in trace.skips:
+            before = [
+                f"({name(state)}, {self._plain(step.var)}, "
+                f"{self._number_text(tuple([x.var for x in values]))})"
+                for state, step, values in counts
+            ]
+            is_skipped = f"{name(self.program.backend.read_later)}({self.left[skip]})"
+            self.line(f"{name(optimizer)}._unknown = {is_skipped}, [{', '.join(before)}]")
         for x, where, final in trace.rebound:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
         for x, final in trace.gradients:

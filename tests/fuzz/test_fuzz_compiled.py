@@ -287,6 +287,7 @@ class Run:
         for p in self.model.parameters():
             self.found += [gg.tensor(p), None if p.grad is None else gg.tensor(p.grad)]
         self.found += [gg.tensor(b) for b in self.model.buffers()]
+        self.optimizer._settle()
         for state in self.optimizer._states.values():
             self.found += [state.step, state.numbers]
             self.found += [gg.tensor(array) for array in state.arrays.values()]
