@@ -1,7 +1,7 @@
 """The cost of training steps of a CNN, a transformer, an LSTM, and of Adam, against PyTorch eager.
 
-    python benchmarks/model_step.py [--short] [--libraries gpugrad torch] [--models ...]
-        [--json PATH] [--plot PATH]
+    python benchmarks/model_step.py [--short] [--libraries gpugrad gpugrad_compiled torch]
+        [--models ...] [--json PATH] [--plot PATH]
 
 The models are written once, for the `nn`, `optim` and `nn.functional` of either library:
 
@@ -12,9 +12,9 @@ transformer: 4 encoder layers, 128 wide, 4 heads, 512 in between, without dropou
 LSTM: 64 inputs, 128 states, 50 times, batch 32, a linear layer at the last time; Adam.
 Adam: the update of 100 parameters of 1000 elements, and of one of 10 million.
 
-Both libraries start from the same weights and see the same float32 data; the losses of the first
-steps must agree. Threads are left at each library's default; OPENBLAS_NUM_THREADS=1 and
-OMP_NUM_THREADS=1 in the environment give both one thread.
+``gpugrad_compiled`` makes the same steps, compiled. All start from the same weights and see the
+same float32 data; the losses of the first steps must agree. Threads are left at each library's
+default; OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 in the environment give each one thread.
 """
 
 import harness
@@ -63,6 +63,10 @@ class Library:
 
 def prepare(name, case):
     """Return a function that does one step, and returns the loss where there is one."""
+    if name == "gpugrad_compiled":
+        import gpugrad
+
+        return gpugrad.compile(prepare("gpugrad", case))
     library = Library(name)
     if case.startswith("Adam"):
         return _adam(library, *((100, 1000) if "100 of" in case else (1, 10_000_000)))
@@ -155,7 +159,7 @@ def _adam(library, number, size):
 
 
 def main():
-    libraries = ("gpugrad", "torch")
+    libraries = ("gpugrad", "gpugrad_compiled", "torch")
     options = harness.arguments(__doc__.splitlines()[0], libraries, models=list(TARGETS))
     with_loss = [case for case in TARGETS if not case.startswith("Adam")]
     harness.check_same_losses(prepare, options.libraries, with_loss)

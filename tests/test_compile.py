@@ -18,6 +18,7 @@ import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
+from gpugrad.backends.numpy import planner
 
 
 def normal(*shape, seed=0):
@@ -711,6 +712,57 @@ def test_views_and_functions_of_several_results():
     assert is_replayed(compiled)
 
 
+def test_arrays_that_are_made_inside_the_function():
+    places, key = gg.asarray([2, 0]), (np.array([1, 0]), slice(None))
+
+    def written(x):
+        y, z = gg.zeros((3, 2)), x * 1
+        y[gg.argmax(x, axis=0)] = x[0]
+        y[0] = 1.0
+        y += x
+        z[np.arange(2), 0] = 5.0
+        z[key] = 2.0
+        return y, z
+
+    for f in (
+        written,
+        lambda x: x[places] + x[key] + x[np.arange(2), np.array([[1], [0]])],
+        lambda x: gg.arange(6.0)[gg.argmax(x, axis=0)] + x[np.array([True, False, True])][0],
+        lambda x: gg.stack([x[0], gg.ones(2)]) * np.ones(2, np.float32) + np.float32(2),
+        lambda x: gg.where(np.array([[True, False]]), x, 0.0) @ np.ones((2, 3), np.float32),
+    ):
+        compiled = gg.compile(f)
+        for i in range(3):
+            same(compiled(normal(3, 2, seed=i)), f(normal(3, 2, seed=i)))
+        assert is_replayed(compiled)
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1), (3,)])
+def test_complex_numbers(shape):
+    def f(x):
+        y = x * gg.cos(x)
+        y *= x
+        return y / (x + 1j)
+
+    def through(f, x):
+        x = gg.tensor(x, requires_grad=True)
+        y = f(x)
+        return y.detach(), *gg.autograd.grad([y], [x], [y.detach()])
+
+    def gradient(x):
+        return through(f, x)
+
+    compiled, differentiable = gg.compile(gradient), gg.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if shape else "ignore")
+        for seed in range(20):
+            x = normal(2, *shape, seed=seed)
+            x = x[0] + 1j * x[1]
+            same(compiled(x), gradient(x))
+            same(through(differentiable, x), gradient(x))
+    assert is_replayed(compiled)
+
+
 def test_a_product_of_equal_arrays_is_not_that_of_one_array():
     def f(x):
         return x @ x.T, gg.asarray(x, copy=True) @ x.T, gg.exp(x) @ gg.exp(x).T
@@ -718,6 +770,18 @@ def test_a_product_of_equal_arrays_is_not_that_of_one_array():
     compiled = gg.compile(f)
     for _ in range(2):
         same(compiled(normal(60, 70)), f(normal(60, 70)))
+
+
+def test_large_results_are_computed_while_recording_if_others_need_them(monkeypatch):
+    monkeypatch.setattr(planner, "_LARGE", 16)
+
+    def f(x):
+        return gg.linalg.cholesky(x @ x.T + gg.eye(4)), x * 2 + x, 1 - x, gg.exp(x.T) - x.T
+
+    compiled = gg.compile(f)
+    for i in range(3):
+        same(compiled(normal(4, 6, seed=i)), f(normal(4, 6, seed=i)))
+    assert is_replayed(compiled)
 
 
 def test_a_program_does_not_warn_of_infinities():

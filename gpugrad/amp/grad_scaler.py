@@ -7,11 +7,13 @@ from typing import Any
 from .._arguments import whole
 from .._creation import asarray, full
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.mode import no_grad
 from ..backends import backend_of
 from ..backends.dtypes import float32, float64, int32
 from ..backends.placement import placed_like
+from ..nn.module import overwrite
 from ..nn.utils import gradients_of, own_array
 from ..ops.elementwise import isfinite, logical_and, logical_or, where
 from ..optim import LBFGS, Optimizer
@@ -46,6 +48,8 @@ class GradScaler:
     Raises ValueError for other values.
     """
 
+    is_program_state = True  # which `gpugrad.compile` looks into
+
     def __init__(
         self,
         device: str = "cuda",
@@ -64,8 +68,10 @@ class GradScaler:
         self.set_growth_factor(growth_factor)
         self.set_backoff_factor(backoff_factor)
         self.set_growth_interval(growth_interval)
-        self._scale: Tensor | None = None  # 0-d, on the device of what is scaled first
-        self._tracker: Any = 0  # steps since the scale last changed: an int or a 0-d tensor
+        self._init_tracker = 0
+        # The scale and the steps since it last changed: 0-d, on the device of what is scaled first.
+        self._scale: Any = None
+        self._tracker: Any = None
         # Of each optimizer since the last update: whether a gradient was not finite, as 0-d arrays
         # by device, and whether it has stepped.
         self._found: dict[Optimizer, dict[str, Any]] = {}
@@ -80,7 +86,7 @@ class GradScaler:
             return outputs
         if isinstance(outputs, Tensor):
             if self._scale is None:
-                self._scale = full((), self._init_scale, dtype=float32, device=outputs.device)
+                self._begin(outputs.device)
             return outputs * self._scale.to(outputs.device)
         if isinstance(outputs, (list, tuple)):
             return type(outputs)([self.scale(x) for x in outputs])
@@ -88,6 +94,10 @@ class GradScaler:
             f"GradScaler.scale: needs a Tensor, or a list or tuple of Tensors, not "
             f"{type(outputs).__name__}"
         )
+
+    def _begin(self, device):
+        self._tracker = full((), self._init_tracker, dtype=int32, device=device)
+        self._scale = full((), self._init_scale, dtype=float32, device=device)
 
     @no_grad()
     def unscale_(self, optimizer: Optimizer) -> None:
@@ -150,7 +160,7 @@ class GradScaler:
         if not found:
             raise RuntimeError("GradScaler.step: no parameter of the optimizer has a gradient")
         self._stepped.add(optimizer)
-        if "cpu" in found:
+        if "cpu" in found and thread.recorder is None:
             if any(bool(x) for x in found.values()):
                 return None
             return optimizer.step()
@@ -180,19 +190,19 @@ class GradScaler:
                 raise ValueError(
                     f"GradScaler.update: new_scale must be a number, not {new_scale!r}"
                 )
-            self._scale = value
+            overwrite(scale, value.array)
         else:
             founds = [x for found in self._found.values() for x in found.values()]
             if not founds:
                 raise RuntimeError("GradScaler.update: no optimizer has stepped; call step before")
             total = sum([wrap(placed_scalar(x, scale.array), None) for x in founds])
             found = total > 0
-            tracker = self._tracker + full((), 1, dtype=int32, device=scale.device)
+            tracker = self._tracker + 1
             grows = tracker == self._growth_interval
             grown = scale * self._growth_factor
             grown = where(logical_and(grows, isfinite(grown)), grown, scale)
-            self._scale = where(found, scale * self._backoff_factor, grown)
-            self._tracker = where(logical_or(found, grows), 0, tracker)
+            overwrite(scale, where(found, scale * self._backoff_factor, grown).array)
+            overwrite(self._tracker, where(logical_or(found, grows), 0, tracker).array)
         self._found.clear()
         self._stepped.clear()
 
@@ -250,7 +260,7 @@ class GradScaler:
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": int(self._tracker),
+            "_growth_tracker": self._init_tracker if self._scale is None else int(self._tracker),
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -275,9 +285,9 @@ class GradScaler:
             ) from None
         device = None if self._scale is None else self._scale.device
         vars(self).update(vars(new))
-        self._tracker = tracker
+        self._init_tracker = tracker
         if device is not None:
-            self._scale = full((), self._init_scale, dtype=float32, device=device)
+            self._begin(device)
 
     def __repr__(self) -> str:
         return (

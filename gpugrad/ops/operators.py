@@ -10,6 +10,7 @@ from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
 from .._foreign_names import INSTEAD, MissingName, warn_of_unpacked_values
 from .._tensor import Tensor, check_writable
+from .._thread_state import thread
 from ..autograd import call
 from ..autograd.graph import Node, watched
 from ..autograd.mode import is_grad_enabled
@@ -140,13 +141,26 @@ def _key(key, array):
         if type(key) is type(array):  # the caller's, who may write to it before backward
             key = backend_of[type(array)].asarray(key, copy=True)
     if type(key) in namespace_of and type(key) is not type(array):
+        key = backend_of[type(array)].lifted(key)
+        array = backend_of[type(key)].lifted(array)
+    if type(key) in namespace_of and type(key) is not type(array):
         raise TypeError(f"index: {describe(array)} cannot be indexed by {describe(key)}; move one")
     return key
+
+
+def _recorded(tensor, key):
+    """While a function is recorded, the tensor as a constant if only the index is recorded."""
+    for k in key if type(key) is tuple else (key,):
+        if type(k) in namespace_of and type(k) is not type(tensor.array):
+            return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)
+    return tensor
 
 
 def _getitem(self, key: Any, /) -> Tensor:
     if type(key) is not int and type(key) is not slice:
         key = _key(key, self._like)
+        if thread.recorder is not None:
+            self = _recorded(self, key)
         if _is_batched(key):
             return getitem_batched(self, key)
     return getitem(self, key)
@@ -164,7 +178,7 @@ def _setitem(self, key: Any, value: Any, /) -> None:
     if _is_batched(key):
         result = setitem_batched(self, value, key)
     else:
-        result = setitem(self, value, key)
+        result = setitem(self if thread.recorder is None else _recorded(self, key), value, key)
     floating = backend_of[type(self._like)].is_floating(self.dtype)
     if not floating and getattr(value, "requires_grad", False) and is_grad_enabled():
         raise TypeError(

@@ -8,6 +8,7 @@ from .._arguments import whole
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
 from .._tensor import Tensor
+from .._thread_state import thread
 from ..autograd import enable_grad, no_grad
 from ..backends import backend_of
 from ..backends.dtypes import float32
@@ -118,6 +119,8 @@ class LBFGS(Optimizer):
         """
         if closure is None:
             raise TypeError("LBFGS.step: a closure is needed, which computes loss and gradients")
+        if thread.recorder is not None:
+            thread.recorder.refuse_search()
         (group,) = self.param_groups
         if [*map(group.__getitem__, self.defaults)] != self._hyper[0]:
             self._change_hyper(0, group)

@@ -288,7 +288,7 @@ class Optimizer:
         apply_single = self._apply_negative if maximize else self.apply_single
         grouped: dict[Any, list] = {}
         for state, grad in members:
-            if state.is_plain:  # the usual case, which is spared a further call
+            if state.is_plain and not self._skips:  # the usual case, which is spared a further call
                 step = state.step + 1
                 apply_single(state.array, grad, state.values, step, *hyper)
                 state.step = step

@@ -111,7 +111,7 @@ class AveragedModel(Module):
                 f"update_parameters: the model has tensors of shapes {others}, but the average "
                 f"{shapes}; it must be the model that was given to AveragedModel, or like it"
             )
-        count = int(self.n_averaged.item())
+        count = self.n_averaged.item()
         for mean, x in zip(averaged, current, strict=True):
             new = x.detach().to(mean.device)
             if count:

@@ -4,6 +4,7 @@ from .._tensor import Tensor
 from ..backends import backend_of, namespace_of
 from ..random import _generators
 from ..transforms.trees import flatten
+from .state import refill
 
 
 class Snapshot:
@@ -16,9 +17,7 @@ class Snapshot:
             for x in reach.tensors.values()
         ]
         self.arrays = [(array, _copy(array)) for _, array in reach.arrays]
-        self.containers = [
-            (c, list(c) if isinstance(c, list) else dict(c)) for c, _ in reach.containers
-        ]
+        self.containers = reach.containers
         self.optimizers = [
             (
                 o, list(o._hyper), list(o._arguments), [dict(g) for g in o.param_groups],
@@ -51,11 +50,7 @@ class Snapshot:
         for array, values in self.arrays:
             _overwrite(array, values)
         for container, values in self.containers:
-            if isinstance(container, list):
-                container[:] = values
-            else:
-                container.clear()
-                container.update(values)
+            refill(container, values)
         for o, hyper, arguments, groups, states, table, parts in self.optimizers:
             o._hyper[:], o._arguments[:], o._states = hyper, arguments, table
             for group, values in zip(o.param_groups, groups, strict=False):
@@ -88,6 +83,7 @@ class Snapshot:
             found[name] = _copy(x.array)
             found[f"the gradient of {name}"] = None if x.grad is None else _copy(x.grad.array)
         for k, (o, *_) in enumerate(self.optimizers):
+            o._settle()
             for i, s in enumerate(o._states.values()):
                 where = f"optimizer {k}, parameter {i}"
                 found[f"{where}, step"] = s.step, s.numbers

@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import update_wrapper
 from typing import Any, Generic, overload
 
@@ -14,7 +15,7 @@ from .._typing import P, R
 from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.plan import OutputPlan
-from ..backends import backend_of, namespace_of
+from ..backends import SCALARS, backend_of, namespace_of
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
@@ -24,9 +25,9 @@ from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording
-from .replay import MISS, Program, spent
+from .replay import FAILED, MISS, Program, spent
 from .report import Report
-from .state import _SIMPLE, Reach, Swap, backend_for, same
+from .state import _SIMPLE, Reach, Swap, backend_for, holds, same, same_argument
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -60,23 +61,27 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
 
     What the function reads besides is state, and never stale. It reaches the function's closure
     and the globals that it names, the functions and classes of the program (not of libraries)
-    that it names, and what these hold directly or in modules, optimizers, schedulers, random
-    generators, lists, tuples and dicts of at most 1000 items, and objects of the program's own
-    classes.
+    that it names, objects that are arguments, and what all these hold directly or in modules,
+    optimizers, schedulers, random generators, a `GradScaler`, lists, tuples, sets and dicts of at
+    most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
-    beyond, such as files, the clock and the insides of other libraries' objects, is read once.
+    beyond, such as files, the clock, the insides of other libraries' objects and attributes of
+    modules that are written to ``vars(module)``, is read once. Text is printed only while the
+    function is recorded.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why; so does any function inside `vmap` or another transform, and while a
-    tool such as `profile` is on. The first call with a new optimizer runs so too, without a
-    warning.
+    warning that says why. Examples are random numbers of other libraries, iterators, and an
+    `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
+    or another transform, and while a tool such as `profile` is on. The first call with a new
+    optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit.
 
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
-    ``print(x)`` do, or makes an array whose shape depends on values. After an error while it is
+    ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
+    on the CPU that is state, and was not changed before, is possible. After an error while it is
     recorded all state is as before the call.
 
     >>> import gpugrad
@@ -110,6 +115,7 @@ class Compiled(Generic[P, R]):
         self._misses = 0  # recordings since a program was last used
         self._given_up = False
         self._warned = False
+        self._has_made_objects = False  # while it was recorded; it may do so in its first call only
         self._lock = threading.Lock()
         self._owner: int | None = None
 
@@ -130,14 +136,15 @@ class Compiled(Generic[P, R]):
             try:
                 if self._check:
                     self._calls += 1
-                    if self._calls % self._check == 0:
-                        return self._checked(args, kwargs, leaves, structure)
-                result = self._run(leaves, structure, args, kwargs)
+                if self._check and self._calls % self._check == 0:
+                    result = self._checked(args, kwargs, leaves, structure)
+                else:
+                    result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
                     result = self._record_and_run(leaves, structure, args, kwargs)
             finally:
                 self._owner = None
-        if result is MISS:
+        if result is MISS or result is FAILED:
             return function(*args, **kwargs)
         return result
 
@@ -148,6 +155,9 @@ class Compiled(Generic[P, R]):
             "compile: this is a method; compile it where it is bound, as "
             "step = gpugrad.compile(trainer.step)"
         )
+
+    def __reduce__(self):
+        return Compiled, (self.__wrapped_function__, self._check)
 
     def _run(self, leaves, structure, args, kwargs):
         programs = self._programs
@@ -164,6 +174,8 @@ class Compiled(Generic[P, R]):
                 if found is MISS and program.may_follow():
                     program.bind()
                     found = program.run(leaves)
+            if found is FAILED:
+                return FAILED
             if found is not MISS:
                 self._misses = 0
                 if i:
@@ -190,9 +202,11 @@ class Compiled(Generic[P, R]):
             try:
                 program = self._record(leaves, structure, args, kwargs)
             except Unsupported as error:
-                if not error.once:
+                if not error.once or (error.once == "first" and self._has_made_objects):
                     self._give_up(str(error))
+                self._has_made_objects = error.once == "first"
                 return MISS
+        self._has_made_objects = False
         self._programs.insert(0, program)
         del self._programs[_MOST:]
         result = self._run(leaves, structure, args, kwargs)
@@ -228,7 +242,7 @@ class Compiled(Generic[P, R]):
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the function too, and compare everything."""
-        reach = Reach(self.__wrapped_function__)
+        reach = Reach(self.__wrapped_function__, leaves)
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)
@@ -241,8 +255,8 @@ class Compiled(Generic[P, R]):
         returned = self._run(leaves, structure, args, kwargs)
         if returned is MISS:
             returned = self._record_and_run(leaves, structure, args, kwargs)
-        if returned is MISS:
-            return MISS
+        if returned is MISS or returned is FAILED:
+            return FAILED
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -276,7 +290,7 @@ def _fits(program, leaves):
     """Whether the arguments have the shapes, dtypes and values that a program is for."""
     for leaf, (kind, value) in zip(leaves, program.trace.leaves, strict=True):
         array = leaf.array if isinstance(leaf, Tensor) else leaf
-        if kind == "static" and not same(leaf, value):
+        if kind == "static" and not same_argument(leaf, value):
             return False
         for var, source in program.trace.floating.items():
             mine = source.holder is leaf or (
@@ -321,6 +335,7 @@ class Trace:
         self.gradients = []
         self.changed = []
         self.number_writes = []
+        self.skips = []  # optimizers, what is not 0 if their step is skipped, and counts before it
         self.results = []
         self.arguments(leaves)
 
@@ -366,9 +381,14 @@ class Trace:
 
 
 @restores_state
-def record(function, leaves, args, kwargs):
-    """The `Trace` of a call; nothing has changed afterwards, whatever happens."""
-    reach = Reach(function)
+def record(function, leaves, args, kwargs, with_placeholders=True):
+    """The `Trace` of a call; nothing has changed afterwards, whatever happens.
+
+    with_placeholders: whether large results need not be computed.
+    """
+    reach = Reach(function, leaves)
+    if reach.unsupported:
+        raise Unsupported(reach.unsupported)
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
@@ -376,10 +396,10 @@ def record(function, leaves, args, kwargs):
     for x in leaves:
         if isinstance(x, Tensor):
             reach.tensor(x)
-    recording = Recording(backend)
+    recording = Recording(backend, with_placeholders)
     swap = Swap(recording, reach)
     swap.of_state = of_state
-    draws = NotedDraws(recording, reach.generators)
+    draws = NotedDraws(recording, reach.generators, reach.foreign_generators)
     trace = Trace(recording, reach, swap, leaves)
     trace.draws = draws
     outer = thread.draws
@@ -390,10 +410,17 @@ def record(function, leaves, args, kwargs):
             given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
             recording.start, recording.seen = next_order(), swap.originals
             thread.draws = (draws,)
-            result = function(*given, **named)
+            # Values that were not computed must not cause warnings; a program gives none either.
+            with (backend.sweep_context or nullcontext)():
+                result = function(*given, **named)
             thread.draws = outer
+            recording.check()
             draws.check()
             _finish(trace, result, recording.start)
+        except (Exception, Unsupported):
+            if not (recording.has_failed and recording.has_placeholders):
+                raise
+            trace = None  # values that were not computed may be to blame
         finally:
             thread.recorder = None
             thread.draws = outer
@@ -406,6 +433,8 @@ def record(function, leaves, args, kwargs):
         swap.restore()
         draws.restore()
         recording.closed = True
+    if trace is None:
+        return record(function, leaves, args, kwargs, with_placeholders=False)
     _prepare(trace)
     return trace
 
@@ -487,6 +516,10 @@ def _memory(trace, traced):
 def _optimizers(trace):
     swap = trace.swap
     for optimizer, _, _, _, states in swap.groups:
+        if optimizer._unknown is not None:
+            outcome, counts = optimizer._unknown
+            optimizer._unknown = None
+            trace.skips.append((optimizer, outcome.var, counts))
         if optimizer._states.keys() != states.keys() or any(
             optimizer._states[p] is not state for p, state in states.items()
         ):
@@ -506,7 +539,8 @@ def _optimizers(trace):
         elif not isinstance(state.step, Number):
             raise Unsupported("an optimizer counts its steps in another way")
         if any(isinstance(n, Number) and n.var.source is None for n in state.numbers):
-            trace.number_writes.append((state, "numbers", tuple([n.var for n in state.numbers])))
+            values = tuple([n.var for n in state.numbers])
+            trace.number_writes.append((state, "numbers", values))
         elif not all(isinstance(n, Number) for n in state.numbers):
             raise Unsupported("an optimizer keeps a number in another way")
 
@@ -519,9 +553,13 @@ def _slots(trace):
             traced_of[id(array)] = traced
             _memory(trace, traced)
     for slot, value, how in (*trace.reach.guards, *trace.reach.module_guards):
-        if how == "len":
-            if len(slot) != value:
-                raise Unsupported("it adds to a container, or takes something out")
+        if how in ("len", "keys"):
+            if not holds(slot, value, how):
+                raise Unsupported("it adds to a container, or takes something out", once="first")
+            continue
+        if how == "set":
+            if slot != value:
+                raise Unsupported("it adds to a set, or takes something out", once="first")
             continue
         if how == "type":
             if type(slot) is not value:
@@ -536,7 +574,7 @@ def _slots(trace):
             if not same(now, value):
                 trace.changed.append((slot, now))
         else:
-            raise Unsupported(f"it puts a new object into {slot}")
+            raise Unsupported(f"it puts a new object into {slot}", once="first")
 
 
 def _result(trace, x):
@@ -562,7 +600,9 @@ def _result(trace, x):
         x._refuse()
     if type(x) in namespace_of:
         return "array", recording.constant(x).var
-    return "static", x
+    if isinstance(x, (*_SIMPLE, type)) or type(x) in SCALARS or id(x) in trace.reach.seen:
+        return "static", x
+    raise Unsupported(f"it returns a {type(x).__name__}, which may differ from call to call")
 
 
 def _node(trace, x):
@@ -608,6 +648,11 @@ def _graph(trace, parts, start):
     written = trace.written or trace.gradients or trace.number_writes or trace.changed
     if written or trace.recording.afterwards:
         raise Unsupported("it returns a result that requires grad, and also changes state")
+    is_complex = trace.recording.backend.is_complex
+    if any(not parts[i].shape and is_complex(parts[i].dtype) for i in places):
+        # NumPy multiplies complex scalars and 0-d arrays with different roundings, and a cotangent
+        # may be either.
+        raise Unsupported("it returns a complex number that requires grad")
     trace.holders = {}
     for x, _, node, *_ in swap.originals.values():
         if node is not None:
@@ -627,6 +672,7 @@ def _prepare(trace):
     outputs += [var for _, var in trace.gradients if var is not None]
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
     outputs += [value for kind, value in trace.results if kind in ("array", "live")]
+    outputs += [var for _, var, _ in trace.skips]
     finals = [final for _, final in trace.written]
     cotangents = []
     if trace.sweep is not None:
@@ -647,6 +693,7 @@ def _prepare(trace):
     trace.written = [(first, replaced(final)) for first, final in trace.written]
     trace.written = [(first, final) for first, final in trace.written if first is not final]
     trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
+    trace.skips = [(optimizer, replaced(var), counts) for optimizer, var, counts in trace.skips]
     trace.gradients = [(x, replaced(var)) for x, var in trace.gradients]
     trace.results = [
         (kind, (value[0], replaced(value[1]), value[2]))
@@ -665,14 +712,19 @@ def _prepare(trace):
         used[x.root()] = None
     for first, final in trace.written:
         used[first] = used[final.root()] = None
-    _inputs(trace, used)
     numbers = [x for x in used if x.kind == "number"]
     numbers += [x for _, args, _ in recording.required for x in args if type(x) is Variable]
     for _, _, value in trace.number_writes:
         numbers += value if isinstance(value, tuple) else [value]
+    for _, _, counts in trace.skips:
+        numbers += [x.var for _, step, values in counts for x in (step, *values)]
     numbers += [value for kind, value in trace.results if kind == "number"]
     numbers += [value for _, value in trace.changed if type(value) is Variable]
     trace.numbers_needed = _ordered(numbers)
+    for x in trace.numbers_needed:
+        if x.source is not None and x.source.holder[0] == "element":
+            used[x.source.holder[1]] = None
+    _inputs(trace, used)
     trace.keys = [c.outs[0] for c in recording.prologue if not c.is_pure]
     rebuilt = swap.groups
     trace.optimizers = [

@@ -16,7 +16,7 @@ from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs
 from ..transforms.recomputing import Piece, Recomputed
 from .graphs import program_of
 from .record import Call, Input, Variable, mapped
-from .replay import MISS
+from .replay import FAILED, MISS
 
 _plain = op_of_calls("compiled", materialize=False)
 _discarding = op_of_calls("compiled", materialize=False, discards=True)
@@ -112,7 +112,7 @@ class _BackwardTrace:
         self.floating, self.bare, self.devices = {}, {}, {}
         self.leaves, self.numbers_needed = [], []
         self.argument_of, self.pinned, self.parameters, self.var_of = {}, {}, {}, {}
-        for name in """written rebound gradients changed number_writes optimizers states alike
+        for name in """written rebound gradients changed number_writes skips optimizers states alike
                        tensors pinned_tensors keys from_outside aliases""".split():
             setattr(self, name, [])
         new = {}
@@ -172,6 +172,7 @@ class Derivative:
         self.program = program_of(_BackwardTrace(trace, calls, kept), (None, None))
         self.n_kept = len(kept)
         self.generators = trace.generators
+        self.reach = trace.reach
         holders = trace.holders  # from nodes to the tensors that had them
         self.arguments, self.tensors = [], []
         for node, c in zip(trace.sweep.outside, range(len(trace.sweep.outside)), strict=True):
@@ -202,7 +203,7 @@ class Derivative:
             self.function, arguments, draws, (), thread.autocast, start, nodes, self.structure,
             [output(i, y) for i, y in zip(self.sweep.places, outputs, strict=True)],
         )  # fmt: skip
-        record = Pullback(self.program, kept, order, again)
+        record = Pullback(self.program, kept, order, again, self.reach)
         tensors = recorded_outputs(self.sweep.op, arrays, parents, outputs, record, start)
         for i, y in zip(self.sweep.places, tensors, strict=True):
             found[i] = y
@@ -212,8 +213,9 @@ class Derivative:
 class Pullback:
     """The VJP of a compiled call."""
 
-    def __init__(self, program, kept, order, again):
+    def __init__(self, program, kept, order, again, reach):
         self.program = program
+        self.reach = reach
         self.kept = kept
         self.order = order
         self.again = again
@@ -232,8 +234,14 @@ class Pullback:
             if found is MISS:  # they lie in memory in another order
                 cotangents = [backend.asarray(c, copy=True) for c in cotangents]
                 found = self.program.run([*self.kept, *cotangents])
-            if found is not MISS:
+            if found is not MISS and found is not FAILED:
                 return [None if c is None else found[c] for c in self.order]
+        changed = self.reach.first_change()
+        if changed is not None:
+            raise RuntimeError(
+                f"gpugrad.compile: backward with create_graph=True, or from some of several "
+                f"results, calls the function again, but {changed} has changed since"
+            )
         return self.again.pull(g, inputs)
 
 

@@ -1,7 +1,45 @@
 """Random draws of a function that is recorded: each run of the program draws anew."""
 
+import random as python_random
+
 from .. import random
+from ..backends.numpy.random import global_generator
 from .record import Unsupported
+
+# The names of methods that return and set the state of a random generator of another library.
+_METHODS = (("getstate", "setstate"), ("get_state", "set_state"))
+
+
+def has_state(x):
+    """Whether ``x`` is a random generator of Python, NumPy or another library."""
+    return hasattr(x, "bit_generator") or any(hasattr(x, set_) for _, set_ in _METHODS)
+
+
+def _state_of(generator):
+    for get, _ in _METHODS:
+        if hasattr(generator, get):
+            return getattr(generator, get)()
+    return generator.bit_generator.state
+
+
+def _set_state(generator, state):
+    for _, set_ in _METHODS:
+        if hasattr(generator, set_):
+            getattr(generator, set_)(state)
+            return
+    generator.bit_generator.state = state
+
+
+def _are_equal(x, y):
+    """Whether two states are equal; there may be arrays in them."""
+    if isinstance(x, dict):
+        return all(_are_equal(x[name], y[name]) for name in x)
+    try:
+        return bool(x == y)
+    except ValueError:
+        if hasattr(x, "tobytes"):
+            return x.tobytes() == y.tobytes()
+        return all(map(_are_equal, x, y))
 
 
 class NotedDraws:
@@ -10,13 +48,16 @@ class NotedDraws:
     states: the state of each generator before it was first drawn from.
     """
 
-    def __init__(self, recording, generators):
+    def __init__(self, recording, generators, foreign_generators):
         self.recording = recording
         self.states = _States(self)
         self.replaced = []
         known = {id(g): g for g in (*random._generators.values(), *generators)}
         self.before = [(g, g.source, g._keys, g.get_state()) for g in known.values()]
         self.seed = random._seed
+        self.foreign = [
+            (g, _state_of(g)) for g in (python_random, global_generator, *foreign_generators)
+        ]
 
     def replace(self, generator, state):
         source, keys = _Source(generator, self.recording), _Keys(generator, self.recording)
@@ -33,8 +74,13 @@ class NotedDraws:
         )
         if seeded or random._seed is not self.seed:
             raise Unsupported("it seeds a random generator or sets its state")
+        if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
+            raise Unsupported("it draws random numbers from Python or another library")
 
     def restore(self):
+        for generator, state in self.foreign:
+            if not _are_equal(_state_of(generator), state):
+                _set_state(generator, state)
         for generator, source, keys, state, *_ in self.replaced:
             generator.source, generator._keys = source, keys
             generator.set_state(state)

@@ -46,11 +46,11 @@ class Number:
     def __index__(self):
         return operator.index(self._plain())
 
-    def __trunc__(self):
-        return math.trunc(self._plain())
-
     def __round__(self, *digits):
         return round(self._plain(), *digits)
+
+    def __getattr__(self, name):
+        return getattr(self._plain(), name)
 
     def __hash__(self):
         return id(self) if self.is_unique else hash(self._plain())
@@ -89,6 +89,14 @@ def _unary(function):
     return lambda self: self.recording.compute(function, (self,))
 
 
+def _of_plain(name):
+    def method(self, *args):
+        args = [x._plain() if isinstance(x, Number) else x for x in args]
+        return getattr(self._plain(), name)(*args)
+
+    return method
+
+
 def _comparison(function):
     def compare(self, other):
         if not isinstance(other, (Number, *_PLAIN)):
@@ -103,6 +111,11 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _forward, _reflected = _binary(getattr(operator, _name))
     setattr(Number, f"__{_name}__", _forward)
     setattr(Number, f"__r{_name}__", _reflected)
+for _name in ("divmod", "and", "or", "xor", "lshift", "rshift"):  # seldom used, so not recorded
+    setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
+    setattr(Number, f"__r{_name}__", _of_plain(f"__r{_name}__"))
+for _name in ("trunc", "floor", "ceil", "invert"):
+    setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
 for _name in ("neg", "pos", "abs"):
     setattr(Number, f"__{_name}__", _unary(getattr(operator, _name)))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):

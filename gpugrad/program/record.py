@@ -12,7 +12,7 @@ class Unsupported(BaseException):
 
     No Exception, so that no handler in the function takes it.
 
-    once: whether a later call may be recorded all the same.
+    once: whether a later call may be recorded all the same; "first" if only the next one may.
     """
 
     def __init__(self, reason, once=False):

@@ -22,7 +22,7 @@ from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.base import Backend
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .record import Call, Unsupported, Variable
+from .record import Call, Input, Unsupported, Variable
 from .updates import Blend, RecordedUpdater
 
 _OF_VALUES = {
@@ -40,10 +40,15 @@ class Recording:
     prologue: the computations of numbers, which come before all calls.
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
+    has_placeholders: whether arrays have taken the place of large results that were not computed.
     """
 
-    def __init__(self, backend):
+    def __init__(self, backend, with_placeholders):
         self.backend = backend
+        self.placeholder = getattr(backend.planner, "placeholder", None)
+        if not with_placeholders:
+            self.placeholder = None
+        self.has_placeholders = False
         self.several_devices = backend.several_devices
         self.kind, self.scalar = traced_types(backend)
         self.calls = []
@@ -57,6 +62,8 @@ class Recording:
         self.closed = False
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
+        self._refused = None  # the first error about a value that is read
+        self.has_failed = False  # whether a call has raised an error
 
     def forget(self):
         """Let go of all arrays."""
@@ -153,16 +160,28 @@ class Recording:
         found = []
         real = self._real(args, found)
         named = self._real(kwargs, found) if kwargs else {}
-        if self.several_devices:
-            arrays = [x.value for x in found if type(x) is self.kind]
-            with self.backend.scope(arrays[0]) if arrays else nullcontext():
-                result = function(*real, **named)
-        else:
-            result = function(*real, **named)
         changing = not is_pure or any(
             type(x) in (Number, Key) or x.var.value is None for x in found
         )
+        result = None
+        if changing and is_pure and not kwargs and self.placeholder is not None:
+            result = self.placeholder(function, real)
+        if result is None:
+            result = self._run(function, real, named, found)
+        else:
+            self.has_placeholders = True
         return self._noted(function, args, kwargs, result, found, is_pure, changing)
+
+    def _run(self, function, real, named, found):
+        try:
+            if self.several_devices:
+                arrays = [x.value for x in found if type(x) is self.kind]
+                with self.backend.scope(arrays[0]) if arrays else nullcontext():
+                    return function(*real, **named)
+            return function(*real, **named)
+        except Exception:
+            self.has_failed = True
+            raise
 
     def _noted(self, function, args, kwargs, result, found, is_pure, changing):
         arrays = namespace_of.get(type(result))
@@ -351,6 +370,13 @@ class Recording:
         """Called when values of other processes are wanted."""
         raise Unsupported("it communicates with other processes")
 
+    def refuse_search(self):
+        """Called by an optimizer that evaluates a closure as often as values say."""
+        raise Unsupported(
+            "the losses decide how often LBFGS calls its closure; compile the closure instead, and "
+            "call optimizer.step(closure) outside of compiled functions"
+        )
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:
@@ -360,12 +386,21 @@ class Recording:
 
     # Errors
 
+    def check(self):
+        """Raise if the function has handled an error, since the values decide about errors."""
+        if self._refused is not None:
+            raise self._refused
+        if self.has_failed:
+            raise Unsupported("it handles an error of a call, which depends on values")
+
     def error(self, what):
-        return RuntimeError(
+        error = RuntimeError(
             f"gpugrad.compile: {what} while the function is recorded{in_line(user_line())}; the "
             f"recorded calls are repeated for other values. Choose with gpugrad.where, return the "
             f"tensor and read it outside, or leave this function uncompiled"
         )
+        self._refused = self._refused or error
+        return error
 
     def left(self):
         return RuntimeError(
@@ -492,10 +527,13 @@ class Traced:
 
 def _check_key(recording, key):
     for k in key if type(key) is tuple else (key,):
-        if type(k) in (recording.kind, recording.scalar) and recording.backend.xp.isdtype(
-            k.dtype, "bool"
-        ):
+        if _is_unknown(k) and recording.backend.xp.isdtype(k.dtype, "bool"):
             raise recording.error("an index of bools selects as many elements as its values say")
+
+
+def _is_unknown(x):
+    """Whether ``x`` is a traced array whose values may differ from call to call."""
+    return type(x) in _kinds and x.var.value is None
 
 
 def transposed(x):
@@ -713,7 +751,7 @@ def _recorded(name, function):
                 if type(x) in _kinds:
                     raise x.recording.left()
             return function(*args, **kwargs)
-        if name == "repeat" and type(args[1]) in _kinds:
+        if name == "repeat" and _is_unknown(args[1]):
             raise recording.error("repeat returns as many elements as the values say")
         return recording.call(function, args, kwargs)
 
@@ -735,6 +773,19 @@ class _Whole:
 
     def __call__(self, xp, *args, **static):
         return thread.recorder.call(self._run, args, static)
+
+
+class Outcome:
+    """Whether a step is skipped, which a program knows when its arrays are computed.
+
+    var: not 0 if it is.
+    """
+
+    def __init__(self, var):
+        self.var = var
+
+    def __call__(self):
+        raise Unsupported("an optimizer steps twice in a call, by a GradScaler")
 
 
 _MAY_ALIAS = {"_zero_discarded_nans"}
@@ -818,11 +869,18 @@ class TracedBackend(Backend):
         array._refuse()
 
     def read_later(self, array):
-        raise Unsupported("a GradScaler makes the optimizer's steps")
+        return Outcome(array.var)
+
+    def to_list(self, array):
+        root = array.var.root()
+        is_state = root.source is not None and root.source.kind in ("tensor", "held")
+        if is_state and root.size == 1 and self.real.planner is not None:
+            source = Input("number", ("element", root))
+            return array.recording.number(source, self.real.to_list(array.value))
+        return array._refuse()
 
     to_numpy: Callable = _read
     host_array: Callable = _read
-    to_list: Callable = _read
     format: Callable = _read
 
     def buffer(self, array):

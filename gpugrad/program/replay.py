@@ -3,7 +3,9 @@
 The function that is generated checks that all it was recorded with still holds, computes the
 numbers, makes the array calls, and writes what the recorded function wrote. What never changes is
 bound to its global names: functions, buffers, views of buffers, arrays of parameters. Where a
-binding is out of date, or a check fails, it returns `MISS` and has done nothing.
+binding is out of date, or a condition is not fulfilled, it returns `MISS` and has done nothing.
+Where values are at fault, such as labels that are out of range, it returns `FAILED` and has done
+nothing either, if it can: the function itself then raises the error, or handles it.
 """
 
 import builtins
@@ -20,9 +22,10 @@ from ..nn.changes import changes
 from .blocks import groups, joined, sunk
 from .memory import Memory, most_alive
 from .record import Call, Unsupported, Variable, name_of
-from .state import Slot, same
+from .state import Slot, same, same_argument
 
 MISS = object()
+FAILED = object()
 
 _INFIX = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
@@ -168,6 +171,10 @@ class Writer:
         self.locals = {}
         self.statics = {}
         self.late = []
+        self.attributes = {}  # of classes
+        self.noted = False
+        self.group = None
+        self._checked = set()
 
     # Names
 
@@ -289,8 +296,9 @@ class Writer:
         self._taken = set()
         self.lines.append("def program(leaves):")
         self._guards()
+        self._checks()
         self._numbers()
-        self._calls()
+        self._protected()
         self._effects()
         self._results()
         return "\n".join(self.lines) + "\n"
@@ -302,6 +310,8 @@ class Writer:
         trace, name = self.trace, self.name
         if trace.is_recording is not None:
             self.unless(f"{name(thread)}.recording is {trace.is_recording}")
+        for optimizer, _, _ in trace.skips:
+            self.line(f"{name(optimizer)}._settle()")
         leaves = ", ".join(f"x{i}" for i in range(len(trace.leaves)))
         if leaves:
             self.line(f"{leaves}, = leaves")
@@ -399,7 +409,7 @@ class Writer:
         elif kind == "state":
             self.unless(f"x{i} is {self.name(value)}")
         elif kind == "static":
-            self.unless(f"{self.name(same)}(x{i}, {self.name(value)})")
+            self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
 
     def _check(self, slot, value, how):
         if how == "len":
@@ -408,15 +418,23 @@ class Writer:
         if how == "type":
             self.fixed["type"] = type
             return f"type({self.name(slot)}) is {self.name(value)}"
+        if how == "keys":
+            return f"[*{self.name(slot)}] == {self.name(value)}"
+        if how == "set":
+            return f"{self.name(slot)} == {self.name(value)}"
         text = self._slot(slot)
         if how == "is" or value is None or value is True or value is False:
             return f"{text} is {self.value(value) if how != 'is' else self.name(value)}"
         return f"({text} is {self.name(value)} or {self.name(same)}({text}, {self.name(value)}))"
 
     def _slot(self, slot):
+        if slot.kind == "class":
+            kind = slot.container
+            attributes = self.attributes.setdefault(kind, vars(kind))
+            return f"{self.name(attributes)}[{slot.key!r}]"
         container = self.name(slot.container)
         if slot.kind == "item":
-            key = repr(slot.key) if isinstance(slot.key, (str, int)) else self.name(slot.key)
+            key = repr(slot.key) if type(slot.key) in (str, int) else self.name(slot.key)
             return f"{container}[{key}]"
         if slot.kind == "cell":
             return f"{container}.cell_contents"
@@ -510,19 +528,54 @@ class Writer:
             return self._slot(rest[0])
         if kind == "leaf":
             return f"x{rest[0]}"
+        if kind == "element":
+            return f"{self.name(self.program.backend.to_list)}({self.value(rest[0])})"
         values, key, k = rest
         return f"{self.name(values)}[{key!r}][{k}]"
 
     # Arrays
 
+    def _checks(self):
+        """Write the checks of values that the program finds when it starts."""
+        checks = [
+            step
+            for low in self.program.lowered
+            for step in (low.steps if low is not None else ())
+            if step[0] in self.planner.CHECKS and self._is_given(step[1])
+        ]
+        if checks:
+            self._try(lambda: [self._step(step, None, ()) for step in checks])
+
+    def _is_given(self, args):
+        return all(type(x) is not Variable or x.root().call is None for x in args)
+
+    def _try(self, write):
+        """Write lines that may raise an error, after which the function itself is called."""
+        self.line("try:")
+        self.indent += 1
+        write()
+        self.indent -= 1
+        self.line(f"except {self.name(Exception)}: return {self.name(FAILED)}")
+
+    def _protected(self):
+        """Write the calls; if one fails before anything was changed, the function is called."""
+        first = len(self.lines)
+        self._calls()
+        changes_before_the_end = (
+            self.noted
+            or self.trace.keys
+            or self.trace.gradients
+            or any(not call.is_pure for call in self.program.calls)
+        )
+        if not changes_before_the_end and len(self.lines) > first:
+            lines, self.lines[first:] = self.lines[first:], []
+            self._try(lambda: self.lines.extend(["    " + line for line in lines]))
+
     def _calls(self):
-        self.noted = False
-        self._checked = set()
         # Gradients that are replaced are freed first, as zero_grad does.
         for x, _ in self.trace.gradients:
             if not any(s.kind == "grad" and s.holder is x for s in self.trace.floating.values()):
                 self.line(f"{self._holder(x)}._grad = None")
-        self.group = None
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
         starts = {group.start: group for group in self.program.groups}
         i = 0
@@ -741,6 +794,14 @@ class Writer:
             self._leave(x)
         for state, attribute, x in trace.number_writes:
             self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
+        for optimizer, skip, counts in trace.skips:
+            before = [
+                f"({name(state)}, {self._plain(step.var)}, "
+                f"{self._number_text(tuple([x.var for x in values]))})"
+                for state, step, values in counts
+            ]
+            is_skipped = f"{name(self.program.backend.read_later)}({self.left[skip]})"
+            self.line(f"{name(optimizer)}._unknown = {is_skipped}, [{', '.join(before)}]")
         for x, where, final in trace.rebound:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
         for x, final in trace.gradients:
@@ -753,6 +814,8 @@ class Writer:
                 self.line(f"{self._holder(x)}._grad = g")
         for slot, value in trace.changed:
             self.line(f"{name(slot)}.set({self.value(value)})")
+        if trace.changed:
+            self.line(f"{name(changes)}.version += 1")
         for function, args, kwargs in trace.recording.afterwards:
             self.line(f"{name(function)}(*{name(args)}, **{name(kwargs)})")
 

@@ -6,12 +6,19 @@ the program's own classes.
 """
 
 import functools
+import itertools
+import operator
 import sys
+import sysconfig
 import types
+import weakref
+from collections import deque
+from collections.abc import Iterator
 
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
+from ..autograd.operation import Op
 from ..autograd.variables import variable
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
@@ -19,24 +26,40 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer, ParameterState
 from ..random import Generator
 from ..transforms.custom import custom_vjp
+from .draws import has_state
 from .numbers import Later, Number
 from .record import Input, Unsupported
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
 _LARGEST = 1000  # items of a container that are looked at
+_CLOSED_OVER = (
+    types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
+)  # fmt: skip
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
+_STDLIB = sysconfig.get_path("stdlib")
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
     "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
 }  # fmt: skip
 
 
-def is_own(module):
+@functools.cache
+def is_own(name):
     """Whether a module, by its name, is part of the program rather than of a library."""
-    return module is not None and module.partition(".")[0] not in _LIBRARIES
+    top = (name or "").partition(".")[0]
+    if top not in _LIBRARIES:
+        return True
+    # A module of the program may be named like one of the standard library that it never imports.
+    file = getattr(sys.modules.get(top), "__file__", None)
+    return top in sys.stdlib_module_names and not (file or _STDLIB).startswith(_STDLIB)
 
 
 class Slot:
-    """A place that holds a value: an item of a container, an attribute, or a closure's cell."""
+    """A place that holds a value.
+
+    kind: "item" of a container, "attr" of an object, "class" for an attribute in the ``__dict__``
+        of a class, or "cell" of a closure.
+    """
 
     __slots__ = ("kind", "container", "key")
 
@@ -50,6 +73,8 @@ class Slot:
             return self.container[self.key]
         if self.kind == "cell":
             return self.container.cell_contents
+        if self.kind == "class":
+            return vars(self.container)[self.key]
         return getattr(self.container, self.key)
 
     def set(self, value):
@@ -57,7 +82,7 @@ class Slot:
             self.container[self.key] = value
         elif self.kind == "cell":
             self.container.cell_contents = value
-        elif isinstance(self.container, type):
+        elif self.kind == "class":
             setattr(self.container, self.key, value)
         else:
             object.__setattr__(self.container, self.key, value)
@@ -67,6 +92,8 @@ class Slot:
             return f"{self.key!r} of a {type(self.container).__name__}"
         if self.kind == "cell":
             return "a variable of the enclosing function"
+        if self.kind == "class":
+            return f"{self.container.__name__}.{self.key}"
         return f"{type(self.container).__name__}.{self.key}"
 
 
@@ -75,8 +102,10 @@ class Reach:
 
     tensors: by id.
     arrays: pairs of a slot and the raw array in it.
-    guards: triples ``(slot, value, how)``; ``how`` is "is", "equal", "len" or "type".
+    guards: triples ``(slot, value, how)``; ``how`` is "is" or "equal"; or "keys", "len", "type" or
+        "set", for which ``slot`` is the object itself.
     module_guards: those of attributes of modules, which an assignment announces.
+    containers: pairs of a list, dict, set or deque and a copy of it.
     """
 
     def __init__(self, function, leaves=()):
@@ -88,13 +117,23 @@ class Reach:
         self.optimizers = []
         self.schedulers = []
         self.generators = []
+        self.foreign_generators = []
         self.containers = []
-        self._seen = {}
+        self.unsupported = None  # why the function cannot be recorded
+        self.seen = {}
+        self._names = {}  # by the name of a module, the names in it that were looked at
         self._classes = set()
         self._walk(function, None, ())
         for x in leaves:
-            if isinstance(x, Tensor):
-                self.tensor(x)
+            if not isinstance(x, (Tensor, *_SIMPLE)) and type(x) not in namespace_of:
+                self._walk(x, None, ())
+
+    def first_change(self):
+        """The first place that does not have the value that it had; None if all have."""
+        for slot, value, how in (*self.guards, *self.module_guards):
+            if not holds(slot, value, how):
+                return slot if isinstance(slot, Slot) else f"a {type(slot).__name__}"
+        return None
 
     def tensor(self, x):
         if id(x) in self.tensors:
@@ -103,124 +142,146 @@ class Reach:
         watch = getattr(x.node, "watch", None)
         if watch is not None:
             for table in (watch.hooks, watch.accumulated):
-                self.containers.append((table, dict(table)))
-                self._guard(table, len(table), "len")
-                for number, hook in list(table.items()):
-                    self._walk(hook, Slot("item", table, number), ())
+                self._items(table, table, ())
 
     def _guard(self, slot, value, how, guards=None):
-        if slot is not None and not (how != "len" and _is_tuple_item(slot)):
+        if slot is not None and (how not in ("is", "equal") or not _is_tuple_item(slot)):
             (self.guards if guards is None else guards).append((slot, value, how))
 
     def _walk(self, x, slot, names, guards=None):
+        """Look at ``x``, which is in ``slot``, and at what it holds.
+
+        names: the names that occur in the function that holds it. guards: where the guard of the
+            slot itself goes, if not to ``self.guards``.
+        """
         kind = type(x)
         if isinstance(x, _SIMPLE):
             self._guard(slot, x, "equal", guards)
             return
         self._guard(slot, x, "is", guards)
-        if id(x) in self._seen:
+        if isinstance(x, types.ModuleType):
+            self._python_module(x, names)
             return
+        if id(x) in self.seen:
+            return
+        self.seen[id(x)] = x
         if isinstance(x, Tensor):
-            self._seen[id(x)] = x
             self.tensor(x)
         elif kind in namespace_of:
-            self._seen[id(x)] = x
             self.arrays.append((slot, x))
         elif isinstance(x, Module):
-            self._seen[id(x)] = x
             self._module(x)
         elif isinstance(x, Optimizer):
-            self._seen[id(x)] = x
             self._optimizer(x)
+        elif isinstance(x, type):
+            self._class(x)
         elif isinstance(x, LRScheduler) or hasattr(x, "get_last_lr"):
-            self._seen[id(x)] = x
             self.schedulers.append(x)
             for value in vars(x).values():
                 for part in value if isinstance(value, (list, tuple)) else (value,):
                     if isinstance(part, Optimizer) or hasattr(part, "get_last_lr"):
                         self._walk(part, None, ())
         elif isinstance(x, Generator):
-            self._seen[id(x)] = x
             self.generators.append(x)
-        elif isinstance(x, types.ModuleType):
-            if is_own(x.__name__):
-                for name in names:
-                    if name in vars(x):
-                        self._walk(vars(x)[name], Slot("item", vars(x), name), names)
         else:
-            self._seen[id(x)] = x
-            self._other(x, names, guards)
+            self._other(x, names)
 
-    def _other(self, x, names, guards):
+    def _python_module(self, module, names):
+        known = self._names.setdefault(module.__name__, set())
+        new = [name for name in names if name not in known and name in vars(module)]
+        known.update(new)
+        if is_own(module.__name__):
+            for name in new:
+                self._walk(vars(module)[name], Slot("item", vars(module), name), names)
+
+    def _other(self, x, names):
         kind = type(x)
         if isinstance(x, types.FunctionType):
             self._function(x)
         elif isinstance(x, types.MethodType):
             self._walk(x.__func__, None, ())
-            self._walk(
-                x.__self__,
-                None,
-                x.__func__.__code__.co_names if hasattr(x.__func__, "__code__") else (),
-            )
+            code = getattr(x.__func__, "__code__", None)
+            self._walk(x.__self__, None, () if code is None else code.co_names)
+        elif isinstance(x, types.BuiltinMethodType):
+            self._walk(x.__self__, None, ())
         elif isinstance(x, functools.partial):
-            for part in (x.func, *x.args, *x.keywords.values()):
+            for part in (x.func, *x.args):
                 self._walk(part, None, ())
+            self._items(x.keywords, x.keywords, names)
         elif isinstance(x, custom_vjp):
             for part in (x.f, x._fwd, x._bwd):
                 if part is not None:
                     self._walk(part, None, ())
-        elif isinstance(x, dict):
-            self.containers.append((x, dict(x)))
-            self._guard(x, len(x), "len", guards)
-            for key in list(x)[:_LARGEST]:
-                self._walk(x[key], Slot("item", x, key), names, guards)
-        elif isinstance(x, (list, tuple)):
-            if isinstance(x, list):
-                self.containers.append((x, list(x)))
-                self._guard(x, len(x), "len", guards)
-            for i, item in enumerate(x[:_LARGEST]):
-                self._walk(item, Slot("item", x, i), names, guards)
-        elif isinstance(x, type):
-            if is_own(x.__module__):
-                self._class(x)
         elif hasattr(x, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
-        elif is_own(kind.__module__) or kind.__name__ in ("SimpleNamespace", "Namespace"):
-            self._object(x, guards)
+            self._attributes(x, [name for name in vars(x) if not name.startswith("_")], names)
+        elif not is_own(kind.__module__) and has_state(x):
+            self.foreign_generators.append(x)
+        elif not is_own(kind.__module__) and isinstance(x, Iterator):
+            self.unsupported = f"it names an iterator or a file ({kind.__name__})"
+        else:
+            if isinstance(x, (dict, list, tuple, deque)):
+                items = x if isinstance(x, dict) else range(len(x))
+                self._items(x, items, names)
+            elif isinstance(x, (set, frozenset)):
+                self._set(x)
+            elif isinstance(x, weakref.ref):
+                self._walk(x(), None, ())
+            is_plain = kind.__module__ in ("types", "argparse", "collections", "weakref")
+            if is_plain or is_own(kind.__module__) or getattr(kind, "is_program_state", False):
+                self._object(x)
 
-    def _object(self, x, guards):
+    def _items(self, x, keys, names):
+        if not isinstance(x, tuple):
+            self.containers.append((x, dict(x) if isinstance(x, dict) else list(x)))
+            if keys is x:
+                self._guard(x, [*x], "keys")
+            else:
+                self._guard(x, len(x), "len")
+        for key in [*itertools.islice(keys, _LARGEST)]:
+            self._walk(x[key], Slot("item", x, key), names)
+
+    def _set(self, x):
+        if isinstance(x, set):
+            self.containers.append((x, set(x)))
+            self._guard(x, frozenset(x), "set")
+        for item in itertools.islice(x, _LARGEST):
+            self._walk(item, None, ())
+
+    def _object(self, x):
         """An instance of one of the program's own classes."""
         values = getattr(x, "__dict__", None)
         if values is not None:
-            self.containers.append((values, dict(values)))
-            self._guard(values, len(values), "len", guards)
-            for name, value in list(values.items()):
-                self._walk(value, Slot("item", values, name), (), guards)
+            self._items(values, [*values], ())
         for base in type(x).__mro__:
-            for name in getattr(base, "__slots__", ()) or ():
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if name.startswith("__") and not name.endswith("__"):
+                    name = f"_{base.__name__.lstrip('_')}{name}"
                 if hasattr(x, name) and not name.startswith("__"):
-                    self._walk(getattr(x, name), Slot("attr", x, name), (), guards)
-        if is_own(type(x).__module__):
-            self._walk(type(x), None, ())
+                    self._walk(getattr(x, name), Slot("attr", x, name), ())
+        self._walk(type(x), None, ())
+
+    def _attributes(self, x, found, names):
+        for name in found:
+            self._walk(getattr(x, name), Slot("attr", x, name), names)
 
     def _function(self, function):
-        if not is_own(function.__module__):
+        # A decorator of a library may have given its wrapper the module of the program's function.
+        module = function.__globals__.get("__name__")
+        if not is_own(module) and module != "builtins":
+            is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
+            op = getattr(function, "op", None)
+            if isinstance(op, Op) and is_own(op.forward.__module__):
+                rules = (*op.rules.values(), op.joint, *op.tangents.values(), op.batching)
+                for part in (op.forward, *rules):
+                    self._walk(part, None, ())
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 try:
                     value = cell.cell_contents
                 except ValueError:
                     continue
-                if isinstance(
-                    value,
-                    (
-                        types.FunctionType,
-                        types.MethodType,
-                        Module,
-                        Tensor,
-                        functools.partial,
-                        custom_vjp,
-                    ),
-                ):
+                if isinstance(value, _CLOSED_OVER) or not is_of_gpugrad:
                     self._walk(value, Slot("cell", cell), ())
             return
         codes, names = [function.__code__], []
@@ -228,6 +289,7 @@ class Reach:
             names += code.co_names
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         names = tuple(dict.fromkeys(names))
+        self._guard(Slot("attr", function, "__code__"), function.__code__, "is")
         for cell in function.__closure__ or ():
             try:
                 value = cell.cell_contents
@@ -238,48 +300,46 @@ class Reach:
             if name in function.__globals__:
                 slot = Slot("item", function.__globals__, name)
                 self._walk(function.__globals__[name], slot, names)
-        if function.__defaults__:
-            self._walk(function.__defaults__, None, names)
-        if function.__kwdefaults__:
-            self._walk(function.__kwdefaults__, None, names)
+        self._attributes(function, ("__defaults__", "__kwdefaults__", *vars(function)), names)
 
     def _class(self, kind):
         """The methods of one of the program's own classes, and the values that it holds."""
-        if id(kind) in self._classes:
+        if not is_own(kind.__module__) or id(kind) in self._classes:
             return
         self._classes.add(id(kind))
+        self._guard(vars(kind), len(vars(kind)), "len")
         for name, value in list(vars(kind).items()):
-            if isinstance(value, (types.FunctionType, staticmethod, classmethod)):
-                self._walk(getattr(value, "__func__", value), None, ())
-            elif isinstance(value, property):
-                self._walk(value.fget, None, ())
-            elif not name.startswith("__") and isinstance(value, (*_SIMPLE, Tensor, list, dict)):
-                self._walk(value, Slot("attr", kind, name), ())
+            if name.startswith("__") and not isinstance(value, types.FunctionType):
+                continue
+            slot = Slot("class", kind, name)
+            if isinstance(value, (staticmethod, classmethod, property, functools.cached_property)):
+                self._guard(slot, value, "is")
+                for part in ("__func__", "fget", "func"):
+                    if (function := getattr(value, part, None)) is not None:
+                        self._walk(function, None, ())
+            elif not isinstance(value, _DESCRIPTORS):
+                self._walk(value, slot, ())
+        for base in kind.__mro__[1:]:
+            self._class(base)
 
     def _module(self, module):
         self.modules.append(module)
         values = vars(module)
-        guards = self.module_guards
+        kind = type(module)
+        guards = self.module_guards if kind.__setattr__ is Module.__setattr__ else self.guards
         self.containers.append((values, dict(values)))
         guards.append((values, len(values), "len"))
-        guards.append((module, type(module), "type"))
+        guards.append((module, kind, "type"))
         for name, value in list(values.items()):
-            how = None if isinstance(value, (list, dict)) else guards
-            self._walk(value, Slot("item", values, name), (), how)
-        for base in type(module).__mro__:
-            if not is_own(base.__module__):
-                continue
-            self._class(base)
+            self._walk(value, Slot("item", values, name), (), guards)
+        self._walk(kind, None, ())
         hooks = values.get("_hooks")
         if hooks is not None:
             for table in vars(hooks).values():
-                self.containers.append((table, dict(table)))
-                self.guards.append((table, len(table), "len"))
-                for entry in list(table.values()):
-                    hook = entry[0] if isinstance(entry, tuple) else entry
-                    self._walk(hook, None, ())
+                self._items(table, table, ())
 
     def _optimizer(self, optimizer):
+        optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
         self.containers.append((values, dict(values)))
@@ -301,8 +361,7 @@ class Reach:
             for name, value in group.items():
                 if name not in optimizer.defaults and name != "params":
                     self.guards.append((Slot("item", group, name), value, "equal"))
-        if is_own(type(optimizer).__module__):
-            self._walk(type(optimizer), None, ())
+        self._walk(type(optimizer), None, ())
 
 
 class Swap:
@@ -399,8 +458,6 @@ class Swap:
         recording = self.recording
         if optimizer.communicates:
             raise Unsupported("its optimizer communicates with other processes")
-        if optimizer._skips or optimizer._unknown is not None:
-            raise Unsupported("a GradScaler makes the optimizer's steps", once=True)
         for i, group in enumerate(optimizer.param_groups):
             if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
                 optimizer._change_hyper(i, group)
@@ -528,18 +585,15 @@ class Swap:
             optimizer._hyper[:] = hyper
             optimizer._arguments[:] = arguments
             for group, values in zip(optimizer.param_groups, groups, strict=False):
-                _refill(group, values)
-            _refill(optimizer._states, states)
+                refill(group, values)
+            refill(optimizer._states, states)
         for slot, first, second in self.saved:
             if slot is None:
-                _refill(first, second)
+                refill(first, second)
             else:
                 slot.set(first)
         for container, values in self.reach.containers:
-            if isinstance(container, list):
-                container[:] = values
-            else:
-                _refill(container, values)
+            refill(container, values)
         for slot, value, how in (*self.reach.guards, *self.reach.module_guards):
             if how in ("is", "equal") and not _is_tuple_item(slot):
                 try:
@@ -554,11 +608,19 @@ def _is_tuple_item(slot):
     return slot.kind == "item" and isinstance(slot.container, tuple)
 
 
-def _refill(container, values):
-    if container.keys() == values.keys() and all(container[k] is v for k, v in values.items()):
-        return
-    container.clear()
-    container.update(values)
+def refill(container, values):
+    """Give a list, dict, set or deque the items that it had."""
+    if isinstance(container, (list, deque)):
+        if len(container) != len(values) or any(map(operator.is_not, container, values)):
+            container.clear()
+            container.extend(values)
+    elif isinstance(container, set):
+        if container != values:
+            container.clear()
+            container.update(values)
+    elif container.keys() != values.keys() or any(container[k] is not values[k] for k in values):
+        container.clear()
+        container.update(values)
 
 
 def is_leaf_node(node):
@@ -579,6 +641,21 @@ def same(x, y):
         return False
 
 
+def holds(slot, value, how):
+    """Whether a guard of `Reach` still holds."""
+    if how in ("is", "equal"):
+        try:
+            return same(slot.get(), value) if how == "equal" else slot.get() is value
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+            return False
+    return {"keys": list, "len": len, "type": type, "set": frozenset}[how](slot) == value
+
+
+def same_argument(x, value):
+    """Whether an argument that is no array is what it was when the function was recorded."""
+    return x is value if is_own(type(value).__module__) else same(x, value)
+
+
 def backend_for(reach, leaves):
     """The backend of the arrays that a function reaches or gets; None if there are none."""
     for x in [*leaves, *reach.tensors.values()]:
@@ -589,4 +666,7 @@ def backend_for(reach, leaves):
     return None
 
 
-__all__ = ["ParameterState", "Reach", "Slot", "Swap", "backend_for", "is_leaf_node", "same"]
+__all__ = [
+    "ParameterState", "Reach", "Slot", "Swap", "backend_for", "is_leaf_node", "refill", "same",
+    "same_argument",
+]  # fmt: skip

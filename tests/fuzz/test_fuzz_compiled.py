@@ -2,8 +2,9 @@
 
 A program is a network, a loss, an optimizer, a way to clip gradients and a schedule, all drawn at
 random, and what happens between its steps: evaluation, a smaller batch, weights or the optimizer's
-state loaded, a learning rate set, a parameter or a gradient replaced. Everything that training
-changes is compared after every step.
+state loaded, a learning rate set, a parameter or a gradient replaced, an object, a list, a class or
+a global changed that the loss depends on. Some average their weights, and some compute in half
+precision with a `GradScaler`. Everything that training changes is compared after every step.
 """
 
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from choices import examples
 import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
+from gpugrad.backends.numpy import planner
+from gpugrad.optim import swa_utils
 from gpugrad.program import blocks
 
 pytestmark = pytest.mark.slow
@@ -66,9 +69,33 @@ LOSSES = {
 }
 EVENTS = [
     "evaluate", "small batch", "load", "load optimizer", "rate", "parameter", "gradient",
-    "freeze", "dropout",
+    "freeze", "dropout", "object", "list", "class", "global", "seed", "huge",
 ]  # fmt: skip
 FEATURES = 6
+AVERAGES = {
+    "none": None,
+    "mean": lambda model: swa_utils.AveragedModel(model),
+    "moving": lambda model: swa_utils.AveragedModel(
+        model, avg_fn=swa_utils.get_ema_avg_fn(0.9), use_buffers=True
+    ),
+}
+shift = 0.0  # which the loss depends on
+
+
+class Weights:
+    """What else the loss depends on."""
+
+    power = 1.0
+
+    def __init__(self):
+        self.scale = 1.0
+        self.terms = [1.0, 0.5]
+        self.weight = gg.asarray(1.0)
+
+    def __call__(self, loss):
+        for term in self.terms:
+            loss = loss * self.scale * term
+        return loss * self.weight.astype(loss.dtype) * self.power + shift
 
 
 class Example(NamedTuple):
@@ -83,6 +110,8 @@ class Example(NamedTuple):
     steps_inside: bool
     zero: str
     twice: bool
+    average: str
+    scaled: bool
     batch: int
     events: list
 
@@ -103,6 +132,8 @@ def make(choices):
         steps_inside=choices.flag(),
         zero=choices.choose(["none", "zeros", "after", "outside", "model"]),
         twice=choices.below(5) == 1,
+        average=choices.choose(["none", *AVERAGES]),
+        scaled=choices.below(4) == 1,
         batch=choices.choose([4, 7, 33, 70, 150]),
         events=[
             choices.choose([None, None, None, None, None, *EVENTS])
@@ -127,6 +158,13 @@ class Run:
         self.model = nn.Sequential(*modules)
         self.optimizer = OPTIMIZERS[example.optimizer]([*self.model.parameters()])
         self.schedule = example.schedule and SCHEDULES[example.schedule](self.optimizer)
+        self.average = AVERAGES[example.average] and AVERAGES[example.average](self.model)
+        self.scaler = gg.amp.GradScaler(
+            init_scale=2.0**10, growth_interval=2,
+            enabled=example.scaled and example.dtype == "float32",
+        )  # fmt: skip
+        self.weights = Weights()
+        self.set_globals(0.0, 1.0)
         self.found = []
         self.saved = None
         step, evaluate = self.functions()
@@ -135,17 +173,25 @@ class Run:
 
     def functions(self):
         example, model, optimizer = self.example, self.model, self.optimizer
-        schedule, loss_of = self.schedule, LOSSES[self.example.loss]
+        schedule, criterion = self.schedule, LOSSES[self.example.loss]
+        weights, scaler, average = self.weights, self.scaler, self.average
+
+        def loss_of(x, y):
+            with gg.amp.autocast(dtype=gg.float16, enabled=scaler.is_enabled()):
+                loss = criterion(model(x), y)
+            return weights(loss)
 
         def step(x, y):
             if example.zero in ("none", "zeros"):
                 optimizer.zero_grad(set_to_none=example.zero == "none")
             if example.zero == "model":
                 model.zero_grad()
-            loss = loss_of(model(x), y)
-            loss.backward()
+            loss = loss_of(x, y)
+            scaler.scale(loss).backward()
             if example.twice:
-                (loss_of(model(x), y) * 0.5).backward()
+                scaler.scale(loss_of(x, y) * 0.5).backward()
+            if example.clip:
+                scaler.unscale_(optimizer)
             norm = None
             if example.clip == "norm":
                 norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
@@ -153,7 +199,10 @@ class Run:
                 norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5, float("inf"))
             if example.clip == "value":
                 nn.utils.clip_grad_value_(model.parameters(), 0.01)
-            optimizer.step()
+            scaler.step(optimizer)
+            scaler.update()
+            if average:
+                average.update_parameters(model)
             if schedule and example.steps_inside:
                 schedule.step()
             if example.zero == "after":
@@ -171,6 +220,8 @@ class Run:
         for i, event in enumerate(self.example.events):
             n = 3 if event == "small batch" else self.example.batch
             x = gg.asarray(rng.standard_normal((n, FEATURES)).astype(self.example.dtype))
+            if event == "huge" and i:
+                x = x * 1e5
             if self.example.loss == "cross_entropy":
                 y = gg.asarray(rng.integers(0, 4, n))
             else:
@@ -213,11 +264,30 @@ class Run:
             for module in model.modules():
                 if isinstance(module, nn.Dropout):
                     module.p = 0.6
+        elif event == "object":
+            self.weights.scale = 0.5 + i
+        elif event == "list":
+            self.weights.terms.append(2.0)
+        elif event == "class":
+            self.set_globals(shift, 0.5 * i)
+            self.weights.weight[...] = 0.25
+        elif event == "global":
+            self.set_globals(0.125 * i, Weights.power)
+        elif event == "seed":
+            gg.manual_seed(i)
+
+    def set_globals(self, new_shift, power):
+        global shift
+        shift, Weights.power = new_shift, power
 
     def collect(self):
+        if self.average:
+            self.found += [gg.tensor(x) for x in self.average.state_dict().values()]
+        self.found.append(self.scaler.state_dict())
         for p in self.model.parameters():
             self.found += [gg.tensor(p), None if p.grad is None else gg.tensor(p.grad)]
         self.found += [gg.tensor(b) for b in self.model.buffers()]
+        self.optimizer._settle()
         for state in self.optimizer._states.values():
             self.found += [state.step, state.numbers]
             self.found += [gg.tensor(array) for array in state.arrays.values()]
@@ -250,6 +320,7 @@ def test_random_training_programs_have_the_bits_of_eager_ones():
 def test_random_training_programs_in_small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", 64)
     monkeypatch.setattr(blocks, "_LEAST", 200)
+    monkeypatch.setattr(planner, "_LARGE", 100)
     examples(make, check, 8)
 
 

@@ -16,6 +16,8 @@ import pytest
 from choices import examples
 
 import gpugrad as gg
+from gpugrad.backends.numpy import planner
+from gpugrad.program import blocks
 
 torch = pytest.importorskip("torch")
 
@@ -255,6 +257,82 @@ def check(program):
         found = gg.vmap(f, in_axes=(axes, 0))(stacked, guards)
         for example in range(EXAMPLES):
             agree(what, name, [x[example] for x in found], example)
+
+
+def bits(x):
+    return None if x is None else (x.dtype, x.shape, x.detach().numpy().tobytes())
+
+
+def _decides_shapes(op, value):
+    if isinstance(value, tuple):
+        return any(_decides_shapes(op, item) for item in value)
+    return isinstance(value, np.ndarray) and (op == "repeat" or value.dtype == bool)
+
+
+@np.errstate(all="ignore")
+def check_compiled(program):
+    """Check that the compiled program gives the bits of the program itself, in every call."""
+    if any(_decides_shapes(s.op, value) for s in program.steps for value in s.static.values()):
+        return  # arrays that the program holds are state, whose values cannot be read
+
+    forward = function(program, program.seed % 3 == 1)
+
+    def gradients(inputs, constants, us):
+        outputs = forward(inputs, constants)
+        pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
+        if not pairs:
+            return ([y.detach() for y in outputs],)
+        ys, cs = zip(*pairs, strict=True)
+        found = gg.autograd.grad(ys, inputs, cs, allow_unused=True)
+        return [y.detach() for y in outputs], found
+
+    compiled = gg.compile(gradients)
+    differentiable = gg.compile(forward)
+    for example in (0, 1, 0):
+        arrays, constants = reference(program, example)
+        us = [gg.asarray(u) for u in cotangents(program, arrays["values"])]
+        constants = [gg.asarray(c) for c in constants]
+        found = []
+        for f, swept in ((gradients, False), (compiled, False), (differentiable, True)):
+            inputs = [gg.tensor(a, requires_grad=True) for a in program.arrays(example)]
+            if swept:
+                outputs = f(inputs, constants)
+                pairs = [(y, u) for y, u in zip(outputs, us, strict=True) if y.requires_grad]
+                if len(pairs) < len(outputs):
+                    continue
+                ys, cs = zip(*pairs, strict=True)
+                leaves = [y.detach() for y in outputs]
+                leaves += gg.autograd.grad(ys, inputs, cs, allow_unused=True)
+            else:
+                outputs, *gradients_found = f(inputs, constants, us)
+                leaves = [*outputs, *(gradients_found[0] if gradients_found else ())]
+            found.append([*map(bits, leaves)])
+            for a, x in zip(program.arrays(example), inputs, strict=True):
+                np.testing.assert_array_equal(x.detach().numpy(), a)
+        for other in found[1:]:
+            differing = [i for i, (x, y) in enumerate(zip(found[0], other, strict=True)) if x != y]
+            assert not differing, f"in example {example}, values {differing} differ"
+    assert not compiled._given_up
+    if not any(y.shape == () and y.dtype.kind == "c" for y in arrays["values"]):
+        assert not differentiable._given_up
+
+
+@pytest.mark.filterwarnings("ignore:gpugrad.compile")
+def test_compiled_programs(monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", 8)
+    monkeypatch.setattr(blocks, "_LEAST", 16)
+    monkeypatch.setattr(planner, "_LARGE", 16)
+    examples(draw_program, check_compiled, 40)
+
+
+@pytest.mark.fuzz
+@pytest.mark.filterwarnings("ignore:gpugrad.compile")
+@pytest.mark.parametrize("block", [8, 1 << 15])
+def test_a_thousand_compiled_programs(monkeypatch, block):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    monkeypatch.setattr(blocks, "_LEAST", 16)
+    monkeypatch.setattr(planner, "_LARGE", block)
+    examples(draw_program, check_compiled, 1000)
 
 
 def test_programs():

@@ -332,3 +332,37 @@ def test_what_a_call_launches():
     with sys.modules["cupy._traffic"].traffic() as launches:
         training.step(x, y)
     assert [launch.name for launch in launches] == ["store_words", "copy_arrays", "copy_arrays"]
+
+
+def test_a_scaler_skips_steps_of_infinite_gradients():
+    def run(compile):
+        gg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)).to("cuda")
+        optimizer = optim.Adam(model.parameters(), lr=0.01)
+        scaler = gg.amp.GradScaler(growth_interval=2, init_scale=2.0**10)
+
+        def step(x):
+            optimizer.zero_grad()
+            with gg.amp.autocast(dtype=gg.float16):
+                loss = (model(x) ** 2).mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss.detach()
+
+        step = compile(step)
+        rng, found = np.random.default_rng(0), []
+        for i in range(8):
+            x = rng.standard_normal((4, 3)).astype(np.float32)
+            step(on_device(x * np.float32(1e5 if i in (4, 6) else 1)))
+            found += host(model.parameters())
+            found.append(np.asarray(scaler.get_scale()))
+        steps = [int(s["step"]) for s in optimizer.state_dict()["state"].values()]
+        return found, steps, step
+
+    found, steps, compiled = run(gg.compile)
+    expected, eager_steps, _ = run(lambda f: f)
+    assert why_call_by_call(compiled) == [None]
+    assert steps == eager_steps == [6] * 6
+    for i, (x, y) in enumerate(zip(found, expected, strict=True)):
+        assert_equal(x, y, f"array {i}")

@@ -108,6 +108,8 @@ def _ufunc(ufunc, args, out):
     if ufunc.nout != 1 or ufunc.nin != len(args) or ufunc.signature is not None:
         return None
     dtypes = {x.dtype for x in args if _is_array(x)}
+    if any(dtype.kind == "c" for dtype in dtypes):
+        return None  # NumPy rounds complex products in place in another way
     if ufunc in _PLAIN and len(dtypes) == 1 and (dtype := dtypes.pop()) in (float32, float64):
         args = [Weak(x, dtype) if _is_weak(x) else x for x in args]
     # NumPy is to take a third argument of these for another input.
@@ -326,6 +328,16 @@ def _assigned(out, x, value, key):
     return None
 
 
+def check_labels(labels, n):
+    """What `namespace.check_labels` does, in a third of the time for few labels."""
+    unsigned = labels.view(_UNSIGNED[labels.dtype]) if labels.dtype.kind == "i" else labels
+    if np.maximum.reduce(unsigned, None) >= n:  # also where a label is negative
+        namespace.check_labels(labels, n)
+
+
+_UNSIGNED = {np.dtype(f"i{k}"): np.dtype(f"u{k}") for k in (1, 2, 4, 8)}
+
+
 def _pick(out, x, labels):
     if not (_is_array(x) and _is_array(labels)) or len(x.shape) != 2 or len(labels.shape) != 1:
         return None
@@ -334,7 +346,7 @@ def _pick(out, x, labels):
     rows = np.arange(labels.size) * x.shape[1]
     places = Part(0)
     steps = [
-        (namespace.check_labels, (labels, x.shape[1])),
+        (check_labels, (labels, x.shape[1])),
         (np.add, (labels, rows, places)),
         (_take, (Seen(x, _flat), places, OUT)),
     ]
@@ -357,7 +369,7 @@ def _one_hot(out, labels, n):
     dtype = np.min_scalar_type(n)
     narrow = Part(0)
     steps = [
-        (namespace.check_labels, (labels, n)),
+        (check_labels, (labels, n)),
         (_cast, (narrow, labels)),
         (np.equal, (Seen(narrow, _as_column), np.arange(n, dtype=dtype), OUT)),
     ]

@@ -1,9 +1,13 @@
 """What a program needs of NumPy to keep its values in memory that is planned once."""
 
+import math
+import operator
+
 import numpy as np
 
-from .lowering import OUT, Keyword, Part, Seen, Weak, lower
-from .namespace import check_labels
+from ..dtypes import float32, float64
+from . import namespace
+from .lowering import _IN_PLACE, OUT, Keyword, Part, Seen, Weak, check_labels, lower
 
 __all__ = [
     "CHECKS",
@@ -18,8 +22,14 @@ __all__ = [
     "is_in_order",
     "lower",
     "place",
+    "placeholder",
     "scalar",
 ]
+
+_LARGE = 1 << 20  # bytes
+_ARITHMETIC = {operator.add, operator.sub, operator.mul, operator.truediv, operator.neg}
+_WITH_NUMBER = {namespace._maximum, namespace._minimum}
+_PRODUCTS = {namespace._matmul, operator.matmul, np.matmul}
 
 empty_array = np.empty
 CHECKS = {check_labels}  # functions that only raise, so that once is enough for equal arguments
@@ -44,6 +54,52 @@ def empty(shape, dtype, strides):
     axes = sorted(range(len(shape)), key=lambda i: -strides[i])
     whole = np.empty([shape[i] for i in axes], dtype)
     return whole.transpose([axes.index(i) for i in range(len(shape))])
+
+
+def placeholder(function, args):
+    """An array with the layout of a large result, whose memory the system has not provided yet.
+
+    Recording needs no values. None if the result is not large, or its layout not certain.
+    """
+    if len(args) == 2 and type(args[0]) in (int, float) and function in _ARITHMETIC:
+        args = args[::-1]
+    first = args[0] if args else None
+    if type(first) is not np.ndarray or first.dtype not in (float32, float64):
+        return None
+    if function in _PRODUCTS:
+        second = args[1]
+        if type(second) is not np.ndarray or second.dtype is not first.dtype:
+            return None
+        if not (first.ndim == second.ndim == 2 and first.shape[1] == second.shape[0] > 1):
+            return None
+        shape = first.shape[0], second.shape[1]
+        return np.empty(shape, first.dtype) if math.prod(shape) * first.itemsize >= _LARGE else None
+    if first.nbytes < _LARGE:
+        return None
+    others = args[1:]
+    if getattr(function, "__name__", "") in _IN_PLACE:
+        alike = all(_broadcasts(x, first) for x in others)
+    elif function in _ARITHMETIC:
+        alike = all(type(x) in (int, float) or _is_alike(x, first) for x in others)
+    elif function in _WITH_NUMBER:
+        alike = type(args[1]) in (int, float)
+    else:
+        alike = isinstance(function, np.ufunc) and "f->f" in function.types
+    return np.empty_like(first) if alike else None
+
+
+def _broadcasts(x, first):
+    if type(x) in (int, float):
+        return True
+    if type(x) is not np.ndarray or x.dtype is not first.dtype or x.ndim > first.ndim:
+        return False
+    sizes = zip(reversed(x.shape), reversed(first.shape), strict=False)
+    return all(n in (1, size) for n, size in sizes)
+
+
+def _is_alike(x, first):
+    same = type(x) is np.ndarray and x.dtype is first.dtype
+    return same and x.shape == first.shape and x.strides == first.strides
 
 
 def is_in_order(x):

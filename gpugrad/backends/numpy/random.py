@@ -4,6 +4,8 @@ import numpy as np
 
 from ..dtypes import is_bfloat16
 
+global_generator = np.random  # what numpy.random.normal and the like draw from
+
 
 class Random:
     """Seeded random arrays on the CPU."""
