@@ -12,11 +12,12 @@ Where something cannot be captured, a program repeats its calls one by one.
 
 import threading
 from contextlib import nullcontext
+from functools import partial
 
 from ..autograd.graph import writes
 from ..backends import namespace_of
 from .draws import Draw
-from .record import Variable, collect, mapped
+from .record import Unsupported, Variable, collect, mapped
 from .replay import Program, Writer
 from .updates import Step
 
@@ -45,7 +46,13 @@ class GraphProgram(Program):
     def __init__(self, trace, structures):
         self.graphs = trace.recording.backend.graphs
         self._launching = threading.Lock()  # backward passes may come from several threads
-        super().__init__(trace, structures)
+        devices = _devices(trace)
+        if len(devices) > 1:
+            raise Unsupported("its arrays are on several devices")
+        scope = partial(self.graphs.scope, *devices) if devices else nullcontext
+        with scope():
+            super().__init__(trace, structures)
+        self.context = scope
 
     @property
     def writer(self):
@@ -67,7 +74,7 @@ class GraphProgram(Program):
 
     def launch(self, inputs, numbers):
         """The outputs of a call, given the arrays of the plan's inputs and its numbers."""
-        with self._launching, self.plan.scope():
+        with self._launching:
             if not self.captured.graph.is_current():
                 self.captured = _Captured(self)
             return self.captured.launch(inputs, numbers)
@@ -83,7 +90,6 @@ class _Plan:
     inputs: the variables of arrays that each call of the program finds anew.
     arrays: those that they are copied into.
     addresses: the place of their addresses and, after them, of those of the outputs.
-    scope: a function that returns the context in which the device is the current one.
     """
 
     def __init__(self, program):
@@ -98,18 +104,8 @@ class _Plan:
         self.calls = [self._call(call) for call in program.calls]
         self.inputs = list(trace.floating)
         self.addresses = self.memory.place("u8", (len(self.inputs) + len(trace.outputs),))
-        devices = {trace.devices[x] for x in (*self.inputs, *trace.pinned)}
-        constants = [x.value for call in program.calls for x in call.operands()]
-        constants = [x for x in constants if type(x) in namespace_of]
-        devices |= set(map(program.backend.device, constants))
-        if len(devices) != 1:
-            raise CannotCaptureError("its arrays are on several devices")
-        (device,) = devices
-        several = program.backend.several_devices
-        self.scope = (lambda: self.graphs.scope(device)) if several else nullcontext
-        with self.scope():
-            self.memory.allocate()
-            self.arrays = [self._array(x, trace.example(x)) for x in self.inputs]
+        self.memory.allocate()
+        self.arrays = [self._array(x, trace.example(x)) for x in self.inputs]
         self.hosts = [place.host for place, _ in self.numbers]
         for place, value in self._constants:
             place.host[()] = value
@@ -171,6 +167,17 @@ class _Plan:
         return self._known[known]
 
 
+def _devices(trace):
+    """The devices of all arrays that a program uses, where there are several."""
+    backend = trace.recording.backend
+    if not backend.several_devices:
+        return set()
+    used = [trace.devices[x] for x in (*trace.floating, *trace.pinned)]
+    constants = [x.value for call in trace.calls for x in call.operands()]
+    constants = [backend.device(x) for x in constants if type(x) in namespace_of]
+    return trace.recording.devices.union(used, constants) - {None}
+
+
 def _has_number(x):
     found: list = []
     collect(x, found)
@@ -205,8 +212,7 @@ class _Captured:
             plan.memory.send()
             work({**sources, **copies})
 
-        with plan.scope():
-            self.graph = graphs.Graph(work, warm_up)
+        self.graph = graphs.Graph(work, warm_up)
         outputs = self.graph.kept
         self._makers = [graphs.maker(x.shape, x.dtype, x.strides) for x in outputs]
         if None in self._makers:

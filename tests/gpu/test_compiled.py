@@ -132,6 +132,80 @@ def test_a_step_trains_as_the_function_does(name):
         assert_equal(state[key], of_eager[key], key)
 
 
+class Recurrent(nn.Module):
+    """The last states of a recurrent layer, and a linear layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.out = nn.Linear(2 * layer.hidden_size, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(x)[0][:, -1])
+
+
+class Transformer(nn.Module):
+    """An encoder of one layer, which sees only what is before."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.1, batch_first=True)
+        self.out = nn.Linear(4, 3)
+        self.register_buffer("mask", gg.asarray(np.triu(np.ones((5, 5), bool), 1)))
+
+    def forward(self, x):
+        return self.out(self.encoder(x, src_mask=self.mask, is_causal=True)[:, -1])
+
+
+def convolutional():
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(12, 3),
+    )  # fmt: skip
+
+
+# Models, and the shape of a batch of their inputs.
+MODELS = {
+    "LSTM": (
+        lambda: Recurrent(nn.LSTM(4, 3, 2, batch_first=True, bidirectional=True, dropout=0.1)),
+        (2, 5, 4),
+    ),
+    "GRU": (lambda: Recurrent(nn.GRU(4, 3, batch_first=True, bidirectional=True)), (2, 5, 4)),
+    "transformer": (Transformer, (2, 5, 4)),
+    "CNN": (convolutional, (2, 1, 4, 4)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_a_step_of_a_model_is_one_graph(name):
+    make, shape = MODELS[name]
+    found = {}
+    for compiled in (True, False):
+        gg.manual_seed(0)
+        model = make().to("cuda")
+        optimizer = optim.Adam(model.parameters(), lr=0.01)
+
+        def step(x, y, model=model, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        if compiled:
+            step = gg.compile(step)
+        rng = np.random.default_rng(0)
+        losses = []
+        for _ in range(4):
+            x = on_device(rng.standard_normal(shape).astype("float32"))
+            losses.append(step(x, on_device(rng.integers(0, 3, 2))))
+        if compiled:
+            assert why_call_by_call(step) == [None]
+        found[compiled] = np.array([x.item() for x in losses])
+    assert_equal(found[True], found[False])
+
+
 def test_half_precision():
     found = {}
     for compiled in (True, False):
