@@ -37,7 +37,7 @@ EXAMPLES = (
     "xor fit_quadratic fit_sine train_mlp raw_kernel least_squares ode_fit fixed_point pinn "
     "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer"
 ).split()
-BENCHMARKS = "ops", "gemm", "mlp"
+BENCHMARKS = "ops", "gemm", "mlp", "models"
 # Seconds for each command.
 LIMITS = {"compile": 1800, "tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 

@@ -169,3 +169,22 @@ def test_arrays_on_several_devices_are_not_compiled():
     with pytest.warns(UserWarning, match="its arrays are on several devices"):
         y = compiled(on("cuda", 1.0))
     assert (y.device, y.item()) == ("cuda:1", 4.0)
+
+
+def test_another_stream_waits_for_the_last_launch(monkeypatch):
+    """Values would not show it, since the stand-in does the work of the current stream at once."""
+    double = gg.compile(lambda x: x * 2)
+    x = on("cuda", [1.0])
+    double(x)
+    waits = []
+
+    def wait_event(self, event):
+        waits.append((self, event._stream))
+
+    monkeypatch.setattr(cupy.cuda.Stream, "wait_event", wait_event)
+    null = cupy.cuda.Stream.null
+    a, b = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    for stream in (null, a, a, b, b, null):
+        with stream:
+            double(x)
+    assert waits == [(a, null), (b, a), (null, b)]

@@ -284,6 +284,39 @@ def test_gradients_of_a_compiled_function():
     assert program.derivative.program.call_by_call is None
 
 
+def test_a_tensor_whose_array_is_replaced():
+    w = on_device(np.ones((3, 2), "float32"))
+    x = on_device(np.ones((2, 3), "float32"))
+    compiled = gg.compile(lambda x: x @ w)
+    for k in range(3):
+        w.array = on_device(np.full((3, 2), k, "float32")).array
+        np.testing.assert_array_equal(compiled(x).cpu().numpy(), np.full((2, 2), 3.0 * k))
+    assert why_call_by_call(compiled) == [None]
+
+
+def test_gradients_from_outside_are_scaled_in_place():
+    found = []
+    for compiled in (True, False):
+        w = on_device(np.ones(3, "float32")).requires_grad_()
+        optimizer = optim.SGD([w], lr=0.1)
+
+        def update(w=w, optimizer=optimizer):
+            nn.utils.clip_grad_norm_([w], 0.5)
+            optimizer.step()
+
+        update = gg.compile(update) if compiled else update
+        for k in range(4):
+            optimizer.zero_grad()
+            (w * on_device(np.arange(3.0, dtype="float32") + k)).sum().backward()
+            grad = w.grad
+            update()
+            found += host([w, grad])
+        if compiled:
+            assert why_call_by_call(update) == [None]
+    for mine, expected in zip(found[:8], found[8:], strict=True):
+        assert_equal(mine, expected)
+
+
 def test_indices_and_sums_over_them():
     table = on_device(np.arange(12.0, dtype="float32").reshape(4, 3)).requires_grad_()
     optimizer = optim.SGD([table], lr=0.5)
