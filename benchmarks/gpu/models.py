@@ -21,6 +21,7 @@ from peers import LIBRARIES, torch_graph, use
 
 # How far apart the first losses may be.
 CLOSE = {"CNN": 1e-3, "transformer": 1e-3, "LSTM": 1e-3}
+SHORT = "CNN", "Adam, 100 of 1000"
 
 
 class Model(NamedTuple):
@@ -59,8 +60,8 @@ def prepare(library, device, model):
 def main():
     names = ["gpugrad", "gpugrad compiled", "torch", "torch graph"]
     options = report.arguments(__doc__.splitlines()[0], names, models=list(model_step.TARGETS))
-    usual = list(model_step.TARGETS)[: -1 if options.short else None]
-    models = [Model(name, 1 if options.short else None) for name in options.models or usual]
+    names = options.models or (SHORT if options.short else model_step.TARGETS)
+    models = [Model(name, 1 if options.short else None) for name in names]
     sys.exit(steps.run("models", options, prepare, models))
 
 
