@@ -42,7 +42,7 @@ def fit_network(x, y, options):
     """Return the best network of a training with most of ``x`` and ``y``, and its history."""
     y_mean, y_deviation = y.mean(), gpugrad.sqrt(y.var())
     cars = data.TensorDataset(x, (y - y_mean) / y_deviation)
-    order = gpugrad.random.permutation(len(x))
+    order = gpugrad.random.permutation(len(x)).to(x.device)
     count = len(x) // 7
     held_out, learned = (data.TensorDataset(*cars[i]) for i in (order[:count], order[count:]))
     model = nn.Sequential(
@@ -82,10 +82,10 @@ def main():
         options.epochs = 10
     gpugrad.manual_seed(options.seed)
     features, mpg = load(options.device)
-    order = gpugrad.random.permutation(len(mpg))
+    order = gpugrad.random.permutation(len(mpg)).to(mpg.device)
     linear, network = gpugrad.zeros_like(mpg), gpugrad.zeros_like(mpg)
     for part in range(PARTS):
-        is_tested = gpugrad.arange(len(mpg)) % PARTS == part
+        is_tested = gpugrad.arange(len(mpg), device=mpg.device) % PARTS == part
         test, rest = order[is_tested], order[~is_tested]
         mean, deviation = features[rest].mean(axis=0), gpugrad.sqrt(features[rest].var(axis=0))
         x = (features - mean) / deviation

@@ -9,7 +9,8 @@ from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.cupy import xp
 from gpugrad.backends.cupy.kernels import loader, zero_discarded_nans
 from gpugrad.backends.numpy import backend as numpy
-from gpugrad.kernels.cuda.elementwise import RULES
+from gpugrad.kernels.cuda import elementwise
+from gpugrad.kernels.cuda.elementwise import FORWARDS, RULES
 from gpugrad.testing import twincheck
 
 
@@ -114,6 +115,49 @@ def test_rules(op, part, dtype):
                 np.testing.assert_allclose(a.get().astype("float64"), e, rtol=near, atol=near)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", loader.TYPES)
+@pytest.mark.parametrize("op", FORWARDS, ids=lambda op: op.__name__)
+def test_forwards(op, dtype, monkeypatch):
+    monkeypatch.setattr(elementwise, "LARGE", 0)
+    near = NEAR[dtype]
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    forward = op.op.twins["cupy"]["forward"]
+
+    def check(*inputs):
+        got = forward(xp, *[cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs])
+        exact = [x.astype("float64") if isinstance(x, np.ndarray) else x for x in inputs]
+        expected = np.asarray(op.op.forward(numpy.xp, *exact)).astype(dtype)
+        assert got.dtype == dtype
+        assert got.shape == expected.shape
+        a, e = got.get().astype("float64"), expected.astype("float64")
+        np.testing.assert_allclose(a, e, rtol=near, atol=near)
+
+    inputs, _ = operands(op, dtype)
+    for start in (0, 1):  # aligned to 16 bytes, or to no more than an element
+        check(*[x[start:] for x in inputs])
+    x = inputs[0][60:180].reshape(6, 20)
+    if len(inputs) == 1:
+        check(x.T)
+        check(x[:0])
+    else:
+        for other in (2, 0.5, True, x[:1, :1], x.T.copy().T, x[::-1]):
+            check(x, other)
+        for number in (2, -0.5):
+            check(number, x)
+
+
+def test_forwards_left_to_the_definition(monkeypatch):
+    add = gg.add.op.twins["cupy"]["forward"]
+    x = cupy.ones((2, 3))
+    assert add(xp, x, x) is NotImplemented  # few elements
+    monkeypatch.setattr(elementwise, "LARGE", 0)
+    assert add(xp, x, x).tolist() == [[2] * 3] * 2
+    for other in (x[0], x.astype("float32"), x[None, :1, :1], 1j, x + 0j):
+        assert add(xp, x, other) is NotImplemented
+    assert (gg.asarray(x[0]) + gg.asarray(x)).shape == (2, 3)
+
+
 def test_guarded_or_not():
     """Without a guard, 0 times an infinite slope is nan, as on a CPU."""
     for device in ("cpu", "cuda"):
@@ -200,3 +244,30 @@ def test_kept_values_stay_as_they_are():
     assert [x.grad.tolist(), y.grad.tolist()] == [[0, 1], [0, 0]]
     assert np.isnan(y.detach().cpu().numpy()[0])
     assert np.isnan(kept[0].get()).all()
+
+
+@pytest.mark.parametrize("dtype", [*loader.TYPES, "complex64"])
+def test_copies_of_broadcast_arrays(dtype, monkeypatch):
+    dtype = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    monkeypatch.setattr(loader, "MANY", 0)
+    values = np.arange(24).reshape(2, 3, 4).astype(dtype)
+    x = cupy.asarray(values)
+    shape = 2, 3, 4
+    for source, target in (
+        (x[0, 0, 0], shape),
+        (x[0, 0], shape),  # rows of whole packs
+        (x[0, 0, 1:], (5, 3)),  # rows that are not aligned
+        (x[:, :1, :1], shape),
+        (x[:, :1], (2, 7, 4)),
+        (x[:, None], (2, 5, 3, 4)),
+        (x[:, :, None, :, None], (2, 3, 5, 4, 6)),  # two axes apart: left to CuPy
+        (x[:, :, ::2, None], (2, 3, 2, 3)),
+        (x[:0, :, :, None], (0, 3, 4, 5)),
+        (cupy.broadcast_to(x[:1, :, ::2], (1, 3, 2)), (1, 3, 2)),
+    ):
+        for copied in (loader.copy, lambda view: gg.asarray(view, copy=True).array):
+            view = cupy.broadcast_to(source, target)
+            out = copied(view)
+            assert out.flags.c_contiguous
+            assert out.dtype == values.dtype
+            assert np.array_equal(out.get(), np.broadcast_to(source.get(), target))

@@ -146,6 +146,9 @@ class CuPy(Backend):
             if device is not None:
                 data = self.to_device(data, device)
             device = self.device(data)
+            if copy and (dtype is None or dtype == data.dtype) and not data.flags.c_contiguous:
+                with data.device:
+                    return kernels.copy(data)
         with self._scope(device):
             # Pinned memory CuPy copies later, when the program may have written to it already.
             waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)

@@ -19,7 +19,7 @@ from . import kernels
 from .kernels.reductions import shape_without, sum_rows
 from .linalg import linalg
 from .products import matmul, tensordot, vecdot
-from .standard import arange, fft, floor_divide, linspace, remainder, var
+from .standard import arange, fft, floor_divide, linspace, remainder, sign, var
 
 
 def _scatter_add(values, /, shape, key):
@@ -156,6 +156,7 @@ vars(xp).update(
     vecdot=vecdot,
     floor_divide=floor_divide,
     remainder=remainder,
+    sign=sign,
     arange=arange,
     linspace=linspace,
     astype=_on_its_device(xp.astype),

@@ -61,6 +61,13 @@ def linspace(start, stop, /, num, *, dtype=None, endpoint=True):
     return out
 
 
+def sign(x, /):
+    """CuPy returns 0 for nan, and array-api-compat assigns the nan by a mask, which waits."""
+    if x.dtype.kind != "f":
+        return standard.sign(x)
+    return cupy.where(cupy.isnan(x), x, cupy.sign(x))
+
+
 def var(x, /, *, axis=None, correction=0.0, keepdims=False):
     """CuPy returns nan, not an infinity, if there are too few elements for the correction."""
     out = standard.var(x, axis=axis, correction=correction, keepdims=keepdims)

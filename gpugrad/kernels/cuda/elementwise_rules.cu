@@ -1,10 +1,10 @@
-// The VJPs of elementwise ops. elementwise.py has a table of them, and defines a kernel for each
-// after this source.
+// The VJPs and forwards of elementwise ops. elementwise.py has tables of them, and defines a kernel
+// for each after this source.
 
 template <int INPUTS, int RESULTS> struct Arrays { const T* from[INPUTS]; T* to[RESULTS]; };
 
 // Runs `rule(v, c)` for each element, where v has the element of each input and c is for that of
-// each result. The first input is the cotangent of the op's result.
+// each result. In a VJP the first input is the cotangent of the op's result.
 //
 // single: bits that say which inputs are one element for all others. One that is null is `number`.
 // guarded: whether a result is 0 instead of nan where the cotangent is 0.

@@ -185,6 +185,8 @@ class ndarray:
         if isinstance(value, np.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
         on_current([self, value])
+        if not isinstance(value, ndarray) and any(is_mask(part) for part in _parts(key)):
+            note("a number assigned by a mask")  # it is copied from the host
         place, own = self._key(key, reading=isinstance(value, ndarray) and value.ndim), self._values
         values = value._values if isinstance(value, ndarray) else value
         launched("setitem", [x._values for x in arrays_in((value, *_parts(key)))], [own[place()]])

@@ -2,6 +2,6 @@
 
 from . import random
 from .elementwise import blend, zero_discarded_nans
-from .loader import covers, kernel
+from .loader import copy, covers, kernel
 
-__all__ = ["blend", "covers", "kernel", "random", "zero_discarded_nans"]
+__all__ = ["blend", "copy", "covers", "kernel", "random", "zero_discarded_nans"]

@@ -39,3 +39,28 @@ extern "C" __global__ void blend(T* x, const T* y, long long n, double a, double
     for (long long i = thread_number(); i < n; i += thread_count())
         store(x + i, (A)a * load(x + i) + (A)b * load(y + i));
 }
+
+// out[o, k, i] = x[o, i]: each row of `columns` elements of x, `repeats` times in a row.
+extern "C" __global__ void repeat_rows(const T* x, T* out, long long n, unsigned repeats,
+                                       unsigned columns)
+{
+    bool aligned = columns % PACK == 0 && is_aligned(x) && is_aligned(out);
+    auto place = [=](unsigned i) {  // in x, of the element i of out; divisions take long
+        if (columns == n / repeats) return i % columns;
+        if (columns == 1) return i / repeats;
+        return i / columns / repeats * columns + i % columns;
+    };
+    if (aligned) {
+        for (long long i = thread_number() * PACK; i < n; i += thread_count() * PACK)
+            *(Pack*)(out + i) = *(const Pack*)(x + place(i));
+        return;
+    }
+    long long packed = is_aligned(out) ? n / PACK * PACK : 0;
+    for (long long i = thread_number() * PACK; i < packed; i += thread_count() * PACK) {
+        Pack pack;
+#pragma unroll
+        for (int k = 0; k < PACK; k++) pack.items[k] = x[place(i + k)];
+        *(Pack*)(out + i) = pack;
+    }
+    for (long long i = packed + thread_number(); i < n; i += thread_count()) out[i] = x[place(i)];
+}

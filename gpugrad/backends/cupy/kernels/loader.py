@@ -1,9 +1,11 @@
 """Compiles CUDA kernels from source files, as one module for each file and dtype."""
 
 from functools import cache
+from math import prod
 from pathlib import Path
 
 import cupy
+import numpy as np
 
 from ...dtypes import float32, float64
 
@@ -76,7 +78,46 @@ def elementwise_grid(n, dtype):
 
 def contiguous(x):
     """``x`` itself or a copy that is C-contiguous."""
-    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x)
+    return x if x.flags.c_contiguous else copy(x)
+
+
+MANY = 2**18  # elements, for which it pays to find out how an array is broadcast
+
+
+def copy(x):
+    """A C-contiguous copy of ``x``.
+
+    CuPy copies elements one by one, and takes 4 to 14 times as long for an array that was
+    broadcast, such as the gradient of a sum.
+    """
+    if x.size >= MANY and 0 in x.strides and covers(x.dtype) and x.size < 2**32:
+        rows = _repeated_rows(x)
+        if rows is not None:
+            out = cupy.empty(x.shape, x.dtype)
+            run = kernel("elementwise", "repeat_rows", x.dtype)
+            run(*elementwise_grid(x.size, x.dtype), (x, out, x.size, *map(np.uint32, rows)))
+            return out
+    return cupy.array(x, order="C")
+
+
+def _repeated_rows(x):
+    """How often, and how long, the rows of a contiguous array are that ``x`` repeats.
+
+    None if ``x`` is not broadcast along one axis, or several neighbours, of a contiguous array.
+    """
+    axes = [(n, step) for n, step in zip(x.shape, x.strides, strict=True) if n > 1]
+    repeated = [k for k, (_, step) in enumerate(axes) if not step]
+    if not repeated:
+        return None
+    first, last = repeated[0], repeated[-1]
+    if last - first + 1 != len(repeated):
+        return None
+    step = x.itemsize
+    for n, own in reversed(axes[:first] + axes[last + 1 :]):
+        if own != step:
+            return None
+        step *= n
+    return prod([n for n, _ in axes[first : last + 1]]), prod([n for n, _ in axes[last + 1 :]])
 
 
 def flat(x):
@@ -87,7 +128,7 @@ def flat(x):
     if x.flags.c_contiguous:
         return x, x.size == 1
     one = all(n == 1 or not step for n, step in zip(x.shape, x.strides, strict=True))
-    return (x if one else cupy.ascontiguousarray(x)), one
+    return (x if one else copy(x)), one
 
 
 @cache
