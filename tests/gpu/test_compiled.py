@@ -314,6 +314,22 @@ def test_a_tensor_that_is_written_and_gets_another_array():
         assert_equal(mine, expected)
 
 
+def test_results_have_the_values_from_before_a_write():
+    total = on_device(np.zeros((2, 3), "float32"))
+
+    @gg.compile
+    def add(x):
+        before = gg.asarray(total, copy=True)
+        total.array += x.array
+        return before, before[:, ::2]
+
+    for k in range(4):
+        before, part = host(add(on_device(np.ones((2, 3), "float32"))))
+        np.testing.assert_array_equal(before, np.full((2, 3), k, "float32"))
+        np.testing.assert_array_equal(part, before[:, ::2])
+    assert why_call_by_call(add) == [None]
+
+
 def test_indices_and_sums_over_them():
     table = on_device(np.arange(12.0, dtype="float32").reshape(4, 3)).requires_grad_()
     optimizer = optim.SGD([table], lr=0.5)
