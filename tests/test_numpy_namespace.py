@@ -116,7 +116,49 @@ class TestNames:
         assert gnp.__version__ == np.__version__
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:divide by zero")
+# What NumPy does with other dtypes and shapes, by the values of x.
+OTHERS = {
+    ((3, 0, -2), (7, 5, 0)): """
+np.sum(x, axis=0, initial=2.0)
+np.prod(x, initial=2)
+np.nanmax(x, axis=1)
+np.nanmin(x)
+np.bincount(np.array([0, 1, 1]), x[0, :])
+np.fmod(x, 4)
+np.fmod(-x, 4)
+np.round(x, 1)
+np.round(x * 13, -1)
+np.modf(x)
+np.divmod(x, [2, 3, 4])
+np.linalg.matrix_transpose(x)
+np.logical_and(x, [True, False, 2])
+np.logical_or(x, 0)
+np.logical_xor(x, x[0, :])
+np.logical_not(x)
+np.trim_zeros(x[0, :])
+np.trim_zeros(x * 0)
+""",
+    (1 + 2j, -3j, 2 - 1j, complex(np.nan, np.inf)): """
+np.nanvar(x[:3])
+np.var(x, where=[True, True, False, False])
+np.nan_to_num(x, posinf=3.0)
+np.logical_not(x - x[0])
+""",
+    ((), ()): """
+np.max(x, initial=2.0)
+np.min(x, axis=1, initial=2.0)
+np.median(x, axis=1)
+np.median(x, axis=0)
+np.median(x, axis=(0, 1), keepdims=True)
+np.sum(x, axis=1)
+np.cov(x)
+""",
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::RuntimeWarning", "ignore:divide by zero"
+)
 class TestValues:
     @pytest.mark.parametrize("name", BY_FUNCTION)
     def test_values_dtypes_and_graphs(self, name):
@@ -135,6 +177,15 @@ class TestValues:
                 if results[0].requires_grad != floating:
                     failures.append(f"{line}: requires_grad is {results[0].requires_grad}")
         assert not failures, "\n".join(failures)
+
+    @pytest.mark.parametrize("values", OTHERS)
+    def test_integers_complex_numbers_and_empty_arrays(self, values):
+        values, text = np.array(values), OTHERS[values]
+        for line in lines(text):
+            for result, y in zip(
+                evaluate(line, gnp, gg.asarray(values)), evaluate(line, np, values), strict=True
+            ):
+                assert_array_equal(result.numpy(), y, strict=True, err_msg=line)
 
     @pytest.mark.parametrize("name", sorted(QUESTIONS))
     def test_constants(self, name):
@@ -178,6 +229,16 @@ class TestValues:
             if line := line.strip():
                 expected = np.asarray(evaluate(line, np, values)[0])
                 assert evaluate(line, gnp, x)[0].dtype == expected.dtype, line
+
+    def test_gradients_at_zero(self):
+        for line, expected in (
+            ("np.fmod(x, 2.0)", 1.0),
+            ("np.nanstd(x)", 0.0),
+            ("np.std(x, where=A > 0.5)", 0.0),
+        ):
+            x = gg.tensor(A * 0, requires_grad=True)
+            gg.sum(evaluate(line, gnp, x)[0]).backward()
+            assert_array_equal(x.grad.numpy(), np.full_like(A, expected), err_msg=line)
 
     def test_allclose(self):
         x = gg.tensor(A, requires_grad=True)

@@ -13,6 +13,7 @@ RNG = np.random.default_rng(0)
 A = RNG.normal(size=(4, 4))
 POSITIVE = A @ A.T + np.eye(4)
 B = RNG.normal(size=(4, 2))
+BAND = np.array([[0.0], [0.0], [1.0], [0.0]])  # the main diagonal of 1 + 2
 C = RNG.normal(size=(3, 3)) + 3 * np.eye(3)
 X = np.array([0.0, 0.7, 1.1, 2.0, 2.4, 3.3])
 Y = RNG.normal(size=(6, 2))
@@ -27,6 +28,11 @@ CASES = {
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, 1, lower=True), POSITIVE, B[:, 0]),
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, "N", True, True), POSITIVE, B),
         (lambda sp, a, b: sp.linalg.solve_triangular(a, b, trans=2), POSITIVE + 1j * A, B + 1j),
+    ],
+    "linalg.solve_banded": [
+        (lambda sp, ab, b: sp.linalg.solve_banded((1, 2), ab, b), A + 3 * BAND, B),
+        (lambda sp, ab, b: sp.linalg.solve_banded((2, 1), ab, b), A + 3 * BAND[::-1], B[:, 0]),
+        (lambda sp, ab, b: sp.linalg.solve_banded((1, 0), ab, b), 2 + A[:2] + 1j * A[2:], B + 1j),
     ],
     "linalg.cho_solve": [
         (
@@ -194,6 +200,86 @@ def test_derivatives(name):
         gradgradcheck(function, inputs)
 
 
+def test_special_functions_of_lists_and_numbers():
+    own, x = gg.scipy.special, gg.tensor([0.5, 1.5], requires_grad=True, dtype=gg.float64)
+    for name, args in (("erf", (0.5,)), ("gammaln", (X,)), ("beta", ([1.0, 2.0], 3))):
+        result, expected = (getattr(s, name)(*args) for s in (own, scipy.special))
+        assert type(result) is type(expected)
+        assert_allclose(result, expected)
+    for call in (
+        lambda space, x: space.beta(x, [1.0, 2.0]),
+        lambda space, x: space.logsumexp(x, 0, [1.0, 2.0]),
+        lambda space, x: space.logsumexp([x[0], 2.0]),
+        lambda space, x: space.polygamma([0, 1], x),
+    ):
+        expected, result = call(scipy.special, x.detach().numpy()), call(own, x)
+        assert result.requires_grad
+        assert_allclose(result.detach(), expected)
+    for args in ((x, "a"), ()):
+        with pytest.raises(TypeError):
+            own.beta(*args)
+
+
+def test_matrices_of_integers_and_empty_ones():
+    x = np.array([[2, 1], [0, 3]])
+    for name in ("expm", "logm", "sqrtm"):
+        result = getattr(gg.scipy.linalg, name)(gg.tensor(x))
+        assert_allclose(result.numpy(), getattr(linalg, name)(x), rtol=1e-6)
+    assert gg.scipy.linalg.expm(gg.zeros((0, 0))).shape == (0, 0)
+
+
+def test_complex_numbers_in_lists():
+    x = RNG.normal(size=5)
+    expected = signal.lfilter([1, 1j], [1, -0.5], x)
+    assert_allclose(gg.scipy.signal.lfilter([1, 1j], [1, -0.5], gg.tensor(x)).numpy(), expected)
+
+
+def test_stacks_of_triangular_systems(library):
+    solve = gg.scipy.linalg.solve_triangular
+    a, b = np.stack([POSITIVE, A + 3 * np.eye(4)]), np.stack([B, B - 1])
+    pairs = [*zip(a, b, strict=True)]
+    for lower, unit in ((True, False), (False, True)):
+        expected = [
+            linalg.solve_triangular(x, y, lower=lower, unit_diagonal=unit) for x, y in pairs
+        ]
+        result = solve(library.tensor(a), library.tensor(b), lower=lower, unit_diagonal=unit)
+        assert_allclose(library.values(result), expected)
+    many = gg.vmap(lambda y: solve(library.tensor(A), y))(library.tensor(b))
+    assert_allclose(library.values(many), [linalg.solve_triangular(A, y) for y in b])
+    columns = gg.vmap(lambda x, y: solve(x, y, lower=True))(
+        library.tensor(a), library.tensor(b[..., 0])
+    )
+    for x, y, result in zip(a, b, library.values(columns), strict=True):
+        assert_allclose(result, linalg.solve_triangular(x, y[:, 0], lower=True))
+    empty = solve(library.tensor(A), library.tensor(B[:, :0]))
+    assert empty.shape == (4, 0)
+
+
+def test_stacks_of_banded_systems(library):
+    def solve(ab, b):
+        return gg.scipy.linalg.solve_banded((1, 2), ab, b)
+
+    ab, b = np.stack([A + 3 * BAND, A.T + 3 * BAND]), np.stack([B, B - 1])
+    both = [linalg.solve_banded((1, 2), x, y) for x, y in zip(ab, b, strict=True)]
+    one = [linalg.solve_banded((1, 2), ab[0], y) for y in b]
+    others = [linalg.solve_banded((1, 2), x, B[:, 0]) for x in ab]
+    stacks = [library.tensor(x) for x in (ab, b)]
+    for result, expected in (
+        (solve(*stacks), both),
+        (gg.vmap(solve)(*stacks), both),
+        (gg.vmap(lambda y: solve(library.tensor(ab[0]), y))(stacks[1]), one),
+        (gg.vmap(lambda x: solve(x, library.tensor(B[:, 0])))(stacks[0]), others),
+    ):
+        assert_allclose(library.values(result), expected)
+
+
+def test_triangular_systems_are_not_solved_as_full_ones(monkeypatch):
+    monkeypatch.delattr(gg.backends.namespace_of[np.ndarray].linalg, "solve")
+    a, b = (gg.tensor(x, requires_grad=True) for x in (POSITIVE, B))
+    gg.scipy.linalg.solve_triangular(a, b, lower=True).sum().backward()
+    assert np.count_nonzero(a.grad) == 10
+
+
 def test_functions_of_matrices_inside_vmap():
     stack = np.stack([POSITIVE, 3 * POSITIVE])
     for name in ("expm", "sqrtm", "logm"):
@@ -272,6 +358,13 @@ def test_derivatives_of_continuous_distributions(name):
             gradgradcheck(getattr(own, method), inputs, atol=1e-4)
 
 
+def test_quantiles_of_small_probabilities():
+    for name, parameters in (("poisson", (3.0,)), ("binom", (20, 0.3)), ("bernoulli", (0.3,))):
+        q = np.array([0.3, 1e-3, 1e-12])
+        own, reference = (getattr(space, name) for space in (gg.scipy.stats, stats))
+        assert_allclose(own.isf(q, *parameters).numpy(), reference.isf(q, *parameters))
+
+
 def test_derivatives_of_discrete_distributions():
     for name, (*fixed, p) in DISCRETE.items():
         for method in ("pmf", "logpmf", "cdf", "logsf"):
@@ -324,6 +417,15 @@ def euler(xp, t, y, a, b):
 
 
 START, TIMES, PARAMETERS = np.array([0.1, 1, 1.2]), [0.0, 0.5, 0.6, 2.0], (1.1, 0.3)
+
+
+def test_complex_states():
+    y0 = gg.tensor([1 + 0j, 2j], dtype=gg.complex128)
+    solution = gg.scipy.integrate.solve_ivp(lambda t, y: 1j * y, (0, 2), y0, rtol=1e-6, atol=1e-8)
+    assert solution.t.dtype == gg.float64
+    assert_allclose(solution.y[:, -1].numpy(), y0.numpy() * np.exp(2j), rtol=1e-5)
+    with pytest.raises(ValueError, match="odeint: the adjoint equation is solved for real states"):
+        gg.scipy.integrate.odeint(lambda y, t: y, y0, [0, 1], adjoint=True)
 
 
 @pytest.mark.parametrize("adjoint", [False, True])
@@ -470,6 +572,7 @@ def test_errors():
     sp = gg.scipy
     for call, message in (
         (lambda: sp.linalg.solve_triangular(A, B, 3), "trans must be 0, 1 or 2, not 3"),
+        (lambda: sp.linalg.solve_banded((1, 1), A, B), r"ab must be \(..., 3, n\) for 1 and 1"),
         (lambda: sp.linalg.solve_sylvester(A, C, B), "solve_sylvester: .* do not fit"),
         (lambda: sp.linalg.block_diag(A[None]), "block_diag: all must be matrices"),
         (lambda: sp.signal.convolve(A, B[0]), "convolve: .* the same number of axes"),

@@ -35,7 +35,8 @@ from gpugrad import cuda  # noqa: E402
 
 EXAMPLES = (
     "xor fit_quadratic fit_sine train_mlp raw_kernel least_squares ode_fit fixed_point pinn "
-    "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer"
+    "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer "
+    "gaussian_process hidden_markov gaussian_mixture bayesian_network fluid"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp", "models"
 # Seconds for each command.

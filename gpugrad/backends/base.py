@@ -37,6 +37,8 @@ class Backend:
         ``to_device(x, device)``: the device may be another library's;
         ``einsum(subscripts, *operands)``; ``special``: functions under SciPy's names;
         ``linalg.cofactor(x)``: matrices of cofactors;
+        ``linalg.solve_triangular(a, b, *, lower, unit_diagonal)``: the solutions of ``a @ x = b``,
+        for stacks of matrices, where one triangle of ``a`` is not used;
         the functions of `windows`, such as ``convolution``;
         ``zero_discarded_nans(c, g)``: ``c`` with 0 in place of each nan where ``g``, which has
         or broadcasts to the shape of ``c``, is 0.
@@ -93,7 +95,8 @@ class Backend:
         )
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
-            xp.linalg = extended_linalg(xp.linalg, xp, None if half is None else self.dtype(half))
+            half = None if half is None else self.dtype(half)
+            xp.linalg = extended_linalg(xp.linalg, xp, half, self.solve_triangular)
 
     def __reduce__(self):
         # Copies and pickles of objects that have a backend share the only instance.
@@ -164,6 +167,14 @@ class Backend:
     def special(self, name):
         """The function ``name`` of ``xp.special``, which calls this once for each name."""
         raise NotImplementedError
+
+    def solve_triangular(self, a, b, *, lower, unit_diagonal):
+        """``xp.linalg.solve_triangular``, by the solver for matrices of any form."""
+        xp, offset = self.xp, int(unit_diagonal)
+        a = xp.tril(a, k=-offset) if lower else xp.triu(a, k=offset)
+        if unit_diagonal:
+            a = a + self.create("eye", a.shape[-1], dtype=a.dtype, like=a)
+        return xp.linalg.solve(a, b)
 
     def buffer(self, array):
         """Identifies the allocation that holds the array; the same for all its views.

@@ -1,4 +1,4 @@
-"""The namespace ``xp.linalg``: a library's own, extended by ``cofactor`` and float16."""
+"""The namespace ``xp.linalg``: a library's own, two more functions, and float16."""
 
 from functools import partial, wraps
 from types import ModuleType
@@ -6,19 +6,21 @@ from types import ModuleType
 # LAPACK and cuSOLVER have no float16, in which 256 squared would overflow anyway.
 _COMPUTED_IN_FLOAT32 = (
     "cholesky cofactor det eig eigh eigvals eigvalsh inv matrix_norm matrix_power pinv qr slogdet "
-    "solve svd svdvals vector_norm"
+    "solve solve_triangular svd svdvals vector_norm"
 ).split()
 
 
-def extended_linalg(own, xp, half):
+def extended_linalg(own, xp, half, solve_triangular):
     """A copy of a library's ``linalg`` that has `cofactor` and computes float16 in float32.
 
     half: the library's float16; None if it has none.
+    solve_triangular: the function of that name.
     """
     linalg = ModuleType(f"{xp.__name__}.linalg")
     vars(linalg).update({n: getattr(own, n) for n in dir(own) if not n.startswith("_")})
     if not hasattr(linalg, "cofactor"):
         linalg.cofactor = partial(cofactor, xp)
+    linalg.solve_triangular = solve_triangular
     if half is not None:
         for name in _COMPUTED_IN_FLOAT32:
             setattr(linalg, name, _in_float32(xp, half, getattr(linalg, name)))

@@ -57,7 +57,22 @@ def cupy_function(name):
 
     def stdtr(df, t):
         tail = special.betainc(df / 2, 0.5, df / (t * t + df)) / 2
-        return cupy.where(t < 0, tail, 1 - tail)
+        if isinstance(t, cupy.ndarray):
+            return cupy.where(t < 0, tail, 1 - tail)
+        return tail if t < 0 else 1 - tail
+
+    def polygamma(n, x):
+        if isinstance(n, cupy.ndarray):
+            return special.polygamma(n, x)
+        # CuPy's takes no number for n.
+        if n == 0:
+            return special.psi(x)
+        return (-1) ** (n + 1) * math.gamma(n + 1) * special.zeta(n + 1, x)
+
+    def yn(n, x):
+        # CUDA's is nan for negative orders.
+        sign = 1 - 2 * ((n < 0) & (n % 2 == 1))
+        return sign * special.yn(abs(n), x)
 
     def stdtrit(df, p):
         # inner is t * t / (df + t * t). In the tails it is close to 1 and outer, 1 - inner, keeps
@@ -81,8 +96,15 @@ def cupy_function(name):
         value = cupy.where(inverted, -log * log / 2 - value, value)
         return cupy.where(z < 0, math.nan, value)
 
-    composed = {"betaincc": betaincc, "spence": spence, "stdtr": stdtr, "stdtrit": stdtrit}
-    function = getattr(special, name, None) or composed.get(name)
+    composed = {
+        "betaincc": betaincc,
+        "polygamma": polygamma,
+        "spence": spence,
+        "stdtr": stdtr,
+        "stdtrit": stdtrit,
+        "yn": yn,
+    }
+    function = composed.get(name) or getattr(special, name, None)
     if function is None:
         raise RuntimeError(
             f"CuPy has no function {name}, which this needs; "

@@ -60,6 +60,11 @@ class Torch(GenericBackend):
     def nbytes(self, array):
         return array.nbytes
 
+    def solve_triangular(self, a, b, *, lower, unit_diagonal):
+        return self.standard.linalg.solve_triangular(
+            a, b, upper=not lower, unitriangular=unit_diagonal
+        )
+
     def special(self, name):
         """PyTorch's function, if accurate, extended to half precision and Python numbers."""
         xp = self.xp

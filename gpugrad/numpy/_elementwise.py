@@ -2,30 +2,53 @@
 
 import math
 
+from .._arguments import is_floating
 from .._foreign_names import OF_NUMPY
 from ..autograd.operation import exports
-from ._table import FUNCTIONS, floating, gg, is_complex, of_numpy, operands, tensor, tensors
+from ._table import (
+    FUNCTIONS,
+    floating,
+    gg,
+    is_complex,
+    is_true,
+    of_numpy,
+    operands,
+    tensor,
+    tensors,
+)
 
 # The ops that are ufuncs of NumPy's, by NumPy's name.
 _NAMES = """
     absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
     bitwise_xor ceil conjugate copysign cos cosh divide equal exp expm1 floor floor_divide greater
     greater_equal hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2
-    logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply
-    negative nextafter not_equal positive power reciprocal remainder right_shift rint sign signbit
-    sin sinh sqrt square subtract tan tanh trunc vecdot
+    logaddexp matmul maximum minimum multiply negative nextafter not_equal positive power reciprocal
+    remainder right_shift rint sign signbit sin sinh sqrt square subtract tan tanh trunc vecdot
 """.split()
 _OPS = exports()
 FUNCTIONS.update({name: _OPS[OF_NUMPY.get(name, name)] for name in _NAMES})
 
 
+def _logical(function):
+    def own(*args):
+        return function(*map(is_true, tensors(*args)))
+
+    return own
+
+
+for _name in ("logical_and", "logical_not", "logical_or", "logical_xor"):
+    of_numpy(_name)(_logical(_OPS[_name]))
+
+
 @of_numpy()
 def divmod(x1, x2, /):
+    x1, x2 = operands(x1, x2)
     return gg.floor_divide(x1, x2), gg.remainder(x1, x2)
 
 
 @of_numpy()
 def modf(x, /):
+    x = floating(x)
     whole = gg.trunc(x)
     return x - whole, whole
 
@@ -84,7 +107,8 @@ def _unless_nan(function, x1, x2):
 @of_numpy()
 def fmod(x1, x2, /):
     x1, x2 = operands(x1, x2)
-    return x1 - x2 * gg.trunc(x1 / x2)
+    sign = 1 - 2 * gg.astype(x1 < 0, x1.dtype)  # not 0 at 0, where the derivative is 1
+    return gg.remainder(x1 * sign, gg.abs(x2)) * sign
 
 
 @of_numpy()
@@ -127,6 +151,8 @@ def vecmat(x1, x2, /):
 def _round(a, decimals=0):
     if not decimals:
         return gg.round(a)
+    if not is_floating(a):
+        return gg.astype(_round(gg.astype(a, gg.float64), decimals), a.dtype)
     scale = 10.0 ** abs(decimals)
     return gg.round(a * scale) / scale if decimals > 0 else gg.round(a / scale) * scale
 
@@ -146,7 +172,9 @@ def clip(a, a_min=None, a_max=None, *, min=None, max=None):
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     if not copy:
         raise TypeError("numpy.nan_to_num: with Tensors it does not write in place; leave copy out")
-    return gg.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    parts = (gg.real(x), gg.imag(x)) if is_complex(x) else (x,)
+    found = [gg.nan_to_num(part, nan=nan, posinf=posinf, neginf=neginf) for part in parts]
+    return found[0] + 1j * found[1] if is_complex(x) else found[0]
 
 
 @of_numpy()

@@ -11,9 +11,14 @@ def _of_matrices(name):
     return of_numpy(f"linalg.{name}")(lambda a: own(floating(a)))
 
 
-det, eig, eigvals, inv, slogdet, svdvals, matrix_transpose = map(
-    _of_matrices, "det eig eigvals inv slogdet svdvals matrix_transpose".split()
+det, eig, eigvals, inv, slogdet, svdvals = map(
+    _of_matrices, "det eig eigvals inv slogdet svdvals".split()
 )
+
+
+@of_numpy("linalg.matrix_transpose")
+def matrix_transpose(x, /):
+    return gg.matrix_transpose(x)
 
 
 @of_numpy("linalg.solve")

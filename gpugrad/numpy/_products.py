@@ -17,11 +17,12 @@ from ._table import (
 @of_numpy()
 def dot(a, b):
     a, b = tensors(a, b)
-    if not (a.ndim and b.ndim):
+    ndim = b.ndim
+    if not (ndim and a.ndim):
         return a * b
-    if b.ndim <= 2:
+    if ndim <= 2:
         return gg.matmul(a, b)
-    return gg.tensordot(a, b, axes=((-1,), (b.ndim - 2,)))
+    return gg.tensordot(a, b, axes=((-1,), (ndim - 2,)))
 
 
 @of_numpy()
@@ -152,7 +153,7 @@ def polyval(p, x):
 
 @of_numpy()
 def polyadd(a1, a2):
-    a1, a2 = tensors(a1, a2)
+    a1, a2 = [gg.reshape(a, (-1,)) if not a.ndim else a for a in tensors(a1, a2)]
     n = max(a1.size, a2.size)
     return gg.pad(a1, ((n - a1.size, 0),)) + gg.pad(a2, ((n - a2.size, 0),))
 
@@ -190,6 +191,8 @@ def polyint(p, m=1, k=None):
 @of_numpy()
 def polyfit(x, y, deg, rcond=None, *, w=None):
     x, y, w = tensors(floating(x), y, 1.0 if w is None else w)
+    if x.ndim != 1 or y.ndim not in (1, 2) or y.shape[0] != x.shape[0] or not x.size:
+        raise TypeError(f"polyfit: needs x (n,) and y (n,) or (n, k), not {x.shape} and {y.shape}")
     y, w = floating(y), gg.broadcast_to(floating(w, x), x.shape)
     powers = FUNCTIONS["vander"](x, deg + 1) * w[:, None]
     # Of columns of the same length the solution is more exact.

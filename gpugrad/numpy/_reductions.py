@@ -9,22 +9,30 @@ from ._table import flat, floating, gg, is_complex, numpy, of_numpy, tensor, ten
 
 def _masked(a, where, value):
     """``a`` with another value where the mask ``where`` of NumPy's reductions is False."""
-    return a if where is True else gg.where(tensor(where, a), tensor(a), value)
+    if where is True:
+        return a
+    a = tensor(a)
+    return gg.where(tensor(where, a), a, bool(value) if gg.isdtype(a.dtype, "bool") else value)
 
 
-@of_numpy()
+def _like(initial, result):
+    """What a reduction begins with, in the dtype of its result."""
+    return gg.astype(tensor(initial, result), result.dtype)
+
+
+@of_numpy(reduction=gg.sum)
 def sum(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
     total = gg.sum(_masked(a, where, 0), axis, dtype=dtype, keepdims=keepdims)
-    return total if initial is None else total + initial
+    return total if initial is None else total + _like(initial, total)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.prod)
 def prod(a, axis=None, dtype=None, *, keepdims=False, initial=None, where=True):
     product = gg.prod(_masked(a, where, 1), axis, dtype=dtype, keepdims=keepdims)
-    return product if initial is None else product * initial
+    return product if initial is None else product * _like(initial, product)
 
 
-@of_numpy()
+@of_numpy(reduction=gg.mean)
 def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     if where is True:
@@ -34,26 +42,48 @@ def mean(a, axis=None, dtype=None, *, keepdims=False, where=True):
     return sum(a, axis, keepdims=keepdims, where=where) / gg.astype(count, a.dtype)
 
 
-@of_numpy()
-def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, correction=None):
+@of_numpy(reduction=gg.var)
+def var(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
+    if where is not True:
+        total, freedom = _squares(a, tensor(where, a), axis, correction, keepdims)
+        return total / gg.maximum(freedom, 0)
     return gg.var(a, axis, correction=correction, keepdims=keepdims)
 
 
-@of_numpy()
-def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, correction=None):
+@of_numpy(reduction=gg.std)
+def std(a, axis=None, dtype=None, *, ddof=0, keepdims=False, where=True, correction=None):
     a = floating(a) if dtype is None else gg.astype(tensor(a), dtype)
     correction = ddof if correction is None else correction
+    if where is not True:
+        return _root(var(a, axis, ddof=correction, keepdims=keepdims, where=where))
     return gg.std(a, axis, correction=correction, keepdims=keepdims)
 
 
-@of_numpy("max", "amax")
+def _root(variance):
+    """The square root of a variance; its gradient at 0 is 0, as that of `gpugrad.std`."""
+    zero = variance == 0
+    return gg.where(zero, 0.0, gg.sqrt(gg.where(zero, 1.0, variance)))
+
+
+def _squares(a, chosen, axis, ddof, keepdims):
+    """The sum of the squared deviations of the elements that a mask chooses; their freedom."""
+    chosen = gg.broadcast_to(chosen, a.shape)
+    count = gg.astype(gg.count_nonzero(chosen, axis=axis, keepdims=True), gg.real(a).dtype)
+    mean = gg.sum(gg.where(chosen, a, 0), axis, keepdims=True) / count
+    deviation = gg.where(chosen, a - mean, 0)
+    squares = gg.real(deviation * gg.conj(deviation)) if is_complex(a) else deviation**2
+    total = gg.sum(squares, axis, keepdims=keepdims)
+    return total, gg.reshape(count - ddof, total.shape)
+
+
+@of_numpy("max", "amax", reduction=gg.max)
 def max(a, axis=None, *, keepdims=False, initial=None, where=True):
     return _extremum(gg.max, gg.maximum, a, axis, keepdims, initial, where)
 
 
-@of_numpy("min", "amin")
+@of_numpy("min", "amin", reduction=gg.min)
 def min(a, axis=None, *, keepdims=False, initial=None, where=True):
     return _extremum(gg.min, gg.minimum, a, axis, keepdims, initial, where)
 
@@ -65,11 +95,12 @@ def _extremum(reduce, combine, a, axis, keepdims, initial, where):
                 "reduction operation has no identity, so to use a where mask one has "
                 "to specify 'initial'"
             )
-        a = gg.where(tensor(where, a), a, gg.astype(tensor(initial, a), a.dtype))
-    found = reduce(a, axis, keepdims=keepdims)
+        a = gg.where(tensor(where, a), tensor(a), _like(initial, a))
     if initial is None:
-        return found
-    return combine(found, gg.astype(tensor(initial, a), a.dtype))
+        return reduce(a, axis, keepdims=keepdims)
+    if not a.size:
+        return gg.zeros_like(gg.sum(a, axis, keepdims=keepdims), dtype=a.dtype) + _like(initial, a)
+    return combine(reduce(a, axis, keepdims=keepdims), _like(initial, a))
 
 
 @of_numpy()
@@ -78,13 +109,13 @@ def ptp(a, axis=None, *, keepdims=False):
 
 
 @of_numpy()
-def all(a, axis=None, *, keepdims=False):
-    return gg.all(a, axis, keepdims=keepdims)
+def all(a, axis=None, *, keepdims=False, where=True):
+    return gg.all(_masked(a, where, 1), axis, keepdims=keepdims)
 
 
 @of_numpy()
-def any(a, axis=None, *, keepdims=False):
-    return gg.any(a, axis, keepdims=keepdims)
+def any(a, axis=None, *, keepdims=False, where=True):
+    return gg.any(_masked(a, where, 0), axis, keepdims=keepdims)
 
 
 @of_numpy()
@@ -157,7 +188,8 @@ def nancumprod(a, axis=None, dtype=None):
 
 
 def _count(a, axis, keepdims):
-    return gg.astype(gg.count_nonzero(~gg.isnan(a), axis=axis, keepdims=keepdims), a.dtype)
+    count = gg.count_nonzero(~gg.isnan(a), axis=axis, keepdims=keepdims)
+    return gg.astype(count, gg.real(a).dtype)
 
 
 @of_numpy()
@@ -169,25 +201,27 @@ def nanmean(a, axis=None, dtype=None, *, keepdims=False):
 @of_numpy()
 def nanvar(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
     a = floating(a) if dtype is None else gg.astype(a, dtype)
-    deviation = _without_nan(a - nanmean(a, axis, keepdims=True), 0)
-    squares = gg.real(deviation * gg.conj(deviation)) if is_complex(a) else deviation**2
-    freedom = _count(a, axis, keepdims) - ddof
-    return gg.sum(squares, axis, keepdims=keepdims) / gg.where(freedom > 0, freedom, math.nan)
+    total, freedom = _squares(a, ~gg.isnan(a), axis, ddof, keepdims)
+    return total / gg.where(freedom > 0, freedom, math.nan)
 
 
 @of_numpy()
 def nanstd(a, axis=None, dtype=None, *, ddof=0, keepdims=False):
-    return gg.sqrt(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+    return _root(nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
 
 
 @of_numpy()
 def nanmax(a, axis=None, *, keepdims=False):
+    if not is_floating(a):
+        return gg.max(a, axis, keepdims=keepdims)
     found = gg.max(_without_nan(a, -math.inf), axis, keepdims=keepdims)
     return gg.where(_count(a, axis, keepdims) > 0, found, math.nan)
 
 
 @of_numpy()
 def nanmin(a, axis=None, *, keepdims=False):
+    if not is_floating(a):
+        return gg.min(a, axis, keepdims=keepdims)
     found = gg.min(_without_nan(a, math.inf), axis, keepdims=keepdims)
     return gg.where(_count(a, axis, keepdims) > 0, found, math.nan)
 
@@ -226,7 +260,8 @@ def _quantile(a, q, axis, method, keepdims):
         rest = [i for i in range(a.ndim) if i not in axes]
         kept = tuple([1 if i in axes else n for i, n in enumerate(a.shape)])
         moved = gg.permute_dims(a, (*rest, *axes))
-        flat = gg.reshape(moved, (*moved.shape[: len(rest)], -1))
+        length = math.prod([a.shape[i] for i in axes])
+        flat = gg.reshape(moved, (*moved.shape[: len(rest)], length))
         found = _quantile(flat, q, -1, method, False)
         front = found.shape[: found.ndim - len(rest)]
         return gg.reshape(found, (*front, *kept)) if keepdims else found
@@ -234,6 +269,7 @@ def _quantile(a, q, axis, method, keepdims):
         q = float(q)
     else:
         q = q if isinstance(q, Tensor) else numpy.asarray(q)
+        a = gg.astype(a, gg.result_type(a.dtype, q.dtype), copy=False)
         if q.ndim > 1:
             found = _quantile(a, q.reshape(-1), axis, method, keepdims)
             return gg.reshape(found, q.shape + found.shape[1:])
@@ -254,17 +290,18 @@ def percentile(a, q, axis=None, *, method="linear", keepdims=False):
 
 @of_numpy()
 def median(a, axis=None, *, keepdims=False):
+    a = floating(a)
+    if not a.size:  # nan, as the mean is
+        return gg.mean(a, axis, keepdims=keepdims)
     return _quantile(a, 0.5, axis, "linear", keepdims)
 
 
 @of_numpy()
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None, *, dtype=None):
-    m = floating(m)
-    m = gg.reshape(m, (1, -1)) if m.ndim < 2 else m
+    m = _as_rows("m", floating(m))
     m = m if rowvar or m.shape[0] == 1 else gg.matrix_transpose(m)
     if y is not None:
-        y = floating(y, m)
-        y = gg.reshape(y, (1, -1)) if y.ndim < 2 else y
+        y = _as_rows("y", floating(y, m))
         m = gg.concat([m, y if rowvar or y.shape[0] == 1 else gg.matrix_transpose(y)])
     m = gg.astype(m, dtype or gg.result_type(m, gg.float64), copy=False)
     ddof = (0 if bias else 1) if ddof is None else ddof
@@ -275,7 +312,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
             weights = given if weights is None else weights * given
     if weights is None:
         center, total = gg.mean(m, 1, keepdims=True), m.shape[1]
-        freedom = total - ddof
+        freedom = total - ddof if total > ddof else 0.0
         weighted = m - center
     else:
         weights = gg.astype(weights, m.dtype)
@@ -287,6 +324,13 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
     product = weighted @ gg.matrix_transpose(gg.conj(m - center) if is_complex(m) else m - center)
     result = product / freedom
     return squeezed(result)
+
+
+def _as_rows(name, x):
+    """``x``, of which a vector is the only row."""
+    if x.ndim > 2:
+        raise ValueError(f"cov: {name} has more than 2 dimensions: {x.shape}")
+    return gg.reshape(x, (1, x.size)) if x.ndim < 2 else x
 
 
 def squeezed(matrix):
@@ -352,7 +396,8 @@ def isin(element, test_elements, assume_unique=False, invert=False):
 
 @of_numpy()
 def bincount(x, /, weights=None, minlength=0):
-    return gg.bincount(tensor(x), None if weights is None else tensor(weights), minlength=minlength)
+    weights = None if weights is None else gg.astype(tensor(weights), gg.float64)
+    return gg.bincount(tensor(x), weights, minlength=minlength)
 
 
 @of_numpy()

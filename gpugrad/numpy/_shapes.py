@@ -4,8 +4,9 @@ import math
 from operator import index
 
 from .._tensor import Tensor
+from ..backends import SCALARS
 from ._creation import array
-from ._table import FUNCTIONS, constant, gg, numpy, of_numpy, sliced, tensor, tensors
+from ._table import FUNCTIONS, constant, gg, is_true, numpy, of_numpy, sliced, tensor, tensors
 
 
 @of_numpy()
@@ -157,12 +158,14 @@ def rot90(m, k=1, axes=(0, 1)):
 
 @of_numpy()
 def roll(a, shift, axis=None):
+    if type(shift) is list or type(axis) is list:
+        shift, axis = [tuple(x) if isinstance(x, list) else x for x in (shift, axis)]
     return gg.roll(a, shift, axis=axis)
 
 
 @of_numpy()
 def tile(A, reps):
-    return gg.tile(A, _lengths(reps))
+    return gg.tile(A, (reps,) if type(reps) is int else _lengths(reps))
 
 
 @of_numpy()
@@ -287,12 +290,15 @@ def delete(arr, obj, axis=None):
 
 
 @of_numpy()
-def trim_zeros(filt, trim="fb"):
-    used = gg.nonzero(filt)[0].tolist()
-    if not used:
-        return filt[:0]
-    start = used[0] if "f" in trim.lower() else 0
-    return filt[start : used[-1] + 1 if "b" in trim.lower() else None]
+def trim_zeros(filt, trim="fb", axis=None):
+    axes = range(filt.ndim) if axis is None else [i % filt.ndim for i in _lengths(axis)]
+    used = gg.nonzero(filt)
+    for i in axes:
+        places = used[i].tolist()
+        start = min(places, default=0) if "f" in trim.lower() else 0
+        stop = max(places, default=-1) + 1 if "b" in trim.lower() or not places else None
+        filt = sliced(filt, i, start, stop)
+    return filt
 
 
 # Splitting
@@ -366,12 +372,18 @@ def _as_matrices(m):
 
 @of_numpy()
 def diagonal(a, offset=0, axis1=0, axis2=1):
-    return gg.linalg.diagonal(gg.moveaxis(a, (axis1, axis2), (-2, -1)), offset=offset)
+    return gg.linalg.diagonal(_with_matrices_last(a, axis1, axis2), offset=offset)
+
+
+def _with_matrices_last(a, axis1, axis2):
+    if (axis1 - a.ndim, axis2 - a.ndim) == (-2, -1) or (axis1, axis2) == (-2, -1):
+        return a
+    return gg.moveaxis(a, (axis1, axis2), (-2, -1))
 
 
 @of_numpy()
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
-    a = gg.moveaxis(a, (axis1, axis2), (-2, -1))
+    a = _with_matrices_last(a, axis1, axis2)
     return gg.linalg.trace(a, offset=offset, dtype=dtype)
 
 
@@ -396,6 +408,8 @@ def diagflat(v, k=0):
 
 @of_numpy()
 def vander(x, N=None, increasing=False):
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
     n = x.shape[0] if N is None else N
     powers = [x**i if i else gg.ones_like(x) for i in range(n)]
     if not powers:
@@ -405,6 +419,8 @@ def vander(x, N=None, increasing=False):
 
 @of_numpy()
 def pad(array, pad_width, mode="constant", **kwargs):
+    if mode == "constant" and not kwargs and type(pad_width) in (int, tuple, list):
+        return gg.pad(array, pad_width)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
     unknown = kwargs.keys() - {"constant_values", "reflect_type"}
     if mode not in modes or unknown or kwargs.pop("reflect_type", "even") != "even":
@@ -443,16 +459,20 @@ def where(condition, x=None, y=None, /):
     if x is None or y is None:
         raise ValueError("either both or neither of x and y should be given")
     condition, x, y = _operands(condition, x, y)
-    return gg.where(condition, x, y)
+    if type(condition) in SCALARS:
+        condition = tensor(condition, next(v for v in (x, y) if isinstance(v, Tensor)))
+    return gg.where(condition if condition.dtype is gg.bool else is_true(condition), x, y)
 
 
 def _operands(*values):
     """Python's numbers as they are, as they are weak; all else as Tensors."""
-    numbers = (bool, int, float, complex)
-    if all(type(x) in numbers or type(x) is Tensor for x in values):
+    for x in values:
+        if type(x) is not Tensor and type(x) not in SCALARS:
+            break
+    else:
         return values
     found = tensors(*values)
-    return [x if type(x) in numbers else made for x, made in zip(values, found, strict=True)]
+    return [x if type(x) in SCALARS else made for x, made in zip(values, found, strict=True)]
 
 
 @of_numpy(of_sequence=True)
@@ -462,7 +482,7 @@ def select(condlist, choicelist, default=0):
     result, *operands = _operands(default, *condlist, *choicelist)
     pairs = zip(operands[: len(condlist)], operands[len(condlist) :], strict=True)
     for condition, choice in reversed([*pairs]):
-        result = gg.where(condition, choice, result)
+        result = gg.where(is_true(condition), choice, result)
     return result
 
 
@@ -479,7 +499,7 @@ def piecewise(x, condlist, funclist, *args, **kw):
         result = _piece(functions.pop(), x, args, kw)
     for condition, function in zip(conditions, functions, strict=True):
         piece = _piece(function, x, args, kw)
-        result = gg.where(tensor(condition, x), piece, result)
+        result = gg.where(is_true(tensor(condition, x)), piece, result)
     return gg.astype(gg.broadcast_to(result, x.shape), x.dtype)
 
 
@@ -499,7 +519,7 @@ def take(a, indices, axis=None):
     a, indices = tensors(a, indices)
     if axis is None:
         a, axis = gg.reshape(a, (-1,)), 0
-    axis %= a.ndim
+    axis %= max(a.ndim, 1)
     taken = gg.take(a, gg.reshape(indices, (-1,)), axis=axis)
     return gg.reshape(taken, a.shape[:axis] + indices.shape + a.shape[axis + 1 :])
 

@@ -22,9 +22,11 @@ gg: Any = call.namespace
 FUNCTIONS: dict[str, Any] = {}
 # Those of them that take sequences of arrays.
 OF_SEQUENCES: set[str] = set()
+# Those that are reductions: the op of each.
+REDUCTIONS: dict[str, Any] = {}
 
 
-def of_numpy(*names, of_sequence=False):
+def of_numpy(*names, of_sequence=False, reduction=None):
     """Enter a function in the table, under its own name or these, and return NumPy's with it.
 
     The decorated function is for calls in which there is a Tensor. It has NumPy's positional
@@ -33,6 +35,8 @@ def of_numpy(*names, of_sequence=False):
 
     of_sequence: whether the function takes sequences of arrays. For all others, lists and tuples
         that have Tensors in them become Tensors.
+    reduction: the op that the function is for floating Tensors, axes and ``keepdims``. These calls,
+        which are most of all, go there directly.
     """
 
     def enter(own):
@@ -40,6 +44,8 @@ def of_numpy(*names, of_sequence=False):
         FUNCTIONS.update(dict.fromkeys(keys, own))
         if of_sequence:
             OF_SEQUENCES.update(keys)
+        if reduction is not None:
+            REDUCTIONS.update(dict.fromkeys(keys, reduction))
         return public(keys[0])
 
     return enter
@@ -78,7 +84,22 @@ def public(name):
             setattr(wrapper, part, getattr(function, part))
     else:
         wrapper = _of_any(function, own, name in OF_SEQUENCES)
+    if name in REDUCTIONS:
+        wrapper = _of_reduction(wrapper, REDUCTIONS[name])
     return update_wrapper(wrapper, function)
+
+
+def _of_reduction(of_any, op):
+    def wrapper(a, axis=None, *args, **keywords):
+        # What has a node is floating.
+        if type(a) is Tensor and a.node is not None and not args:
+            if not keywords:
+                return op(a, axis=axis)
+            if len(keywords) == 1 and "keepdims" in keywords:
+                return op(a, axis=axis, keepdims=keywords["keepdims"])
+        return of_any(a, axis, *args, **keywords)
+
+    return wrapper
 
 
 def _of_any(function, own, of_sequence):
@@ -206,6 +227,11 @@ def holds_tensor(x):
 def is_complex(x):
     """Whether a tensor is complex."""
     return gg.isdtype(x.dtype, "complex floating")
+
+
+def is_true(x):
+    """Where the elements of a tensor are true: not 0."""
+    return x if gg.isdtype(x.dtype, "bool") else x != 0
 
 
 def floating(x, like=None):

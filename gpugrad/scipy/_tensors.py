@@ -10,7 +10,7 @@ from .._dtypes import result_type
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
-from ..backends.dtypes import float32
+from ..backends.dtypes import complex64, float32
 
 
 def floating(*values: Any) -> list[Tensor]:
@@ -24,10 +24,17 @@ def floating(*values: Any) -> list[Tensor]:
     arrays = [x for x, is_weak in zip(tensors, weak, strict=True) if not is_weak] or tensors
     dtypes = {x.dtype for x in arrays if is_floating(x)} or {float32}
     dtype = dtypes.pop() if len(dtypes) == 1 else result_type(*dtypes)
+    if any(is_weak and is_complex(x) for x, is_weak in zip(tensors, weak, strict=True)):
+        dtype = result_type(dtype, complex64)
     return [
         create("asarray", value, like=arrays[0], dtype=dtype) if is_weak else x.astype(dtype)
         for x, value, is_weak in zip(tensors, values, weak, strict=True)
     ]
+
+
+def is_complex(x: Tensor) -> bool:
+    """Whether a tensor is complex."""
+    return backend_of[type(x._like)].is_complex(x.dtype)
 
 
 def _is_weak(x):

@@ -24,13 +24,13 @@ from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..ops.elementwise import abs as absolute
-from ..ops.elementwise import maximum
+from ..ops.elementwise import maximum, real
 from ..ops.manipulation import concat, moveaxis, stack
 from ..ops.reductions import mean
 from ..ops.reductions import sum as sum_of
 from ..transforms import custom_vjp, vjp
 from ..transforms.trees import flatten, unflatten
-from ._tensors import floating, values
+from ._tensors import floating, is_complex, values
 
 __all__ = ["odeint", "solve_ivp"]
 __dir__ = __all__.copy
@@ -84,7 +84,7 @@ def odeint(
     Raises ArithmeticError if no step is short enough.
     """
     f = func if tfirst else _time_first(func)
-    y0, t = _start("odeint", y0, t)
+    y0, t = _start("odeint", y0, t, adjoint)
     solver = _Solver("odeint", f, rtol, atol)
     return _adjoint(solver, y0, t, tuple(args)) if adjoint else solver.states(y0, t, tuple(args))
 
@@ -115,7 +115,7 @@ def solve_ivp(
     if method != "RK45":
         raise ValueError(f"solve_ivp: method must be 'RK45', not {method!r}")
     args = () if args is None else tuple(args)
-    y0, ends = _start("solve_ivp", y0, t_span)
+    y0, ends = _start("solve_ivp", y0, t_span, adjoint)
     solver = _Solver("solve_ivp", fun, rtol, atol, max_step, first_step)
     if t_eval is None:
         with no_grad() if adjoint else nullcontext():
@@ -140,8 +140,12 @@ def _time_first(func):
     return lambda t, y, *args: func(y, t, *args)
 
 
-def _start(name, y0, t):
+def _start(name, y0, t, adjoint):
     y0, t = floating(y0, t)
+    if is_complex(y0):
+        if adjoint:
+            raise ValueError(f"{name}: the adjoint equation is solved for real states only")
+        t = real(t)
     if t.ndim != 1 or not t.size:
         raise ValueError(f"{name}: the times must be (m,), with at least 1, not {t.shape}")
     return y0, t
@@ -241,7 +245,7 @@ class _Solver:
     def norm(self, off, y, new):
         """The error of a step, relative to the tolerance; the largest one, in `vmap`."""
         size = maximum(absolute(y.detach()), absolute(new.detach()))
-        ratio = off.detach() / (self.atol + self.rtol * size)
+        ratio = absolute(off.detach()) / (self.atol + self.rtol * size)
         return float(values(mean(ratio * ratio)).max()) ** 0.5 if y.size else 0.0
 
     def first_length(self, slope, y):

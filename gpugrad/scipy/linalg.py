@@ -1,15 +1,17 @@
 """Solvers for triangular and factored systems, functions of matrices, and special matrices.
 
 Matrices may be stacks ``(..., n, n)``, except where a docstring says otherwise. `logm`, `sqrtm`,
-`solve_sylvester` and `lu` are SciPy's: for arrays on a GPU they go through the host's memory, and
-they need SciPy to be installed. The parameters ``overwrite_a``, ``overwrite_b`` and
-``check_finite`` have no effect.
+`solve_banded`, `solve_sylvester` and `lu` are SciPy's: for arrays on a GPU they go through the
+host's memory, and they need SciPy to be installed. The parameters ``overwrite_a`` and the like, and
+``check_finite``, have no effect.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 from .. import linalg as _linalg
+from .._batched import aligned
 from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.operation import op
@@ -21,7 +23,7 @@ from ..linalg import pinv as pinv
 from ..linalg import svdvals as svdvals
 from ..ops.elementwise import abs as absolute
 from ..ops.elementwise import ceil, conj, maximum, where
-from ..ops.manipulation import concat, flip, tril, triu, vmap_matrices
+from ..ops.manipulation import broadcast_to, concat, flip, moveaxis, vmap_matrices
 from ..ops.padding import pad
 from ..ops.products import matrix_transpose
 from ..ops.reductions import max as max_of
@@ -32,8 +34,8 @@ from ..ops.windows import sliding_windows
 from ._tensors import create, floating, values
 
 __all__ = """
-    block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_sylvester
-    solve_triangular sqrtm svdvals toeplitz
+    block_diag cho_factor cho_solve cholesky det expm inv logm lu pinv solve_banded
+    solve_sylvester solve_triangular sqrtm svdvals toeplitz
 """.split()
 __dir__ = __all__.copy
 __getattr__ = answer(__name__)
@@ -58,18 +60,51 @@ def solve_triangular(
     lower: whether ``a`` is lower triangular. The other triangle is not used.
     unit_diagonal: whether to take the elements on the diagonal as 1.
 
-    It takes as long as `gpugrad.linalg.solve`, which does not know about triangles.
+    A single matrix takes a number of operations in proportion to ``n**2 * k``, on a CPU by SciPy's
+    function, if SciPy is installed. A singular matrix raises an error there; on a GPU, where
+    finding it would wait, the result has infinite elements or nan.
     """
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise ValueError(f"solve_triangular: trans must be 0, 1 or 2, not {trans!r}")
     a, b = floating(a, b)
-    offset = 1 if unit_diagonal else 0
-    a = tril(a, k=-offset) if lower else triu(a, k=offset)
-    if unit_diagonal:
-        a = a + create("eye", a.shape[-1], like=a)
     if trans not in (0, "N"):
-        a = matrix_transpose(conj(a) if trans in (2, "C") else a)
-    return _linalg.solve(a, b)
+        a, lower = matrix_transpose(conj(a) if trans in (2, "C") else a), not lower
+    static = {"lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
+    return (
+        _triangular(a, b[:, None], **static)[..., 0] if b.ndim == 1 else _triangular(a, b, **static)
+    )
+
+
+@op
+def _triangular(xp, a, b, /, *, lower, unit_diagonal):
+    return xp.linalg.solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
+
+
+def _triangular_vjp(xp, g, a, out, lower, unit_diagonal, wanted):
+    transposed, static = (
+        xp.matrix_transpose(a),
+        {"lower": not lower, "unit_diagonal": unit_diagonal},
+    )
+    g_b = _again(_triangular, xp, transposed, g, **static)
+    if not wanted[0]:
+        return None, g_b
+    product, offset = -xp.matmul(g_b, xp.matrix_transpose(out)), int(unit_diagonal)
+    return xp.tril(product, k=-offset) if lower else xp.triu(product, k=offset), g_b
+
+
+_triangular.vjp(joint=_triangular_vjp)
+
+
+def _triangular_vmap(call, batched, a, b, **static):
+    if batched[0] or b.ndim > 3:
+        return call(*aligned(batched, (a, b)), **static)
+    # A single matrix: the columns of all examples are solved at once.
+    n = b.shape[1]
+    found = call(a, moveaxis(b, 0, 1).reshape(n, b.size // max(n, 1)), **static)
+    return moveaxis(found.reshape(n, b.shape[0], b.shape[2]), 1, 0)
+
+
+_triangular.vmap(_triangular_vmap)
 
 
 def cholesky(
@@ -112,15 +147,96 @@ def _on_host(function, *arrays):
     stacks = []
     for parts in zip(*outputs, strict=True):
         stack = xp.stack(parts)[: math.prod(shape)].reshape(*shape, *parts[0].shape)
-        real = arrays[0].real.dtype
+        real = xp.result_type(*[x.real.dtype for x in arrays])
+        real = real if real.kind == "f" else xp.float64
         dtype = xp.result_type(real, xp.complex64) if stack.dtype.kind == "c" else real
         stacks.append(backend.asarray(stack.astype(dtype), device=backend.device(like)))
     return tuple(stacks) if isinstance(results[0], tuple) else stacks[0]
 
 
-def _again(function, xp, *arrays):
+def _again(function, xp, *arrays, **static):
     """Call an op of this module in a rule, whose arrays are raw or Tensors."""
-    return function(*arrays) if isinstance(arrays[0], Tensor) else function.op.forward(xp, *arrays)
+    if any(isinstance(x, Tensor) for x in arrays):
+        return function(*arrays, **static)
+    return function.op.forward(xp, *arrays, **static)
+
+
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: Any,
+    b: Any,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Tensor:
+    """The solution of ``a @ x = b`` for a matrix ``a (..., n, n)`` with few diagonals.
+
+    l_and_u: the numbers l of diagonals below the main one and u of those above.
+    ab: ``(..., l + u + 1, n)``, with ``ab[u + i - j, j] = a[i, j]``; what is outside of the matrix
+        is not used.
+    b: ``(n,)`` or ``(..., n, k)``, with the leading axes of ``ab``.
+
+    SciPy's function.
+    """
+    lower, upper = map(int, l_and_u)
+    ab, b = floating(ab, b)
+    n = b.shape[-2:][0] if b.ndim else None
+    if ab.ndim < 2 or ab.shape[-2:] != (lower + upper + 1, n):
+        raise ValueError(
+            f"solve_banded: ab must be (..., {lower + upper + 1}, n) for {lower} and {upper} "
+            f"diagonals, and b (n,) or (..., n, k), not {ab.shape} and {b.shape}"
+        )
+    if b.ndim == 1:
+        return _banded(ab, b[:, None], lower=lower, upper=upper)[..., 0]
+    return _banded(ab, b, lower=lower, upper=upper)
+
+
+@op
+def _banded(xp, ab, b, /, *, lower, upper):
+    from scipy.linalg import solve_banded
+
+    return _on_host(partial(solve_banded, (lower, upper), check_finite=False), ab, b)
+
+
+def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
+    # The rows of the transposed matrix's diagonals are those of the matrix, moved to its columns.
+    rows = [_moved(xp, ab[..., lower + upper - r, :], r - lower) for r in range(lower + upper + 1)]
+    g_b = _again(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
+    if not wanted[0]:
+        return None, g_b
+    g_columns, columns = xp.matrix_transpose(g_b), xp.matrix_transpose(out)
+    g_rows = [
+        -xp.sum(_moved(xp, g_columns, r - upper) * columns, axis=-2)
+        for r in range(lower + upper + 1)
+    ]
+    return xp.stack(g_rows, axis=-2), g_b
+
+
+def _moved(xp, x, count):
+    """``x`` moved so many places to the left along the last axis, with zeros after it."""
+    zeros = xp.zeros_like(x[..., : abs(count)])
+    parts = [x[..., count:], zeros] if count > 0 else [zeros, x[..., : x.shape[-1] + count]]
+    return xp.concat(parts, axis=-1) if count else x
+
+
+_banded.vjp(joint=_banded_vjp)
+
+
+def _banded_vmap(call, batched, ab, b, **static):
+    if batched[1] and not batched[0] and len(ab.shape) == 2 and len(b.shape) == 3:
+        # A single matrix: the columns of all examples are solved at once.
+        count, n, k = b.shape
+        found = call(ab, moveaxis(b, 0, 1).reshape(n, count * k), **static)
+        return moveaxis(found.reshape(n, count, k), 1, 0)
+    count = (ab if batched[0] else b).shape[0]
+    every = [
+        x if is_batched else broadcast_to(x, (count, *x.shape))
+        for x, is_batched in zip((ab, b), batched, strict=True)
+    ]
+    return call(*every, **static)
+
+
+_banded.vmap(_banded_vmap)
 
 
 @op
@@ -167,7 +283,9 @@ def expm(A: Any) -> Tensor:
     depends on its norm: finding the largest waits for the device.
     """
     (a,) = floating(A)
-    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1) if a.size else a.real[..., 0, 0]
+    if not a.size:
+        return a
+    norm = max_of(sum_of(absolute(a.detach()), axis=-2), axis=-1)
     counts = ceil(log2(maximum(norm / _THETA, 1.0)))
     largest = float(values(counts).max(initial=0))
     a = a * (2.0**-counts)[..., None, None]

@@ -13,7 +13,7 @@ from ..ops.elementwise import conj
 from ..ops.manipulation import flip, moveaxis
 from ..ops.padding import pad
 from ..ops.windows import sliding_windows
-from ._tensors import floating
+from ._tensors import floating, is_complex
 
 __all__ = "convolve correlate fftconvolve lfilter".split()
 __dir__ = __all__.copy
@@ -67,7 +67,7 @@ def fftconvolve(
     if not chosen:
         return x * y
     shape = [x.shape[axis] + y.shape[axis] - 1 for axis in chosen]
-    if _is_complex(x):
+    if is_complex(x):
         there, back = fft.fftn, fft.ifftn
     else:
         there, back = fft.rfftn, fft.irfftn
@@ -83,10 +83,6 @@ def _two(name, in1, in2):
             f"{name}: in1 and in2 must have the same number of axes, not {x.shape} and {y.shape}"
         )
     return x, y
-
-
-def _is_complex(x):
-    return backend_of[type(x._like)].is_complex(x.dtype)
 
 
 def _part(name, full, shape1, shape2, mode, axes):

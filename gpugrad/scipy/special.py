@@ -1,10 +1,47 @@
-"""The functions of `gpugrad.special`, and SciPy's other names for them."""
+"""The functions of `gpugrad.special`, and SciPy's other names for them.
+
+Without a Tensor among their arguments they are SciPy's own: the results of numbers, lists and NumPy
+arrays are constants, as in `gpugrad.numpy`.
+"""
+
+from functools import wraps as _wraps
 
 from .. import special as _special
 from .._foreign_names import answer as _answer
+from .._tensor import Tensor as _Tensor
+from ..backends.numpy import library as _numpy
+from ._tensors import floating as _floating
 
-globals().update({name: getattr(_special, name) for name in dir(_special)})
-jn = _special.jv
+_CONSTANTS = list, tuple, bool, int, float, complex, _numpy.ndarray, _numpy.generic
+
+
+def _holds_tensor(x):
+    if isinstance(x, (list, tuple)):
+        return any(map(_holds_tensor, x))
+    return isinstance(x, _Tensor)
+
+
+def _of_constants_too(function):
+    @_wraps(function)
+    def call(*args, **keywords):
+        if not any(map(_holds_tensor, (*args, *keywords.values()))):
+            if all(isinstance(x, _CONSTANTS) for x in args):
+                from scipy import special
+
+                return getattr(special, function.__name__)(*args, **keywords)
+            return function(*args, **keywords)
+        if any(isinstance(x, (list, tuple)) for x in args):
+            like = [x for x in args if not isinstance(x, (list, tuple, bool, int, float, complex))]
+            args = tuple(
+                [_floating(x, *like)[0] if isinstance(x, (list, tuple)) else x for x in args]
+            )
+        return function(*args, **keywords)
+
+    return call
+
+
+globals().update({name: _of_constants_too(getattr(_special, name)) for name in dir(_special)})
+jn = globals()["jv"]
 
 __all__ = sorted(name for name in globals() if name[0] != "_")
 __dir__ = __all__.copy

@@ -35,6 +35,7 @@ from ..ops.reductions import max as max_of
 from ..ops.reductions import sum as sum_of
 from ..ops.transcendental import exp, expm1, log, log1p
 from ._tensors import create, floating
+from .linalg import solve_triangular
 
 __all__ = """
     bernoulli beta binom chi2 dirichlet expon gamma laplace logistic lognorm multivariate_normal
@@ -452,12 +453,15 @@ class _Discrete(_Distribution):
         return self._search(lambda k: self._cdf_of_any(k, *shapes) >= q, q == 1, q, shapes)
 
     def _isf(self, q, *shapes):
-        return self._search(lambda k: 1 - self._cdf_of_any(k, *shapes) <= q, q == 0, q, shapes)
+        return self._search(lambda k: self._sf_of_any(k, *shapes) <= q, q == 0, q, shapes)
 
     def _cdf_of_any(self, k, *shapes):
-        last = self._last(*shapes)
-        inside = (k >= 0) & (k < last)
+        inside = (k >= 0) & (k < self._last(*shapes))
         return where(inside, self._cdf(where(inside, k, 0.0), *shapes), where(k < 0, 0.0, 1.0))
+
+    def _sf_of_any(self, k, *shapes):
+        inside = (k >= 0) & (k < self._last(*shapes))
+        return where(inside, self._sf(where(inside, k, 0.0), *shapes), where(k < 0, 1.0, 0.0))
 
     def _search(self, is_enough, at_end, q, shapes):
         """The smallest count that is enough, by bisection; -1 where already that is."""
@@ -650,7 +654,7 @@ def _whitened(deviation, cov, allow_singular):
     if not allow_singular:
         lower = linalg.cholesky(cov)
         flat = deviation.reshape(-1, cov.shape[0])
-        white = linalg.solve(lower, matrix_transpose(flat))
+        white = solve_triangular(lower, matrix_transpose(flat), lower=True)
         distances = sum_of(white * white, axis=0).reshape(deviation.shape[:-1])
         return 2 * sum_of(log(diagonal(lower))), cov.shape[0], distances
     eigenvalues = linalg.eigvalsh(cov)

@@ -27,6 +27,7 @@ def main(arguments):
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",  # the arrays are small
         "PYTHONPATH": os.pathsep.join([str(entry) for entry in path if entry]),
+        "AUTOGRAD_CHECKOUT": str(Path(checkout).resolve()),
         "EXPECTED_FAILURES": str(HERE / "expected.txt"),
     }
     files = [str(tests / f"test_{topic}.py") for topic in TOPICS]

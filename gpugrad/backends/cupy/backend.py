@@ -216,6 +216,16 @@ class CuPy(Backend):
         with self._scope(device) if like is None else like.device:
             return getattr(self.xp, name)(*args, dtype=dtype, **keywords)
 
+    def solve_triangular(self, a, b, *, lower, unit_diagonal):
+        from cupyx.scipy.linalg import solve_triangular
+
+        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a = cupy.broadcast_to(a, (*stack, *a.shape[-2:]))
+        b = cupy.broadcast_to(b, (*stack, *b.shape[-2:]))
+        if not b.size:
+            return b
+        return solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
+
     def special(self, name):
         return cupy_function(name)
 

@@ -76,6 +76,16 @@ class NumPy(Backend):
     def special(self, name):
         return scipy_function(name)
 
+    def solve_triangular(self, a, b, *, lower, unit_diagonal):
+        if max(a.ndim, b.ndim) == 2 and b.size:
+            with suppress(ModuleNotFoundError):
+                from scipy.linalg import solve_triangular
+
+                return solve_triangular(
+                    a, b, lower=lower, unit_diagonal=unit_diagonal, check_finite=False
+                )
+        return super().solve_triangular(a, b, lower=lower, unit_diagonal=unit_diagonal)
+
     def buffer(self, array):
         # Not id(array): several arrays may wrap the same memory of another library.
         return _owner(array).__array_interface__["data"][0]

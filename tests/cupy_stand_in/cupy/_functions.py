@@ -221,7 +221,18 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False): ...
 # Selection, sorting, searching
 
 
-@_kernel
+def _masking(function):
+    """Return ``where``, which asks its condition for a method that only arrays have."""
+    choose = _kernel(function)
+
+    @functools.wraps(function)
+    def call(condition, x=None, y=None):
+        return choose(condition.astype("?", copy=False), x, y)
+
+    return call
+
+
+@_masking
 def where(condition, x=None, y=None): ...
 @_waiting
 def nonzero(a): ...

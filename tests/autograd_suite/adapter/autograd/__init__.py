@@ -1,10 +1,15 @@
-"""HIPS autograd's functions, made of gpugrad's; only for its tests."""
+"""HIPS autograd's functions, made of gpugrad's; only for its tests and examples."""
+
+import os as _os
 
 import numpy as _numpy
 
 import gpugrad as _gg
 
 tuple, list, dict = tuple, list, dict
+# What is not here, such as autograd.wrap_util, is that of the checkout.
+if "AUTOGRAD_CHECKOUT" in _os.environ:
+    __path__.append(_os.path.join(_os.environ["AUTOGRAD_CHECKOUT"], "autograd"))
 
 
 def _array(x):
@@ -69,3 +74,7 @@ def hessian(f, x):
 @_of_one_argument
 def elementwise_grad(f, x):
     return _gg.grad(lambda x: _gg.sum(_gg.real(_tensor(f(x)))))(x)
+
+
+def hessian_vector_product(f):
+    return _gg.hvp(lambda x: _number(f(x)))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import scipy.special
-from cupy._array import on_current, unwrapped, wrap
+from cupy._array import ndarray, on_current, unwrapped, wrap
 from cupy._capture import made
 
 __all__ = (
@@ -16,10 +16,12 @@ __all__ = (
 ).split()
 
 
-def _through(name):
+def _of_scipy(name):
     function = getattr(scipy.special, name)
-    function = getattr(function, "__wrapped__", function)
+    return getattr(function, "__wrapped__", function)
 
+
+def _through(name, function):
     def call(*args):
         on_current(args)
         values = [unwrapped(x) for x in args]
@@ -30,8 +32,17 @@ def _through(name):
 
 
 for _name in __all__:
-    globals()[_name] = _through(_name)
+    globals()[_name] = _through(_name, _of_scipy(_name))
+
+
+def _yn(n, x):
+    return np.where(np.asarray(n) < 0, np.nan, _of_scipy("yn")(n, x))
+
+
+yn = _through("yn", _yn)
 
 
 def polygamma(n, x):
-    return _through("polygamma")(n, x)
+    if not isinstance(n, ndarray):
+        raise AttributeError("'bool' object has no attribute 'astype'", name="astype", obj=n == 0)
+    return _through("polygamma", _of_scipy("polygamma"))(n, x)

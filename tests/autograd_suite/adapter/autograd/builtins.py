@@ -1,0 +1,1 @@
+from builtins import tuple, type  # noqa: F401
