@@ -32,24 +32,33 @@ TARGETS = {
 class Library:
     """The modules of one of the two libraries, by the names that they share.
 
-    tensor: makes a tensor of a NumPy array.
+    tensor: makes a tensor of a NumPy array, on the device.
+    batch: how many of the inputs the steps take; None for all of them.
+    model, optimizer: those of the step that was prepared; Adam alone has no model.
     """
 
-    def __init__(self, name):
+    model = optimizer = None
+
+    def __init__(self, name, device="cpu", batch=None):
+        self.device, self.batch = device, batch
         if name == "torch":
             import torch
             from torch import nn, optim
 
-            self.tensor, self.no_grad = torch.from_numpy, torch.no_grad
+            self._array, self.no_grad = torch.from_numpy, torch.no_grad
         else:
             import gpugrad
             from gpugrad import nn, optim
 
-            self.tensor, self.no_grad = gpugrad.asarray, gpugrad.no_grad
+            self._array, self.no_grad = gpugrad.asarray, gpugrad.no_grad
         self.nn, self.optim, self.functional = nn, optim, nn.functional
 
+    def tensor(self, array):
+        return self._array(array).to(self.device)
+
     def fill(self, model):
-        """Give the model weights that depend on their names and shapes only."""
+        """Give the model weights that depend on their names and shapes only, on the device."""
+        model.to(self.device)
         rng = np.random.default_rng(0)
         values = {}
         for name, p in sorted(model.state_dict().items()):
@@ -68,6 +77,11 @@ def prepare(name, case):
 
         return gpugrad.compile(prepare("gpugrad", case))
     library = Library(name)
+    return step_of(library, case)
+
+
+def step_of(library, case):
+    """Return the step of a case by a `Library`."""
     if case.startswith("Adam"):
         return _adam(library, *((100, 1000) if "100 of" in case else (1, 10_000_000)))
     return {"CNN": _cnn, "transformer": _transformer, "LSTM": _lstm}[case](library)
@@ -136,6 +150,10 @@ def _lstm(library):
 
 
 def _step(library, model, optimizer, inputs, labels):
+    library.model, library.optimizer = model, optimizer
+    if library.batch is not None:
+        labels = labels[: labels.shape[0] // inputs.shape[0] * library.batch]
+        inputs = inputs[: library.batch]
     cross_entropy = library.functional.cross_entropy
 
     def step():
@@ -155,7 +173,8 @@ def _adam(library, number, size):
         p = library.tensor(rng.standard_normal(size, dtype=np.float32)).requires_grad_()
         p.grad = library.tensor(rng.standard_normal(size, dtype=np.float32))
         parameters.append(p)
-    return library.optim.Adam(parameters).step
+    library.optimizer = library.optim.Adam(parameters)
+    return library.optimizer.step
 
 
 def main():

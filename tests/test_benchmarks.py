@@ -42,8 +42,8 @@ def run(*words, stand_in=False, cwd=ROOT):
 class TestOnGPU:
     """The scripts in benchmarks/gpu; their CUDA form runs on the stand-in for CuPy."""
 
-    @pytest.mark.parametrize("name", ["ops", "gemm", "mlp"])
-    def test_all_cases_are_measured(self, name, tmp_path):
+    @pytest.mark.parametrize("name, least", [("ops", 4), ("gemm", 4), ("mlp", 4), ("models", 2)])
+    def test_all_cases_are_measured(self, name, least, tmp_path):
         script = ROOT / f"benchmarks/gpu/{name}.py"
         pytest.importorskip("matplotlib")
         files = "--json", tmp_path / "results.json", "--plot", tmp_path / "plot.png"
@@ -53,8 +53,11 @@ class TestOnGPU:
         results = json.loads((tmp_path / "results.json").read_text())
         assert results["environment"]["device"] == "Stand-in 0"
         rows = [r for r in results["rows"] if r["library"] == "gpugrad"]
-        assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= 4
+        assert len(rows) == len({(r["section"], r["case"]) for r in rows}) >= least
         assert all(r["value"] > 0 for r in rows)
+        if name in ("mlp", "models"):
+            compiled = [r for r in results["rows"] if r["library"] == "gpugrad compiled"]
+            assert [r["case"] for r in compiled] == [r["case"] for r in rows]
         # bfloat16 needs a package that may not be installed.
         assert all("ml_dtypes" in words for words in results["left_out"]["cases"])
         for words in ("must reach", "torch is left out: "):

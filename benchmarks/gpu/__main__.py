@@ -38,7 +38,7 @@ EXAMPLES = (
     "differentiate_scipy regression variational_autoencoder cnn long_memory character_transformer "
     "gaussian_process hidden_markov gaussian_mixture bayesian_network fluid"
 ).split()
-BENCHMARKS = "ops", "gemm", "mlp"
+BENCHMARKS = "ops", "gemm", "mlp", "models"
 # Seconds for each command.
 LIMITS = {"compile": 1800, "tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 

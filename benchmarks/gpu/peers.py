@@ -13,7 +13,14 @@ from functools import cached_property
 import numpy as np
 
 # Name here -> module, in the order of the turns.
-LIBRARIES = {"gpugrad": "gpugrad", "torch": "torch", "torch compile": "torch", "jax jit": "jax"}
+LIBRARIES = {
+    "gpugrad": "gpugrad",
+    "gpugrad compiled": "gpugrad",
+    "torch": "torch",
+    "torch compile": "torch",
+    "torch graph": "torch",
+    "jax jit": "jax",
+}
 
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
@@ -40,6 +47,8 @@ def start(library, device):
     except ImportError as error:
         raise LeftOut(f"it is not installed: {error}") from None
     about = {"version": module.__version__}
+    if device == "cpu" and library == "torch graph":
+        raise LeftOut("a CPU has no CUDA graphs")
     if device == "cpu":
         return about
     return about | globals()[f"_{LIBRARIES[library]}_on_cuda"]()
@@ -92,7 +101,7 @@ def use(library, precision, device):
     if precision == "tf32" and device == "cpu":
         raise LeftOut("a CPU has no TF32")
     name = DTYPES[precision]
-    if library == "gpugrad":
+    if LIBRARIES[library] == "gpugrad":
         import gpugrad
 
         if device == "cuda":
@@ -112,6 +121,41 @@ def use(library, precision, device):
 
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     return getattr(torch, name)
+
+
+def torch_graph(step, model, optimizer):
+    """Return a training step of PyTorch as one CUDA graph, from the weights that there are now.
+
+    model: None if ``step`` only updates parameters. The step runs three times before it is
+    captured. Each launch overwrites the results of the one before.
+    """
+    import torch
+
+    weights = {} if model is None else {k: x.clone() for k, x in model.state_dict().items()}
+    for group in optimizer.param_groups:
+        if "capturable" in group:
+            group["capturable"] = True
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = step()
+    with torch.no_grad():
+        if model is not None:
+            model.load_state_dict(weights)
+        for state in optimizer.state.values():
+            for x in filter(torch.is_tensor, state.values()):
+                x.zero_()
+
+    def replay():
+        graph.replay()
+        return result
+
+    return replay
 
 
 STATE = (
@@ -271,4 +315,4 @@ def clock(library, device, size=COPY_SIZE):
         return HostClock(size, JaxClock().wait if library == "jax jit" else None)
     if library == "jax jit":
         return JaxClock()
-    return CuPyClock(size) if library == "gpugrad" else TorchClock(size)
+    return CuPyClock(size) if LIBRARIES[library] == "gpugrad" else TorchClock(size)

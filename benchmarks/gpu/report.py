@@ -13,7 +13,13 @@ from peers import LIBRARIES, PRECISIONS
 
 RESULTS = Path(__file__).parents[1] / "results"
 BASELINE = "torch"
-COLORS = {**harness.COLORS, "torch compile": "#f4a582", "jax jit": "#c2a5cf"}
+COLORS = {
+    **harness.COLORS,
+    "gpugrad compiled": "#7fbf7b",
+    "torch compile": "#f4a582",
+    "torch graph": "#fddbc7",
+    "jax jit": "#c2a5cf",
+}
 
 
 def arguments(description, names, **parts):

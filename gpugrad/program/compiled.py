@@ -70,6 +70,16 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     modules that are written to ``vars(module)``, is read once. Text is printed only while the
     function is recorded.
 
+    On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
+    numbers and addresses that have changed, and launches it. Arguments are copied into the
+    memory of the graph and results out of it; what the graph computes with stays allocated
+    while the program exists. CUDA does not allow all calls in a graph: those of cuSOLVER and
+    complex products, and an argument with gaps between its elements, leave a program whose
+    calls are repeated one by one, as they are for libraries other than NumPy and CuPy.
+    ``step.program(x, y).call_by_call`` says why. Products may differ from those of the function
+    in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
+    devices runs as if it were not compiled.
+
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, iterators, and an
     `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`

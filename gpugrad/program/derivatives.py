@@ -104,8 +104,9 @@ class _BackwardTrace:
     def __init__(self, trace, calls, kept):
         recording = trace.recording
         self.recording = SimpleNamespace(
-            backend=recording.backend, kind=recording.kind, required=[], afterwards=[]
-        )
+            backend=recording.backend, kind=recording.kind, devices=recording.devices,
+            required=[], afterwards=[],
+        )  # fmt: skip
         self.reach = SimpleNamespace(guards=[], module_guards=[])
         self.duplicate = trace.duplicate
         self.structure = None
@@ -230,10 +231,11 @@ class Pullback:
         backend = self.program.backend
         if not any(c is None or isinstance(c, Tensor) for c in cotangents):
             cotangents = [backend.asarray(c) for c in cotangents]
-            found = self.program.run([*self.kept, *cotangents])
-            if found is MISS:  # they lie in memory in another order
-                cotangents = [backend.asarray(c, copy=True) for c in cotangents]
+            with self.program.context():
                 found = self.program.run([*self.kept, *cotangents])
+                if found is MISS:  # they lie in memory in another order
+                    cotangents = [backend.asarray(c, copy=True) for c in cotangents]
+                    found = self.program.run([*self.kept, *cotangents])
             if found is not MISS and found is not FAILED:
                 return [None if c is None else found[c] for c in self.order]
         changed = self.reach.first_change()

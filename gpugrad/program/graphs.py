@@ -1,8 +1,9 @@
 """Programs on a CUDA device: all array calls are one CUDA graph.
 
-The calls run once while their work is captured. From then on, a call of the program stores the
-numbers that may have changed where the captured kernels read them, copies its arguments into memory
-of the program's own, launches the graph, and copies the results out, for they are the caller's.
+The calls run once while their work is captured. From then on, a call of the program stores what may
+have changed where the captured kernels read it, and launches the graph: numbers, and the addresses
+of the arguments and of new arrays for the results. The graph begins by copying the arguments into
+memory of the program's own, and ends by copying the results out, for they are the caller's.
 Parameters and other state are read and written where they lie; if they come to lie elsewhere, the
 program is bound, and captured, anew.
 
@@ -11,11 +12,12 @@ Where something cannot be captured, a program repeats its calls one by one.
 
 import threading
 from contextlib import nullcontext
+from functools import partial
 
 from ..autograd.graph import writes
 from ..backends import namespace_of
 from .draws import Draw
-from .record import Variable, collect, mapped
+from .record import Unsupported, Variable, collect, mapped
 from .replay import Program, Writer
 from .updates import Step
 
@@ -44,7 +46,13 @@ class GraphProgram(Program):
     def __init__(self, trace, structures):
         self.graphs = trace.recording.backend.graphs
         self._launching = threading.Lock()  # backward passes may come from several threads
-        super().__init__(trace, structures)
+        devices = _devices(trace)
+        if len(devices) > 1:
+            raise Unsupported("its arrays are on several devices")
+        scope = partial(self.graphs.scope, *devices) if devices else nullcontext
+        with scope():
+            super().__init__(trace, structures)
+        self.context = scope
 
     @property
     def writer(self):
@@ -66,7 +74,7 @@ class GraphProgram(Program):
 
     def launch(self, inputs, numbers):
         """The outputs of a call, given the arrays of the plan's inputs and its numbers."""
-        with self._launching, self.plan.scope():
+        with self._launching:
             if not self.captured.graph.is_current():
                 self.captured = _Captured(self)
             return self.captured.launch(inputs, numbers)
@@ -81,7 +89,7 @@ class _Plan:
         key or a pair of variables with its words, or a `Draw`.
     inputs: the variables of arrays that each call of the program finds anew.
     arrays: those that they are copied into.
-    scope: a function that returns the context in which the device is the current one.
+    addresses: the place of their addresses and, after them, of those of the outputs.
     """
 
     def __init__(self, program):
@@ -95,26 +103,19 @@ class _Plan:
         self.memory = self.graphs.Numbers()
         self.calls = [self._call(call) for call in program.calls]
         self.inputs = list(trace.floating)
-        devices = {trace.devices[x] for x in (*self.inputs, *trace.pinned)}
-        constants = [x.value for call in program.calls for x in call.operands()]
-        constants = [x for x in constants if type(x) in namespace_of]
-        devices |= set(map(program.backend.device, constants))
-        if len(devices) != 1:
-            raise CannotCaptureError("its arrays are on several devices")
-        (device,) = devices
-        several = program.backend.several_devices
-        self.scope = (lambda: self.graphs.scope(device)) if several else nullcontext
-        with self.scope():
-            self.memory.allocate()
-            self.arrays = [self._array(x, trace.example(x)) for x in self.inputs]
+        self.addresses = self.memory.place("u8", (len(self.inputs) + len(trace.outputs),))
+        self.memory.allocate()
+        self.arrays = [self._array(x, trace.example(x)) for x in self.inputs]
+        self.hosts = [place.host for place, _ in self.numbers]
         for place, value in self._constants:
             place.host[()] = value
 
     def _array(self, x, example):
         """An array for an input, at first with the values of an example."""
-        array = self.graphs.dense_like(x.shape, x.dtype, x.strides)
-        if array is None:
+        make = self.graphs.maker(x.shape, x.dtype, x.strides)
+        if make is None:
             raise CannotCaptureError("it is called with an array that does not fill its memory")
+        array = make()
         array[...] = 0 if example is None else example  # as an index, 0 is always valid
         return array
 
@@ -166,6 +167,17 @@ class _Plan:
         return self._known[known]
 
 
+def _devices(trace):
+    """The devices of all arrays that a program uses, where there are several."""
+    backend = trace.recording.backend
+    if not backend.several_devices:
+        return set()
+    used = [trace.devices[x] for x in (*trace.floating, *trace.pinned)]
+    constants = [x.value for call in trace.calls for x in call.operands()]
+    constants = [backend.device(x) for x in constants if type(x) in namespace_of]
+    return trace.recording.devices.union(used, constants) - {None}
+
+
 def _has_number(x):
     found: list = []
     collect(x, found)
@@ -173,48 +185,49 @@ def _has_number(x):
 
 
 class _Captured:
-    """The graph of a program for the arrays that its state has now, ready to be launched.
-
-    outputs: the arrays that it leaves its outputs in.
-    """
+    """The graph of a program for the arrays that its state has now, ready to be launched."""
 
     def __init__(self, program):
         trace, plan = program.trace, program.plan
         graphs = self._graphs = program.graphs
         self._plan = plan
-        with plan.scope():
-            sources = dict(zip(plan.inputs, plan.arrays, strict=True))
-            sources |= {x: find() for x, find in trace.pinned.items()}
-            written = [first for first, _ in trace.written]
+        sources = dict(zip(plan.inputs, plan.arrays, strict=True))
+        sources |= {x: find() for x, find in trace.pinned.items()}
+        written = [first for first, _ in trace.written]
+        back = [k for k, x in enumerate(plan.inputs) if x in written]  # to be copied back
+        slots = [*range(len(plan.inputs), plan.addresses.shape[0]), *back]
+
+        def copy(arrays, slots, outward):
+            graphs.copy_arrays(arrays, plan.addresses.device_array, slots, outward=outward)
+
+        def work(sources=sources):
+            copy(plan.arrays, range(len(plan.arrays)), False)
+            outputs = _run(program, sources)
+            copy([*outputs, *[plan.arrays[k] for k in back]], slots, True)
+            return outputs
+
+        def warm_up():
             copies = {x: trace.duplicate(sources[x]) for x in written if x in trace.pinned}
-            self.graph = graphs.Graph(
-                lambda: _run(program, sources), lambda: _run(program, {**sources, **copies})
-            )
-            self.outputs = self.graph.kept
-            self._templates = [(x.shape, x.dtype, x.strides) for x in self.outputs]
-            if any(graphs.dense_like(*template) is None for template in self._templates):
-                raise CannotCaptureError("an output does not fill its memory")
-        # Inputs that it writes are copied back.
-        self._back = [k for k, x in enumerate(plan.inputs) if x in written]
-        back = [plan.arrays[k] for k in self._back]
-        self._to = [graphs.address(x) for x in plan.arrays]
-        self._from = [graphs.address(x) for x in (*self.outputs, *back)]
-        self._copies_in = graphs.Copies([x.nbytes for x in plan.arrays])
-        self._copies_out = graphs.Copies([x.nbytes for x in (*self.outputs, *back)])
+            plan.addresses.host[...] = 0  # nothing is copied
+            plan.memory.send()
+            work({**sources, **copies})
+
+        self.graph = graphs.Graph(work, warm_up)
+        outputs = self.graph.kept
+        self._makers = [graphs.maker(x.shape, x.dtype, x.strides) for x in outputs]
+        if None in self._makers:
+            raise CannotCaptureError("an output does not fill its memory")
         self._sources = sources  # what the graph reads and writes
 
     def launch(self, inputs, numbers):
-        graphs, plan = self._graphs, self._plan
-        address = graphs.address
-        for (place, _), value in zip(plan.numbers, numbers, strict=True):
-            place.host[...] = value
-        outputs = [graphs.dense_like(*template) for template in self._templates]
-        targets = [address(x) for x in outputs] + [address(inputs[k]) for k in self._back]
+        plan = self._plan
+        for host, value in zip(plan.hosts, numbers, strict=True):
+            host[...] = value
+        outputs = [make() for make in self._makers]
+        plan.addresses.host[...] = self._graphs.addresses((*inputs, *outputs))
         self.graph.follow()
         plan.memory.send()
-        self._copies_in.run([address(x) for x in inputs], self._to)
         self.graph.launch()
-        self._copies_out.run(self._from, targets)
         return outputs
 
 

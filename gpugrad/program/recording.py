@@ -50,6 +50,7 @@ class Recording:
             self.placeholder = None
         self.has_placeholders = False
         self.several_devices = backend.several_devices
+        self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
         self.calls = []
         self.prologue = []
@@ -199,6 +200,9 @@ class Recording:
         for part in parts:
             if part is not None and backend_of[type(part)] is not self.backend:
                 raise Unsupported("it moves arrays from one library's device to another's")
+        if self.several_devices:
+            arrays = [part for part in parts if type(part) in namespace_of]
+            self.devices.update(map(self.backend.device, arrays))
         if not changing:
             traced = [self._constant_part(part) for part in parts]
         else:

@@ -3,13 +3,14 @@
 import gc
 import threading
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import cupy
 
 from ..registry import parse_device
 from .devices import tf32
 from .kernels.random import DeviceKey
-from .kernels.transfers import Copies, Numbers
+from .kernels.transfers import Numbers, copy_arrays
 from .products import captured_on
 
 _ATTEMPTS = 3
@@ -29,13 +30,13 @@ class Graph:
         warm_up: the same on copies of what ``work`` overwrites. It runs first, so that kernels are
             compiled and the pool has the memory.
         """
-        cupy.cuda.get_current_stream().synchronize()
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._pool = cupy.cuda.MemoryPool()
         self._last = None  # the stream of the last launch
         self._event = cupy.cuda.Event(disable_timing=True)
         self.tf32 = tf32()
-        with self._stream, captured_on(self._stream) as self._blas, _capturing:
+        with _capturing, self._stream, captured_on(self._stream) as self._blas:
+            cupy.cuda.Device().synchronize()  # an earlier graph may use the same arrays
             with cupy.cuda.using_allocator(self._pool.malloc):
                 warm_up()
                 for _ in range(_ATTEMPTS):
@@ -93,21 +94,25 @@ def _without_garbage_collection():
             gc.enable()
 
 
-def dense_like(shape, dtype, strides):
-    """A new array with these strides; None if its elements would not fill its memory."""
-    order = sorted(range(len(shape)), key=lambda axis: -strides[axis])
-    out = cupy.ndarray([shape[axis] for axis in order], dtype)
-    if order != list(range(len(shape))):
-        out = out.transpose([order.index(axis) for axis in range(len(shape))])
-    sizes = [n for n in shape if n != 1]
-    found = [step for n, step in zip(shape, out.strides, strict=True) if n != 1]
-    given = [step for n, step in zip(shape, strides, strict=True) if n != 1]
-    return out if found == given or 0 in sizes else None
+def maker(shape, dtype, strides):
+    """A function that makes an array with these strides; None if it would not fill its memory."""
+    expected, step = {}, dtype.itemsize
+    order = sorted(range(len(shape)), key=lambda axis: (-strides[axis], axis))
+    for axis in reversed(order):
+        expected[axis] = step
+        step *= shape[axis]
+    if step and any(n != 1 and expected[axis] != strides[axis] for axis, n in enumerate(shape)):
+        return None
+    if order == sorted(order):
+        return partial(cupy.ndarray, shape, dtype)
+    back = [order.index(axis) for axis in range(len(shape))]
+    turned = tuple([shape[axis] for axis in order])
+    return lambda: cupy.ndarray(turned, dtype).transpose(back)
 
 
-def address(array):
-    """Where an array's elements begin."""
-    return array.data.ptr
+def addresses(arrays):
+    """Where the elements of each array begin."""
+    return [x.data.ptr for x in arrays]
 
 
 def scope(device):
@@ -115,4 +120,4 @@ def scope(device):
     return cupy.cuda.Device(parse_device(device)[1])
 
 
-__all__ = ["Copies", "DeviceKey", "Graph", "Numbers", "address", "dense_like", "scope"]
+__all__ = ["DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "maker", "scope"]

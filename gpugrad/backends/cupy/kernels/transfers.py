@@ -1,4 +1,4 @@
-"""What goes into and out of a captured program at each launch: numbers and arrays."""
+"""How numbers and arrays get into a captured program, and its results out of it."""
 
 import cupy
 import numpy as np
@@ -44,6 +44,7 @@ class Numbers:
         self._device = cupy.zeros(self._words, np.uint64)
         for place in self._placed:
             place.find(self._device, self._host)
+        self._send = kernel("transfers", "store_words", float32)
         self._launches = []
         for i in range(tables):
             part = self._device[i * _WORDS : (i + 1) * _WORDS]
@@ -51,10 +52,8 @@ class Numbers:
             self._launches.append((CPointer(table.ctypes.data), part, part.size))
 
     def send(self):
-        if self._launches:
-            run = kernel("transfers", "store_words", float32)
-            for args in self._launches:
-                run((1,), (_THREADS,), args)
+        for args in self._launches:
+            self._send((1,), (_THREADS,), args)
 
 
 class Place:
@@ -85,33 +84,26 @@ class Item:
         return self._place.host[self._i : self._i + 1]
 
 
-class Copies:
-    """Copies of memory, as many as fit in a launch with each.
+def copy_arrays(arrays, addresses, slots, *, outward):
+    """Copy arrays of the caller's into ``arrays``, or these into the caller's if ``outward``.
 
-    sizes: the bytes of each. `run` takes the addresses of all sources and all targets.
+    The caller's have the same layout. They lie where ``addresses``, an array on the device, says at
+    ``slots`` when the copies are made; an array is left out if it says 0. A launch makes as many
+    copies as fit into its table.
     """
-
-    def __init__(self, sizes):
-        self._launches = []
-        most = _WORDS // 4
-        for i in range(0, len(sizes), most):
-            some = np.array(sizes[i : i + most], np.int64)
-            blocks = -(-some // _CHUNK)
-            if not blocks.any():
-                continue
-            table = np.zeros(1, _COPIES)
-            n = len(some)
-            table["count"] = n
-            words = table["words"][0]
-            words[:n] = blocks.cumsum() - blocks
-            words[n : 2 * n] = some
-            grid = (int(blocks.sum()),)
-            from_, to = words[2 * n : 3 * n], words[3 * n : 4 * n]
-            part = slice(i, i + most)
-            self._launches.append((grid, part, from_, to, (CPointer(table.ctypes.data),), table))
-
-    def run(self, sources, targets):
-        for grid, part, from_, to, args, _ in self._launches:
-            from_[:] = sources[part]
-            to[:] = targets[part]
-            kernel("transfers", "copy_arrays", float32)(grid, (_THREADS,), args)
+    run = kernel("transfers", "copy_arrays", float32)
+    most = _WORDS // 4
+    for i in range(0, len(arrays), most):
+        some = arrays[i : i + most]
+        n = len(some)
+        sizes = np.array([x.nbytes for x in some], np.int64)
+        blocks = -(-sizes // _CHUNK)
+        table = np.zeros(1, _COPIES)
+        table["count"] = n
+        words = table["words"][0]
+        words[:n] = blocks.cumsum() - blocks
+        words[n : 2 * n] = sizes
+        words[2 * n : 3 * n] = [x.data.ptr for x in some]
+        words[3 * n : 4 * n] = slots[i : i + most]
+        grid = (max(int(blocks.sum()), 1),)
+        run(grid, (_THREADS,), (CPointer(table.ctypes.data), addresses, outward))
