@@ -24,8 +24,8 @@ from threading import Lock, Thread, get_ident
 import numpy as np
 
 SMALL = 8192  # elements of the operands: OpenBLAS computes smaller products without threads
-_PIECE = 1 << 21  # the fewest multiplications in a piece
-_WAKING = 1 << 20  # multiplications in the time that it takes a thread to begin
+_PIECE = 3 << 20  # the fewest multiplications in a piece
+_WAKING = 1 << 19  # multiplications in the time that it takes a thread to begin
 _ROWS = 16  # the number of rows or columns in a piece is a multiple of it
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
