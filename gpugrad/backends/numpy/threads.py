@@ -18,7 +18,6 @@ from contextvars import copy_context
 from glob import glob
 from itertools import pairwise
 from operator import index
-from pathlib import Path
 from threading import Lock, Thread, get_ident
 
 import numpy as np
@@ -26,7 +25,8 @@ import numpy as np
 SMALL = 8192  # elements of the operands: OpenBLAS computes smaller products without threads
 _PIECE = 3 << 20  # the fewest multiplications in a piece
 _WAKING = 1 << 19  # multiplications in the time that it takes a thread to begin
-_ROWS = 16  # the number of rows or columns in a piece is a multiple of it
+_ROWS = 64  # the fewest rows or columns in a piece
+_ALIGNED = 16  # of which their number is a multiple
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
 
@@ -53,19 +53,24 @@ def get_num_threads() -> int:
     return _blas.get() if _threads.number is None else _threads.number
 
 
+def has_several():
+    """Whether `run` has several threads."""
+    return (_threads.number or 1) > 1 and not _blas.is_limited()
+
+
 def product_of(x1, x2):
-    """The function for the product of arrays of these sizes: `matmul`, or NumPy's if it is small."""
+    """The function that multiplies arrays of these sizes: `matmul`, or NumPy's for small ones."""
     return matmul if x1.size > SMALL or x2.size > SMALL else np.matmul
 
 
 def matmul(x1, x2, out=None):
-    """`numpy.matmul` by several threads; by one if the product is not large enough to be divided."""
+    """`numpy.matmul` by several threads, or by one if the product is too small to be divided."""
     number = _threads.number
     if number is None or x1.dtype.char not in _DIVIDED or x2.dtype is not x1.dtype:
         return np.matmul(x1, x2, out)
     if _blas.is_limited():
         return np.matmul(x1, x2, out)
-    pieces = () if number == 1 else _pieces(x1, x2, number)
+    pieces = _pieces(x1, x2, number) if number > 1 and _blas.is_known else ()
     if not pieces:
         return _blas.with_one_thread(np.matmul, x1, x2, out)
     if out is None:
@@ -88,7 +93,7 @@ def run(function, items):
     The calls must be independent of each other, and mostly consist of functions of NumPy, which
     let other threads work. They may come in any order, and after an error some are left out.
     """
-    if not _threads.number or _blas.is_limited():
+    if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
 
@@ -109,26 +114,33 @@ def _pieces(x1, x2, number):
         if other.ndim == ndim and other.shape[:-2] != x.shape[:-2]:
             return ()
     work = lead * rows * x1.shape[-1] * columns
-    if work < 2 * _PIECE or np.may_share_memory(x1, x2):  # BLAS makes x @ x.T symmetric
+    if work < 2 * _PIECE or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
         return ()
     if first >= number:
-        parts = _parts(first, 1, work, number)
+        parts = _parts(first, 1, 1, work, number)
         return [(p if x1.ndim == ndim else ..., p if x2.ndim == ndim else ..., p) for p in parts]
-    parts = _parts(max(rows, columns), _ROWS, work, number)
-    if len(parts) < 2:
-        return ()
+    parts = _parts(max(rows, columns), _ROWS, _ALIGNED, work, number)
     if rows >= columns:
         return [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
     return [(..., (..., p), (..., p)) for p in parts]
 
 
-def _parts(length, step, work, number):
+def _have_same_memory(x1, x2):
+    if not np.may_share_memory(x1, x2):
+        return False
+    return x1.__array_interface__["data"] == x2.__array_interface__["data"]
+
+
+def _parts(length, least, step, work, number):
     """Slices of an axis for the pieces of a product, whose bounds are multiples of ``step``.
+
+    least: the fewest elements of a slice, about. Returns none if there would be only one.
 
     The first, which the calling thread computes, is longer: the others begin when their threads
     are awake.
     """
-    count = min(work // _PIECE, number if work < 32 * _PIECE else 2 * number, length // step)
+    count = min(work // _PIECE, number if work < 32 * _PIECE else 2 * number)
+    count = min(count, length // least)
     if count < 2:
         return ()
     head = length * min(_WAKING / work, 1) if count <= number else 0
@@ -140,14 +152,16 @@ def _parts(length, step, work, number):
 class _BLAS:
     """The OpenBLAS that NumPy has loaded.
 
-    get, set: its functions for its number of threads; without effect for any other library, and
-        for an OpenBLAS that has threads of OpenMP.
+    is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
+    get, set: its functions for its number of threads; without effect if it is not known.
     usual: its number of threads outside of this module's functions.
     inside: the identifiers of threads that compute something with one thread of it.
     """
 
     def __init__(self):
-        self.get, self.set = _functions_of_openblas() or (lambda: 1, lambda number: None)
+        functions = _functions_of_openblas()
+        self.is_known = functions is not None
+        self.get, self.set = functions or (lambda: 1, lambda number: None)
         self.usual = self.get()
         self.inside = {}
 
@@ -231,7 +245,7 @@ class _Job:
             self.helpers += 1
         try:
             self.work()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001, raised in the thread that waits
             self.todo.clear()
             self.error = error
         with self.lock:
@@ -277,7 +291,8 @@ class _Threads:
             return [function(item) for item in items]
         with self.busy:
             if not self.bells:
-                self._start()
+                with suppress(RuntimeError):  # the system allows no more threads
+                    self._start()
             job = _Job(function, items)
             self.job = copy_context(), job
             for bell in self.bells[: len(items) - 1]:
@@ -327,8 +342,8 @@ def _processors():
         number = len(os.sched_getaffinity(0))
     else:
         number = os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # another system, or "max"
-        quota, period = map(int, Path("/sys/fs/cgroup/cpu.max").read_text().split())
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
+        quota, period = map(int, file.read().split())  # or "max", which is a ValueError
         number = min(number, max(1, math.ceil(quota / period)))
     return number
 

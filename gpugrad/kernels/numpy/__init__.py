@@ -4,6 +4,6 @@ The package is imported when an op first gets a NumPy array. A function returns 
 inputs that it does not support.
 """
 
-from . import activations, recurrent
+from . import activations, attention, recurrent
 
-__all__ = ["activations", "recurrent"]
+__all__ = ["activations", "attention", "recurrent"]
