@@ -22,7 +22,7 @@ from threading import Lock, Thread, get_ident
 
 import numpy as np
 
-SMALL = 8192  # elements of the operands: OpenBLAS computes smaller products without threads
+SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
 _PIECE = 3 << 20  # the fewest multiplications in a piece
 _WAKING = 1 << 19  # multiplications in the time that it takes a thread to begin
 _ROWS = 64  # the fewest rows or columns in a piece
