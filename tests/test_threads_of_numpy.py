@@ -86,7 +86,7 @@ def test_products(case, number, small_pieces):
 
 @pytest.mark.parametrize("shapes", [((300, 40), (41, 70)), ((3, 300, 40), (2, 40, 70))], ids=str)
 def test_shapes_that_do_not_fit(shapes, number, small_pieces):
-    with pytest.raises(ValueError, match="mismatch|broadcast"):
+    with pytest.raises(ValueError, match=r"mismatch|broadcast"):
         threads.matmul(*(drawn(*shape) for shape in shapes))
 
 
