@@ -309,8 +309,7 @@ def test_layers_have_the_same_bits_with_any_number_of_threads(name, number, monk
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_lstm(reverse, number, monkeypatch):
-    monkeypatch.setattr("gpugrad.kernels.numpy.recurrent._LEAST", 1)
+def test_lstm(reverse, number, small_pieces):
     layer = nn.LSTM(3, 5, bidirectional=reverse, dtype=gg.float64)
     x = drawn(6, 7, 3)
 

@@ -87,6 +87,16 @@ def matmul(x1, x2, out=None):
     return out
 
 
+def with_one_thread(function, *args):
+    """Return ``function(*args)``, during which OpenBLAS computes with one thread.
+
+    It costs about a microsecond, which many small products can share.
+    """
+    if _threads.number is None or _blas.is_limited():
+        return function(*args)
+    return _blas.with_one_thread(function, *args)
+
+
 def run(function, items):
     """Return ``[function(item) for item in items]``, computed by several threads.
 

@@ -10,11 +10,10 @@ from math import prod
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.numpy.threads import has_several, matmul, run
+from ...backends.numpy.threads import matmul, with_one_thread
 from ...ops.recurrent import _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
-_LEAST = 1 << 18  # multiplications for a gate in a step that is divided
 
 
 def _covers(*arrays):
@@ -50,38 +49,32 @@ def _lstm_forward(
     gates = gates.reshape(4, length, batch, h)
     weight = _transposed(weight_hh, factor)
     out, cells = np.empty((2, length, batch, h), x.dtype)
-    h_n, c_n = np.empty((2, batch, h), x.dtype)
-
-    def compute(rows):
-        some = gates[:, :, rows]
-        recurrent = np.empty((4, *some.shape[2:]), x.dtype)
-        product = np.empty(some.shape[2:], x.dtype)
-        state, cell = [None if x is None else x[rows] for x in (h0, c0)]
-        for t in range(length - 1, -1, -1) if reverse else range(length):
-            a = some[:, t]
-            if state is not None:
-                a += np.matmul(state, weight, recurrent)
-            np.tanh(a, a)
-            a *= factor
-            a += shift
-            i, f, g, o = a
-            new = np.multiply(i, g, cells[t, rows])
-            if cell is not None:
-                new += np.multiply(f, cell, product)
-            cell = new
-            state = np.tanh(cell, out[t, rows])
-            state *= o
-        h_n[rows], c_n[rows] = state, cell
-
-    run(compute, _parts(batch, h))
-    return out, h_n, c_n, cells, gates
+    states = with_one_thread(_steps, gates, weight, h0, c0, out, cells, factor, shift, reverse)
+    return out, *states, cells, gates
 
 
-def _parts(batch, h):
-    """Slices of the examples, which threads compute independently of each other."""
-    if not has_several() or batch * h * h < _LEAST:
-        return [slice(0, batch)]
-    return [slice(0, batch // 2), slice(batch // 2, batch)]
+def _steps(gates, weight, state, cell, out, cells, factor, shift, reverse):
+    """Compute the gates from what the inputs add to them; write the states and the cells.
+
+    Returns copies of the last ones.
+    """
+    _, length, batch, h = gates.shape
+    recurrent, product = np.empty((4, batch, h), out.dtype), np.empty((batch, h), out.dtype)
+    for t in range(length - 1, -1, -1) if reverse else range(length):
+        a = gates[:, t]
+        if state is not None:
+            a += matmul(state, weight, recurrent)
+        np.tanh(a, a)
+        a *= factor
+        a += shift
+        i, f, g, o = a
+        new = np.multiply(i, g, cells[t])
+        if cell is not None:
+            new += np.multiply(f, cell, product)
+        cell = new
+        state = np.tanh(cell, out[t])
+        state *= o
+    return state.copy(), cell.copy()
 
 
 def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
@@ -94,19 +87,13 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     weight = weight_hh.reshape(4, h, h)
     d = np.empty(gates.shape, gates.dtype)
     dh, dc = (np.zeros((batch, h), gates.dtype) if a is None else a.copy() for a in (g_h, g_c))
-
-    def compute(rows):
-        some = d[:, :, rows], gates[:, :, rows], cells[:, rows], states[:, rows]
-        g_some = None if g_out is None else g_out[:, rows]
-        c_some = None if c0 is None else c0[rows]
-        _through_times(*some, c_some, weight, g_some, dh[rows], dc[rows], reverse, wanted[5])
-
-    run(compute, _parts(batch, h))
+    arrays = d, gates, cells, states, c0, weight, g_out, dh, dc
+    with_one_thread(_steps_back, *arrays, reverse, wanted[5])
     return *_to_parameters(d, x, weight_ih, states, h0, wanted, reverse), dh, dc
 
 
-def _through_times(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_initial):
-    """Write the cotangents of the arguments of all gates to ``d``, and update dh and dc.
+def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_initial):
+    """Write the cotangents of the gates' arguments to ``d``, and update those of state and cell.
 
     to_initial: whether the cotangent of the initial state is wanted.
     """
@@ -130,7 +117,7 @@ def _through_times(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, 
             dc *= gates[1, t]
             number += 1
             if number < length or to_initial:
-                add(np.matmul(own, weight, products), 0, None, dh)
+                add(matmul(own, weight, products), 0, None, dh)
 
 
 def _slopes(d, gates, cells, states, c0, part, reverse):
