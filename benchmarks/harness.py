@@ -314,7 +314,8 @@ def write_json(path, name, options, environment, rows):
 
 
 COLORS = {
-    "gpugrad": "#1b7837", "torch": "#d6604d", "numpy": "#999999",
+    "gpugrad": "#1b7837", "gpugrad_compiled": "#5aae61", "torch": "#d6604d",
+    "torch_compiled": "#f4a582", "numpy": "#999999", "products": "#cccccc",
     "autograd": "#92c5de", "mygrad": "#4393c3", "jax": "#9970ab", "jax jit": "#c2a5cf",
 }  # fmt: skip
 

@@ -137,7 +137,7 @@ def test_a_limit_of_the_program_is_left_alone(number, small_pieces, monkeypatch)
         threads.matmul(drawn(300, 40), drawn(40, 70))
         assert threads.run(str, [1, 2]) == ["1", "2"]
         assert not threads.has_several()
-        assert blas.get() != blas.usual
+        assert gg.get_num_threads() == blas.get() != blas.usual
     finally:
         blas.set(blas.usual)
 

@@ -50,7 +50,9 @@ def set_num_threads(number: int) -> None:
 
 def get_num_threads() -> int:
     """The number of threads that compute large products on the CPU; see `set_num_threads`."""
-    return _blas.get() if _threads.number is None else _threads.number
+    if _threads.number is None or _blas.is_limited():
+        return _blas.get()
+    return _threads.number
 
 
 def has_several():
