@@ -9,7 +9,7 @@ import os
 import platform
 import time
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
@@ -123,6 +123,24 @@ def race(prepare, libraries, cases, *, rounds, seconds, patience):
                     if turn:  # the first one warms up
                         turns[name].append(min(tries)[1])
     return results
+
+
+@contextmanager
+def busy_neighbour():
+    """A context in which another process keeps one processor busy, as any program might."""
+    process = get_context("spawn").Process(target=_spin, daemon=True)
+    process.start()
+    try:
+        time.sleep(0.5)
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def _spin():
+    while True:
+        pass
 
 
 def _progress(cases):

@@ -1,7 +1,7 @@
 """The cost of training steps of a CNN, a transformer, an LSTM, and of Adam, against PyTorch eager.
 
     python benchmarks/model_step.py [--short] [--libraries gpugrad gpugrad_compiled torch]
-        [--models ...] [--json PATH] [--plot PATH]
+        [--models ...] [--sections ...] [--json PATH] [--plot PATH]
 
 The models are written once, for the `nn`, `optim` and `nn.functional` of either library:
 
@@ -13,9 +13,12 @@ LSTM: 64 inputs, 128 states, 50 times, batch 32, a linear layer at the last time
 Adam: the update of 100 parameters of 1000 elements, and of one of 10 million.
 
 ``gpugrad_compiled`` makes the same steps, compiled. All start from the same weights and see the
-same float32 data; the losses of the first steps must agree. Threads are left at each library's
+same float32 data; the losses of the first steps must agree. Two sections: ``speed``, and ``busy``,
+the same steps beside a process that keeps one processor busy. Threads are left at each library's
 default; OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 in the environment give each one thread.
 """
+
+from contextlib import nullcontext
 
 import harness
 import numpy as np
@@ -177,25 +180,39 @@ def _adam(library, number, size):
     return library.optimizer.step
 
 
+TITLES = {"speed": "training step", "busy": "training step beside a busy process"}
+
+
 def main():
     libraries = ("gpugrad", "gpugrad_compiled", "torch")
-    options = harness.arguments(__doc__.splitlines()[0], libraries, models=list(TARGETS))
+    options = harness.arguments(
+        __doc__.splitlines()[0], libraries, models=list(TARGETS), sections=list(TITLES)
+    )
     with_loss = [case for case in TARGETS if not case.startswith("Adam")]
     harness.check_same_losses(prepare, options.libraries, with_loss)
-    effort = harness.effort(options, seconds=2.0)
-    results = harness.race(prepare, options.libraries, options.models, **effort)
-    rows = harness.rows_of(
-        "speed", results, name_case=str, unit="ms per step", scale=1e3, targets=TARGETS
-    )
-    harness.table("training step", rows)
+    sections = {}
+    for section in options.sections:
+        effort = harness.effort(options, seconds=2.0)
+        is_busy = section == "busy"
+        if is_busy:
+            effort["patience"] = 0  # no turn is undisturbed
+        with harness.busy_neighbour() if is_busy else nullcontext():
+            results = harness.race(prepare, options.libraries, options.models, **effort)
+        sections[section] = harness.rows_of(
+            section, results, name_case=str, unit="ms per step", scale=1e3,
+            targets={} if is_busy else TARGETS,
+        )  # fmt: skip
+        harness.table(TITLES[section], sections[section])
     if not options.json and not options.plot:
         return
     about = harness.environment(options.libraries)
     if options.json:
+        rows = [row for rows in sections.values() for row in rows]
         harness.write_json(options.json, "model_step", options, about, rows)
     if options.plot:
         title = "Training steps of models (float32) against torch eager"
-        harness.plot(options.plot, title, about, [("time of a step", rows)])
+        panels = [(TITLES[section], rows) for section, rows in sections.items()]
+        harness.plot(options.plot, title, about, panels)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
     python benchmarks/train_step.py [--short] [--libraries gpugrad torch ...]
         [--sections ...] [--json PATH] [--plot PATH]
 
-Two sections:
+Three sections:
 
 speed: a step (zero_grad, forward, loss, backward, SGD) of 784-256-128-10 with ReLU and
     cross-entropy at several batch sizes, and of a tiny 2-16-16-1 with squared error; also compiled,
     and, as ``products``, the step's matrix products alone.
+busy: the same steps beside a process that keeps one processor busy.
 memory: the peak resident memory during steps of 784-4096-4096-10 at batch 1024.
 
 Every library starts from the same weights and sees the same float32 data; the
@@ -239,6 +240,18 @@ def speed(options):
     return rows
 
 
+def busy(options):
+    libraries = [name for name in options.libraries if name not in ("autograd", "mygrad")]
+    effort = harness.effort(options, seconds=0.5) | {"patience": 0}
+    with harness.busy_neighbour():
+        results = harness.race(prepare, libraries, TARGETS, **effort)
+    rows = harness.rows_of(
+        "busy", results, name_case=str, unit="µs per step", scale=1e6, targets={}
+    )
+    harness.table("training step beside a busy process", rows)
+    return rows
+
+
 def memory(options):
     """Measure the peak of three steps in a fresh process, less what a tiny network leaves.
 
@@ -285,7 +298,7 @@ def _status(name):
     raise KeyError(name)
 
 
-SECTIONS = {"speed": speed, "memory": memory}
+SECTIONS = {"speed": speed, "busy": busy, "memory": memory}
 
 
 def main():
@@ -301,7 +314,11 @@ def main():
     if options.json:
         harness.write_json(options.json, "train_step", options, about, rows)
     if options.plot:
-        titles = {"speed": "time of a step", "memory": "peak memory of steps"}
+        titles = {
+            "speed": "time of a step",
+            "busy": "beside a busy process",
+            "memory": "peak memory of steps",
+        }
         rows = [r for r in rows if r["case"] != "whole process"]
         panels = [(titles[s], [r for r in rows if r["section"] == s]) for s in options.sections]
         title = "Training step of an MLP (float32, SGD) against torch eager"

@@ -87,9 +87,11 @@ _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "too
 _FROM |= {
     "compile": "program",
     "finfo": "_limits",
+    "get_num_threads": "backends",
     "iinfo": "_limits",
     "load": "io",
     "save": "io",
+    "set_num_threads": "backends",
     "manual_seed": "random",
 }
 

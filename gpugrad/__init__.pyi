@@ -45,6 +45,8 @@ from .autograd.mode import is_grad_enabled as is_grad_enabled
 from .autograd.mode import no_grad as no_grad
 from .autograd.mode import set_grad_enabled as set_grad_enabled
 from .autograd.operation import op as op
+from .backends.numpy.threads import get_num_threads as get_num_threads
+from .backends.numpy.threads import set_num_threads as set_num_threads
 from .io import load as load
 from .io import save as save
 from .ops.manipulation import broadcast_shapes as broadcast_shapes

@@ -8,6 +8,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import nn
+from gpugrad.backends.numpy import threads
 from gpugrad.nn import functional
 from gpugrad.ops import attention as blocks
 from gpugrad.testing import assert_close
@@ -121,10 +122,12 @@ def peak(length):
 
 
 @pytest.mark.slow
-def test_memory_grows_linearly():
+def test_memory_grows_linearly(monkeypatch):
     peak(64)  # what is allocated once
+    assert peak(8192) < 8192 * 8192 * 4 / 32  # bytes of the matrix of weights
+    # How many blocks several threads have at the same time depends on chance.
+    monkeypatch.setattr(threads._threads, "number", None)
     half, whole = peak(4096), peak(8192)
-    assert whole < 8192 * 8192 * 4 / 32  # bytes of the matrix of weights
     assert whole < 2.1 * half
 
 

@@ -198,6 +198,10 @@ class Backend:
         """An array of another library as one of this library, or itself; see `autograd.call`."""
         return array
 
+    def run(self, function, items):
+        """Return ``[function(item) for item in items]``; the calls may run at the same time."""
+        return [function(item) for item in items]
+
     def release_freed_memory(self):
         """Return freed memory to the system, if the library or its allocator keeps it."""
 

@@ -8,10 +8,13 @@ The functions take a `Backend` and raw arrays, and the same parameters as the op
 in ``gpugrad.ops.windows`` and ``gpugrad.ops.convolution``.
 """
 
+from contextlib import suppress
 from functools import lru_cache, partial
-from itertools import product
-from math import prod
+from itertools import groupby, product
+from math import ceil, prod
 from operator import index
+
+_SUMS = 8  # in which the gradient of a convolution by its weight is computed
 
 
 @lru_cache(1024)
@@ -128,6 +131,26 @@ def _are_disjoint(size, stride, dilation):
     return all((k - 1) * d < s for k, s, d in zip(size, stride, dilation, strict=True))
 
 
+def _by_parts(backend, function, shape, dtype, geometry, *arrays):
+    """Return ``function(*arrays)``, which is of ``shape``, computed for some images at a time.
+
+    The first axes of the arrays and of the result count the same images, unless windows slide over
+    all axes. A few images stay in the cache, and several threads may share the work.
+    """
+    most, size = backend.column_block, prod(arrays[0].shape)
+    if most is None or size <= most or len(shape) == len(geometry[0]):
+        return function(*arrays)
+    step = ceil(shape[0] / ceil(2 * size / most))
+    out = backend.create("empty", shape, dtype=dtype, like=arrays[0])
+
+    def compute(start):
+        part = slice(start, start + step), ...
+        out[part] = function(*[x[part] for x in arrays])
+
+    backend.run(compute, range(0, shape[0], step))
+    return out
+
+
 def sliding_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     _, size, counts, *_ = geometry
@@ -182,14 +205,18 @@ def _add(backend, out, values, geometry, images=...):
 
 def sum_windows(backend, x, /, *, size, stride=1, padding=0, dilation=1, scale=1.0):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
-    dtype = x.dtype
+    dtype, counts = x.dtype, geometry[2]
     wide = _wide(backend, dtype)
-    out = backend.zeros((*lead, *geometry[2]), wide, x)
-    for _, windows, elements, _ in _taps(*geometry):
-        out[windows] += _cast(backend, x[elements], wide)
-    if scale != 1:
-        out *= scale
-    return _cast(backend, out, dtype)
+
+    def summed(x):
+        out = backend.zeros((*x.shape[: len(lead)], *counts), wide, x)
+        for _, windows, elements, _ in _taps(*geometry):
+            out[windows] += _cast(backend, x[elements], wide)
+        if scale != 1:
+            out *= scale
+        return _cast(backend, out, dtype)
+
+    return _by_parts(backend, summed, (*lead, *counts), dtype, geometry, x)
 
 
 def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
@@ -197,16 +224,22 @@ def max_pool(backend, x, /, *, size, stride=1, padding=0, dilation=1):
     lead, geometry = _slide(x.shape, size, stride, padding, dilation)
     _, size, counts, *_ = geometry
     taps = _taps(*geometry)
-    if len(taps) == prod(size) and all(is_whole for *_, is_whole in taps):
-        out = x[taps[0][2]]
-        for _, _, elements, _ in taps[1:]:
-            out = xp.maximum(out, x[elements])
-        return out
+    are_inside = len(taps) == prod(size) and all(is_whole for *_, is_whole in taps)
     lowest = -float("inf") if backend.is_floating(x.dtype) else xp.iinfo(x.dtype).min
-    out = backend.create("full", (*lead, *counts), lowest, dtype=x.dtype, like=x)
-    for _, windows, elements, _ in taps:
-        out[windows] = xp.maximum(out[windows], x[elements])
-    return out
+
+    def largest(x):
+        if are_inside:
+            out = x[taps[0][2]]
+            for _, _, elements, _ in taps[1:]:
+                out = xp.maximum(out, x[elements])
+            return out
+        shape = *x.shape[: len(lead)], *counts
+        out = backend.create("full", shape, lowest, dtype=x.dtype, like=x)
+        for _, windows, elements, _ in taps:
+            out[windows] = xp.maximum(out[windows], x[elements])
+        return out
+
+    return _by_parts(backend, largest, (*lead, *counts), x.dtype, geometry, x)
 
 
 def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilation=1):
@@ -219,13 +252,17 @@ def find_in_windows(backend, x, values, /, *, size, stride=1, padding=0, dilatio
             f"{tuple(values.shape)}"
         )
     dtype = xp.int8 if prod(size) < 128 else xp.int32
-    out = backend.zeros((*lead, *counts), dtype, x)
-    for tap, windows, elements, _ in reversed(_taps(*geometry)):
-        # Arithmetic on 8 bits takes a tenth of the time of `where` in NumPy.
-        found = xp.astype(x[elements] == values[windows], dtype)
-        out[windows] *= 1 - found
-        out[windows] += found * _number(tap, size)
-    return out
+
+    def find(x, values):
+        out = backend.zeros(values.shape, dtype, x)
+        for tap, windows, elements, _ in reversed(_taps(*geometry)):
+            # Arithmetic on 8 bits takes a tenth of the time of `where` in NumPy.
+            found = xp.astype(x[elements] == values[windows], dtype)
+            out[windows] *= 1 - found
+            out[windows] += found * _number(tap, size)
+        return out
+
+    return _by_parts(backend, find, (*lead, *counts), dtype, geometry, x, values)
 
 
 def _number(tap, size):
@@ -272,14 +309,18 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
     disjoint = _are_disjoint(size, stride, dilation)
     dtype = values.dtype
     wide = dtype if disjoint else _wide(backend, dtype)
-    out = backend.zeros((*lead, *shape), wide, values)
-    for tap, windows, elements, _ in _taps(*geometry):
-        part = backend.xp.where(taps[windows] == _number(tap, size), values[windows], 0.0)
-        if disjoint:
-            out[elements] = part
-        else:
-            out[elements] += _cast(backend, part, wide)
-    return _cast(backend, out, dtype)
+
+    def put(values, taps):
+        out = backend.zeros((*values.shape[: len(lead)], *shape), wide, values)
+        for tap, windows, elements, _ in _taps(*geometry):
+            part = backend.xp.where(taps[windows] == _number(tap, size), values[windows], 0.0)
+            if disjoint:
+                out[elements] = part
+            else:
+                out[elements] += _cast(backend, part, wide)
+        return _cast(backend, out, dtype)
+
+    return _by_parts(backend, put, (*lead, *shape), dtype, geometry, values, taps)
 
 
 # Convolution is a product of the filters and a matrix whose columns are the windows. The matrix is
@@ -288,6 +329,7 @@ def put_in_windows(backend, values, taps, /, *, shape, size, stride=1, padding=0
 # images of 32 channels and 14 x 14 pixels, and 64 filters of 3 x 3, NumPy takes 6.6 ms in this way,
 # 8.3 with all columns at once, 7.0 by nine products with shifted images (but for one channel 21 in
 # place of 0.7), 6.9 with the channels last, and 4.9 for the product alone, all on one thread.
+# Several threads may each compute a block.
 
 
 def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilation=1, groups=1):
@@ -302,19 +344,26 @@ def convolution(backend, x, weight, bias=None, /, *, stride=1, padding=0, dilati
     filters = xp.reshape(weight, (groups, channels // groups, prod(weight.shape[1:])))
     if bias is not None:
         bias = xp.reshape(_cast(backend, bias, dtype), (channels,) + (1,) * len(size))
+    blocks = _blocks(backend, n, x.shape[1], geometry)
     out = None
-    for images, rows, columns in _columns(backend, x, geometry, groups):
+    if len(blocks) != 1:
+        out = backend.create("empty", (n, channels, *counts), dtype=dtype, like=x)
+    spare = []
+
+    def compute(block):
+        images, rows, place = block
+        columns, memory = _columns(backend, x, place, images, groups, spare)
         part = xp.matmul(filters, columns)
-        count = rows.stop - rows.start
-        part = xp.reshape(part, (part.shape[0], channels, count, *counts[1:]))
+        part = xp.reshape(part, (part.shape[0], channels, *place[2]))
         if bias is not None:
             part += bias
-        if part.shape[0] == n and count == counts[0]:
-            return part
-        if out is None:
-            out = backend.create("empty", (n, channels, *counts), dtype=dtype, like=x)
-        out[images, :, rows, ...] = part
-    return backend.zeros((n, channels, *counts), dtype, x) if out is None else out
+        if out is not None:
+            spare.append(memory)
+            out[images, :, rows, ...] = part
+        return part if out is None else None
+
+    parts = backend.run(compute, blocks)
+    return parts[0] if out is None else out
 
 
 def check_convolution(x_shape, weight_shape, bias_shape, groups):
@@ -350,36 +399,53 @@ def _common_dtype(backend, *arrays):
     return backend.xp.result_type(*given)
 
 
-def _columns(backend, x, geometry, groups):
-    """Yield blocks of windows: slices of the images and of the windows' first axis, and the
-    elements ``(images, groups, channels * taps, windows)``, which the next block overwrites."""
+def _columns(backend, x, place, images, groups, spare):
+    """The elements of the windows of a block, ``(images, groups, channels * taps, windows)``.
+
+    place, images: of the block, from `_blocks`.
+    spare: a list of memory that is not in use, which the caller gives back.
+
+    Returns the elements and the memory in which they are.
+    """
     xp = backend.xp
-    lengths, size, counts, stride, before, _ = geometry
-    n, channels = x.shape[:2]
+    size, counts = place[1:3]
+    channels, windows = x.shape[1], prod(counts)
     depth = channels // groups * prod(size)
-    if prod(size) == prod(stride) == 1 and not any(before) and counts == lengths:
-        shape = (n, groups, depth, prod(counts))
-        yield slice(0, n), slice(0, counts[0]), xp.reshape(x, shape)
-        return
-    buffer = None
-    for images, rows, place in _blocks(backend, n, channels, geometry):
-        shape = (images.stop - images.start, channels, *size, *place[2])
-        if buffer is None or tuple(buffer.shape) != shape or place[2] != counts:
-            buffer = backend.zeros(shape, x.dtype, x)
-        _fill(buffer, x[images, ...], place)
-        yield images, rows, xp.reshape(buffer, (shape[0], groups, depth, prod(place[2])))
+    count = images.stop - images.start
+    if _are_elements(place):
+        return xp.reshape(x[images, ...], (count, groups, depth, windows)), None
+    shape = (count, channels, *size, *counts)
+    memory, key = None, (shape, place[4])
+    with suppress(IndexError):  # another thread may have taken the last one
+        memory, used_for = spare.pop()
+        if used_for != key:  # the padding, which stays 0, would be elsewhere
+            memory = None
+    if memory is None:
+        memory = backend.zeros(shape, x.dtype, x)
+    _fill(memory, x[images, ...], place)
+    return xp.reshape(memory, (count, groups, depth, windows)), (memory, key)
+
+
+def _are_elements(geometry):
+    """Whether each window is one element, and each element a window."""
+    lengths, size, counts, stride, before, _ = geometry
+    return prod(size) == prod(stride) == 1 and not any(before) and counts == lengths
 
 
 def _blocks(backend, n, channels, geometry):
-    """Yield slices of the images and of the windows' first axis, and the geometry in there."""
+    """Slices of the images and of the windows' first axis, and the geometry in there.
+
+    Neighbouring blocks of several images are of equal size, so that they take equal times.
+    """
     lengths, size, counts, stride, before, dilation = geometry
-    most = backend.column_block
     one = channels * prod(size) * prod(counts)
-    images, rows = n, counts[0]
+    images, rows = max(n, 1), counts[0]
+    most = None if _are_elements(geometry) else backend.column_block
     if most is not None and one * n > most:
-        images = max(1, most // one)
+        images = ceil(n / ceil(one * n / most))
         rows = max(1, counts[0] * most // one) if one > most else rows
-    for start in range(0, n, max(images, 1)):
+    blocks = []
+    for start in range(0, n, images):
         for row in range(0, counts[0], rows):
             stop = min(row + rows, counts[0])
             place = (
@@ -390,7 +456,8 @@ def _blocks(backend, n, channels, geometry):
                 (before[0] - row * stride[0], *before[1:]),
                 dilation,
             )
-            yield slice(start, min(start + images, n)), slice(row, stop), place
+            blocks.append((slice(start, min(start + images, n)), slice(row, stop), place))
+    return blocks
 
 
 def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dilation=1, groups=1):
@@ -408,10 +475,17 @@ def convolution_input(backend, g, weight, /, *, shape, stride=1, padding=0, dila
     filters = xp.reshape(weight, (groups, out_channels // groups, prod(weight.shape[1:])))
     filters = xp.matrix_transpose(filters)
     out = backend.zeros((n, channels, *shape), _wide(backend, dtype), g)
-    for images, rows, place in _blocks(backend, n, channels, geometry):
-        part = xp.matmul(filters, _in_groups(xp, g, images, rows, groups))
-        part = xp.reshape(part, (part.shape[0], channels, *size, *place[2]))
-        _add(backend, out, part, place, images)
+    blocks = _blocks(backend, n, channels, geometry)
+
+    def add(blocks_of_images):
+        for images, rows, place in blocks_of_images:
+            part = xp.matmul(filters, _in_groups(xp, g, images, rows, groups))
+            part = xp.reshape(part, (part.shape[0], channels, *size, *place[2]))
+            _add(backend, out, part, place, images)
+
+    # Blocks of the same images overlap.
+    by_images = groupby(blocks, lambda block: block[0].start)
+    backend.run(add, [list(group) for _, group in by_images])
     return _cast(backend, out, dtype)
 
 
@@ -480,14 +554,30 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
     geometry = _geometry(x.shape[2:], size, g.shape[2:], stride, padding, dilation)
     out_channels, channels = g.shape[1], x.shape[1] // groups
     shape = (out_channels, channels, *size)
-    total = None
-    for images, rows, columns in _columns(backend, x, geometry, groups):
-        part = _in_groups(xp, g, images, rows, groups)
-        part = xp.matmul(columns, xp.matrix_transpose(part))
-        part = xp.sum(part, axis=0, dtype=wide)
-        total = part if total is None else total + part
-    if total is None:
+    blocks = _blocks(backend, x.shape[0], x.shape[1], geometry)
+    spare = []
+
+    def summed(some):
+        total = None
+        for images, rows, place in some:
+            columns, memory = _columns(backend, x, place, images, groups, spare)
+            part = _in_groups(xp, g, images, rows, groups)
+            part = xp.matmul(columns, xp.matrix_transpose(part))
+            spare.append(memory)
+            part = xp.sum(part, axis=0, dtype=wide)
+            total = part if total is None else total + part
+        return total
+
+    # A few sums of many blocks: they may each be as large as the input.
+    size_of_sum = ceil(len(blocks) / _SUMS) or 1
+    sums = backend.run(
+        summed, [blocks[i : i + size_of_sum] for i in range(0, len(blocks), size_of_sum)]
+    )
+    if not sums:
         return backend.zeros(shape, dtype, x)
+    total = sums[0]
+    for part in sums[1:]:
+        total = total + part
     return _cast(backend, xp.reshape(xp.matrix_transpose(total), shape), dtype)
 
 

@@ -1,7 +1,7 @@
 """Scaled dot-product attention."""
 
 import math
-from itertools import product
+from itertools import groupby, product
 
 from .._batched import aligned
 from ..autograd.operation import op
@@ -86,6 +86,11 @@ class BlockedAttention:
     def elements(self):
         """How many weights a block has, if it has enough queries."""
         return _BLOCK
+
+    def run(self, function, items):
+        """Call ``function`` with each of the items, which are independent of each other."""
+        for item in items:
+            function(item)
 
     def blocks(self):
         *lead, n, _ = self.query.shape
@@ -176,7 +181,8 @@ class BlockedAttention:
             like = xp.broadcast_to(like[..., :1], shape)
         # With the same order of axes in memory as the query, so that merging heads needs no copy.
         out = xp.empty_like(like) if self.key.shape[-2] else xp.zeros_like(like)
-        for block in self.blocks():
+
+        def compute(block):
             weights, total = self.weights(block)
             if (kept := self.kept(block, weights)) is not None:
                 weights = xp.where(kept, weights, 0.0)
@@ -184,6 +190,8 @@ class BlockedAttention:
             rows = xp.matmul(weights, self.value[block.keys])
             rows /= total
             out[block.queries] = rows
+
+        self.run(compute, list(self.blocks()))
         return out
 
     def cotangents(self, g, wanted):
@@ -193,7 +201,8 @@ class BlockedAttention:
         to_query, to_key, to_value, to_mask = [
             xp.zeros_like(x) if w else None for x, w in zip(operands, wanted, strict=True)
         ]
-        for block in self.blocks():
+
+        def add(block):
             weights, total = self.weights(block)
             kept = self.kept(block, weights)
             g_rows = g[block.queries] / total
@@ -203,7 +212,7 @@ class BlockedAttention:
                 dropped = weights if kept is None else xp.where(kept, weights, 0.0)
                 to_value[block.keys] += xp.matmul(xp.matrix_transpose(dropped), g_rows)
             if not (wanted[0] or wanted[1] or wanted[3]):
-                continue
+                return
             slopes = xp.matmul(g_rows, xp.matrix_transpose(self.value[block.keys]))
             if kept is not None:
                 slopes = xp.where(kept, slopes, 0.0)
@@ -216,6 +225,17 @@ class BlockedAttention:
             if wanted[3]:
                 axes = tuple([i for i, length in enumerate(self.mask.shape) if length == 1])
                 to_mask[block.mask] += xp.sum(slopes, axis=axes, keepdims=True)
+
+        def add_all(blocks):
+            for block in blocks:
+                add(block)
+
+        blocks = list(self.blocks())
+        if wanted[3]:  # all blocks may add to the same elements of a mask
+            add_all(blocks)
+        else:  # those with the same leading axes share keys
+            groups = groupby(blocks, lambda block: [axis.start for axis in block.keys[:-2]])
+            self.run(add_all, [list(group) for _, group in groups])
         return to_query, to_key, to_value, to_mask
 
 

@@ -129,7 +129,7 @@ class Pace:
         self.usual = math.inf
         return (
             f"steps take {times:.0f} times as long as at first; if another program is using the "
-            f"processors, set OPENBLAS_NUM_THREADS=1 (NumPy's threads wait for each other busily)"
+            f"processors, gpugrad.set_num_threads(1) may help"
         )
 
 

@@ -12,6 +12,7 @@ from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, check_labels, places_along, xp
 from .random import Random
+from .threads import get_num_threads, run
 
 
 class NumPy(Backend):
@@ -22,6 +23,8 @@ class NumPy(Backend):
     # Infinite slopes are normal in a sweep, and NumPy's warnings about them would not help.
     sweep_context = staticmethod(partial(np.errstate, all="ignore"))
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
+
+    run = staticmethod(run)
 
     @cached_property
     def planner(self):
@@ -115,7 +118,11 @@ class NumPy(Backend):
             found = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
             pools = [f"{p.get('architecture')}, {p['num_threads']} threads" for p in found]
             blas = ", ".join([blas, *pools])
-        return [("numpy", np.__version__), ("BLAS of numpy", blas)]
+        return [
+            ("numpy", np.__version__),
+            ("BLAS of numpy", blas),
+            ("threads for products", str(get_num_threads())),
+        ]
 
     def generator(self, seed, device):
         return Random(seed)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtypes import bool_, float32, float64
 from . import namespace
+from .threads import product_of
 
 OUT = object()  # among the arguments of a step: the memory of the result
 
@@ -121,12 +122,12 @@ def _is_weak(x):
     return type(x) in (int, float) or getattr(x, "kind", None) == "number"
 
 
-def _product(x1, x2, out):
+def _product(x1, x2, out, function=np.matmul):
     if not (_is_array(x1) and _is_array(x2) and x1.shape and x2.shape):
         return None
     if out.dtype.char in "?bBhHiIlLqQeE":
         return None
-    return Lowered([(np.matmul, (x1, x2, OUT))])
+    return Lowered([(function, (x1, x2, OUT))])
 
 
 def _matmul(out, x1, x2):
@@ -138,10 +139,11 @@ def _matmul(out, x1, x2):
             return Lowered([(np.multiply, (x1, x2, OUT))], is_elementwise=True)
         if n1 > 2 == n2:
             if _is_contiguous(x1) and x1.shape[-1] == x2.shape[0]:
-                return Lowered([(np.matmul, (Seen(x1, _as_rows), x2, Seen(OUT, _as_rows)))])
+                rows = Seen(x1, _as_rows), x2, Seen(OUT, _as_rows)
+                return Lowered([(product_of(x1, x2), rows)])
         elif n2 > 2 and not any(x2.strides[:-2]) and x2.size and x1.shape[:-2] == x2.shape[:-2]:
             return None
-    return _product(x1, x2, out)
+    return _product(x1, x2, out, product_of(x1, x2))
 
 
 def _is_contiguous(x):
@@ -172,11 +174,11 @@ def _sum(out, x, axis=None, dtype=None, keepdims=False):
         if axis in (0, (0,)) and x.shape[1] > 1:
             ones = np.ones(x.shape[0], x.dtype)
             target = Seen(OUT, _first) if keepdims else OUT
-            return Lowered([(np.matmul, (ones, x, target))])
+            return Lowered([(product_of(x, x), (ones, x, target))])
         if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
             ones = np.ones(x.shape[1], x.dtype)
             target = Seen(OUT, _first_column) if keepdims else OUT
-            return Lowered([(np.matmul, (x, ones, target))])
+            return Lowered([(product_of(x, x), (x, ones, target))])
     if x.dtype.char in "eE":
         return None
     return Lowered([(np.add.reduce, (x, axis, dtype, OUT, keepdims))])

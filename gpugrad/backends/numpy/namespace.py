@@ -17,6 +17,8 @@ from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
 from ..dtypes import bool_, float16, float32, float64
 from .linalg import linalg
+from .threads import SMALL, product_of
+from .threads import matmul as _large_product
 
 # numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction.
 
@@ -25,10 +27,10 @@ def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
     # For bias gradients and softmax: BLAS sums a long matrix in a third of the time or less.
     if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
         if axis in (0, (0,)) and x.shape[1] > 1:  # NumPy's pairwise sum of one column is more exact
-            total = np.matmul(np.ones(x.shape[0], x.dtype), x)
+            total = product_of(x, x)(np.ones(x.shape[0], x.dtype), x)
             return total[None] if keepdims else total
         if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
-            total = np.matmul(x, np.ones(x.shape[1], x.dtype))
+            total = product_of(x, x)(x, np.ones(x.shape[1], x.dtype))
             return total[:, None] if keepdims else total
     if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # NumPy sums in 16 bits
         return np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype)
@@ -89,7 +91,7 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
     deviation = x - _mean(x, axis=axis, keepdims=True)
     if axis is None and not keepdims:
         flat = deviation.reshape(-1)
-        total = np.dot(flat, flat)
+        total = product_of(flat, flat)(flat, flat)
     else:
         deviation *= deviation
         total = _sum(deviation, axis=axis, keepdims=keepdims)
@@ -339,8 +341,10 @@ def _matmul(x1, x2, /):
             one = one and x1.shape[:-2] == x2.shape[:-2]
         if one:
             rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
-            out = np.matmul(rows, x2[(0,) * (x2.ndim - 2)])
+            out = product_of(x1, x2)(rows, x2[(0,) * (x2.ndim - 2)])
             return out.reshape(*x1.shape[:-1], x2.shape[-1])
+    if x1.size > SMALL or x2.size > SMALL:
+        return _large_product(x1, x2)
     return np.matmul(x1, x2)
 
 

@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from ...backends.dtypes import float32, float64
+from ...backends.numpy.threads import matmul, with_one_thread
 from ...ops.recurrent import _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
@@ -41,19 +42,28 @@ def _lstm_forward(
     h = weight_hh.shape[1]
     # sigmoid(x) is tanh(x / 2) / 2 + 1 / 2, so that tanh serves all gates.
     factor, shift = _for_gates([0.5, 0.5, 1, 0.5], x.dtype), _for_gates([0.5, 0.5, 0, 0.5], x.dtype)
-    gates = np.matmul(x.reshape(length * batch, features), _transposed(weight_ih, factor))
+    gates = matmul(x.reshape(length * batch, features), _transposed(weight_ih, factor))
     biases = [bias for bias in (bias_ih, bias_hh) if bias is not None]
     if biases:
         gates += sum(biases[1:], biases[0]).reshape(4, 1, h) * factor
     gates = gates.reshape(4, length, batch, h)
     weight = _transposed(weight_hh, factor)
     out, cells = np.empty((2, length, batch, h), x.dtype)
-    recurrent, product = np.empty((4, batch, h), x.dtype), np.empty((batch, h), x.dtype)
-    state, cell = h0, c0
+    states = with_one_thread(_steps, gates, weight, h0, c0, out, cells, factor, shift, reverse)
+    return out, *states, cells, gates
+
+
+def _steps(gates, weight, state, cell, out, cells, factor, shift, reverse):
+    """Compute the gates from what the inputs add to them; write the states and the cells.
+
+    Returns copies of the last ones.
+    """
+    _, length, batch, h = gates.shape
+    recurrent, product = np.empty((4, batch, h), out.dtype), np.empty((batch, h), out.dtype)
     for t in range(length - 1, -1, -1) if reverse else range(length):
         a = gates[:, t]
         if state is not None:
-            a += np.matmul(state, weight, recurrent)
+            a += matmul(state, weight, recurrent)
         np.tanh(a, a)
         a *= factor
         a += shift
@@ -64,7 +74,7 @@ def _lstm_forward(
         cell = new
         state = np.tanh(cell, out[t])
         state *= o
-    return out, state.copy(), cell.copy(), cells, gates
+    return state.copy(), cell.copy()
 
 
 def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
@@ -73,10 +83,21 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     given = [a for a in g if a is not None]
     if g_cells is not None or g_gates is not None or not _covers(gates, *given):
         return NotImplemented
-    length, batch, h = states.shape
+    _, batch, h = states.shape
     weight = weight_hh.reshape(4, h, h)
     d = np.empty(gates.shape, gates.dtype)
     dh, dc = (np.zeros((batch, h), gates.dtype) if a is None else a.copy() for a in (g_h, g_c))
+    arrays = d, gates, cells, states, c0, weight, g_out, dh, dc
+    with_one_thread(_steps_back, *arrays, reverse, wanted[5])
+    return *_to_parameters(d, x, weight_ih, states, h0, wanted, reverse), dh, dc
+
+
+def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_initial):
+    """Write the cotangents of the gates' arguments to ``d``, and update those of state and cell.
+
+    to_initial: whether the cotangent of the initial state is wanted.
+    """
+    length, batch, h = states.shape
     some = max(1, _IN_CACHE // max(prod((4, batch, h)), 1))
     products, add = np.empty((4, batch, h), gates.dtype), np.add.reduce
     number = 0
@@ -95,9 +116,8 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
             own[:3] *= dc
             dc *= gates[1, t]
             number += 1
-            if number < length or wanted[5]:
-                add(np.matmul(own, weight, products), 0, None, dh)
-    return *_to_parameters(d, x, weight_ih, states, h0, wanted, reverse), dh, dc
+            if number < length or to_initial:
+                add(matmul(own, weight, products), 0, None, dh)
 
 
 def _slopes(d, gates, cells, states, c0, part, reverse):
@@ -140,7 +160,7 @@ def _to_parameters(d, x, weight_ih, states, h0, wanted, reverse):
     flat = d.reshape(4, rows, h)
     to_x = to_weight_ih = to_weight_hh = to_bias = None
     if wanted[0]:
-        to_x = np.matmul(flat, weight_ih.reshape(4, h, x.shape[2])).sum(0).reshape(x.shape)
+        to_x = matmul(flat, weight_ih.reshape(4, h, x.shape[2])).sum(0).reshape(x.shape)
     if wanted[1]:
         to_weight_ih = _product(flat, x.reshape(rows, x.shape[2]))
     if wanted[2]:
@@ -151,12 +171,12 @@ def _to_parameters(d, x, weight_ih, states, h0, wanted, reverse):
         if h0 is not None:
             to_weight_hh += _product(d[:, -1 if reverse else 0], h0)
     if wanted[3] or wanted[4]:
-        to_bias = np.matmul(np.ones(flat.shape[1], d.dtype), flat).reshape(-1)
+        to_bias = matmul(np.ones(flat.shape[1], d.dtype), flat).reshape(-1)
     return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias
 
 
 def _product(flat, x):
-    return np.matmul(flat.swapaxes(1, 2), x).reshape(-1, x.shape[1])
+    return matmul(flat.swapaxes(1, 2), x).reshape(-1, x.shape[1])
 
 
 _lstm.twin("numpy", _lstm_forward, joint=_lstm_joint)

@@ -1,0 +1,372 @@
+"""Threads for large products and for other work on the CPU, which sleep while they wait.
+
+The threads of OpenBLAS, which NumPy calls, wait for each other in busy loops. On processors that
+other programs use too, a product may then take many times as long as with one thread. So large
+products are divided here into pieces, which OpenBLAS computes with one thread each. The calling
+thread and a few others, which sleep until there is work, take one piece after the other, and
+nobody waits for a thread that has not begun.
+
+How a product is divided depends on the shapes and on the number of threads only, so its bits do not
+depend on who computes which piece.
+"""
+
+import ctypes
+import math
+import os
+from contextlib import suppress
+from contextvars import copy_context
+from glob import glob
+from itertools import pairwise
+from operator import index
+from threading import Lock, Thread, get_ident
+
+import numpy as np
+
+SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
+_PIECE = 3 << 20  # the fewest multiplications in a piece
+_WAKING = 1 << 19  # multiplications in the time that it takes a thread to begin
+_ROWS = 64  # the fewest rows or columns in a piece
+_ALIGNED = 16  # of which their number is a multiple
+_DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
+_VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
+
+
+def set_num_threads(number: int) -> None:
+    """Compute large products and similar work on the CPU with ``number`` threads of gpugrad.
+
+    By default, there are as many as processors that the process may use. But where the program's
+    user has set a number, by OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or threadpoolctl, and where
+    NumPy calls a library other than OpenBLAS, products are left to NumPy and to the threads of that
+    library. `set_num_threads` overrides the variables; products are divided for OpenBLAS only.
+
+    The rounding of large products may depend on the number, but not on chance. Threads of the
+    program itself may call gpugrad, too; then only one of them at a time has the help of others.
+    """
+    number = index(number)
+    if number < 1:
+        raise ValueError(f"set_num_threads: the number must be at least 1, not {number}")
+    _threads.resize(number)
+
+
+def get_num_threads() -> int:
+    """The number of threads that compute large products on the CPU; see `set_num_threads`."""
+    if _threads.number is None or _blas.is_limited():
+        return _blas.get()
+    return _threads.number
+
+
+def has_several():
+    """Whether `run` has several threads."""
+    return (_threads.number or 1) > 1 and not _blas.is_limited()
+
+
+def product_of(x1, x2):
+    """The function that multiplies arrays of these sizes: `matmul`, or NumPy's for small ones."""
+    return matmul if x1.size > SMALL or x2.size > SMALL else np.matmul
+
+
+def matmul(x1, x2, out=None):
+    """`numpy.matmul` by several threads, or by one if the product is too small to be divided."""
+    number = _threads.number
+    if number is None or x1.dtype.char not in _DIVIDED or x2.dtype is not x1.dtype:
+        return np.matmul(x1, x2, out)
+    if _blas.is_limited():
+        return np.matmul(x1, x2, out)
+    pieces = _pieces(x1, x2, number) if number > 1 and _blas.is_known else ()
+    if not pieces:
+        return _blas.with_one_thread(np.matmul, x1, x2, out)
+    if out is None:
+        lead = x1.shape[:-2]
+        if x2.ndim > 2 and lead != x2.shape[:-2]:
+            lead = np.broadcast_shapes(lead, x2.shape[:-2])
+        out = np.empty((*lead, x1.shape[-2], x2.shape[-1]), x1.dtype)
+
+    def multiply(keys):
+        key1, key2, key = keys
+        np.matmul(x1[key1], x2[key2], out[key])
+
+    _blas.with_one_thread(_threads.run, multiply, pieces)
+    return out
+
+
+def with_one_thread(function, *args):
+    """Return ``function(*args)``, during which OpenBLAS computes with one thread.
+
+    It costs about a microsecond, which many small products can share.
+    """
+    if _threads.number is None or _blas.is_limited():
+        return function(*args)
+    return _blas.with_one_thread(function, *args)
+
+
+def run(function, items):
+    """Return ``[function(item) for item in items]``, computed by several threads.
+
+    The calls must be independent of each other, and mostly consist of functions of NumPy, which
+    let other threads work. They may come in any order, and after an error some are left out.
+    """
+    if _threads.number is None or _blas.is_limited():
+        return [function(item) for item in items]
+    return _blas.with_one_thread(_threads.run, function, items)
+
+
+def _pieces(x1, x2, number):
+    """Indices of both operands and of the result for each piece; none if it is not divided."""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-2]:
+        return ()
+    ndim = max(x1.ndim, x2.ndim)
+    rows, columns = x1.shape[-2], x2.shape[-1]
+    first = 1  # the length of the first of several leading axes
+    lead = 1
+    if ndim > 2:
+        x = x1 if x1.ndim == ndim else x2
+        other = x2 if x is x1 else x1
+        first = x.shape[0]
+        lead = math.prod(x.shape[:-2])
+        if other.ndim == ndim and other.shape[:-2] != x.shape[:-2]:
+            return ()
+    work = lead * rows * x1.shape[-1] * columns
+    if work < 2 * _PIECE or _have_same_memory(x1, x2):  # NumPy makes x @ x.T symmetric
+        return ()
+    if first >= number:
+        parts = _parts(first, 1, 1, work, number)
+        return [(p if x1.ndim == ndim else ..., p if x2.ndim == ndim else ..., p) for p in parts]
+    parts = _parts(max(rows, columns), _ROWS, _ALIGNED, work, number)
+    if rows >= columns:
+        return [((..., p, slice(None)), ..., (..., p, slice(None))) for p in parts]
+    return [(..., (..., p), (..., p)) for p in parts]
+
+
+def _have_same_memory(x1, x2):
+    if not np.may_share_memory(x1, x2):
+        return False
+    return x1.__array_interface__["data"] == x2.__array_interface__["data"]
+
+
+def _parts(length, least, step, work, number):
+    """Slices of an axis for the pieces of a product, whose bounds are multiples of ``step``.
+
+    least: the fewest elements of a slice, about. Returns none if there would be only one.
+
+    The first, which the calling thread computes, is longer: the others begin when their threads
+    are awake.
+    """
+    count = min(work // _PIECE, number if work < 32 * _PIECE else 2 * number)
+    count = min(count, length // least)
+    if count < 2:
+        return ()
+    head = length * min(_WAKING / work, 1) if count <= number else 0
+    bounds = [head + (length - head) * i / count for i in range(1, count)]
+    bounds = [0, *[round(bound / step) * step for bound in bounds], length]
+    return [slice(i, j) for i, j in pairwise(bounds) if i < j]
+
+
+class _BLAS:
+    """The OpenBLAS that NumPy has loaded.
+
+    is_known: False if NumPy has another library, or an OpenBLAS that has threads of OpenMP.
+    get, set: its functions for its number of threads; without effect if it is not known.
+    usual: its number of threads outside of this module's functions.
+    inside: the identifiers of threads that compute something with one thread of it.
+    """
+
+    def __init__(self):
+        functions = _functions_of_openblas()
+        self.is_known = functions is not None
+        self.get, self.set = functions or (lambda: 1, lambda number: None)
+        self.usual = self.get()
+        self.inside = {}
+
+    def is_limited(self):
+        """Whether the program has changed the number, for example by threadpoolctl."""
+        return not self.inside and self.get() != self.usual
+
+    def with_one_thread(self, function, *args):
+        """Return ``function(*args)``, during which OpenBLAS computes with one thread."""
+        me = get_ident()
+        if me in self.inside:
+            return function(*args)
+        try:
+            self.inside[me] = None
+            self.set(1)
+            return function(*args)
+        finally:
+            try:
+                self.inside.pop(me, None)
+            finally:  # also after Ctrl-C
+                if not self.inside:
+                    self.set(self.usual)
+
+    def after_fork(self):
+        if self.inside:
+            self.inside = {}
+            self.set(self.usual)
+
+
+def _functions_of_openblas():
+    # Symbols are looked up in what NumPy's own module is linked with, but not on Windows.
+    modules = getattr(np, "_core", None), *glob(f"{os.path.dirname(np.__file__)}.libs/*openblas*")
+    for module in modules:
+        path = module if isinstance(module, str) else module._multiarray_umath.__file__
+        for name in ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}"):
+            try:
+                library = ctypes.CDLL(path)
+                get, set_, kind = [
+                    library[name.format(verb)]
+                    for verb in ("get_num_threads", "set_num_threads", "get_parallel")
+                ]
+            except (OSError, AttributeError):
+                continue
+            set_.restype = None
+            return (get, set_) if kind() == 1 else None  # 2 for OpenMP
+    return None
+
+
+class _Job:
+    """Calls of a function with each of several items.
+
+    helpers: how many threads, besides the one that has the job done, are at work.
+    """
+
+    def __init__(self, function, items):
+        self.function = function
+        self.results = [None] * len(items)
+        self.todo = list(enumerate(items))
+        self.todo.reverse()
+        self.error = None
+        self.lock = Lock()
+        self.helpers = 0
+        self.is_closed = False
+        self.left = Lock()  # released by the last helper
+        self.left.acquire()
+
+    def work(self):
+        """Do one call after the other until all have begun."""
+        while self.todo:
+            try:
+                i, item = self.todo.pop()
+            except IndexError:  # another thread has taken the last one
+                break
+            self.results[i] = self.function(item)
+
+    def help(self):
+        """Work as a helper, unless the job is closed."""
+        with self.lock:
+            if self.is_closed:
+                return
+            self.helpers += 1
+        try:
+            self.work()
+        except BaseException as error:  # noqa: BLE001, raised in the thread that waits
+            self.todo.clear()
+            self.error = error
+        with self.lock:
+            self.helpers -= 1
+            if not self.helpers and self.left.locked():
+                self.left.release()
+
+    def close(self):
+        """Wait for the helpers. May be called again after an interrupt."""
+        with self.lock:
+            self.is_closed = True
+        while self.helpers:
+            self.left.acquire()
+
+
+class _Threads:
+    """A number of threads, of which all but the calling one sleep until there is a job.
+
+    number: None if all work is left to the calling thread and to BLAS.
+    bells: for each thread a lock, which is released to wake it up.
+    """
+
+    def __init__(self, number):
+        self.number = number
+        self.bells = []
+        self.busy = Lock()
+        self.job = None
+
+    def resize(self, number):
+        with self.busy:
+            self.stop()
+            self.number = number
+
+    def stop(self):
+        """Let the threads end."""
+        bells, self.bells, self.job = self.bells, [], None
+        for bell in bells:
+            if bell.locked():
+                bell.release()
+
+    def run(self, function, items):
+        if len(items) < 2 or self.number == 1 or self.busy.locked():  # by this call, if nested
+            return [function(item) for item in items]
+        with self.busy:
+            if not self.bells:
+                with suppress(RuntimeError):  # the system allows no more threads
+                    self._start()
+            job = _Job(function, items)
+            self.job = copy_context(), job
+            for bell in self.bells[: len(items) - 1]:
+                if bell.locked():
+                    bell.release()
+            try:
+                try:
+                    job.work()
+                finally:
+                    job.todo.clear()
+                    job.close()
+            except BaseException:
+                job.close()  # for Ctrl-C in the lines above
+                raise
+            self.job = None
+        if job.error is not None:
+            raise job.error
+        return job.results
+
+    def _start(self):
+        for i in range(self.number - 1):
+            bell = Lock()
+            bell.acquire()
+            Thread(target=self._loop, args=(bell,), name=f"gpugrad {i}", daemon=True).start()
+            self.bells.append(bell)
+
+    def _loop(self, bell):
+        while True:
+            bell.acquire()
+            if bell not in self.bells:
+                return
+            job = self.job
+            if job is not None:
+                context, job = job
+                context.copy().run(job.help)
+            del job
+
+    def after_fork(self):  # the child has only the thread that called fork
+        self.bells = []
+        self.busy = Lock()
+        self.job = None
+
+
+def _processors():
+    """How many processors the process may use, by its affinity and by its control group."""
+    if hasattr(os, "sched_getaffinity"):
+        number = len(os.sched_getaffinity(0))
+    else:
+        number = os.cpu_count() or 1
+    with suppress(OSError, ValueError), open("/sys/fs/cgroup/cpu.max") as file:
+        quota, period = map(int, file.read().split())  # or "max", which is a ValueError
+        number = min(number, max(1, math.ceil(quota / period)))
+    return number
+
+
+def _default():
+    if _blas.usual == 1 or any(os.environ.get(name) for name in _VARIABLES):
+        return None
+    return min(_blas.usual, _processors())
+
+
+_blas = _BLAS()
+_threads = _Threads(_default())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: (_blas.after_fork(), _threads.after_fork()))

@@ -1,0 +1,352 @@
+"""The threads that share large products: the same bits each time, and NumPy left as it was."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from test_interrupts import interrupted
+
+import gpugrad as gg
+from gpugrad import nn
+from gpugrad.backends.numpy import threads
+
+ROOT = Path(gg.__file__).parents[1]
+blas = threads._blas
+is_openblas = pytest.mark.skipif(not blas.is_known, reason="NumPy's BLAS is another one")
+
+
+@pytest.fixture(params=[3])
+def number(request):
+    """Several threads, also where the environment sets another number."""
+    before = threads._threads.number
+    gg.set_num_threads(request.param)
+    yield request.param
+    threads._threads.resize(before)
+    assert blas.get() == blas.usual
+    assert not blas.inside
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Products of a few thousand elements are divided."""
+    monkeypatch.setattr(threads, "_PIECE", 1 << 12)
+
+
+def drawn(*shape, dtype="float64", seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def transposed(*shape):
+    return drawn(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
+
+
+SAME = drawn(150, 70)
+OPERANDS = {
+    "rows": (drawn(300, 40), drawn(40, 70)),
+    "columns": (drawn(70, 40), drawn(40, 301)),
+    "transposed": (transposed(300, 40), transposed(40, 70)),
+    "single": (drawn(300, 40, dtype="float32"), drawn(40, 70, dtype="float32")),
+    "complex": (drawn(300, 40) * (1 + 2j), drawn(40, 70) * (2 - 1j)),
+    "strided": (drawn(600, 80)[::2, ::2], drawn(40, 140)[:, ::-2]),
+    "three": (drawn(5, 60, 40), drawn(5, 40, 70)),
+    "broadcast": (drawn(40, 30), drawn(5, 2, 30, 70)),
+    "broadcast first": (drawn(5, 1, 60, 40), drawn(3, 40, 70)),
+    "few matrices": (drawn(2, 130, 40), drawn(2, 40, 70)),
+    "no rows": (drawn(0, 4000), drawn(4000, 70)),
+    "nothing to add": (drawn(300, 0), drawn(0, 70)),
+    "vector": (drawn(70, 3000), drawn(3000)),
+    "integers": (drawn(300, 40).astype(int), drawn(40, 70).astype(int)),
+    "two dtypes": (drawn(300, 40, dtype="float32"), drawn(40, 70)),
+    "symmetric": (SAME, SAME.T),
+}
+
+
+@pytest.mark.parametrize("case", OPERANDS)
+def test_products(case, number, small_pieces):
+    x1, x2 = OPERANDS[case]
+    expected = np.matmul(x1, x2)
+    found = threads.matmul(x1, x2)
+    assert (type(found), found.dtype, found.shape) == (
+        np.ndarray, expected.dtype, expected.shape,
+    )  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    out = np.full_like(expected, 7)
+    assert threads.matmul(x1, x2, out) is out
+    assert_array_equal(out, found)
+    if case == "symmetric":
+        assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("shapes", [((300, 40), (41, 70)), ((3, 300, 40), (2, 40, 70))], ids=str)
+def test_shapes_that_do_not_fit(shapes, number, small_pieces):
+    with pytest.raises(ValueError, match=r"mismatch|broadcast"):
+        threads.matmul(*(drawn(*shape) for shape in shapes))
+
+
+def test_pieces_cover_the_result_once():
+    for length in (64, 127, 128, 500, 1000, 10_000):
+        for number in (2, 3, 8):
+            for work in (1 << 22, 1 << 25, 1 << 30):
+                for least, step in ((1, 1), (64, 16)):
+                    parts = threads._parts(length, least, step, work, number)
+                    assert len(parts) != 1
+                    places = [i for part in parts for i in range(length)[part]]
+                    assert places == list(range(length)) or not parts
+                    assert all(part.start % step == 0 for part in parts)
+
+
+@is_openblas
+def test_openblas_has_one_thread_inside_only(number):
+    seen = []
+
+    def look(i):
+        seen.append(blas.get())
+        if i == 3:
+            raise KeyError(i)
+
+    threads.run(look, range(3))
+    with pytest.raises(KeyError):
+        threads.run(look, range(3, 20))
+    assert set(seen) == {1}
+    assert blas.get() == blas.usual
+
+    def multiply(i):
+        for _ in range(20):
+            threads.matmul(drawn(200, 200), drawn(200, 200))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(multiply, range(4)))
+    assert blas.get() == blas.usual
+
+
+@is_openblas
+def test_a_limit_of_the_program_is_left_alone(number, small_pieces, monkeypatch):
+    if blas.usual == 1:
+        blas.set(2)  # what threadpoolctl does, where there is one processor or a limit of one
+    else:
+        blas.set(1)
+    try:
+        monkeypatch.setattr(threads._threads, "run", None)
+        threads.matmul(drawn(300, 40), drawn(40, 70))
+        assert threads.run(str, [1, 2]) == ["1", "2"]
+        assert not threads.has_several()
+        assert gg.get_num_threads() == blas.get() != blas.usual
+    finally:
+        blas.set(blas.usual)
+
+
+PROGRAM = """
+import os, sys, threading
+import numpy as np
+import gpugrad as gg
+from gpugrad.backends.numpy import threads
+x = gg.asarray(np.random.default_rng(0).normal(size=(400, 400)))
+(x @ (x + 1)).sum()
+"""
+
+
+def run_program(text, **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_NUM_THREADS")}
+    environment |= {"PYTHONPATH": str(ROOT), **variables}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + text], env=environment, capture_output=True, text=True,
+        timeout=120,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.mark.slow
+@is_openblas
+@pytest.mark.parametrize("variable", ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_a_limit_of_the_environment_is_left_alone(variable):
+    text = "print(gg.get_num_threads(), threading.active_count(), threads._threads.number)"
+    assert run_program(text, **{variable: "1"}) == ["1", "1", "None"]
+
+
+@pytest.mark.slow
+@is_openblas
+def test_the_default_ends_with_the_program():
+    found = run_program("print(gg.get_num_threads(), threads._threads.number, threads._blas.usual)")
+    processors = min(threads._processors(), int(found[2]))
+    assert found[:2] == [str(processors), str(processors) if int(found[2]) > 1 else "None"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+def test_after_a_fork():
+    found = run_program(
+        """
+gg.set_num_threads(2)
+y = (x @ (x + 1)).numpy()
+child = os.fork()
+if not child:
+    same = ((x @ (x + 1)).numpy() == y).all()
+    print(same, threading.active_count(), flush=True)
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+print(status)
+"""
+    )
+    assert found == ["True", "2", "0"]
+
+
+def test_results_in_order(number):
+    def square(i):
+        time.sleep(0.001 * (i % 3))
+        return i * i
+
+    assert threads.run(square, range(20)) == [i * i for i in range(20)]
+    assert threads.run(square, []) == []
+
+
+def test_nested_calls(number):
+    found = threads.run(lambda i: threads.run(lambda k: 10 * i + k, range(3)), range(4))
+    assert found == [[10 * i + k for k in range(3)] for i in range(4)]
+
+
+def test_an_error_waits_for_other_threads(number):
+    working, main = set(), threading.current_thread()
+    together = threading.Barrier(2)
+
+    def call(i):
+        if threading.current_thread() is main:
+            together.wait(10)
+            raise KeyboardInterrupt
+        working.add(i)
+        together.wait(10)
+        time.sleep(0.05)
+        working.remove(i)
+
+    gg.set_num_threads(2)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run(call, range(2))
+    assert not working
+    assert threads.run(str, range(5)) == list("01234")
+
+
+def test_errors_in_other_threads(number):
+    main = threading.current_thread()
+
+    def fail(i):
+        if threading.current_thread() is not main:
+            raise KeyError("elsewhere")
+        time.sleep(0.01)
+
+    with pytest.raises(KeyError, match="elsewhere"):
+        threads.run(fail, range(50))
+
+
+def test_settings_of_numpy_hold_in_all_threads(number):
+    def overflow(i):
+        time.sleep(0.002)
+        return np.exp(np.full(2, 1e10))
+
+    with np.errstate(over="ignore"):
+        threads.run(overflow, range(10))
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        threads.run(overflow, range(10))
+
+
+def test_an_interrupt_anywhere(number, small_pieces):
+    gg.set_num_threads(2)
+    x1, x2 = OPERANDS["rows"]
+    expected = threads.matmul(x1, x2)
+    number = 1
+    while interrupted(lambda: threads.matmul(x1, x2), number) is not None:
+        assert blas.get() == blas.usual
+        assert not threads._threads.busy.locked()
+        number += 1
+    assert number > 10
+    assert_array_equal(threads.matmul(x1, x2), expected)
+
+
+def test_bits_do_not_depend_on_who_computes(number, small_pieces):
+    x1, x2 = drawn(500, 100, dtype="float32"), drawn(100, 300, dtype="float32")
+    alone = threads.matmul(x1, x2)
+    with threads._threads.busy:  # as if another thread of the program had the help
+        assert_array_equal(threads.matmul(x1, x2), alone)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: threads.matmul(x1, x2), range(100)):
+            assert_array_equal(found, alone)
+
+
+LAYERS = {
+    "conv": (lambda: nn.Conv2d(3, 8, 3, padding=1), (40, 3, 24, 24)),
+    "strided conv": (lambda: nn.Conv2d(3, 8, 3, stride=2, groups=1), (40, 3, 25, 25)),
+    "transposed conv": (lambda: nn.ConvTranspose2d(4, 3, 3, stride=2), (40, 4, 12, 12)),
+    "max": (lambda: nn.MaxPool2d(3, 2, padding=1), (40, 8, 24, 24)),
+    "mean": (lambda: nn.AvgPool2d(2), (40, 8, 24, 24)),
+    "attention": (lambda: nn.MultiheadAttention(16, 4, batch_first=True), (9, 70, 16)),
+}
+
+
+def outputs(layer, x):
+    x = gg.tensor(x, requires_grad=True)
+    layer.zero_grad()
+    out = layer(x, x, x)[0] if isinstance(layer, nn.MultiheadAttention) else layer(x)
+    (out * out).sum().backward()
+    return [a.numpy() for a in (out.detach(), x.grad, *[p.grad for p in layer.parameters()])]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_have_the_same_bits_with_any_number_of_threads(name, number, monkeypatch):
+    monkeypatch.setattr(type(gg.backends.backend_of[np.ndarray]), "column_block", 1 << 14)
+    monkeypatch.setattr("gpugrad.ops.attention._BLOCK", 1 << 12)
+    make, shape = LAYERS[name]
+    layer, x = make(), drawn(*shape, dtype="float32")
+    many = outputs(layer, x)
+    gg.set_num_threads(1)
+    for found, expected in zip(outputs(layer, x), many, strict=True):
+        assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_lstm(reverse, number, small_pieces):
+    layer = nn.LSTM(3, 5, bidirectional=reverse, dtype=gg.float64)
+    x = drawn(6, 7, 3)
+
+    def run():
+        y = gg.tensor(x, requires_grad=True)
+        out, _ = layer(y)
+        layer.zero_grad()
+        (out * out).sum().backward()
+        return [a.numpy() for a in (out.detach(), y.grad, *[p.grad for p in layer.parameters()])]
+
+    found = run()
+    gg.set_num_threads(1)
+    for a, b in zip(found, run(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_compiled_products_have_the_same_bits(number, small_pieces):
+    layer = nn.Sequential(nn.Linear(100, 200), nn.ReLU(), nn.Linear(200, 10))
+    x = gg.asarray(drawn(300, 100, dtype="float32"))
+
+    def step(x):
+        layer.zero_grad()
+        loss = (layer(x) ** 2).mean()
+        loss.backward()
+        return loss.detach()
+
+    expected = [step(x).numpy(), *[p.grad.numpy().copy() for p in layer.parameters()]]
+    compiled = gg.compile(step)
+    for _ in range(3):
+        found = [compiled(x).numpy(), *[p.grad.numpy() for p in layer.parameters()]]
+        for a, b in zip(found, expected, strict=True):
+            assert_array_equal(a, b)
+
+
+def test_numbers():
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        gg.set_num_threads(0)
+    with pytest.raises(TypeError):
+        gg.set_num_threads(1.5)
+    assert gg.get_num_threads() >= 1
