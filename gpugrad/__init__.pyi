@@ -6,6 +6,7 @@ from . import amp as amp
 from . import autograd as autograd
 from . import cuda as cuda
 from . import data as data
+from . import distributed as distributed
 from . import fft as fft
 from . import io as io
 from . import linalg as linalg
