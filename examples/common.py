@@ -3,22 +3,24 @@
 The programs import it before anything that takes a while to load.
 """
 
-import argparse
+import os
 import sys
-from pathlib import Path
 
 
 def report_error(kind, error, trace):
     """Report Ctrl-C in one line, with the status that shells use for it; else as usual."""
     if issubclass(kind, KeyboardInterrupt):
-        sys.stderr.write(f"\n{Path(sys.argv[0]).name}: interrupted\n")
+        sys.stderr.write(f"\n{os.path.basename(sys.argv[0])}: interrupted\n")
         sys.exit(130)
     sys.__excepthook__(kind, error, trace)
 
 
 sys.excepthook = report_error
 
-import gpugrad  # noqa: E402  Ctrl-C may come while it is loaded
+import argparse  # noqa: E402  Ctrl-C may come while modules are loaded
+from pathlib import Path  # noqa: E402
+
+import gpugrad  # noqa: E402
 from gpugrad import distributed  # noqa: E402
 
 try:
