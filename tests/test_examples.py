@@ -82,7 +82,9 @@ runpy.run_path({path!r}, run_name="__main__")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["numpy", "gpugrad", "matplotlib.figure", "gpugrad.data.digits"])
+@pytest.mark.parametrize(
+    "module", ["argparse", "numpy", "gpugrad", "matplotlib.figure", "gpugrad.data.digits"]
+)
 @pytest.mark.parametrize("program", ["train_mlp", "fit_sine", "fixed_point"])
 def test_ctrl_c_is_reported_in_one_line(program, module, tmp_path):
     if module == "gpugrad.data.digits" and program == "fit_sine":
