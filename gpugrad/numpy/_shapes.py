@@ -422,11 +422,13 @@ def pad(array, pad_width, mode="constant", **kwargs):
     if mode == "constant" and not kwargs and type(pad_width) in (int, tuple, list):
         return gg.pad(array, pad_width)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
-    unknown = kwargs.keys() - {"constant_values", "reflect_type"}
-    if mode not in modes or unknown or kwargs.pop("reflect_type", "even") != "even":
+    even = kwargs.pop("reflect_type", "even") == "even"
+    if mode not in modes or not even or kwargs.keys() - {"constant_values"}:
+        given = [repr(mode), *kwargs] if even else [repr(mode), "reflect_type='odd'"]
         raise TypeError(
-            f"numpy.pad: with Tensors the mode is one of {', '.join(modes)}, not {mode!r} with "
-            f"{sorted(kwargs)}; call it on x.detach().numpy() for a result without gradient"
+            f"numpy.pad: with Tensors the mode is one of {', '.join(modes)}, and the only options "
+            f"are constant_values and reflect_type='even', not {' with '.join(given)}; call it on "
+            f"x.detach().numpy() for a result without gradient"
         )
     values = kwargs.get("constant_values", 0.0)
     if isinstance(pad_width, dict):
