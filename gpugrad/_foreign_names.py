@@ -155,12 +155,22 @@ INSTEAD = {
     },
     "gpugrad.data": {
         "ChainDataset": "gpugrad.data.ConcatDataset",
-        "DistributedSampler": "gpugrad.data.Subset(dataset, range(rank, len(dataset), n))",
         "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
         "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
         "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
         "default_convert": "gpugrad.asarray",
         "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
+    },
+    "gpugrad.distributed": {
+        "DistributedDataParallel": "gpugrad.distributed.DataParallel",
+        "DistributedSampler": "gpugrad.data.DistributedSampler",
+        "ZeroRedundancyOptimizer": "gpugrad.distributed.ShardedOptimizer",
+        "all_gather_into_tensor": "gpugrad.distributed.all_gather",
+        "destroy_process_group": "nothing: there is nothing to close",
+        "get_rank": "gpugrad.distributed.rank()",
+        "get_world_size": "gpugrad.distributed.size()",
+        "init_process_group": "gpugrad.distributed.init()",
+        "reduce_scatter_tensor": "gpugrad.distributed.reduce_scatter",
     },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
@@ -175,6 +185,7 @@ INSTEAD = {
     "gpugrad.nn": {
         "Buffer": "self.register_buffer(name, tensor)",
         "CosineSimilarity": "gpugrad.vecdot(x, y) divided by their gpugrad.linalg.vector_norm",
+        "DataParallel": "gpugrad.distributed.DataParallel",
         "EmbeddingBag": "gpugrad.nn.Embedding and the mean over its axis -2",
         "ParameterDict": "attributes, or setattr(self, name, gpugrad.nn.Parameter(value))",
         "PixelShuffle": "x.reshape and gpugrad.permute_dims",
@@ -183,6 +194,7 @@ INSTEAD = {
         "Transformer": "gpugrad.nn.TransformerEncoder and gpugrad.nn.TransformerDecoder",
         "UpsamplingBilinear2d": 'gpugrad.nn.Upsample(mode="bilinear", align_corners=True)',
         "UpsamplingNearest2d": "gpugrad.nn.Upsample",
+        "parallel": "gpugrad.distributed.DataParallel",
         **{
             f"{kind}Pad{n}d": "gpugrad.nn.functional.pad in forward"
             for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")

@@ -158,7 +158,7 @@ class Batch:
 
     def _precision(self, values):
         """The dtype whose precision the values have."""
-        if self.sample.mixed and self.library.name == "cupy" and values.dtype.kind == "f":
+        if self.sample.mixed and self.library.name == "cupy" and values.dtype == "float64":
             return "float32"  # cuBLAS adds a batch's float32 products in another order
         return values.dtype.name
 

@@ -408,7 +408,7 @@ def test_an_embedding_of_words():
 
 def test_a_loss_of_ones_own():
     def focal(logits, labels, gamma=2.0):
-        log_p = F.log_softmax(logits, axis=1)
+        log_p = F.log_softmax(logits, dim=1)
         log_p = gpugrad.take_along_axis(log_p, labels[:, None], axis=1)
         return -((1 - gpugrad.exp(log_p)) ** gamma * log_p).mean()
 
@@ -626,7 +626,7 @@ ERRORS = [
     ("gpugrad.cat([X, X])", "gpugrad.concat", "gpugrad.concat([X, X])"),
     ("X.max(dim=1)", "dim is axis here", "X.max(axis=1)"),
     ("X.sum(dim=1, keepdim=True)", "axis", "X.sum(axis=1, keepdims=True)"),
-    ("F.softmax(X, dim=1)", "dim is axis here", "F.softmax(X, axis=1)"),
+    ("gpugrad.softmax(X, dim=1)", "dim is axis here", "F.softmax(X, dim=1)"),
     ("X.view(4)", "x.reshape(shape)", "X.reshape(4)"),
     ("X.unsqueeze(0)", "gpugrad.expand_dims", "gpugrad.expand_dims(X, 0)"),
     ("X.permute(1, 0)", "x.permute_dims", "X.permute_dims((1, 0))"),

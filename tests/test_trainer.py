@@ -454,3 +454,14 @@ def test_errors():
         regression(monitor="loss").fit(1)
     with pytest.raises(RuntimeError, match="no epoch was best"):
         regression().restore_best()
+    x, y = regression_set()[:5]
+    for result, kind, words in (
+        (1.0, TypeError, "must return a Tensor, the mean loss .*, not float"),
+        ((y.mean(), 1.0), TypeError, r"and a dict of metrics, not \(Tensor, float\)"),
+        ((y.mean(), y.mean(), {}), TypeError, r"not \(Tensor, Tensor, dict\)"),
+        (y, ValueError, r"one number, not a tensor of shape \(5, 1\); return its mean"),
+    ):
+        trainer = regression()
+        trainer.loss = lambda model, x, y, result=result: result
+        with pytest.raises(kind, match=words):
+            trainer.evaluate([(x, y)])

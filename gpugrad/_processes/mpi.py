@@ -24,7 +24,11 @@ _SPIN = 0.001
 _YIELD = 0.2
 
 # Seconds that a rank waits for the others to say what they wait for.
-_GRACE = 1.0
+_GRACE = 1.5
+
+# Seconds in which the launcher passes on what a rank has printed. What it has not by the time that
+# a rank ends all others is lost.
+_TOLD = 0.5
 
 # Seconds in which ranks that fail together learn of each other.
 _TOGETHER = 0.2
@@ -267,6 +271,7 @@ class MPIGroup(Group):
             sys.stderr.write(f"rank {self.rank} of {self.size}:\n")
             self._report(kind, error, trace)
             sys.stderr.flush()
+            time.sleep(_TOLD)
         finally:
             MPI.COMM_WORLD.Abort(130 if kind is KeyboardInterrupt else 1)
 
@@ -274,6 +279,7 @@ class MPIGroup(Group):
         """End all processes with a message, from any thread."""
         sys.stderr.write(f"rank {self.rank} of {self.size}: {message}\n")
         sys.stderr.flush()
+        time.sleep(_TOLD)
         MPI.COMM_WORLD.Abort(1)
 
     def _leave(self):

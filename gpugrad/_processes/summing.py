@@ -27,3 +27,5 @@ def _summed(x):
 sum_over_processes.vjp(
     x=lambda xp, g: sum_over_processes(g) if isinstance(g, Tensor) else _summed(g)
 )
+# A batch of sums is the sum of the batches.
+sum_over_processes.vmap(lambda call, batched, x: call(x))

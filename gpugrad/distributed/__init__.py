@@ -8,6 +8,9 @@ Arrays on the CPU go through MPI, by mpi4py, and arrays on CUDA devices through 
 launcher there is one process, and everything here works with it; mpi4py is not needed then.
 """
 
+from typing import TYPE_CHECKING
+
+from .._foreign_names import answer
 from .collectives import (
     all_gather,
     all_reduce,
@@ -36,3 +39,6 @@ __all__ = [
     "size",
 ]
 __dir__ = __all__.copy
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

@@ -38,15 +38,15 @@ def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
     for length, k, s, p, d in zip(lengths, size, stride, padding, dilation, strict=True):
         rest = length + 2 * p - d * (k - 1) - 1
         count = rest // s + 1
+        further = 0
         if ceil_mode and rest % s and count * s < length + p:  # one more window begins inside
-            pairs.append((p, p + s - rest % s))
-        else:
-            pairs.append((p, p))
-        if rest < 0:
+            further = s - rest % s
+        if rest + further < 0:
             raise ValueError(
                 f"{name}: kernel_size {size} with dilation {dilation} is larger than the input of "
                 f"shape {input.shape} with padding {padding}"
             )
+        pairs.append((p, p + further))
     return {"size": size, "stride": stride, "padding": tuple(pairs), "dilation": dilation}
 
 

@@ -773,6 +773,7 @@ class _Whole:
             return twin(backend.xp, *args, **static)
 
         run.__name__ = twin.__name__
+        run.check = getattr(twin, "check", None)  # see `Writer._checks`
         self._run = run
 
     def __call__(self, xp, *args, **static):

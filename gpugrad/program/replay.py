@@ -543,6 +543,10 @@ class Writer:
             for step in (low.steps if low is not None else ())
             if step[0] in self.planner.CHECKS and self._is_given(step[1])
         ]
+        for call in self.program.calls:  # twins have functions that return their check
+            if (check := getattr(call.function, "check", None)) is not None:
+                step = check(*call.args, **call.kwargs)
+                checks += [step] if self._is_given(step[1]) else []
         if checks:
             self._try(lambda: [self._step(step, None, ()) for step in checks])
 

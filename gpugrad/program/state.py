@@ -352,6 +352,8 @@ class Reach:
                 self._items(table, table, ())
 
     def _optimizer(self, optimizer):
+        if optimizer.communicates:
+            raise Unsupported("its optimizer communicates with other processes")
         optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
@@ -469,8 +471,6 @@ class Swap:
 
     def _optimizer(self, optimizer):
         recording = self.recording
-        if optimizer.communicates:
-            raise Unsupported("its optimizer communicates with other processes")
         for i, group in enumerate(optimizer.param_groups):
             if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
                 optimizer._change_hyper(i, group)

@@ -432,7 +432,20 @@ def _over_processes(totals, group):
 def _values(loss, model, batch):
     """The loss and the metrics of a batch, by name."""
     result = loss(model, *(batch if isinstance(batch, tuple | list) else (batch,)))
-    mean, metrics = result if isinstance(result, tuple) else (result, {})
+    parts = result if isinstance(result, tuple) else (result, {})
+    if len(parts) != 2 or not isinstance(parts[0], Tensor) or not isinstance(parts[1], Mapping):
+        types = ", ".join([type(part).__name__ for part in parts])
+        given = f"({types})" if isinstance(result, tuple) else type(result).__name__
+        raise TypeError(
+            f"Trainer: the loss function must return a Tensor, the mean loss over the batch, or a "
+            f"tuple of that and a dict of metrics, not {given}"
+        )
+    mean, metrics = parts
+    if mean.size != 1:
+        raise ValueError(
+            f"Trainer: the loss function must return one number, not a tensor of shape "
+            f"{mean.shape}; return its mean()"
+        )
     return {"loss": mean, **metrics}
 
 

@@ -144,7 +144,7 @@ CASES = [
         ],
         _group_norm,
         _torch_group_norm,
-        sized=lambda n: S(A(max(n // 32, 1), 8, 4), A(8), A(8), groups=2),
+        sized=lambda n: S(A(max(n // 8, 1), 4, 2), A(4), A(4), groups=2),
     ),
     Case(
         "rms_norm",

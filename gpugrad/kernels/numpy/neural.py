@@ -8,6 +8,7 @@ ones.
 import numpy as np
 
 from ...backends.dtypes import float32, float64
+from ...backends.numpy.lowering import check_labels as check_all_labels
 from ...backends.numpy.namespace import check_labels
 from ...ops.neural import cross_entropy
 
@@ -56,6 +57,22 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
     if reduction == "mean":
         total /= total.dtype.type(count)
     return total
+
+
+def _check(target, classes, ignore_index):
+    """Raise IndexError for labels that are no classes, as the twin does."""
+    try:
+        check_all_labels(target, classes)  # faster, and mostly enough
+    except IndexError:
+        check_labels(target[target != ignore_index], classes)
+
+
+# What a program calls, and with which arguments, before it changes anything.
+def _check_of(logits, target, *, reduction="mean", ignore_index=-100):
+    return _check, (target, logits.shape[-1], ignore_index)
+
+
+_cross_entropy.check = _check_of  # type: ignore[attr-defined]
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
