@@ -60,11 +60,11 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     dtype, device and memory layout, for each value of what is no array, and with recording of
     gradients on or off. The last 16 are kept.
 
-    What the function reads besides is state, and never stale. It reaches the function's closure
-    and the globals that it names, the functions and classes of the program (not of libraries)
-    that it names, objects that are arguments, and what all these hold directly or in modules,
-    optimizers, schedulers, random generators, a `GradScaler`, lists, tuples, sets and dicts of at
-    most 1000 items, and objects of the program's own classes.
+    What the function reads besides is state, and never stale. It reaches the function's closure,
+    the globals that it names, what it names of modules that it imports, the functions and classes
+    of the program (not of libraries) that it names, objects that are arguments, and what all these
+    hold directly or in modules, optimizers, schedulers, random generators, a `GradScaler`, lists,
+    tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
     beyond, such as files, the clock, the insides of other libraries' objects and attributes of
