@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import importlib.util
 import itertools
 import math
 import random
@@ -287,6 +288,75 @@ def modules_of_python_that_name_each_other(compile):
         del sys.modules["profile"]
         if before is not None:
             sys.modules["profile"] = before
+
+
+@case
+def modules_that_a_function_imports(compile):
+    sys.modules.pop("a_package.numbers", None)
+    package = types.ModuleType("a_package")
+    package.__path__ = []
+    numbers = types.ModuleType("a_package.numbers")
+    numbers.scale = 2.0
+    source = """
+def of_package(x):
+    from . import numbers
+    return x * numbers.scale
+
+def of_module(x):
+    from .numbers import scale
+    return x * scale
+
+def by_full_name(x):
+    import a_package.numbers
+    return x * a_package.numbers.scale
+"""
+    exec(source, vars(package) | {"__package__": "a_package"}, functions := {})
+    sys.modules["a_package"] = package
+
+    class Finder:  # imports it in the first call
+        @staticmethod
+        def find_spec(name, path, target=None):
+            if name == "a_package.numbers":
+                return importlib.util.spec_from_loader(name, Finder)
+            return None
+
+        create_module = staticmethod(lambda spec: numbers)
+        exec_module = staticmethod(lambda module: None)
+
+    sys.meta_path.insert(0, Finder)
+    try:
+        functions = [compile(f) for f in functions.values()]
+        x = normal(2)
+        found = [f(x) for f in functions for _ in range(2)]
+        numbers.scale = 3.0
+        return [*found, *[f(x) for f in functions for _ in range(2)]]
+    finally:
+        sys.meta_path.remove(Finder)
+        del sys.modules["a_package"], sys.modules["a_package.numbers"]
+
+
+@case
+def negative_zeros_and_nan(compile):
+    x = normal(2)
+    f = compile(lambda x, factor: x * factor)
+    signs = [complex(0, 0), complex(-0.0, -0.0), np.float32(0), np.float32(-0.0)]
+    found = [f(x, factor) for factor in (*signs, *[np.float32("nan")] * 30)]
+    factor = complex(0, 0)
+    f = compile(lambda x: x * factor)
+    found.append(f(x))
+    factor = complex(-0.0, -0.0)
+    return [*found, f(x)]
+
+
+@case
+def cached_functions(compile):
+    table = {"k": 2.0}
+    cached = functools.lru_cache(lambda: table["k"])
+    f = compile(lambda x: x * cached())
+    found = [f(normal(2))]
+    table["k"] = 3.0
+    cached.cache_clear()
+    return [*found, f(normal(2))]
 
 
 @case

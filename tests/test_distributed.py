@@ -66,6 +66,7 @@ FAULTS = {
     "kill": (2, []),
     "hang": (3, ["ranks 0, 1: collective 1, ", "rank 2: does not answer"]),
     "shape": (3, ["ranks 0, 1: collective 1, all_reduce (sum) of float32 (3,)", "float32 (4,)"]),
+    "unchecked shape": (2, ["names those that do"]),
     "order": (3, ["ranks 0, 1: collective 1, all_reduce (sum)", "rank 2: collective 1, barrier"]),
 }
 

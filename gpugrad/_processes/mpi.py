@@ -55,7 +55,7 @@ class _Request(Pending):
         self._finish = finish
 
     def test(self):
-        if self._request is not None and self._request.Test():
+        if self._request is not None and _has_ended(self._request, self._what):
             self._end()
         return self._request is None
 
@@ -206,12 +206,12 @@ class MPIGroup(Group):
 
     def complete(self, request: Any, what: str) -> None:
         """Wait for a request of MPI's; raise CollectiveError if it cannot end or takes too long."""
-        if request.Test():
+        if _has_ended(request, what):
             return
         start = time.monotonic()
         heard = {self.rank: what}
         asked = given_up = None
-        while not request.Test():
+        while not _has_ended(request, what):
             waited = time.monotonic() - start
             if waited < _SPIN:
                 continue
@@ -291,6 +291,16 @@ class MPIGroup(Group):
         while len(self._ended) < self.size - 1 or not MPI.Request.Testall(requests):
             self._listen(heard)
             time.sleep(1e-4)
+
+
+def _has_ended(request, what):
+    try:
+        return request.Test()
+    except MPI.Exception as error:
+        raise CollectiveError(
+            f"MPI fails in {what}; if the ranks may differ in shapes or dtypes here, "
+            f"distributed.init(check=True) names those that do"
+        ) from error
 
 
 def _let_others_run():

@@ -51,7 +51,7 @@ def _mpi_group(launched, launcher, timeout, check):
         ) from error
     size = MPI.COMM_WORLD.size
     if size != launched:
-        library = MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
+        library = " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].split())
         remedy = (
             f"start them by mpiexec -n {launched}"
             if launcher == "torchrun"

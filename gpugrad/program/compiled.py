@@ -1,5 +1,6 @@
 """`compile`: a function that is recorded once and then replayed."""
 
+import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording
 from .replay import FAILED, MISS, Program, spent
 from .report import Report
-from .state import _SIMPLE, Reach, Swap, backend_for, holds, same, same_argument
+from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -59,11 +60,11 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     dtype, device and memory layout, for each value of what is no array, and with recording of
     gradients on or off. The last 16 are kept.
 
-    What the function reads besides is state, and never stale. It reaches the function's closure
-    and the globals that it names, the functions and classes of the program (not of libraries)
-    that it names, objects that are arguments, and what all these hold directly or in modules,
-    optimizers, schedulers, random generators, a `GradScaler`, lists, tuples, sets and dicts of at
-    most 1000 items, and objects of the program's own classes.
+    What the function reads besides is state, and never stale. It reaches the function's closure,
+    the globals that it names, what it names of modules that it imports, the functions and classes
+    of the program (not of libraries) that it names, objects that are arguments, and what all these
+    hold directly or in modules, optimizers, schedulers, random generators, a `GradScaler`, lists,
+    tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
     beyond, such as files, the clock, the insides of other libraries' objects and attributes of
@@ -166,6 +167,9 @@ class Compiled(Generic[P, R]):
             "step = gpugrad.compile(trainer.step)"
         )
 
+    def __repr__(self) -> str:
+        return f"gpugrad.compile({self.__wrapped_function__!r})"
+
     def __reduce__(self):
         return Compiled, (self.__wrapped_function__, self._check)
 
@@ -199,16 +203,20 @@ class Compiled(Generic[P, R]):
     def _record_and_run(self, leaves, structure, args, kwargs):
         if any(type(x) is BatchedTensor for x in leaves):
             return MISS
-        self._misses += 1
-        if self._misses > _MOST:
-            self._warn(
-                f"runs without being compiled where no earlier recording fits: it was recorded "
-                f"{_MOST} times in a row because of what changed: {self._changing()}"
-            )
-            if self._misses % _MOST:
-                return MISS
-        misses = self._misses
         with _recording:
+            # While another thread was recording, its stand-ins for state fitted no program.
+            result = self._run(leaves, structure, args, kwargs)
+            if result is not MISS:
+                return result
+            self._misses += 1
+            if self._misses > _MOST:
+                self._warn(
+                    f"runs without being compiled where no earlier recording fits: it was recorded "
+                    f"{_MOST} times in a row because of what changed: {self._changing()}"
+                )
+                if self._misses % _MOST:
+                    return MISS
+            misses = self._misses
             try:
                 program = self._record(leaves, structure, args, kwargs)
             except Unsupported as error:
@@ -216,12 +224,12 @@ class Compiled(Generic[P, R]):
                     self._give_up(str(error))
                 self._has_made_objects = error.once == "first"
                 return MISS
-        self._has_made_objects = False
-        self._programs.insert(0, program)
-        del self._programs[_MOST:]
-        result = self._run(leaves, structure, args, kwargs)
-        self._misses = misses
-        return result
+            self._has_made_objects = False
+            self._programs.insert(0, program)
+            del self._programs[_MOST:]
+            result = self._run(leaves, structure, args, kwargs)
+            self._misses = misses
+            return result
 
     def _changing(self):
         if len(self._programs) < 2:
@@ -427,8 +435,10 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             recording.check()
             draws.check()
             _finish(trace, result, recording.start)
-        except (Exception, Unsupported):
+        except (Exception, Unsupported) as error:
             if not (recording.has_failed and recording.has_placeholders):
+                if isinstance(error, (AttributeError, TypeError)) and "'Traced'" in str(error):
+                    raise _of_raw_array(error) from error
                 raise
             trace = None  # values that were not computed may be to blame
         finally:
@@ -447,6 +457,14 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
         return record(function, leaves, args, kwargs, with_placeholders=False)
     _prepare(trace)
     return trace
+
+
+def _of_raw_array(error):
+    """The error for a function or method of NumPy's, such as ``x.sum()``, of a raw array."""
+    return type(error)(
+        "gpugrad.compile: of raw arrays only operators and gpugrad's functions can be recorded; "
+        f"make the array a tensor first, with gpugrad.asarray ({error})"
+    )
 
 
 def _traced_arguments(recording, swap, leaves, args, kwargs):
@@ -471,6 +489,8 @@ def _traced_arguments(recording, swap, leaves, args, kwargs):
 def _finish(trace, result, start):
     """Note what the function has returned and changed."""
     swap = trace.swap
+    if any(is_own(name) and name in sys.modules for name in trace.reach.not_imported):
+        raise Unsupported("it imports a module", once=True)
     for x, *before in swap.originals.values():
         _tensor(trace, x, *before)
     _optimizers(trace)

@@ -195,7 +195,7 @@ class Recording:
         else:
             name = getattr(function, "__name__", "")
             if type(result) in SCALARS and found and name.lstrip("_") not in _OF_SHAPES:
-                raise self.error(f"{name} returns a Python number")
+                raise self.error(f"{name} cannot return a Python number")
             return result
         for part in parts:
             if part is not None and backend_of[type(part)] is not self.backend:
@@ -532,7 +532,7 @@ class Traced:
 def _check_key(recording, key):
     for k in key if type(key) is tuple else (key,):
         if _is_unknown(k) and recording.backend.xp.isdtype(k.dtype, "bool"):
-            raise recording.error("an index of bools selects as many elements as its values say")
+            raise recording.error("an index of bools cannot select what its values say")
 
 
 def _is_unknown(x):
@@ -744,7 +744,7 @@ def _recorded(name, function):
             recording = thread.recorder
             if recording is None:
                 raise RuntimeError(f"{name}: no function is being recorded")
-            raise recording.error(f"{name} returns as many elements as the values say")
+            raise recording.error(f"{name} cannot return as many elements as the values say")
 
         return refused
 
@@ -756,7 +756,7 @@ def _recorded(name, function):
                     raise x.recording.left()
             return function(*args, **kwargs)
         if name == "repeat" and _is_unknown(args[1]):
-            raise recording.error("repeat returns as many elements as the values say")
+            raise recording.error("repeat cannot return as many elements as the values say")
         return recording.call(function, args, kwargs)
 
     return recorded

@@ -5,6 +5,7 @@ and globals hold, and from there into modules, optimizers, schedulers, container
 the program's own classes.
 """
 
+import dis
 import functools
 import itertools
 import operator
@@ -14,10 +15,12 @@ import types
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib.util import resolve_name
 
 from .._tensor import Tensor
 from ..autograd.call import wrap
-from ..autograd.graph import Leaf, Node, watched
+from ..autograd.graph import Node, watched
 from ..autograd.operation import Op
 from ..autograd.variables import variable
 from ..backends import backend_of, namespace_of
@@ -31,6 +34,7 @@ from .numbers import Later, Number
 from .record import Input, Unsupported
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _LARGEST = 1000  # items of a container that are looked at
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
@@ -119,6 +123,7 @@ class Reach:
         self.generators = []
         self.foreign_generators = []
         self.containers = []
+        self.not_imported = []  # modules that the function may import for the first time
         self.unsupported = None  # why the function cannot be recorded
         self.seen = {}
         self._names = {}  # by the name of a module, the names in it that were looked at
@@ -212,6 +217,8 @@ class Reach:
             for part in (x.f, x._fwd, x._bwd):
                 if part is not None:
                     self._walk(part, None, ())
+        elif isinstance(x, functools._lru_cache_wrapper):
+            self._walk(x.__wrapped__, None, ())
         elif hasattr(x, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
             self._attributes(x, [name for name in vars(x) if not name.startswith("_")], names)
@@ -300,6 +307,12 @@ class Reach:
             if name in function.__globals__:
                 slot = Slot("item", function.__globals__, name)
                 self._walk(function.__globals__[name], slot, names)
+        package = function.__globals__.get("__package__")
+        for name in [n for code in codes for n in _imported(code, package)]:
+            if name in sys.modules:
+                self._python_module(sys.modules[name], names)
+            else:
+                self.not_imported.append(name)
         self._attributes(function, ("__defaults__", "__kwdefaults__", *vars(function)), names)
 
     def _class(self, kind):
@@ -604,6 +617,20 @@ class Swap:
                     slot.set(value)
 
 
+def _imported(code, package):
+    """The full names of the modules that a function's own import statements may import."""
+    if _IMPORT_NAME not in code.co_code[::2]:
+        return []
+    names = []
+    found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
+    for level, parts, instruction in zip(found, found[1:], found[2:], strict=False):
+        if instruction.opname == "IMPORT_NAME":
+            with suppress(ImportError):  # the function itself will raise it
+                name = resolve_name("." * level.argval + instruction.argval, package)
+                names += [name, *[f"{name}.{part}" for part in parts.argval or ()]]
+    return names
+
+
 def _is_tuple_item(slot):
     return slot.kind == "item" and isinstance(slot.container, tuple)
 
@@ -623,19 +650,19 @@ def refill(container, values):
         container.update(values)
 
 
-def is_leaf_node(node):
-    return type(node) is Leaf
-
-
 def same(x, y):
-    """Whether two simple values are equal and of one type; nan equals itself."""
+    """Whether two simple values are equal and of one type; nan equals itself, and 0 not -0."""
     if x is y:
         return True
     if type(x) is not type(y):
         return False
     if isinstance(x, float):
         return x.hex() == y.hex()
+    if isinstance(x, complex):
+        return same(x.real, y.real) and same(x.imag, y.imag)
     try:
+        if getattr(x, "shape", None) == ():  # a scalar of NumPy
+            return x.dtype == y.dtype and x.tobytes() == y.tobytes()
         return bool(x == y)
     except Exception:  # noqa: BLE001  arrays and the like
         return False
@@ -667,6 +694,6 @@ def backend_for(reach, leaves):
 
 
 __all__ = [
-    "ParameterState", "Reach", "Slot", "Swap", "backend_for", "is_leaf_node", "refill", "same",
+    "ParameterState", "Reach", "Slot", "Swap", "backend_for", "refill", "same",
     "same_argument",
 ]  # fmt: skip
