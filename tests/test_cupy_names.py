@@ -23,6 +23,8 @@ cupy = pytest.importorskip("cupy", exc_type=ImportError)
 if hasattr(cupy, "_reads"):
     pytest.skip("the stand-in for CuPy has no signatures", allow_module_level=True)
 
+from gpugrad.backends.cupy.cublas import _SIGNATURES  # noqa: E402  cuBLAS's own functions
+
 PACKAGE = Path(gpugrad.__file__).parent
 ROOTS = ("cupy", "cupyx", "cupy_backends")
 
@@ -125,11 +127,22 @@ def resolve(name):
             found = getattr(found, part)
         except AttributeError:
             found = importlib.import_module(".".join(parts[:i]))
-        except ImportError:  # its library is not installed, but the file has its signatures
-            found = compiled_functions(
-                importlib.util.find_spec(f"cupy_backends.cuda.libs.{part}").origin
-            )
+        except ImportError:  # its library is not installed, but the files have its signatures
+            library = importlib.util.find_spec(f"cupy_backends.cuda.libs.{part}")
+            found = compiled_functions(library.origin) if library else sources(parts[:i])
     return found
+
+
+def sources(parts):
+    """Return the functions in a package's files as objects that have only a signature."""
+    folder = Path(importlib.import_module(parts[0]).__file__).parent.joinpath(*parts[1:])
+    functions = SimpleNamespace()
+    for path in folder.glob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                names = {"__doc__": f"{node.name}({ast.unparse(node.args)})"}
+                setattr(functions, node.name, SimpleNamespace(**names))
+    return functions
 
 
 def compiled_functions(path):
@@ -205,6 +218,7 @@ CUPY_TYPES = [
     cupy.cuda.Device,
     cupy.cuda.Event,
     cupy.cuda.Stream,
+    cupy.cuda.graph.Graph,
     cupy.cuda.MemoryPool,
     cupy.cuda.MemoryPointer,
     cupy.cuda.memory.PooledMemory,
@@ -261,7 +275,9 @@ def problem(use):
             return f"{use.where}: {use.name} has no signature"
     else:
         kinds = [kind for kind in CUPY_TYPES if has_attribute(kind, word)]
-        ours = word in OWN_NAMES or any(has_attribute(kind, word) for kind in PYTHON_TYPES)
+        ours = word in OWN_NAMES | set(_SIGNATURES) or any(
+            has_attribute(kind, word) for kind in PYTHON_TYPES
+        )
         if not (kinds or ours or in_compiled_code(word)):
             return f"{use.where}: nothing has {use.name}"
         kinds += [kind for kind in PYTHON_TYPES if kinds and has_attribute(kind, word)]
