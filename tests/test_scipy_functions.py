@@ -607,4 +607,14 @@ def test_numbers_take_the_dtype_of_arrays():
     assert_allclose(gg.scipy.stats.norm.cdf(0.5, 0.1, np.array(0.3)).item(), stats.norm.cdf(4 / 3))
     expected = interpolate.interp1d([0.1, 0.7], [1.0, 2.0])(x)
     assert_allclose(gg.scipy.interpolate.interp1d(np.array([0.1, 0.7]), [1.0, 2.0])(x), expected)
-    assert gg.scipy.stats.norm.cdf(0.5).dtype == gg.float32
+
+
+def test_without_tensors_results_are_float64():
+    given = [0.5, np.array([1, 2]), [[0.5]]]
+    for x in given:
+        assert gg.scipy.stats.norm.cdf(x).dtype == gg.float64
+        assert gg.scipy.stats.norm.cdf(gg.asarray(x)).dtype == gg.float32
+    assert_allclose(gg.scipy.stats.norm.cdf(-30.0).item(), stats.norm.cdf(-30.0))
+    assert gg.scipy.linalg.expm([[1, 2], [3, 4]]).dtype == gg.float64
+    assert gg.scipy.linalg.expm([[1j]]).dtype == gg.complex128
+    assert gg.grad(gg.scipy.stats.norm.logpdf)(0.5).dtype == gg.float32

@@ -10,19 +10,22 @@ from .._dtypes import result_type
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
-from ..backends.dtypes import complex64, float32
+from ..backends.dtypes import complex64, float32, float64
 
 
 def floating(*values: Any) -> list[Tensor]:
     """The values as tensors of one floating dtype.
 
     Numbers, and sequences of numbers, are weak: they take the dtype, library and device of the
-    arrays among the values. Integers become float32 if no array is floating.
+    arrays among the values. If no array is floating, the dtype is float32, but without a Tensor
+    among the values it is float64, as in SciPy.
     """
     tensors = [x if isinstance(x, Tensor) else asarray(x) for x in values]
     weak = [*map(_is_weak, values)]
-    arrays = [x for x, is_weak in zip(tensors, weak, strict=True) if not is_weak] or tensors
-    dtypes = {x.dtype for x in arrays if is_floating(x)} or {float32}
+    arrays = [x for x, is_weak in zip(tensors, weak, strict=True) if not is_weak]
+    has_tensor = any(isinstance(x, Tensor) for x in values)
+    dtypes = {x.dtype for x in arrays if is_floating(x)} or {float32 if has_tensor else float64}
+    arrays = arrays or tensors
     dtype = dtypes.pop() if len(dtypes) == 1 else result_type(*dtypes)
     if any(is_weak and is_complex(x) for x, is_weak in zip(tensors, weak, strict=True)):
         dtype = result_type(dtype, complex64)
