@@ -375,10 +375,15 @@ def test_ctrl_c_while_waiting_for_a_batch():
 
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     loader = data.DataLoader(Slow(1000), 5, prefetch=2)
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        list(loader)
-    timer.join()
+    # A shell starts programs in the background with a handler that ignores the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            list(loader)
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not threads()
     assert len(loader.dataset.read) < 100
 
