@@ -126,8 +126,8 @@ class Implementation:
 
     def plan_on_tensors(self, plan):
         """The plan with the rules of the definition: ``plan`` itself if those are what it has."""
-        own = self._twins, self._rounding, self._enter, self._guard is not guard
-        if not any(own):
+        plain = not self._twins and self._rounding is None and self._enter is None
+        if plain and self._guard is guard:
             return plan
         return implementation_of(self.op, TENSORS).plan(plan.key)
 
