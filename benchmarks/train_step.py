@@ -118,9 +118,7 @@ def _products(net):
 def _torch_compiled(net):
     import torch
 
-    step = torch.compile(_torch(net))
-    step()
-    return step
+    return torch.compile(_torch(net))
 
 
 def _torch(net):
