@@ -41,7 +41,7 @@ def load(parser, options):
 
 
 def main():
-    parser = Parser(__doc__, plot="runs/cnn.png")
+    parser = Parser(__doc__, compile=True, plot="runs/cnn.png")
     add_data_set(parser)
     parser.add_argument("--epochs", type=positive, help="default 20 for digits, else 5")
     parser.add_argument("--batch-size", type=positive, default=64, help="default 64")
@@ -66,6 +66,7 @@ def main():
         ),
         schedule_per="step",
         callbacks=[Progress()],
+        compile=options.compile,
     )
     history = trainer.fit(options.epochs)
     wrong = round((1 - history[-1]["test/accuracy"]) * len(test))
