@@ -330,9 +330,7 @@ class _GraphWriter(Writer):
     def _calls(self):
         trace, name = self.trace, self.name
         self.noted = False
-        for x, _ in trace.gradients:
-            if not any(s.kind == "grad" and s.holder is x for s in trace.floating.values()):
-                self.line(f"{self._holder(x)}._grad = None")
+        self._free_gradients()
         if trace.written:
             self._note()
         plan = self.program.plan

@@ -13,6 +13,7 @@ import math
 import operator
 import types
 from contextlib import nullcontext
+from functools import partial
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -175,10 +176,14 @@ class Writer:
         self.noted = False
         self.group = None
         self._checked = set()
+        self._steps = []  # with fixed operands, which are not written yet
+        self._weak_arrays = {}
 
     # Names
 
     def line(self, text):
+        if self._steps:
+            self._flush()
         self.lines.append("    " * self.indent + text)
 
     def name(self, value, stem="c"):
@@ -319,26 +324,8 @@ class Writer:
         self.indent += 1
         for i, leaf in enumerate(trace.leaves):
             self._leaf(i, leaf)
-        checks = []
-        for x, node, watch, grad in trace.tensors:
-            checks.append(f"{name(x)}.node is {name(node)}")
-            if watch is not MISS:
-                checks.append(f"{name(node)}.watch is {name(watch)}")
-            checks.append(f"{name(x)}._grad is {'not ' if grad else ''}None")
-        for x, slot in trace.pinned_tensors:
-            checks.append(f"{name(x)}.array is {self.made_name(('pin', x), slot)}")
-        for state in trace.states:
-            values = self.made_name(("values", state), lambda state=state: state.values)
-            checks.append(f"{name(state)}.values is {values}")
-        for guard in trace.reach.guards:
-            checks.append(self._check(*guard))
-        for first, *others in trace.alike:
-            for attribute in ("step", "numbers"):
-                for other in others:
-                    checks.append(f"{name(first)}.{attribute} == {name(other)}.{attribute}")
-        checks = list(dict.fromkeys(checks))
-        for k in range(0, len(checks), 50):
-            self.unless(" and ".join(checks[k : k + 50]))
+        self._tensors()
+        self._all(trace.reach.guards)
         self._module_guards()
         for x, source in trace.floating.items():
             self.locals[x] = local = f"a{len(self.locals)}"
@@ -411,6 +398,76 @@ class Writer:
         elif kind == "static":
             self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
 
+    # Loops over lists are compiled in less time than a condition for each item.
+
+    def _loop(self, names, rows, condition):
+        """Write a loop over the list, made at binding, that returns `MISS` if not ``condition``."""
+        self.line(f"for {names} in {rows}:")
+        self.line(f"    if not ({condition}): return {self.name(MISS)}")
+
+    def _tensors(self):
+        trace, name = self.trace, self.name
+        pinned = {id(x): find for x, find in trace.pinned_tensors}
+        leaves, checks = [], []
+        for x, node, watch, grad in trace.tensors:
+            find = pinned.get(id(x))
+            if watch is not MISS and find is not None:
+                leaves.append((x, node, watch, not grad, find))
+                continue
+            checks.append(f"{name(x)}.node is {name(node)}")
+            if watch is not MISS:
+                checks.append(f"{name(node)}.watch is {name(watch)}")
+            checks.append(f"{name(x)}._grad is {'not ' if grad else ''}None")
+            if find is not None:
+                checks.append(f"{name(x)}.array is {self.made_name(('pin', x), find)}")
+        if checks:
+            self._conditions(checks)
+        if leaves:
+            rows = self.made_name("leaves", lambda: [(*row, find()) for *row, find in leaves])
+            condition = "x.node is n and n.watch is w and (x._grad is None) is g and x.array is a"
+            self._loop("x, n, w, g, a", rows, condition)
+        if trace.alike:
+            rows = self.made_name(
+                "states", lambda: [(s, s.values, all[0]) for all in trace.alike for s in all]
+            )
+            condition = "s.values is v and s.step == f.step and s.numbers == f.numbers"
+            self._loop("s, v, f", rows, condition)
+
+    def _all(self, guards):
+        """Write that all these guards of a `Reach` hold."""
+        checks = []
+        loops = {}
+        for guard in guards:
+            slot, value, how = guard
+            if how in ("is", "equal") and slot.kind == "item":
+                if value is None or value is True or value is False:
+                    how = "is"
+                row = slot.container, slot.key, value
+                loops.setdefault((how, type(slot.container) is dict), []).append((row, guard))
+            elif how in ("len", "type"):
+                loops.setdefault((how, None), []).append(((slot, value), guard))
+            else:
+                checks.append(self._check(*guard))
+        for (how, _), found in loops.items():
+            if len(found) < 4:
+                checks += [self._check(*guard) for _, guard in found]
+                continue
+            rows = self.name([row for row, _ in found])
+            if how in ("len", "type"):
+                self.fixed[how] = getattr(builtins, how)
+                self._loop("x, n", rows, f"{how}(x) {'is' if how == 'type' else '=='} n")
+            elif how == "is":
+                self._loop("x, k, y", rows, "x[k] is y")
+            else:
+                self._loop("x, k, y", rows, f"x[k] is y or {self.name(same)}(x[k], y)")
+        if checks:
+            self._conditions(dict.fromkeys(checks))
+
+    def _conditions(self, checks):
+        checks = list(checks)
+        for k in range(0, len(checks), 50):
+            self.unless(" and ".join(checks[k : k + 50]))
+
     def _check(self, slot, value, how):
         if how == "len":
             self.fixed["len"] = len
@@ -445,12 +502,10 @@ class Writer:
         if not guards:
             return
         seen = self.name([changes.version], "seen")
-        checks = [self._check(*guard) for guard in guards]
         self.line(f"if {seen}[0] != {self.name(changes)}.version:")
         self.indent += 1
         self.line(f"now = {self.name(changes)}.version")
-        for k in range(0, len(checks), 50):
-            self.unless(" and ".join(checks[k : k + 50]))
+        self._all(guards)
         self.line(f"{seen}[0] = now")
         self.indent -= 1
 
@@ -576,10 +631,7 @@ class Writer:
             self._try(lambda: self.lines.extend(["    " + line for line in lines]))
 
     def _calls(self):
-        # Gradients that are replaced are freed first, as zero_grad does.
-        for x, _ in self.trace.gradients:
-            if not any(s.kind == "grad" and s.holder is x for s in self.trace.floating.values()):
-                self.line(f"{self._holder(x)}._grad = None")
+        self._free_gradients()
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
         starts = {group.start: group for group in self.program.groups}
         i = 0
@@ -590,6 +642,16 @@ class Writer:
             else:
                 self._call(*pairs[i])
                 i += 1
+
+        if self._steps:
+            self._flush()
+
+    def _free_gradients(self):
+        """Write that gradients that are replaced are freed first, as zero_grad does."""
+        read = {id(s.holder) for s in self.trace.floating.values() if s.kind == "grad"}
+        free = [self._holder(x) for x, _ in self.trace.gradients if id(x) not in read]
+        if free:
+            self.line(f"for x in {', '.join(free)},: x._grad = None")
 
     def _blocks(self, group, pairs):
         """Write the calls of a group as a loop over blocks."""
@@ -671,15 +733,8 @@ class Writer:
             self._note()
         group = self.group
         parts = []
-        for k, (shape, dtype) in enumerate(low.parts):
-            if group is not None:
-                shape = group.block_shape()
-            make = self._maker(shape, dtype)
-            name = self.made_name(("part", out, k), make)
-            if group is not None:
-                parts.append((name, make))
-            else:
-                parts.append(name)
+        for shape, dtype in low.parts:
+            parts.append(self._maker(shape if group is None else group.block_shape(), dtype))
         for step in low.steps:
             self._step(step, out, parts)
 
@@ -708,12 +763,67 @@ class Writer:
             if (function, args) in self._checked:
                 return
             self._checked.add((function, args))
-        texts = [self._operand(x, out, parts) for x in args]
-        text = f"{self.name(function)}({', '.join(texts)})"
-        if self.group is None:
-            self.line(text)
+        if self.group is not None:
+            texts = [self._operand(x, out, parts) for x in args]
+            self.body.append(f"        {self.name(function)}({', '.join(texts)})")
+        elif self.indent == 1 and all([self._is_fixed_operand(x, out) for x in args]):
+            self._steps.append((function, args, out, parts))
         else:
-            self.body.append("        " + text)
+            texts = [self._operand(x, out, parts) for x in args]
+            self.line(f"{self.name(function)}({', '.join(texts)})")
+
+    def _flush(self):
+        """Write the steps whose operands are the same in each run: a loop over a list."""
+        steps, self._steps = self._steps, []
+        if len(steps) < 3:
+            for function, args, out, parts in steps:
+                texts = [self._operand(x, out, parts) for x in args]
+                self.line(f"{self.name(function)}({', '.join(texts)})")
+            return
+
+        def make():
+            return [self._bound(*step) for step in steps]
+
+        self.line(f"for f in {self.made_name(('steps', steps[0][2]), make, 'steps')}: f()")
+
+    def _is_fixed_operand(self, x, out):
+        planner = self.planner
+        kind = type(x)
+        if x is planner.OUT:
+            return self.is_static(out)
+        if kind is Variable:
+            return x not in self.locals and self.is_static(x)
+        if kind is planner.Keyword or kind is planner.Seen:
+            return self._is_fixed_operand(x.of, out)
+        if kind is planner.Weak:
+            self._weak(x)
+            return True
+        return kind is planner.Part or self._is_fixed(x)
+
+    def _bound(self, function, args, out, parts):
+        """A function without arguments that makes a step."""
+        last = args[-1]
+        if type(last) is not self.planner.Keyword:
+            return partial(function, *[self._object(x, out, parts) for x in args])
+        args = [self._object(x, out, parts) for x in args[:-1]]
+        return partial(function, *args, **{last.name: self._object(last.of, out, parts)})
+
+    def _object(self, x, out, parts):
+        """The object that a fixed operand is."""
+        planner = self.planner
+        kind = type(x)
+        if kind is Variable:
+            return self.static(x)
+        if x is planner.OUT:
+            return self.static(out)
+        if kind is planner.Part:
+            return parts[x.number]()
+        if kind is planner.Seen:
+            return x.function(self._object(x.of, out, parts))
+        if kind is planner.Weak:
+            array = self._weak(x)
+            return x.of if array is None else array
+        return x
 
     def _operand(self, x, out, parts):
         planner = self.planner
@@ -723,29 +833,32 @@ class Writer:
         if kind is Variable and self.group is not None and x.kind == "array":
             return self._rows(x)
         if kind is planner.Part:
-            return parts[x.number] if self.group is None else self._part_rows(parts[x.number])
+            make = parts[x.number]
+            return self._part_rows(make) if self.group is not None else self._part(make)
         if kind is planner.Keyword:
             return f"{x.name}={self._operand(x.of, out, parts)}"
         if kind is planner.Seen:
             return self._seen(x, out, parts)
         if kind is planner.Weak:
-            return self._weak(x)
+            array = self._weak(x)
+            return self.value(x.of) if array is None else self.name(array)
         return self.value(x)
 
-    def _part_rows(self, part):
-        name, make = part
+    def _part(self, make):
+        return self.made_name(("part", make), make)
+
+    def _part_rows(self, make):
         lead = (slice(None),) * self.group.axis
         return self._each(
-            name, lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
+            ("part", make), lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
         )
 
     def _seen(self, seen, out, parts):
         of = out if seen.of is self.planner.OUT else seen.of
         function = seen.function
         if type(of) is self.planner.Part:
-            name = parts[of.number]
-            make = dict(self.made)[name]
-            return self.made_name(("seen", name, function), lambda: function(make()))
+            make = parts[of.number]
+            return self.made_name(("seen", make, function), lambda: function(make()))
         if type(of) is Variable and self.group is not None:
             return self._rows(of, function)
         if type(of) is Variable and self.is_static(of):
@@ -753,19 +866,23 @@ class Writer:
         return f"{self.name(function)}({self.value(of)})"
 
     def _weak(self, weak):
+        """The 0-d array for a number, which is written first if it is a variable.
+
+        None for a number that the dtype cannot hold.
+        """
         value, dtype = weak
-        if type(value) is not Variable:
+        is_variable = type(value) is Variable
+        key = weak if is_variable else (type(value), repr(value), dtype)
+        if key not in self._weak_arrays:
             try:
-                array = self.planner.scalar(value, dtype)
+                array = self.planner.scalar(0 if is_variable else value, dtype)
             except OverflowError:
-                return self.value(value)
-            return self.made_name(("weak", type(value), repr(value), dtype), lambda: array)
-        key = ("weak", value, dtype)
-        if key not in self._named:
-            array = self.planner.scalar(0, dtype)
-            cell = self.made_name(key, lambda: array)
-            self.line(f"{cell}[()] = {self.locals[value]}")
-        return self._named[key]
+                array = None
+            self._weak_arrays[key] = array
+            if is_variable:
+                indent = "    " * self.indent
+                self.lines.append(f"{indent}{self.name(array)}[()] = {self.locals[value]}")
+        return self._weak_arrays[key]
 
     def _plain_call(self, call):
         args = [self.value(x) for x in call.args]
@@ -796,8 +913,11 @@ class Writer:
         self._written()
         for x in trace.outputs:
             self._leave(x)
+        same_writes = {}
         for state, attribute, x in trace.number_writes:
-            self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
+            same_writes.setdefault((attribute, self._number_text(x)), []).append(state)
+        for (attribute, text), states in same_writes.items():
+            self.line(f"for x in {name(states)}: x.{attribute} = {text}")
         for optimizer, skip, counts in trace.skips:
             before = [
                 f"({name(state)}, {self._plain(step.var)}, "
@@ -808,14 +928,16 @@ class Writer:
             self.line(f"{name(optimizer)}._unknown = {is_skipped}, [{', '.join(before)}]")
         for x, where, final in trace.rebound:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
+        new = [(self._holder(x), final) for x, final in trace.gradients if final is not None]
+        if new:
+            pairs = ", ".join([f"({holder}, {self._fresh_name(final)})" for holder, final in new])
+            self.line(f"for x, a in {pairs},:")
+            self.line(f"    x._grad = g = {name(Tensor)}()")
+            self.line("    g.array = a")
+            self.line("    g.node = g._grad = None")
         for x, final in trace.gradients:
             if final is None:
                 self.line(f"{self._holder(x)}._grad = None")
-            else:
-                self.line(f"g = {name(Tensor)}()")
-                self.line(f"g.array = {self._fresh_name(final)}")
-                self.line("g.node = g._grad = None")
-                self.line(f"{self._holder(x)}._grad = g")
         for slot, value in trace.changed:
             self.line(f"{name(slot)}.set({self.value(value)})")
         if trace.changed:
