@@ -1,6 +1,7 @@
 """Where the values of a program lie: which buffer, from which call to which."""
 
 _ALIGNED = 64  # bytes
+_SMALL = 2048  # bytes that are copied in about the time that a new array takes
 
 
 class Storage:
@@ -54,7 +55,8 @@ class Memory:
             if final.kind == "array" and final.root() is final and final.value is None:
                 targets.setdefault(final, first)
             last_use[final.root()] = end
-        fresh = {x for x in outputs if x.base is None and x.call is not None}
+        # Small outputs are copied at the end, so that they always lie in the same place before.
+        fresh = {x for x in outputs if x.base is None and x.call and x.nbytes > _SMALL}
         starts = {first for first, _ in written}
         holder = {}  # the variable of a written array -> its present occupant
         for first in starts:

@@ -766,7 +766,7 @@ class Writer:
         if self.group is not None:
             texts = [self._operand(x, out, parts) for x in args]
             self.body.append(f"        {self.name(function)}({', '.join(texts)})")
-        elif self.indent == 1 and all([self._is_fixed_operand(x, out) for x in args]):
+        elif self.indent == 1 and all(self._is_fixed_operand(x, out) for x in args):
             self._steps.append((function, args, out, parts))
         else:
             texts = [self._operand(x, out, parts) for x in args]
@@ -911,8 +911,10 @@ class Writer:
     def _effects(self):
         trace, name = self.trace, self.name
         self._written()
+        copied = self._copied_gradients()
         for x in trace.outputs:
-            self._leave(x)
+            if x not in copied:
+                self._leave(x)
         same_writes = {}
         for state, attribute, x in trace.number_writes:
             same_writes.setdefault((attribute, self._number_text(x)), []).append(state)
@@ -928,7 +930,18 @@ class Writer:
             self.line(f"{name(optimizer)}._unknown = {is_skipped}, [{', '.join(before)}]")
         for x, where, final in trace.rebound:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
-        new = [(self._holder(x), final) for x, final in trace.gradients if final is not None]
+        if copied:
+            rows = [(x, final) for x, final in trace.gradients if final in copied]
+            text = self.made_name("grads", lambda: [(x, self.static(final)) for x, final in rows])
+            self.line(f"for x, a in {text}:")
+            self.line(f"    x._grad = g = {name(Tensor)}()")
+            self.line("    g.array = a.copy('K')")
+            self.line("    g.node = g._grad = None")
+        new = [
+            (self._holder(x), final)
+            for x, final in trace.gradients
+            if final is not None and final not in copied
+        ]
         if new:
             pairs = ", ".join([f"({holder}, {self._fresh_name(final)})" for holder, final in new])
             self.line(f"for x, a in {pairs},:")
@@ -944,6 +957,24 @@ class Writer:
             self.line(f"{name(changes)}.version += 1")
         for function, args, kwargs in trace.recording.afterwards:
             self.line(f"{name(function)}(*{name(args)}, **{name(kwargs)})")
+
+    def _copied_gradients(self):
+        """The gradients of tensors that are no arguments and lie in the program's own memory."""
+        trace = self.trace
+        others = {x for _, _, x in trace.rebound} | {x for _, x, _ in trace.skips}
+        for kind, value in trace.results:
+            if kind in ("array", "live", "kept", "tensor"):
+                others.add(value[1] if kind == "tensor" else value)
+        storage_of = self.memory.of.get
+        return {
+            x: None
+            for holder, x in trace.gradients
+            if x is not None
+            and x not in others
+            and id(holder) not in trace.argument_of
+            and (storage := storage_of(x)) is not None
+            and storage.kind == "planned"
+        }
 
     def _holder(self, x):
         at = self.trace.argument_of.get(id(x))
@@ -994,7 +1025,10 @@ class Writer:
             self.left[x] = text
         else:
             self.left[x] = f"o{len(self.left)}"
-            self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
+            if x.kind == "array" and self.planner is not None:
+                self.line(f"{self.left[x]} = {text}.copy('K')")
+            else:
+                self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
 
     def _results(self):
         parts = []
