@@ -21,9 +21,10 @@ from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import groups, joined, sunk
+from .guards import all_hold, layout_holds, rows_of, tensors_hold
 from .memory import Memory, most_alive
 from .record import Call, Unsupported, Variable, name_of
-from .state import Slot, same, same_argument
+from .state import Slot, same_argument
 
 MISS = object()
 FAILED = object()
@@ -172,7 +173,6 @@ class Writer:
         self.locals = {}
         self.statics = {}
         self.late = []
-        self.attributes = {}  # of classes
         self.noted = False
         self.group = None
         self._checked = set()
@@ -324,8 +324,9 @@ class Writer:
         self.indent += 1
         for i, leaf in enumerate(trace.leaves):
             self._leaf(i, leaf)
-        self._tensors()
-        self._all(trace.reach.guards)
+        rows = rows_of(trace.reach.guards)
+        tensors = self.made_name("tensors", self._tensors, "tensors")
+        self.unless(f"{name(tensors_hold)}(*{tensors}) and {name(all_hold)}({name(rows)})")
         self._module_guards()
         for x, source in trace.floating.items():
             self.locals[x] = local = f"a{len(self.locals)}"
@@ -351,13 +352,9 @@ class Writer:
         return f"{holder}._grad.array"
 
     def _layout(self, local, x):
-        kind = self.name(self.trace.recording.backend.array_types[0])
-        text = f"type({local}) is {kind} and {local}.shape == {self.name(x.shape)}"
-        text += f" and {local}.dtype == {self.name(x.dtype)}"
-        if x.strides is not None:
-            text += f" and {local}.strides == {self.name(x.strides)}"
-        self.fixed["type"] = type
-        self.unless(text)
+        kind = self.trace.recording.backend.array_types[0]
+        layout = [self.name(part) for part in (kind, x.shape, x.dtype, x.strides)]
+        self.unless(f"{self.name(layout_holds)}({local}, {', '.join(layout)})")
         backend = self.trace.recording.backend
         if backend.several_devices or self.planner is None:
             device = self.trace.devices.get(x)
@@ -380,17 +377,18 @@ class Writer:
         if kind == "tensor":
             self.fixed["type"] = type
             cls, node, grad = value
-            self.line(f"if type(x{i}) is not {self.name(cls)}: return {self.name(MISS)}")
+            checks = [f"type(x{i}) is {self.name(cls)}"]
             if node is None:
-                self.unless(f"x{i}.node is None")
+                checks.append(f"x{i}.node is None")
             elif type(node) is Node:
-                self.unless(f"type(x{i}.node) is {self.name(Node)}")
+                checks.append(f"type(x{i}.node) is {self.name(Node)}")
             else:
-                self.unless(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
-                self.unless(f"x{i}.grad is {'not ' if grad else ''}None")
+                checks.append(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
+                checks.append(f"x{i}.grad is {'not ' if grad else ''}None")
             for k, other in enumerate(self.trace.leaves[:i]):
                 if other[0] == "tensor":
-                    self.unless(f"x{i} is not x{k}")
+                    checks.append(f"x{i} is not x{k}")
+            self.unless(" and ".join(checks))
         elif kind == "same":
             self.unless(f"x{i} is x{value}")
         elif kind == "state":
@@ -398,97 +396,24 @@ class Writer:
         elif kind == "static":
             self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
 
-    # Loops over lists are compiled in less time than a condition for each item.
-
-    def _loop(self, names, rows, condition):
-        """Write a loop over the list, made at binding, that returns `MISS` if not ``condition``."""
-        self.line(f"for {names} in {rows}:")
-        self.line(f"    if not ({condition}): return {self.name(MISS)}")
-
     def _tensors(self):
-        trace, name = self.trace, self.name
+        """The arguments of `tensors_hold`."""
+        trace = self.trace
         pinned = {id(x): find for x, find in trace.pinned_tensors}
-        leaves, checks = [], []
+        leaves, others = [], []
         for x, node, watch, grad in trace.tensors:
             find = pinned.get(id(x))
+            array = None if find is None else find()
             if watch is not MISS and find is not None:
-                leaves.append((x, node, watch, not grad, find))
-                continue
-            checks.append(f"{name(x)}.node is {name(node)}")
-            if watch is not MISS:
-                checks.append(f"{name(node)}.watch is {name(watch)}")
-            checks.append(f"{name(x)}._grad is {'not ' if grad else ''}None")
-            if find is not None:
-                checks.append(f"{name(x)}.array is {self.made_name(('pin', x), find)}")
-        if checks:
-            self._conditions(checks)
-        if leaves:
-            rows = self.made_name("leaves", lambda: [(*row, find()) for *row, find in leaves])
-            condition = "x.node is n and n.watch is w and (x._grad is None) is g and x.array is a"
-            self._loop("x, n, w, g, a", rows, condition)
-        if trace.alike:
-            rows = self.made_name(
-                "states", lambda: [(s, s.values, all[0]) for all in trace.alike for s in all]
-            )
-            condition = "s.values is v and s.step == f.step and s.numbers == f.numbers"
-            self._loop("s, v, f", rows, condition)
-
-    def _all(self, guards):
-        """Write that all these guards of a `Reach` hold."""
-        checks = []
-        loops = {}
-        for guard in guards:
-            slot, value, how = guard
-            if how in ("is", "equal") and slot.kind == "item":
-                if value is None or value is True or value is False:
-                    how = "is"
-                row = slot.container, slot.key, value
-                loops.setdefault((how, type(slot.container) is dict), []).append((row, guard))
-            elif how in ("len", "type"):
-                loops.setdefault((how, None), []).append(((slot, value), guard))
+                leaves.append((x, node, watch, not grad, array))
             else:
-                checks.append(self._check(*guard))
-        for (how, _), found in loops.items():
-            if len(found) < 4:
-                checks += [self._check(*guard) for _, guard in found]
-                continue
-            rows = self.name([row for row, _ in found])
-            if how in ("len", "type"):
-                self.fixed[how] = getattr(builtins, how)
-                self._loop("x, n", rows, f"{how}(x) {'is' if how == 'type' else '=='} n")
-            elif how == "is":
-                self._loop("x, k, y", rows, "x[k] is y")
-            else:
-                self._loop("x, k, y", rows, f"x[k] is y or {self.name(same)}(x[k], y)")
-        if checks:
-            self._conditions(dict.fromkeys(checks))
-
-    def _conditions(self, checks):
-        checks = list(checks)
-        for k in range(0, len(checks), 50):
-            self.unless(" and ".join(checks[k : k + 50]))
-
-    def _check(self, slot, value, how):
-        if how == "len":
-            self.fixed["len"] = len
-            return f"len({self.name(slot)}) == {value}"
-        if how == "type":
-            self.fixed["type"] = type
-            return f"type({self.name(slot)}) is {self.name(value)}"
-        if how == "keys":
-            return f"[*{self.name(slot)}] == {self.name(value)}"
-        if how == "set":
-            return f"{self.name(slot)} == {self.name(value)}"
-        text = self._slot(slot)
-        if how == "is" or value is None or value is True or value is False:
-            return f"{text} is {self.value(value) if how != 'is' else self.name(value)}"
-        return f"({text} is {self.name(value)} or {self.name(same)}({text}, {self.name(value)}))"
+                leaf = None if watch is MISS else node
+                others.append((x, node, leaf, watch, not grad, array))
+        return leaves, others, [(s, s.values, states[0]) for states in trace.alike for s in states]
 
     def _slot(self, slot):
         if slot.kind == "class":
-            kind = slot.container
-            attributes = self.attributes.setdefault(kind, vars(kind))
-            return f"{self.name(attributes)}[{slot.key!r}]"
+            return f"{self.name(slot.get)}()"
         container = self.name(slot.container)
         if slot.kind == "item":
             key = repr(slot.key) if type(slot.key) in (str, int) else self.name(slot.key)
@@ -505,7 +430,7 @@ class Writer:
         self.line(f"if {seen}[0] != {self.name(changes)}.version:")
         self.indent += 1
         self.line(f"now = {self.name(changes)}.version")
-        self._all(guards)
+        self.unless(f"{self.name(all_hold)}({self.name(rows_of(guards))})")
         self.line(f"{seen}[0] = now")
         self.indent -= 1
 
