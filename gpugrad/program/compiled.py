@@ -388,11 +388,11 @@ class Trace:
                     raise Unsupported("an argument has hooks", once=True)
                 self.argument_of[id(x)] = i
                 self.leaves.append(("tensor", (type(x), node, x.grad is not None)))
-                self.key[name] = (tuple(x.shape), str(x.dtype), x.device)
+                self.key[name] = (tuple(x.shape), x.dtype, x.device)
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)
                 self.leaves.append(("array", None) if first == i else ("same", first))
-                self.key[name] = (tuple(x.shape), str(x.dtype))
+                self.key[name] = (tuple(x.shape), x.dtype)
             else:
                 self.leaves.append(("static", x))
                 self.key[name] = repr(x)

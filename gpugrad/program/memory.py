@@ -168,21 +168,20 @@ def place(storages):
     total = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
         size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
-        taken = sorted(
-            [
-                (other.offset, other.offset + -(-other.nbytes // _ALIGNED) * _ALIGNED)
-                for other in placed
-                if other.first <= storage.last and storage.first <= other.last
-            ]
-        )
+        begin, end = storage.first, storage.last
+        taken = [
+            (start, stop) for start, stop, first, last in placed if first <= end and begin <= last
+        ]
+        taken.sort()
         offset = 0
         for start, stop in taken:
             if start - offset >= size:
                 break
-            offset = max(offset, stop)
+            if stop > offset:
+                offset = stop
         storage.offset = offset
         total = max(total, offset + size)
-        placed.append(storage)
+        placed.append((offset, offset + size, begin, end))
     return total
 
 

@@ -52,6 +52,8 @@ class Recording:
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
+        self.array = backend.array_types[0]
+        self._nbytes = backend.nbytes
         self.calls = []
         self.prologue = []
         self.required = []
@@ -143,7 +145,7 @@ class Recording:
         self._kept.append(array)
 
     def _variable(self, value, kind="array"):
-        return Variable(kind, value, self.backend.nbytes(value) if kind == "array" else 0)
+        return Variable(kind, value, self._nbytes(value) if kind == "array" else 0)
 
     def _traced(self, value, var):
         return self.kind(self, Home(value, var))
@@ -157,13 +159,16 @@ class Recording:
                 "gpugrad.compile: another thread records a function that uses this tensor; compile "
                 "and first call functions before threads share what they use"
             )
-        kwargs = kwargs or {}
         found = []
-        real = self._real(args, found)
-        named = self._real(kwargs, found) if kwargs else {}
-        changing = not is_pure or any(
-            type(x) in (Number, Key) or x.var.value is None for x in found
-        )
+        real, noted = self._both(args, found)
+        named, noted_named = {}, {}
+        if kwargs:
+            named, noted_named = self._real(kwargs, found), self._vars(kwargs)
+        changing = not is_pure
+        for x in found:
+            if changing:
+                break
+            changing = type(x) in (Number, Key) or x.var.value is None
         result = None
         if changing and is_pure and not kwargs and self.placeholder is not None:
             result = self.placeholder(function, real)
@@ -171,7 +176,38 @@ class Recording:
             result = self._run(function, real, named, found)
         else:
             self.has_placeholders = True
-        return self._noted(function, args, kwargs, result, found, is_pure, changing)
+        if not changing:
+            call = None
+        else:
+            call = Call(function, noted, noted_named, is_pure=is_pure)
+            call.may_alias = getattr(function, "__name__", "") in _MAY_ALIAS
+            if type(result) is self.array and not self.several_devices:
+                return self._traced_result(call, args, kwargs or {}, result, real, found)
+        return self._noted(function, call, args, kwargs or {}, result, found)
+
+    def _both(self, args, found):
+        """The values of arguments, and what stands for them in the record."""
+        real, noted = [], []
+        for x in args:
+            kind = type(x)
+            if kind is self.kind or kind is self.scalar:
+                if x.recording is not self:
+                    raise x.recording.left()
+                found.append(x)
+                if x.path:
+                    value, var = x._now()
+                else:
+                    home = x.home
+                    value, var = home.value, home.var
+                real.append(value)
+                noted.append(var)
+            elif kind is int or kind is float:
+                real.append(x)
+                noted.append(x)
+            else:
+                real.append(self._real(x, found))
+                noted.append(self._vars(x))
+        return tuple(real), tuple(noted)
 
     def _run(self, function, real, named, found):
         try:
@@ -184,7 +220,8 @@ class Recording:
             self.has_failed = True
             raise
 
-    def _noted(self, function, args, kwargs, result, found, is_pure, changing):
+    def _noted(self, function, call, args, kwargs, result, found):
+        """What stands for a result; ``call`` is None if it is the same in each run."""
         arrays = namespace_of.get(type(result))
         if arrays is None and isinstance(result, (tuple, list)):
             if not any(type(x) in backend_of for x in result):
@@ -203,10 +240,13 @@ class Recording:
         if self.several_devices:
             arrays = [part for part in parts if type(part) in namespace_of]
             self.devices.update(map(self.backend.device, arrays))
-        if not changing:
+        if call is None:
             traced = [self._constant_part(part) for part in parts]
+        elif parts[0] is result:
+            values = [x.value for x in found]
+            return self._traced_result(call, args, kwargs, result, values, found)
         else:
-            traced = self._traced_parts(function, args, kwargs, parts, found, is_pure, result)
+            traced = self._traced_parts(call, args, kwargs, parts, found)
         if parts[0] is result:
             return traced[0]
         named = getattr(type(result), "_make", type(result))
@@ -221,49 +261,62 @@ class Recording:
         var.value = part
         return self.scalar(self, Home(part, var))
 
-    def _traced_parts(self, function, args, kwargs, parts, found, is_pure, result):
-        may_alias = getattr(function, "__name__", "") in _MAY_ALIAS
+    def _traced_result(self, call, args, kwargs, result, values, found):
+        """What stands for the only result of a call."""
         sources = [x for x in found if type(x) is self.kind]
-        if parts[0] is result and not may_alias:
+        if not call.may_alias and any(value is result for value in values):
             for x in sources:
                 if x.value is result:
-                    return [x]  # such as a cast to the same dtype without a copy
-        call = Call(function, self._vars(args), self._vars(kwargs), is_pure=is_pure)
-        call.several = parts[0] is not result
-        call.may_alias = may_alias
+                    return x  # such as a cast to the same dtype without a copy
+        self.calls.append(call)
+        return self._traced_part(call, args, kwargs, result, sources, None)
+
+    def _traced_parts(self, call, args, kwargs, parts, found):
+        call.several = True
+        sources = [x for x in found if type(x) is self.kind]
         traced = []
         for part in parts:
             known = [x for x in (*sources, *traced) if x is not None]
             same = next((x for x in known if x.value is part), None)
-            if part is None or (call.several and same is not None):
+            if part is None or same is not None:
                 var, new = Variable("unused"), same
-            elif type(part) not in namespace_of:
-                var = self._variable(part, "scalar")
-                new = self.scalar(self, Home(part, var))
+                var.call = call
+                call.outs.append(var)
             else:
-                var = self._variable(part)
-                source = None if may_alias else self._seen_in(part, sources)
-                if source is None:
-                    new = self._traced(part, var)
-                else:
-                    var.base = source.var
-                    new = self.kind(self, source.home)
-                    new.path = (*source.path, (function, args, kwargs, source, len(traced)))
-                    if not call.several:
-                        new.path = (*source.path, (function, args, kwargs, source, None))
-                    new.own, new.version = (part, var), source.home.version
-            var.call = call
-            call.outs.append(var)
+                new = self._traced_part(call, args, kwargs, part, sources, len(traced))
             traced.append(new)
         self.calls.append(call)
         return traced
 
+    def _traced_part(self, call, args, kwargs, part, sources, at):
+        """What stands for one result of a call, the only one if ``at`` is None."""
+        if type(part) not in namespace_of:
+            var = self._variable(part, "scalar")
+            new = self.scalar(self, Home(part, var))
+        else:
+            var = self._variable(part)
+            source = None if call.may_alias else self._seen_in(part, sources)
+            if source is None:
+                new = self._traced(part, var)
+            else:
+                var.base = source.var
+                new = self.kind(self, source.home)
+                new.path = (*source.path, (call.function, args, kwargs, source, at))
+                new.own, new.version = (part, var), source.home.version
+        var.call = call
+        call.outs.append(var)
+        return new
+
     def _seen_in(self, part, sources):
         """The traced array whose memory ``part`` shows; None if it has memory of its own."""
-        if getattr(part, "base", self) is None or not sources:
+        base = getattr(part, "base", self)
+        if base is None or not sources:
             return None
         if 0 in part.shape:
             return None
+        for x in sources:
+            if x.value is base:
+                return x
         buffer = self.backend.buffer(part)
         if buffer is None:
             return None

@@ -13,14 +13,14 @@ import math
 import operator
 import types
 from contextlib import nullcontext
-from functools import partial
+from functools import lru_cache, partial
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.changes import changes
-from .blocks import groups, joined, sunk
+from .blocks import fits, groups, joined, sunk
 from .guards import all_hold, layout_holds, rows_of, tensors_hold
 from .memory import Memory, most_alive
 from .record import Call, Unsupported, Variable, name_of
@@ -56,10 +56,12 @@ class Program:
         lower = self.planner.lower if self.planner else lambda call: None
         self.calls = trace.calls
         self.calls, self.lowered = lowered(trace, lower)
-        lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
-        self.calls, self.lowered = sunk(self.calls, self.lowered)
-        self.calls, self.lowered = joined(self.calls, self.lowered)
-        self.groups = groups(self.calls, self.lowered, lasting)
+        self.groups = []
+        if any(map(fits, self.calls, self.lowered)):
+            lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
+            self.calls, self.lowered = sunk(self.calls, self.lowered)
+            self.calls, self.lowered = joined(self.calls, self.lowered)
+            self.groups = groups(self.calls, self.lowered, lasting)
         self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
         self._number_variables()
         self._write(self.writer(self))
@@ -71,8 +73,7 @@ class Program:
     def _write(self, writer):
         self._writer = writer
         self.source = writer.write()
-        code = compile(self.source, "<gpugrad program>", "exec")
-        self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        self._code = _code_of(self.source)
 
     def _number_variables(self):
         for i, x in enumerate([x for call in self.calls for x in call.outs]):
@@ -119,6 +120,13 @@ class Program:
     def least_bytes(self):
         """The largest sum of the sizes of planned values that are needed at one time."""
         return most_alive({s for s in self.memory.of.values() if s.kind == "planned"})
+
+
+@lru_cache(64)
+def _code_of(source):
+    """The code of the function in a source, which is often that for other shapes too."""
+    code = compile(source, "<gpugrad program>", "exec")
+    return next(c for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 def lowered(trace, lower):
@@ -354,23 +362,20 @@ class Writer:
     def _layout(self, local, x):
         kind = self.trace.recording.backend.array_types[0]
         layout = [self.name(part) for part in (kind, x.shape, x.dtype, x.strides)]
-        self.unless(f"{self.name(layout_holds)}({local}, {', '.join(layout)})")
+        checks = [f"{self.name(layout_holds)}({local}, {', '.join(layout)})"]
         backend = self.trace.recording.backend
         if backend.several_devices or self.planner is None:
             device = self.trace.devices.get(x)
-            self.unless(f"{self.name(backend.device)}({local}) == {device!r}")
+            checks.append(f"{self.name(backend.device)}({local}) == {device!r}")
         if x in self.trace.from_outside and self.trace.owners is not None:
             check = self.name(self.trace.overlaps)
+            owners = self.made_name("owners", self.trace.owners, "owners")
+            overlaps = f"{check}({local}, {owners})"
             if self.planner is not None:
-                owners = self.made_name("owners", self.trace.owners, "owners")
                 self.fixed["id"] = id
-                self.unless(
-                    f"id({local}) not in {owners} if {local}.base is None "
-                    f"else not {check}({local}, {owners})"
-                )
-            else:
-                owners = self.made_name("owners", self.trace.owners, "owners")
-                self.unless(f"not {check}({local}, {owners})")
+                overlaps = f"({local}.base is not None and {overlaps} or id({local}) in {owners})"
+            checks.append(f"not {overlaps}")
+        self.unless(" and ".join(checks))
 
     def _leaf(self, i, leaf):
         kind, value = leaf
@@ -426,13 +431,12 @@ class Writer:
         guards = self.trace.reach.module_guards
         if not guards:
             return
-        seen = self.name([changes.version], "seen")
-        self.line(f"if {seen}[0] != {self.name(changes)}.version:")
-        self.indent += 1
-        self.line(f"now = {self.name(changes)}.version")
-        self.unless(f"{self.name(all_hold)}({self.name(rows_of(guards))})")
-        self.line(f"{seen}[0] = now")
-        self.indent -= 1
+        seen = self.name([changes.version])
+        rows = self.name(rows_of(guards))
+        self.line(
+            f"if {seen}[0] != {self.name(changes)}.version and "
+            f"not {self.name(_modules_hold)}({rows}, {seen}): return {self.name(MISS)}"
+        )
 
     # Numbers
 
@@ -440,17 +444,13 @@ class Writer:
         trace, name = self.trace, self.name
         for optimizer, bools in trace.optimizers:
             o = name(optimizer)
-            self.fixed["map"] = map
             defaults = name(list(optimizer.defaults))
             for i in range(len(optimizer.param_groups)):
                 group = name(optimizer.param_groups[i])
                 h = f"h{name(optimizer)}_{i}"
-                self.line(f"{h} = {o}._hyper[{i}]")
-                self.line(f"if [*map({group}.__getitem__, {defaults})] != {h}:")
-                self.line(f"    {o}._change_hyper({i}, {group})")
-                self.line(f"    {h} = {o}._hyper[{i}]")
-                for k, value in bools[i]:
-                    self.unless(f"{h}[{k}] is {value}")
+                self.line(f"{h} = {name(_hyper)}({o}, {i}, {group}, {defaults})")
+                if bools[i]:
+                    self.unless(" and ".join([f"{h}[{k}] is {value}" for k, value in bools[i]]))
         random = set(trace.keys)  # and what is computed from them
         for x in trace.numbers_needed:
             if x.call is not None and not random.isdisjoint(x.call.args):
@@ -858,10 +858,7 @@ class Writer:
         if copied:
             rows = [(x, final) for x, final in trace.gradients if final in copied]
             text = self.made_name("grads", lambda: [(x, self.static(final)) for x, final in rows])
-            self.line(f"for x, a in {text}:")
-            self.line(f"    x._grad = g = {name(Tensor)}()")
-            self.line("    g.array = a.copy('K')")
-            self.line("    g.node = g._grad = None")
+            self.line(f"{name(_copy_gradients)}({text})")
         new = [
             (self._holder(x), final)
             for x, final in trace.gradients
@@ -869,10 +866,7 @@ class Writer:
         ]
         if new:
             pairs = ", ".join([f"({holder}, {self._fresh_name(final)})" for holder, final in new])
-            self.line(f"for x, a in {pairs},:")
-            self.line(f"    x._grad = g = {name(Tensor)}()")
-            self.line("    g.array = a")
-            self.line("    g.node = g._grad = None")
+            self.line(f"{name(_give_gradients)}(({pairs},))")
         for x, final in trace.gradients:
             if final is None:
                 self.line(f"{self._holder(x)}._grad = None")
@@ -988,6 +982,36 @@ class Writer:
             self._taken.add(x)
             return self.left[x]
         return f"{self.name(self.trace.duplicate)}({self.left[x]})"
+
+
+def _hyper(optimizer, i, group, names):
+    """The hyper-parameters of a group, as its optimizer passes them on."""
+    if [*map(group.__getitem__, names)] != optimizer._hyper[i]:
+        optimizer._change_hyper(i, group)
+    return optimizer._hyper[i]
+
+
+def _modules_hold(rows, seen):
+    """Whether the guards of modules hold, some of which have changed since ``seen[0]``."""
+    now = changes.version
+    if not all_hold(rows):
+        return False
+    seen[0] = now
+    return True
+
+
+def _give_gradients(pairs):
+    for x, array in pairs:
+        x._grad = grad = Tensor()
+        grad.array = array
+        grad.node = grad._grad = None
+
+
+def _copy_gradients(pairs):
+    for x, array in pairs:
+        x._grad = grad = Tensor()
+        grad.array = array.copy("K")
+        grad.node = grad._grad = None
 
 
 def _unchanged(x):
