@@ -17,6 +17,7 @@ from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
+from ..backends.numpy import backend as numpy_backend
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
@@ -25,7 +26,7 @@ from .draws import NotedDraws
 from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
-from .recording import Recording
+from .recording import Recording, traced_types
 from .replay import FAILED, MISS, Program, spent
 from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
@@ -33,6 +34,8 @@ from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
 _recording = threading.RLock()  # while one thread records, state of the program is replaced
+# What recordings with NumPy share, which the first one would make otherwise.
+_SHARED = traced_types(numpy_backend), numpy_backend.planner
 
 
 @overload
