@@ -10,6 +10,7 @@ from typing import Any, Generic, overload
 
 from .._batched import BatchedTensor
 from .._draws import Draws
+from .._foreign_names import OPTIONS_OF_COMPILE
 from .._tensor import Tensor
 from .._thread_state import restores_state, thread
 from .._typing import P, R
@@ -42,7 +43,7 @@ _SHARED = traced_types(numpy_backend), numpy_backend.planner
 def compile(function: Callable[P, R], *, check: int = 0) -> "Compiled[P, R]": ...
 @overload
 def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
-def compile(function: Any = None, *, check: int = 0) -> Any:
+def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
     ``function`` runs once while the array calls that it makes are recorded. The calls are then
@@ -103,6 +104,12 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     >>> double(gpugrad.tensor([1.0, 2.0]))
     tensor([2., 4.])
     """
+    for name in others:
+        if name in OPTIONS_OF_COMPILE:
+            raise TypeError(
+                f"compile: there is no {name}, an option of torch.compile: {OPTIONS_OF_COMPILE[name]}"
+            )
+        raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
         return lambda function: Compiled(function, check)
     return Compiled(function, check)
@@ -223,7 +230,10 @@ class Compiled(Generic[P, R]):
             try:
                 program = self._record(leaves, structure, args, kwargs)
             except Unsupported as error:
-                if not error.once or (error.once == "first" and self._has_made_objects):
+                if error.once == "this":
+                    self._misses -= 1
+                    self._warn(f"ran once without being compiled: in this call {error}")
+                elif not error.once or (error.once == "first" and self._has_made_objects):
                     self._give_up(str(error))
                 self._has_made_objects = error.once == "first"
                 return MISS
@@ -413,7 +423,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
-        raise Unsupported("it has no tensors to compute with")
+        raise Unsupported("it has no tensors to compute with", once="this")
     for x in leaves:
         if isinstance(x, Tensor):
             reach.tensor(x)

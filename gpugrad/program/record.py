@@ -12,7 +12,8 @@ class Unsupported(BaseException):
 
     No Exception, so that no handler in the function takes it.
 
-    once: whether a later call may be recorded all the same; "first" if only the next one may.
+    once: whether a later call may be recorded all the same; "first" if only the next one may;
+        "this" if nothing was recorded, because of the arguments of this call.
     """
 
     def __init__(self, reason, once=False):

@@ -155,10 +155,7 @@ class Recording:
         if self.closed:
             raise self.left()
         if thread.recorder is not self:
-            raise RuntimeError(
-                "gpugrad.compile: another thread records a function that uses this tensor; compile "
-                "and first call functions before threads share what they use"
-            )
+            raise self.elsewhere()
         found = []
         real, noted = self._both(args, found)
         named, noted_named = {}, {}
@@ -408,6 +405,22 @@ class Recording:
             return {name: self._vars(item) for name, item in x.items()}
         return x
 
+    def made_of_numbers(self, numbers, make):
+        """The array ``make(numbers)``, which each run makes anew; None if no number may change.
+
+        numbers: a number, or nested lists and tuples of numbers.
+        """
+        changing = [x for x in _flat(numbers) if type(x) is Number]
+        if not changing:
+            return None
+        for x in changing:
+            self.require(type, (x,), type(x.value))  # on which the dtype depends
+
+        def made_of_numbers(numbers):
+            return make(numbers)
+
+        return self.call(made_of_numbers, (numbers,))
+
     def as_array(self, x):
         """A traced value as an array; NumPy's 0-d results are scalars."""
         return backend_of[type(x)].asarray(x)
@@ -458,6 +471,14 @@ class Recording:
         )
         self._refused = self._refused or error
         return error
+
+    def elsewhere(self):
+        """The error for a use of what stands for state outside the thread that records."""
+        return RuntimeError(
+            "gpugrad.compile: another thread is recording a function that uses this tensor, in the "
+            "first call of a compiled function or a call with new shapes; call the compiled "
+            "function once with each shape before starting the threads"
+        )
 
     def left(self):
         return RuntimeError(
@@ -575,6 +596,8 @@ class Traced:
     def _refuse(self, *args, **kwargs):
         if self.recording.closed:
             raise self.recording.left()
+        if thread.recorder is not self.recording:
+            raise self.recording.elsewhere()
         raise self.recording.error("the value of a tensor cannot be read")
 
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = _refuse

@@ -466,6 +466,9 @@ class Writer:
                 conditions.append(args[0] if outcome else f"not {args[0]}")
             elif function is operator.eq:
                 conditions.append(f"{'' if outcome else 'not '}{args[0]} == {args[1]}")
+            elif function is type:
+                self.fixed["type"] = type
+                conditions.append(f"type({args[0]}) is {name(outcome)}")
             else:
                 text = f"({args[0]} {_INFIX[function]} {args[1]})"
                 conditions.append(text if outcome else f"not {text}")
