@@ -106,9 +106,7 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     """
     for name in others:
         if name in OPTIONS_OF_COMPILE:
-            raise TypeError(
-                f"compile: there is no {name}, an option of torch.compile: {OPTIONS_OF_COMPILE[name]}"
-            )
+            raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
         raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
         return lambda function: Compiled(function, check)

@@ -340,6 +340,11 @@ class _GraphWriter(Writer):
         outputs = f"{', '.join(self.left.values())}, = " if self.left else ""
         self.line(f"{outputs}{name(self.program.launch)}(({inputs}), ({numbers}))")
 
+    def _may_call_instead(self):
+        trace = self.trace
+        is_pure = all(call.is_pure for call in self.program.calls)
+        return not (self.noted or trace.keys or trace.gradients) and is_pure
+
     def _stored(self, x):
         """The text of what is stored in a place for numbers."""
         if type(x) is Draw:

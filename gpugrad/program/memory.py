@@ -31,12 +31,15 @@ class Memory:
     outputs: variables that leave the program, in memory of their own.
     written: pairs of the variable that an array has at first, and the one to be written to it.
     groups: the `Group`s of calls that run block by block.
+    safe_from: the position of the first call that may write to an array that exists already; those
+        before it, or some of them, may raise errors.
     """
 
-    def __init__(self, calls, lowered, outputs, written, groups=()):
+    def __init__(self, calls, lowered, outputs, written, groups=(), safe_from=0):
         self.calls = calls
         self.lowered = lowered
         self.of = {}
+        self._safe_from = safe_from
         self.group_of = group_of = {i: g for g in groups for i in range(g.start, g.stop)}
         self.end = end = len(calls)
         self.last_use = last_use = {}
@@ -67,7 +70,7 @@ class Memory:
             """Whether call i may write its result where the array ``first`` lies."""
             occupant = holder[first]
             group = group_of.get(i)
-            if not _alike(first, out):
+            if i < safe_from or not _alike(first, out):
                 return False
             last = last_use.get(occupant, -1)
             if group is not None and last >= group.start and occupant in group.irregular:
@@ -142,7 +145,7 @@ class Memory:
             return None
         if storage.kind == "planned":
             return storage
-        if storage.kind == "state":
+        if storage.kind == "state" and i >= self._safe_from:
             first = storage.variable
             if holder.get(first) is x:
                 holder[first] = out

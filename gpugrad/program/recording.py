@@ -481,6 +481,9 @@ class Recording:
         )
 
     def left(self):
+        """The error for a use of a traced array outside the function that is recorded."""
+        if not self.closed:
+            return self.elsewhere()
         return RuntimeError(
             "gpugrad.compile: a tensor that a compiled function computed was kept where the "
             "function cannot be seen to keep it, and has no values; return it from the function"
@@ -901,6 +904,8 @@ class TracedBackend(Backend):
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the record."""
         recording = thread.recorder
+        if recording is None and type(array) in _kinds:
+            raise array.recording.left()
         if recording is None or type(array) not in self.real.array_types:
             return array
         return recording.constant(array)

@@ -62,7 +62,13 @@ class Program:
             self.calls, self.lowered = sunk(self.calls, self.lowered)
             self.calls, self.lowered = joined(self.calls, self.lowered)
             self.groups = groups(self.calls, self.lowered, lasting)
-        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
+        # Before the calls that may raise errors are over, nothing is changed.
+        may_fail = self.planner.may_fail if self.planner else lambda call: False
+        fallible = [i for i, call in enumerate(self.calls) if may_fail(call)]
+        self.safe_from = fallible[-1] + 1 if fallible else 0
+        self.memory = Memory(
+            self.calls, self.lowered, trace.outputs, trace.written, self.groups, self.safe_from
+        )
         self._number_variables()
         self._write(self.writer(self))
         # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
@@ -182,6 +188,8 @@ class Writer:
         self.statics = {}
         self.late = []
         self.noted = False
+        self.noted_at = None  # the number of the line
+        self.keeps_states = False  # of random generators, in case of an error
         self.group = None
         self._checked = set()
         self._steps = []  # with fixed operands, which are not written yet
@@ -474,6 +482,10 @@ class Writer:
                 conditions.append(text if outcome else f"not {text}")
         if conditions:
             self.unless(" and ".join(conditions))
+        if trace.generators and self.program.safe_from:
+            self.keeps_states = True
+            generators = name(trace.generators)
+            self.line(f"states = [(g, g.get_state()) for g in {generators}]")
         for x in trace.keys:
             self.locals[x] = f"k{len(self.locals)}"
             self.line(f"{self.locals[x]} = {name(x.call.function)}()")
@@ -545,25 +557,32 @@ class Writer:
         self.line(f"except {self.name(Exception)}: return {self.name(FAILED)}")
 
     def _protected(self):
-        """Write the calls; if one fails before anything was changed, the function is called."""
+        """Write the calls; if one fails before anything was written, the function is called."""
         first = len(self.lines)
         self._calls()
-        changes_before_the_end = (
-            self.noted
-            or self.trace.keys
-            or self.trace.gradients
-            or any(not call.is_pure for call in self.program.calls)
-        )
-        if not changes_before_the_end and len(self.lines) > first:
-            lines, self.lines[first:] = self.lines[first:], []
-            self._try(lambda: self.lines.extend(["    " + line for line in lines]))
+        stop = self.noted_at or len(self.lines)
+        if stop > first and self._may_call_instead():
+            self.lines[first:stop] = [
+                "    try:",
+                *["    " + line for line in self.lines[first:stop]],
+                f"    except {self.name(Exception)}:",
+                *(["        for g, s in states: g.set_state(s)"] if self.keeps_states else []),
+                f"        return {self.name(FAILED)}",
+            ]
+
+    def _may_call_instead(self):
+        """Whether the function can be called after an error of one of the first calls."""
+        return True
 
     def _calls(self):
-        self._free_gradients()
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
         starts = {group.start: group for group in self.program.groups}
+        is_free = False
         i = 0
         while i < len(pairs):
+            if i >= self.program.safe_from and not is_free:
+                self._free_gradients()
+                is_free = True
             if i in starts:
                 self._blocks(starts[i], pairs)
                 i = starts[i].stop
@@ -573,6 +592,8 @@ class Writer:
 
         if self._steps:
             self._flush()
+        if not is_free:
+            self._free_gradients()
 
     def _free_gradients(self):
         """Write that gradients that are replaced are freed first, as zero_grad does."""
@@ -833,6 +854,9 @@ class Writer:
     def _note(self):
         if not self.noted:
             self.noted = True
+            if self._steps:
+                self._flush()
+            self.noted_at = len(self.lines)
             places = self.made_name("places", self.trace.places, "places")
             self.line(f"{self.name(writes)}.note({places})")
 
