@@ -325,6 +325,16 @@ INSTEAD = {
     },
 }
 
+# The options of torch.compile, none of which gpugrad.compile has.
+OPTIONS_OF_COMPILE = {
+    "backend": "leave it out; each array library has one way to run a program",
+    "disable": "leave it out, and call the function itself where it is not to be compiled",
+    "dynamic": "leave it out; there is a program for each shape",
+    "fullgraph": "leave it out; a function is recorded whole, or runs uncompiled with a warning",
+    "mode": "leave it out; on a CUDA device all calls are one CUDA graph already",
+    "options": "leave it out; there is nothing to choose",
+}
+
 # Keywords of theirs that are called otherwise here.
 RENAMED = {
     "a_max": "max",

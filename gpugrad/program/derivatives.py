@@ -114,7 +114,7 @@ class _BackwardTrace:
         self.leaves, self.numbers_needed = [], []
         self.argument_of, self.pinned, self.parameters, self.var_of = {}, {}, {}, {}
         for name in """written rebound gradients changed number_writes skips optimizers states alike
-                       tensors pinned_tensors keys from_outside aliases""".split():
+                       tensors pinned_tensors keys from_outside aliases generators""".split():
             setattr(self, name, [])
         new = {}
         for i, x in enumerate([*kept, *trace.sweep.inputs]):

@@ -1,6 +1,7 @@
 """Where the values of a program lie: which buffer, from which call to which."""
 
 _ALIGNED = 64  # bytes
+_SMALL = 2048  # bytes that are copied in about the time that a new array takes
 
 
 class Storage:
@@ -30,12 +31,15 @@ class Memory:
     outputs: variables that leave the program, in memory of their own.
     written: pairs of the variable that an array has at first, and the one to be written to it.
     groups: the `Group`s of calls that run block by block.
+    safe_from: the position of the first call that may write to an array that exists already; those
+        before it, or some of them, may raise errors.
     """
 
-    def __init__(self, calls, lowered, outputs, written, groups=()):
+    def __init__(self, calls, lowered, outputs, written, groups=(), safe_from=0):
         self.calls = calls
         self.lowered = lowered
         self.of = {}
+        self._safe_from = safe_from
         self.group_of = group_of = {i: g for g in groups for i in range(g.start, g.stop)}
         self.end = end = len(calls)
         self.last_use = last_use = {}
@@ -54,7 +58,8 @@ class Memory:
             if final.kind == "array" and final.root() is final and final.value is None:
                 targets.setdefault(final, first)
             last_use[final.root()] = end
-        fresh = {x for x in outputs if x.base is None and x.call is not None}
+        # Small outputs are copied at the end, so that they always lie in the same place before.
+        fresh = {x for x in outputs if x.base is None and x.call and x.nbytes > _SMALL}
         starts = {first for first, _ in written}
         holder = {}  # the variable of a written array -> its present occupant
         for first in starts:
@@ -65,7 +70,7 @@ class Memory:
             """Whether call i may write its result where the array ``first`` lies."""
             occupant = holder[first]
             group = group_of.get(i)
-            if not _alike(first, out):
+            if i < safe_from or not _alike(first, out):
                 return False
             last = last_use.get(occupant, -1)
             if group is not None and last >= group.start and occupant in group.irregular:
@@ -140,7 +145,7 @@ class Memory:
             return None
         if storage.kind == "planned":
             return storage
-        if storage.kind == "state":
+        if storage.kind == "state" and i >= self._safe_from:
             first = storage.variable
             if holder.get(first) is x:
                 holder[first] = out
@@ -166,21 +171,20 @@ def place(storages):
     total = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
         size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
-        taken = sorted(
-            [
-                (other.offset, other.offset + -(-other.nbytes // _ALIGNED) * _ALIGNED)
-                for other in placed
-                if other.first <= storage.last and storage.first <= other.last
-            ]
-        )
+        begin, end = storage.first, storage.last
+        taken = [
+            (start, stop) for start, stop, first, last in placed if first <= end and begin <= last
+        ]
+        taken.sort()
         offset = 0
         for start, stop in taken:
             if start - offset >= size:
                 break
-            offset = max(offset, stop)
+            if stop > offset:
+                offset = stop
         storage.offset = offset
         total = max(total, offset + size)
-        placed.append(storage)
+        placed.append((offset, offset + size, begin, end))
     return total
 
 

@@ -89,6 +89,8 @@ def _rows(program):
             memory, lifetime = "value", ""
         else:
             memory = _NAMES.get(storage.kind, storage.kind)
+            if memory == "planned" and out in program.trace.outputs:
+                memory = "new"  # it is small, and is copied at the end
             lifetime = f"{max(storage.first, 0)}-{min(storage.last, len(program.calls))}"
         yield {
             "call": i,

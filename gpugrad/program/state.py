@@ -405,6 +405,7 @@ class Swap:
         self.of_state = set()
         self.stand_ins = {}
         self.passed = []
+        self.is_restored = False
 
     def enter(self):
         real = self.recording.backend
@@ -584,7 +585,9 @@ class Swap:
         values["step"] = step
 
     def restore(self):
-        """Put everything back; may be called again if an interrupt ended it."""
+        """Put everything back; may be called again, in case an interrupt ended it."""
+        if self.is_restored:
+            return
         for x, array, node, grad, grad_array, grad_node in self.originals.values():
             x.array, x.node, x._grad = array, node, grad
             if grad is not None:
@@ -615,6 +618,7 @@ class Swap:
                     changed = True
                 if changed:
                     slot.set(value)
+        self.is_restored = True
 
 
 def _imported(code, package):
