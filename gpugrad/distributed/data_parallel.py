@@ -8,6 +8,7 @@ from typing import Any
 from .._arguments import whole
 from .._dtypes import is_half
 from .._processes import current
+from .._processes.replayed import Start, poll
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Listener
@@ -69,6 +70,7 @@ class DataParallel(Module):
         if group.size > 1:
             _share_initial_values(group, module)
             self._reducer = _Reducer(group, [*module.parameters()], bucket_bytes, sum_dtype)
+            self._mode = self._reducer.mode  # where `compile` finds it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._reducer is not None:
@@ -95,11 +97,11 @@ class DataParallel(Module):
         if reducer is None:
             yield
             return
-        before, reducer.enabled = reducer.enabled, False
+        before, reducer.mode.enabled = reducer.mode.enabled, False
         try:
             yield
         finally:
-            reducer.enabled = before
+            reducer.mode.enabled = before
 
     def synchronize(self) -> None:
         """Average the gradients that are there now, after backward passes under `no_sync`.
@@ -156,32 +158,114 @@ class _Bucket:
         backend = backend_of[type(self.like)]
         return backend.create("empty", (self.size,), dtype=self.dtype, like=self.like)
 
+    def takes(self, grad):
+        """Whether a gradient is of the kind that the parameters had at first."""
+        backend = backend_of[type(grad)]
+        backend = thread.recorder.backend if backend.is_recorder else backend
+        return backend is backend_of[type(self.like)] and grad.dtype == self.like.dtype
+
+    def part(self, array, start, stop, shape):
+        """The gradient in a part of the bucket's array."""
+        part = array[start:stop].reshape(shape)
+        return backend_of[type(part)].xp.astype(part, self.like.dtype, copy=False)
+
+
+def _fill(part, grad, factor):
+    """Put a gradient, or zeros, into its part of a bucket."""
+    with backend_of[type(part)].scope(part):
+        if grad is None:
+            part[...] = 0
+        else:
+            part[...] = grad.reshape(-1)
+            part *= factor
+
 
 class _Pass:
     """The state of one reduction of all gradients.
 
     flags: for each parameter, 1 if it has a gradient; once they are reduced, 1 if it has one in
         any process.
+    own_flags: those of this process.
+    flags_reduced: the reduction of the flags.
     waited_for: the numbers of the parameters whose gradients are not in their buckets yet.
     arrays: of each bucket, once one of its gradients is there.
     missing: how many gradients each bucket still waits for.
     started: the reductions that have been started, those of the first buckets.
     """
 
-    def __init__(self, group, buckets, flags):
+    def __init__(self, buckets, flags):
         self.flags = flags
-        self.flags_reduced = group.any_of(flags)
+        self.own_flags = bytes(flags)
+        self.flags_reduced = None
         self.waited_for = set(range(len(flags)))
         self.arrays = [None] * len(buckets)
         self.missing = [len(bucket.members) for bucket in buckets]
         self.started = []
 
 
-class _Reducer(Listener):
-    """Averages gradients over processes.
+class _Mode:
+    """What decides, besides the graph, what a backward pass does; see `DataParallel.no_sync`.
 
-    enabled: whether backward passes do so; see `DataParallel.no_sync`.
+    enabled: whether it averages gradients.
+    outcomes: which parameters had a gradient in any process when this one had the gradients of the
+        key; only those that differ from the key.
     """
+
+    is_program_state = True  # which `gpugrad.compile` looks into
+
+    def __init__(self):
+        self.enabled = True
+        self.outcomes = {}
+
+    def expected(self, own):
+        """What the exchange of flags will give, as far as is known."""
+        return self.outcomes.get(own, own)
+
+    def note(self, own, flags):
+        """Remember the outcome of an exchange of flags."""
+        if flags != own:
+            self.outcomes[own] = bytes(flags)
+        elif self.outcomes:
+            self.outcomes.pop(own, None)
+
+
+class _Flags:
+    """The end of an exchange of flags in a program, which was recorded for one outcome."""
+
+    __name__ = "end_of_exchange_of_flags"
+
+    def __init__(self, mode, own, expected):
+        self._mode = mode
+        self._own = own
+        self._expected = expected
+
+    def __call__(self, started):
+        flags = started.wait()
+        if flags != self._expected:
+            self._mode.note(self._own, flags)
+            raise RuntimeError(
+                "DataParallel: in a compiled function, the loss reaches other parameters in some "
+                "process than in the calls before, though here it reaches the same; leave the "
+                "function uncompiled, or have the loss reach the same parameters in each call"
+            )
+
+
+class _Gradients:
+    """The end of the reduction of a bucket in a program: the gradients."""
+
+    __name__ = "end_of_mean"
+
+    def __init__(self, bucket, places):
+        self._bucket = bucket
+        self._places = places
+
+    def __call__(self, started):
+        array = started.wait()
+        return [self._bucket.part(array, *place) for place in self._places]
+
+
+class _Reducer(Listener):
+    """Averages gradients over processes."""
 
     def __init__(self, group, parameters, bucket_bytes, sum_dtype):
         self._group = group
@@ -194,7 +278,7 @@ class _Reducer(Listener):
             for b, bucket in enumerate(self._buckets)
             for number, start, stop in bucket.members
         }
-        self.enabled = True
+        self.mode = _Mode()
         self._pass = None
         self._broken = []  # passes that failed: MPI may still write to their arrays
 
@@ -212,10 +296,8 @@ class _Reducer(Listener):
     # What backward calls
 
     def started(self, leaves, create_graph):
-        if not self.enabled:
+        if not self.mode.enabled:
             return
-        if thread.recorder is not None:
-            thread.recorder.refuse_collective()
         if create_graph:
             raise RuntimeError(
                 "DataParallel: backward cannot average gradients under create_graph, as the mean "
@@ -231,6 +313,10 @@ class _Reducer(Listener):
         if number in now.waited_for:
             self._put(number)
             self._start_full_buckets()
+        if thread.recorder is not None:
+            if now.started:
+                thread.recorder.communicate(poll, now.started)
+            return
         for pending in now.started:
             pending.test()
 
@@ -255,7 +341,8 @@ class _Reducer(Listener):
         flags = bytearray(
             [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
         )
-        self._pass = now = _Pass(self._group, self._buckets, flags)
+        self._pass = now = _Pass(self._buckets, flags)
+        now.flags_reduced = self._exchange(flags)
         for number in sorted(now.waited_for - reached):
             self._put(number)
         self._start_full_buckets()
@@ -265,22 +352,19 @@ class _Reducer(Listener):
         now = self._pass
         now.waited_for.remove(number)
         b, start, stop = self._places[number]
-        if now.arrays[b] is None:
-            now.arrays[b] = self._buckets[b].empty()
-        p, part = self._parameters[number], now.arrays[b][start:stop]
-        with backend_of[type(part)].scope(part):
-            if p.grad is None:
-                part[...] = 0
-            else:
-                grad = p.grad.detach().array
-                like = self._buckets[b].like
-                if type(grad) is not type(like) or grad.dtype != like.dtype:
-                    raise RuntimeError(
-                        f"DataParallel: a parameter is now {describe(p)}; move the module first, "
-                        f"and wrap it then"
-                    )
-                part[...] = grad.reshape(-1)
-                part *= 1 / self._group.size
+        p, bucket = self._parameters[number], self._buckets[b]
+        grad = None if p.grad is None else p.grad.detach().array
+        if grad is not None and not bucket.takes(grad):
+            raise RuntimeError(
+                f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
+                f"it then"
+            )
+        if thread.recorder is not None:
+            now.arrays[b] = (*(now.arrays[b] or ()), (start, stop, grad))
+        else:
+            if now.arrays[b] is None:
+                now.arrays[b] = bucket.empty()
+            _fill(now.arrays[b][start:stop], grad, 1 / self._group.size)
         now.missing[b] -= 1
 
     def _start_full_buckets(self):
@@ -290,7 +374,7 @@ class _Reducer(Listener):
         """
         now = self._pass
         while len(now.started) < len(now.arrays) and not now.missing[len(now.started)]:
-            now.started.append(self._group.all_reduce(now.arrays[len(now.started)]))
+            now.started.append(self._reduce(len(now.started)))
 
     def _finish(self):
         """Wait for all reductions, and set the gradients."""
@@ -298,15 +382,62 @@ class _Reducer(Listener):
         for number in sorted(now.waited_for):  # backward did not reach them after all
             self._put(number)
         self._start_full_buckets()
+        if thread.recorder is not None:
+            self._finish_recorded()
+            return
         now.flags_reduced.wait()
+        self.mode.note(now.own_flags, now.flags)
         for bucket, array, pending in zip(self._buckets, now.arrays, now.started, strict=True):
             pending.wait()
-            xp = backend_of[type(array)].xp
             for number, start, stop in bucket.members:
                 if now.flags[number]:
                     p = self._parameters[number]
-                    mean = array[start:stop].reshape(p.shape)
-                    p.grad = wrap(xp.astype(mean, bucket.like.dtype, copy=False), None)
+                    p.grad = wrap(bucket.part(array, start, stop, p.shape), None)
+        self._pass = None
+
+    # The calls of which a program consists
+
+    def _exchange(self, flags):
+        if thread.recorder is None:
+            return self._group.any_of(flags)
+
+        def start():
+            flags = bytearray(own)
+            return flags, self._group.any_of(flags)
+
+        own = bytes(flags)
+        return thread.recorder.communicate(Start("exchange_of_flags", start))
+
+    def _reduce(self, b):
+        """Start the reduction of a bucket."""
+        if thread.recorder is None:
+            return self._group.all_reduce(self._pass.arrays[b])
+
+        def start(*grads):
+            array = bucket.empty()
+            for (start, stop), grad in zip(places, grads, strict=True):
+                _fill(array[start:stop], grad, factor)
+            return array, self._group.all_reduce(array)
+
+        bucket, factor = self._buckets[b], 1 / self._group.size
+        places = [(start, stop) for start, stop, _ in self._pass.arrays[b]]
+        grads = [grad for _, _, grad in self._pass.arrays[b]]
+        return thread.recorder.communicate(Start("mean", start), grads)
+
+    def _finish_recorded(self):
+        now, note = self._pass, thread.recorder.communicate
+        expected = self.mode.expected(now.own_flags)
+        note(_Flags(self.mode, now.own_flags, expected), (now.flags_reduced,))
+        for bucket, token in zip(self._buckets, now.started, strict=True):
+            members = [
+                (start, stop, self._parameters[number])
+                for number, start, stop in bucket.members
+                if expected[number]
+            ]
+            end = _Gradients(bucket, [(start, stop, p.shape) for start, stop, p in members])
+            found = note(end, (token,), [(p.shape, p.array) for _, _, p in members])
+            for k, (_, _, p) in enumerate(members):
+                p.grad = wrap(found[k], None)
         self._pass = None
 
 

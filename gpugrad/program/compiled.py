@@ -675,6 +675,10 @@ def _graph(trace, parts, start):
         return
     if len({id(parts[i]) for i in places}) < len(places):
         raise Unsupported("it returns a tensor that requires grad twice")
+    if trace.recording.communicates:
+        raise Unsupported(
+            "it returns a result that requires grad, and communicates with other processes"
+        )
     written = trace.written or trace.gradients or trace.number_writes or trace.changed
     if written or trace.recording.afterwards:
         raise Unsupported("it returns a result that requires grad, and also changes state")
