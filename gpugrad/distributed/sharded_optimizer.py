@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .._processes import current
+from .._processes.replayed import Start, finish
+from .._thread_state import thread
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..optim import LBFGS
@@ -82,6 +85,9 @@ class ShardedOptimizer(Optimizer):
 
     def _share(self, with_owner):
         """Give all processes the parameters of their owners."""
+        if thread.recorder is not None:
+            self._note(with_owner)
+            return
         places = [writes.place(p.array) for p, owner in with_owner if owner != self._group.rank]
         writes.note(places)
         try:
@@ -99,6 +105,28 @@ class ShardedOptimizer(Optimizer):
                     array[...] = copy.reshape(array.shape)
         finally:
             writes.note(places)
+
+    def _note(self, with_owner):
+        """Record what `_share` does, for `compile`."""
+        note, rank = thread.recorder.communicate, self._group.rank
+        tokens = [
+            note(Start("broadcast", partial(self._broadcast, p, owner)), [p.array][: owner == rank])
+            for p, owner in with_owner
+        ]
+        for (p, owner), token in zip(with_owner, tokens, strict=True):
+            (values,) = note(finish, (token,), [(p.shape, p.array)])
+            if owner != rank:
+                p.array[...] = values
+
+    def _broadcast(self, p, owner, own=None):
+        """Start to send the array ``own`` to all, or to receive one like ``p`` from its owner."""
+        like = p.array
+        backend = backend_of[type(like)]
+        with backend.scope(like):
+            array = backend.create("empty", p.shape, dtype=like.dtype, like=like)
+            if own is not None:
+                array[...] = own
+            return array, self._group.broadcast(array.reshape(-1), owner)
 
     def _with_owner(self):
         """All parameters, with the rank that updates each."""

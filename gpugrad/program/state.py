@@ -352,8 +352,10 @@ class Reach:
                 self._items(table, table, ())
 
     def _optimizer(self, optimizer):
-        if optimizer.communicates:
-            raise Unsupported("its optimizer communicates with other processes")
+        if optimizer.communicates:  # it has another one, whose groups are its own
+            self.containers.append((vars(optimizer), dict(vars(optimizer))))
+            self._walk(optimizer.optimizer, Slot("item", vars(optimizer), "optimizer"), ())
+            return
         optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
