@@ -110,6 +110,7 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     """
     if op not in ("sum", "mean", "max", "min"):
         raise ValueError(f"all_reduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
+
     def shape(x):
         if _kind(x, "bool"):
             raise TypeError("all_reduce: of bools there is no sum; convert them to integers")

@@ -167,17 +167,9 @@ class _Bucket:
     def part(self, array, start, stop, shape):
         """The gradient in a part of the bucket's array."""
         part = array[start:stop].reshape(shape)
-        return backend_of[type(part)].xp.astype(part, self.like.dtype, copy=False)
-
-
-def _fill(part, grad, factor):
-    """Put a gradient, or zeros, into its part of a bucket."""
-    with backend_of[type(part)].scope(part):
-        if grad is None:
-            part[...] = 0
-        else:
-            part[...] = grad.reshape(-1)
-            part *= factor
+        if self.dtype == self.like.dtype:
+            return part
+        return backend_of[type(part)].xp.astype(part, self.like.dtype)
 
 
 class _Pass:
@@ -364,7 +356,13 @@ class _Reducer(Listener):
         else:
             if now.arrays[b] is None:
                 now.arrays[b] = bucket.empty()
-            _fill(now.arrays[b][start:stop], grad, 1 / self._group.size)
+            part = now.arrays[b][start:stop]
+            with backend_of[type(part)].scope(part):
+                if grad is None:
+                    part[...] = 0
+                else:
+                    part[...] = grad.reshape(-1)
+                    part *= 1 / self._group.size
         now.missing[b] -= 1
 
     def _start_full_buckets(self):
@@ -399,11 +397,11 @@ class _Reducer(Listener):
 
     def _exchange(self, flags):
         if thread.recorder is None:
-            return self._group.any_of(flags)
+            return current().any_of(flags)
 
         def start():
             flags = bytearray(own)
-            return flags, self._group.any_of(flags)
+            return flags, current().any_of(flags)
 
         own = bytes(flags)
         return thread.recorder.communicate(Start("exchange_of_flags", start))
@@ -411,17 +409,20 @@ class _Reducer(Listener):
     def _reduce(self, b):
         """Start the reduction of a bucket."""
         if thread.recorder is None:
-            return self._group.all_reduce(self._pass.arrays[b])
+            return current().all_reduce(self._pass.arrays[b])
 
         def start(*grads):
-            array = bucket.empty()
-            for (start, stop), grad in zip(places, grads, strict=True):
-                _fill(array[start:stop], grad, factor)
-            return array, self._group.all_reduce(array)
+            with backend.scope(like):
+                array = backend.xp.astype(backend.xp.concat(grads, axis=None), dtype, copy=False)
+                array *= factor
+            return array, current().all_reduce(array)
 
-        bucket, factor = self._buckets[b], 1 / self._group.size
-        places = [(start, stop) for start, stop, _ in self._pass.arrays[b]]
-        grads = [grad for _, _, grad in self._pass.arrays[b]]
+        like, dtype = self._buckets[b].like, self._buckets[b].dtype
+        backend, factor = backend_of[type(like)], 1 / self._group.size
+        grads = [
+            backend.zeros((stop - start,), like.dtype, like) if grad is None else grad
+            for start, stop, grad in sorted(self._pass.arrays[b], key=lambda place: place[0])
+        ]
         return thread.recorder.communicate(Start("mean", start), grads)
 
     def _finish_recorded(self):

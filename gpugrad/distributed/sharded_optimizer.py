@@ -97,7 +97,7 @@ class ShardedOptimizer(Optimizer):
                 with backend.scope(p.array):
                     flat = p.array.reshape(-1)
                     copied = backend.address_range(flat) != backend.address_range(p.array)
-                    pending = self._group.broadcast(flat, owner)
+                    pending = current().broadcast(flat, owner)
                     started.append((p.array, flat if copied else None, pending))
             for array, copy, pending in started:
                 pending.wait()
@@ -126,7 +126,7 @@ class ShardedOptimizer(Optimizer):
             array = backend.create("empty", p.shape, dtype=like.dtype, like=like)
             if own is not None:
                 array[...] = own
-            return array, self._group.broadcast(array.reshape(-1), owner)
+            return array, current().broadcast(array.reshape(-1), owner)
 
     def _with_owner(self):
         """All parameters, with the rank that updates each."""

@@ -675,7 +675,9 @@ class Writer:
 
     def _call(self, call, low):
         outs = call.outs
-        if all(out.base is not None and (self.is_static(out) or out in self.locals) for out in outs):
+        if all(
+            out.base is not None and (self.is_static(out) or out in self.locals) for out in outs
+        ):
             return
         if low is None:
             self._plain_call(call)
