@@ -62,6 +62,7 @@ def test_several_processes(processes, tmp_path):
 FAULTS = {
     "raise": (2, ["rank 1 of 2:", "ArithmeticError: one process fails"]),
     "raise everywhere": (2, ["rank 0 of 2:", "ArithmeticError: all processes fail"]),
+    "compiled": (2, ["rank 1 of 2:", "IndexError: "]),
     "exit": (2, ["rank 0 of 2:", "rank 1: has ended"]),
     "kill": (2, []),
     "hang": (3, ["ranks 0, 1: collective 1, ", "rank 2: does not answer"]),
