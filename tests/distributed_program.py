@@ -14,6 +14,7 @@ import numpy as np
 
 import gpugrad as gg
 from gpugrad import data, distributed, nn, optim
+from gpugrad._processes import current
 from gpugrad.distributed import DataParallel, ShardedOptimizer
 from gpugrad.training import Progress, Trainer
 
@@ -380,7 +381,7 @@ def check_that_reductions_begin_during_backward():
         return
     layers = [nn.Linear(4, 4) for _ in range(3)]
     model = DataParallel(nn.Sequential(*layers), bucket_bytes=80)
-    group, log = model._reducer._group, []
+    group, log = current(), []
     all_reduce = group.all_reduce
 
     def logged(array, op="sum"):
@@ -580,6 +581,19 @@ def on_cuda_devices():
     mean = nn.SyncBatchNorm(5, momentum=1.0, dtype=F64, device=device)
     mean(x)
     close(mean.running_mean.cpu(), inputs.mean(axis=0))
+    runs = []
+    for compiled in (False, True):
+        gg.manual_seed(0)
+        model = DataParallel(network().to(device), bucket_bytes=300)
+        step = plain_step(model, optim.SGD(model.parameters(), lr=0.1))
+        step = gg.compile(step) if compiled else step
+        for _ in range(3):
+            step(*own)
+        runs.append([p.detach().cpu() for p in model.parameters()])
+    for x, y in zip(*runs, strict=True):
+        close(x, y)
+    assert is_compiled(step)
+    assert "other processes" in step.program(*own).call_by_call
 
 
 # Faults, of which the last of the processes is guilty.

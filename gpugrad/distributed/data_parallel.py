@@ -69,7 +69,7 @@ class DataParallel(Module):
         group = current()
         if group.size > 1:
             _share_initial_values(group, module)
-            self._reducer = _Reducer(group, [*module.parameters()], bucket_bytes, sum_dtype)
+            self._reducer = _Reducer([*module.parameters()], bucket_bytes, sum_dtype)
             self._mode = self._reducer.mode  # where `compile` finds it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -259,8 +259,8 @@ class _Gradients:
 class _Reducer(Listener):
     """Averages gradients over processes."""
 
-    def __init__(self, group, parameters, bucket_bytes, sum_dtype):
-        self._group = group
+    def __init__(self, parameters, bucket_bytes, sum_dtype):
+        self._factor = 1 / current().size
         self._parameters = [p for p in parameters if p.requires_grad]
         self._frozen = [p for p in parameters if not p.requires_grad]
         self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
@@ -362,7 +362,7 @@ class _Reducer(Listener):
                     part[...] = 0
                 else:
                     part[...] = grad.reshape(-1)
-                    part *= 1 / self._group.size
+                    part *= self._factor
         now.missing[b] -= 1
 
     def _start_full_buckets(self):
@@ -418,7 +418,7 @@ class _Reducer(Listener):
             return array, current().all_reduce(array)
 
         like, dtype = self._buckets[b].like, self._buckets[b].dtype
-        backend, factor = backend_of[type(like)], 1 / self._group.size
+        backend, factor = backend_of[type(like)], self._factor
         grads = [
             backend.zeros((stop - start,), like.dtype, like) if grad is None else grad
             for start, stop, grad in sorted(self._pass.arrays[b], key=lambda place: place[0])

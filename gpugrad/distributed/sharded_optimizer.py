@@ -144,7 +144,7 @@ class ShardedOptimizer(Optimizer):
             for i, arrays in state["state"].items()
             if owners[i] == self._group.rank
         }
-        merged = {i: arrays for part in self._group.exchange(own) for i, arrays in part.items()}
+        merged = {i: arrays for part in current().exchange(own) for i, arrays in part.items()}
         return {**state, "state": {i: merged[i] for i in sorted(merged)}}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
