@@ -54,7 +54,11 @@ class DataParallel(Module):
 
     With one process, and in copies, this only calls ``module``. Raises ValueError if the models
     differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``.
-    `gpugrad.compile` runs a function in which gradients are averaged as it is.
+
+    In compiled functions, gradients are averaged while backward goes on, too, and have the same
+    bits. The processes may record a function in different calls. A program is for certain
+    parameters that the loss reaches in any process; if they change in other processes only, the
+    call raises RuntimeError before it writes to a parameter.
     """
 
     def __init__(

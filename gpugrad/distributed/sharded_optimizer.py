@@ -25,8 +25,7 @@ class ShardedOptimizer(Optimizer):
     Each process updates some of the parameters, so that it keeps only their state, and then gets
     the others from the processes that updated them. All processes must have the same gradients, as
     with `DataParallel`; the parameters become those that ``optimizer`` alone would give them.
-    Schedulers and `gpugrad.training.Trainer` take it as any other optimizer; `gpugrad.compile` runs
-    a function that uses it as it is.
+    Schedulers, `gpugrad.compile` and `gpugrad.training.Trainer` take it as any other optimizer.
 
     optimizer: the optimizer that makes the updates, new, and of all parameters.
 

@@ -82,6 +82,10 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
     devices runs as if it were not compiled.
 
+    With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
+    the same order as without it. Other processes may at the same time record the function or run
+    it as it is. On CUDA devices such a program repeats its calls one by one.
+
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, iterators, and an
     `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
@@ -89,7 +93,9 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
-        RuntimeError where a result, the state or a gradient differs in any bit.
+        RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
+        other processes. The collectives are made once, so that each process may check when it
+        wants to.
 
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
