@@ -164,9 +164,10 @@ class _Bucket:
 
     def takes(self, grad):
         """Whether a gradient is of the kind that the parameters had at first."""
-        backend = backend_of[type(grad)]
-        backend = thread.recorder.backend if backend.is_recorder else backend
-        return backend is backend_of[type(self.like)] and grad.dtype == self.like.dtype
+        kind = type(grad)
+        if backend_of[kind].is_recorder:
+            (kind,) = thread.recorder.backend.array_types
+        return kind is type(self.like) and grad.dtype == self.like.dtype
 
     def part(self, array, start, stop, shape):
         """The gradient in a part of the bucket's array."""
