@@ -280,6 +280,7 @@ class TestCompiled:
             model.share = 1
             model[0].bias.requires_grad_(False)
             model.unused = nn.Parameter(gg.ones(2))
+            model.empty = nn.Parameter(gg.ones(0))
             parallel = distributed.DataParallel(model, bucket_bytes=80)
             inner = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
             optimizer = distributed.ShardedOptimizer(inner)

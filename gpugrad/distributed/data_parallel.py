@@ -8,13 +8,13 @@ from typing import Any
 from .._arguments import whole
 from .._dtypes import is_half
 from .._processes import current
-from .._processes.replayed import Start, poll
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Listener
 from ..backends import backend_of, describe
 from ..backends.dtypes import number_dtype
 from ..nn.module import Module, overwrite
+from .recorded import Mode, RecordedPass
 
 # Backward reaches the parameters of the last layers first. A small first bucket lets the first
 # reduction start early; after it, larger ones spare the latency of many.
@@ -178,94 +178,61 @@ class _Bucket:
 
 
 class _Pass:
-    """The state of one reduction of all gradients.
+    """One reduction of all gradients. `RecordedPass` is the same for a function that is recorded.
 
-    flags: for each parameter, 1 if it has a gradient; once they are reduced, 1 if it has one in
-        any process.
-    own_flags: those of this process.
-    flags_reduced: the reduction of the flags.
     waited_for: the numbers of the parameters whose gradients are not in their buckets yet.
-    arrays: of each bucket, once one of its gradients is there.
     missing: how many gradients each bucket still waits for.
     started: the reductions that have been started, those of the first buckets.
     """
 
-    def __init__(self, buckets, flags):
-        self.flags = flags
-        self.own_flags = bytes(flags)
-        self.flags_reduced = None
+    def __init__(self, buckets, flags, mode):
+        self._buckets = buckets
+        self._flags = flags
+        self._mode = mode
+        self._own_flags = bytes(flags)
+        self._flags_reduced = current().any_of(flags)
+        self._arrays = [None] * len(buckets)
+        self._factor = 1 / current().size
         self.waited_for = set(range(len(flags)))
-        self.arrays = [None] * len(buckets)
         self.missing = [len(bucket.members) for bucket in buckets]
         self.started = []
 
+    def put(self, b, start, stop, grad):
+        """Put a gradient, or zeros for None, into its part of a bucket."""
+        if self._arrays[b] is None:
+            self._arrays[b] = self._buckets[b].empty()
+        part = self._arrays[b][start:stop]
+        with backend_of[type(part)].scope(part):
+            if grad is None:
+                part[...] = 0
+            else:
+                part[...] = grad.reshape(-1)
+                part *= self._factor
 
-class _Mode:
-    """What decides, besides the graph, what a backward pass does; see `DataParallel.no_sync`.
+    def start(self):
+        """Start the reduction of the next bucket."""
+        self.started.append(current().all_reduce(self._arrays[len(self.started)]))
 
-    enabled: whether it averages gradients.
-    outcomes: which parameters had a gradient in any process when this one had the gradients of the
-        key; only those that differ from the key.
-    """
+    def poll(self):
+        """Let the reductions go on."""
+        for pending in self.started:
+            pending.test()
 
-    is_program_state = True  # which `gpugrad.compile` looks into
-
-    def __init__(self):
-        self.enabled = True
-        self.outcomes = {}
-
-    def expected(self, own):
-        """What the exchange of flags will give, as far as is known."""
-        return self.outcomes.get(own, own)
-
-    def note(self, own, flags):
-        """Remember the outcome of an exchange of flags."""
-        if flags != own:
-            self.outcomes[own] = bytes(flags)
-        elif self.outcomes:
-            self.outcomes.pop(own, None)
-
-
-class _Flags:
-    """The end of an exchange of flags in a program, which was recorded for one outcome."""
-
-    __name__ = "end_of_exchange_of_flags"
-
-    def __init__(self, mode, own, expected):
-        self._mode = mode
-        self._own = own
-        self._expected = expected
-
-    def __call__(self, started):
-        flags = started.wait()
-        if flags != self._expected:
-            self._mode.note(self._own, flags)
-            raise RuntimeError(
-                "DataParallel: in a compiled function, the loss reaches other parameters in some "
-                "process than in the calls before, though here it reaches the same; leave the "
-                "function uncompiled, or have the loss reach the same parameters in each call"
-            )
-
-
-class _Gradients:
-    """The end of the reduction of a bucket in a program: the gradients."""
-
-    __name__ = "end_of_mean"
-
-    def __init__(self, bucket, places):
-        self._bucket = bucket
-        self._places = places
-
-    def __call__(self, started):
-        array = started.wait()
-        return [self._bucket.part(array, *place) for place in self._places]
+    def finish(self, parameters):
+        """Wait for all reductions; the numbers of parameters, and their gradients."""
+        self._flags_reduced.wait()
+        self._mode.note(self._own_flags, self._flags)
+        for bucket, array, pending in zip(self._buckets, self._arrays, self.started, strict=True):
+            pending.wait()
+            for number, start, stop in bucket.members:
+                if self._flags[number]:
+                    yield number, bucket.part(array, start, stop, parameters[number].shape)
 
 
 class _Reducer(Listener):
     """Averages gradients over processes."""
 
     def __init__(self, parameters, bucket_bytes, sum_dtype):
-        self._factor = 1 / current().size
         self._parameters = [p for p in parameters if p.requires_grad]
         self._frozen = [p for p in parameters if not p.requires_grad]
         self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
@@ -275,7 +242,7 @@ class _Reducer(Listener):
             for b, bucket in enumerate(self._buckets)
             for number, start, stop in bucket.members
         }
-        self.mode = _Mode()
+        self.mode = Mode()
         self._pass = None
         self._broken = []  # passes that failed: MPI may still write to their arrays
 
@@ -310,21 +277,16 @@ class _Reducer(Listener):
         if number in now.waited_for:
             self._put(number)
             self._start_full_buckets()
-        if thread.recorder is not None:
-            if now.started:
-                thread.recorder.communicate(poll, now.started)
-            return
-        for pending in now.started:
-            pending.test()
+        now.poll()
 
     def ended(self):
         if self._pass is not None:
             self._finish()
 
     def failed(self):
-        if self._pass is not None:
+        if type(self._pass) is _Pass:
             self._broken.append(self._pass)
-            self._pass = None
+        self._pass = None
 
     def average(self):
         """Average the gradients that are there now."""
@@ -338,8 +300,8 @@ class _Reducer(Listener):
         flags = bytearray(
             [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
         )
-        self._pass = now = _Pass(self._buckets, flags)
-        now.flags_reduced = self._exchange(flags)
+        kind = _Pass if thread.recorder is None else RecordedPass
+        self._pass = now = kind(self._buckets, flags, self.mode)
         for number in sorted(now.waited_for - reached):
             self._put(number)
         self._start_full_buckets()
@@ -349,25 +311,14 @@ class _Reducer(Listener):
         now = self._pass
         now.waited_for.remove(number)
         b, start, stop = self._places[number]
-        p, bucket = self._parameters[number], self._buckets[b]
+        p = self._parameters[number]
         grad = None if p.grad is None else p.grad.detach().array
-        if grad is not None and not bucket.takes(grad):
+        if grad is not None and not self._buckets[b].takes(grad):
             raise RuntimeError(
                 f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
                 f"it then"
             )
-        if thread.recorder is not None:
-            now.arrays[b] = (*(now.arrays[b] or ()), (start, stop, grad))
-        else:
-            if now.arrays[b] is None:
-                now.arrays[b] = bucket.empty()
-            part = now.arrays[b][start:stop]
-            with backend_of[type(part)].scope(part):
-                if grad is None:
-                    part[...] = 0
-                else:
-                    part[...] = grad.reshape(-1)
-                    part *= self._factor
+        now.put(b, start, stop, grad)
         now.missing[b] -= 1
 
     def _start_full_buckets(self):
@@ -376,8 +327,8 @@ class _Reducer(Listener):
         All ranks must do so in the same order, which that of the gradients may not be.
         """
         now = self._pass
-        while len(now.started) < len(now.arrays) and not now.missing[len(now.started)]:
-            now.started.append(self._reduce(len(now.started)))
+        while len(now.started) < len(self._buckets) and not now.missing[len(now.started)]:
+            now.start()
 
     def _finish(self):
         """Wait for all reductions, and set the gradients."""
@@ -385,65 +336,8 @@ class _Reducer(Listener):
         for number in sorted(now.waited_for):  # backward did not reach them after all
             self._put(number)
         self._start_full_buckets()
-        if thread.recorder is not None:
-            self._finish_recorded()
-            return
-        now.flags_reduced.wait()
-        self.mode.note(now.own_flags, now.flags)
-        for bucket, array, pending in zip(self._buckets, now.arrays, now.started, strict=True):
-            pending.wait()
-            for number, start, stop in bucket.members:
-                if now.flags[number]:
-                    p = self._parameters[number]
-                    p.grad = wrap(bucket.part(array, start, stop, p.shape), None)
-        self._pass = None
-
-    # The calls of which a program consists
-
-    def _exchange(self, flags):
-        if thread.recorder is None:
-            return current().any_of(flags)
-
-        def start():
-            flags = bytearray(own)
-            return flags, current().any_of(flags)
-
-        own = bytes(flags)
-        return thread.recorder.communicate(Start("exchange_of_flags", start))
-
-    def _reduce(self, b):
-        """Start the reduction of a bucket."""
-        if thread.recorder is None:
-            return current().all_reduce(self._pass.arrays[b])
-
-        def start(*grads):
-            with backend.scope(like):
-                array = backend.xp.astype(backend.xp.concat(grads, axis=None), dtype, copy=False)
-                array *= factor
-            return array, current().all_reduce(array)
-
-        like, dtype = self._buckets[b].like, self._buckets[b].dtype
-        backend, factor = backend_of[type(like)], self._factor
-        grads = [
-            backend.zeros((stop - start,), like.dtype, like) if grad is None else grad
-            for start, stop, grad in sorted(self._pass.arrays[b], key=lambda place: place[0])
-        ]
-        return thread.recorder.communicate(Start("mean", start), grads)
-
-    def _finish_recorded(self):
-        now, note = self._pass, thread.recorder.communicate
-        expected = self.mode.expected(now.own_flags)
-        note(_Flags(self.mode, now.own_flags, expected), (now.flags_reduced,))
-        for bucket, token in zip(self._buckets, now.started, strict=True):
-            members = [
-                (start, stop, self._parameters[number])
-                for number, start, stop in bucket.members
-                if expected[number]
-            ]
-            end = _Gradients(bucket, [(start, stop, p.shape) for start, stop, p in members])
-            found = note(end, (token,), [(p.shape, p.array) for _, _, p in members])
-            for k, (_, _, p) in enumerate(members):
-                p.grad = wrap(found[k], None)
+        for number, grad in now.finish(self._parameters):
+            self._parameters[number].grad = wrap(grad, None)
         self._pass = None
 
 
