@@ -881,6 +881,18 @@ def test_an_error_in_a_call_leaves_what_the_function_leaves():
     same(expected, run(True))
 
 
+def test_labels_that_are_a_part_of_an_argument_are_checked():
+    model = nn.Linear(3, 4)
+    step = gg.compile(lambda x, y: F.cross_entropy(model(x[1:]), y[1:].reshape((3,))).detach())
+    labels = gg.asarray(np.arange(4))
+    x = normal(4, 3)
+    expected = F.cross_entropy(model(x[1:]), labels[1:]).item()
+    assert step(x, labels).item() == expected
+    with pytest.raises(IndexError, match="labels must be from 0 to 3"):
+        step(x, labels + 1)
+    assert step(x, labels).item() == expected
+
+
 def raises(x):
     raise ValueError("mine")
 

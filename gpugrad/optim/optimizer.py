@@ -60,7 +60,8 @@ class Optimizer:
         complex parameters, rather than once.
     numbers: the names and first values of floats that are kept for a parameter; see
         `next_numbers`.
-    communicates: whether a step needs other processes, so that `compile` cannot record it.
+    communicates: whether a step needs other processes. The updates are then those of another
+        optimizer, the attribute ``optimizer``.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
         ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.

@@ -11,6 +11,7 @@ from typing import Any, Generic, overload
 from .._batched import BatchedTensor
 from .._draws import Draws
 from .._foreign_names import OPTIONS_OF_COMPILE
+from .._processes.repeating import noted, repeated
 from .._tensor import Tensor
 from .._thread_state import restores_state, thread
 from .._typing import P, R
@@ -85,6 +86,10 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
     devices runs as if it were not compiled.
 
+    With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
+    the same order as without it. Other processes may at the same time record the function or run
+    it as it is. On CUDA devices such a program repeats its calls one by one.
+
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, iterators, and an
     `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
@@ -92,7 +97,9 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
-        RuntimeError where a result, the state or a gradient differs in any bit.
+        RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
+        other processes. The collectives are made once, so that each process may check when it
+        wants to.
 
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
@@ -277,15 +284,17 @@ class Compiled(Generic[P, R]):
                 reach.tensor(x)
         before = Snapshot(reach)
         try:
-            result = results(self.__wrapped_function__(*args, **kwargs))
+            with noted() as collectives:
+                result = results(self.__wrapped_function__(*args, **kwargs))
             expected = result | before.values()
         finally:
             before.restore()
-        returned = self._run(leaves, structure, args, kwargs)
-        if returned is MISS:
-            returned = self._record_and_run(leaves, structure, args, kwargs)
-        if returned is MISS or returned is FAILED:
-            return FAILED
+        with repeated(collectives):
+            returned = self._run(leaves, structure, args, kwargs)
+            if returned is MISS:
+                returned = self._record_and_run(leaves, structure, args, kwargs)
+            if returned is MISS or returned is FAILED:
+                return self.__wrapped_function__(*args, **kwargs)
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -686,6 +695,10 @@ def _graph(trace, parts, start):
         return
     if len({id(parts[i]) for i in places}) < len(places):
         raise Unsupported("it returns a tensor that requires grad twice")
+    if trace.recording.communicates:
+        raise Unsupported(
+            "it returns a result that requires grad, and communicates with other processes"
+        )
     written = trace.written or trace.gradients or trace.number_writes or trace.changed
     if written or trace.recording.afterwards:
         raise Unsupported("it returns a result that requires grad, and also changes state")

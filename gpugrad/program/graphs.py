@@ -96,6 +96,8 @@ class _Plan:
         trace, self.graphs = program.trace, program.graphs
         if trace.bare:
             raise CannotCaptureError("it uses a scalar of the library")
+        if trace.recording.communicates:
+            raise CannotCaptureError("it communicates with other processes")
         self._is_floating = program.backend.is_floating
         self._known = {}
         self._constants = []

@@ -25,7 +25,8 @@ class Variable:
     """A value in a record.
 
     kind: "array"; "scalar" for a library's 0-d result that is no array; "number" for a Python
-        number or a random key, which the program computes before any array.
+        number or a random key, which the program computes before any array; "token" for what a
+        call returns only for others, such as a collective that has been started.
     shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
     source: what has the value when the program starts: see `Input`, or None.
     value: the value itself if it is the same in each run: a constant; or None.

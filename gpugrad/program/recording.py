@@ -41,6 +41,7 @@ class Recording:
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
     has_placeholders: whether arrays have taken the place of large results that were not computed.
+    communicates: whether calls that communicate with other processes were noted.
     """
 
     def __init__(self, backend, with_placeholders):
@@ -49,6 +50,7 @@ class Recording:
         if not with_placeholders:
             self.placeholder = None
         self.has_placeholders = False
+        self.communicates = False
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
@@ -322,6 +324,29 @@ class Recording:
                 return x
         return None
 
+    def communicate(self, function, operands=(), results=()):
+        """Note a call that communicates with other processes, which only the program makes.
+
+        operands: arrays, and what other such calls have returned.
+        results: a pair for each array that the call returns in a tuple, its shape and an array of
+            its dtype and device. They have zeros while recording. Without results the call returns
+            one object, for other such calls, and so does this method.
+        """
+        self.communicates = True
+        call = Call(function, self._vars(tuple(operands)), {}, bool(results), is_pure=False)
+        self.calls.append(call)
+        traced = []
+        for shape, like in results:
+            if backend_of[type(like)] is not self.backend and type(like) not in _kinds:
+                raise Unsupported("it uses arrays of several libraries")
+            like = like.value if type(like) in _kinds else like
+            value = self.backend.zeros(shape, like.dtype, like)
+            traced.append(self._traced(value, self._variable(value)))
+        call.outs = [x.var for x in traced] or [Variable("token")]
+        for var in call.outs:
+            var.call = call
+        return traced or call.outs[0]
+
     def write(self, traced, function, args):
         """Write in place: ``traced`` becomes ``function(traced, *args)``, and so do its views."""
         new = self.call(function, (traced, *args))
@@ -437,7 +462,7 @@ class Recording:
         raise Unsupported("its optimizer makes its state", once=True)
 
     def refuse_collective(self):
-        """Called when values of other processes are wanted."""
+        """Called when values of other processes are wanted in a way that cannot be noted."""
         raise Unsupported("it communicates with other processes")
 
     def refuse_search(self):

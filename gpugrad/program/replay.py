@@ -543,10 +543,28 @@ class Writer:
                 step = check(*call.args, **call.kwargs)
                 checks += [step] if self._is_given(step[1]) else []
         if checks:
-            self._try(lambda: [self._step(step, None, ()) for step in checks])
+            self._try(lambda: [self._check_values(step) for step in checks])
+
+    def _check_values(self, step):
+        for x in step[1]:
+            if type(x) is Variable:
+                self._view(x)
+        self._step(step, None, ())
+
+    def _view(self, x):
+        """Write the calls that make a view of an argument."""
+        if x.base is not None and x not in self.locals and not self.is_static(x):
+            self._view(x.base)
+            self._plain_call(x.call)
 
     def _is_given(self, args):
-        return all(type(x) is not Variable or x.root().call is None for x in args)
+        return all(type(x) is not Variable or self._is_there(x) for x in args)
+
+    def _is_there(self, x):
+        """Whether the variable has its value, or can be seen, before any other call."""
+        if x.base is None or self.is_static(x):
+            return x.root().call is None
+        return self._is_there(x.base) and all(y is x.base for y in x.call.operands())
 
     def _try(self, write):
         """Write lines that may raise an error, after which the function itself is called."""
@@ -668,7 +686,9 @@ class Writer:
 
     def _call(self, call, low):
         outs = call.outs
-        if all(out.base is not None and self.is_static(out) for out in outs):
+        if all(
+            out.base is not None and (self.is_static(out) or out in self.locals) for out in outs
+        ):
             return
         if low is None:
             self._plain_call(call)

@@ -61,7 +61,7 @@ class Report:
         for call in self._program.calls:
             mine = len(boxes)
             kind = "output" if leaving.intersection(call.outs) else "op"
-            shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs]
+            shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs if x.kind != "token"]
             boxes.append((kind, [call.name, *shown]))
             for x in dict.fromkeys(call.operands()):
                 if x.kind == "number" or x.value is not None:
@@ -95,8 +95,8 @@ def _rows(program):
         yield {
             "call": i,
             "function": call.name,
-            "shape": str(tuple(out.shape)),
-            "dtype": str(out.dtype),
+            "shape": "" if out.kind == "token" else str(tuple(out.shape)),
+            "dtype": "" if out.kind == "token" else str(out.dtype),
             "bytes": out.nbytes,
             "lifetime": lifetime,
             "memory": memory,

@@ -148,6 +148,9 @@ class Reach:
         if watch is not None:
             for table in (watch.hooks, watch.accumulated):
                 self._items(table, table, ())
+            if watch.listener is not None:
+                self._guard(Slot("attr", watch, "listener"), watch.listener, "is")
+                self._walk(watch.listener.mode, None, ())
 
     def _guard(self, slot, value, how, guards=None):
         if slot is not None and (how not in ("is", "equal") or not _is_tuple_item(slot)):
@@ -352,8 +355,10 @@ class Reach:
                 self._items(table, table, ())
 
     def _optimizer(self, optimizer):
-        if optimizer.communicates:
-            raise Unsupported("its optimizer communicates with other processes")
+        if optimizer.communicates:  # it has another one, whose groups are its own
+            self.containers.append((vars(optimizer), dict(vars(optimizer))))
+            self._walk(optimizer.optimizer, Slot("item", vars(optimizer), "optimizer"), ())
+            return
         optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
