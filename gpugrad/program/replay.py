@@ -20,7 +20,7 @@ from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import groups, joined, sunk
-from .memory import Memory, most_alive
+from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
 from .state import Slot, same, same_argument
 
@@ -55,16 +55,27 @@ class Program:
         self.calls = trace.calls
         self.calls, self.lowered = lowered(trace, lower)
         lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
-        self.calls, self.lowered = sunk(self.calls, self.lowered)
-        self.calls, self.lowered = joined(self.calls, self.lowered)
-        self.groups = groups(self.calls, self.lowered, lasting)
-        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
+        other = narrowed(self.calls, self.lowered, lasting)
+        self._plan(lasting)
+        if other is not None:
+            first = vars(self).copy()
+            self.calls, self.lowered = other
+            self._plan(lasting)
+            if self.memory.total > 0.9 * first["memory"].total:
+                vars(self).update(first)
         self._number_variables()
         self._write(self.writer(self))
         # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
         self.context = self.backend.sweep_context or nullcontext
         self.arena = self.planner.arena(self.memory.total) if self.planner else None
         self.bind()
+
+    def _plan(self, lasting):
+        self.calls, self.lowered = sunk(self.calls, self.lowered)
+        self.calls, self.lowered = joined(self.calls, self.lowered)
+        self.groups = groups(self.calls, self.lowered, lasting)
+        trace = self.trace
+        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
 
     def _write(self, writer):
         self._writer = writer
