@@ -1156,6 +1156,51 @@ def test_tools_see_a_compiled_function():
     assert "sin" in str(report)
 
 
+def test_large_values_wait_for_nothing(monkeypatch):
+    """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
+    monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 18)
+    model = nn.MLP(32, [512, 512, 2], activation=nn.ReLU)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x = normal(256, 32)
+
+    def step():
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step()
+    report = gg.compile(step).program()
+    large = 256 * 512 * x.dtype.itemsize
+    assert report.planned_bytes < 2.75 * large
+    assert report.needed_bytes <= report.planned_bytes
+
+
+def test_small_outer_products_have_the_bits_of_eager_ones():
+    """Also where zeros meet negative numbers, and in blocks."""
+    layer = nn.Linear(512, 400)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    x = gg.relu(normal(1, 512))
+
+    def step():
+        optimizer.zero_grad()
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = gg.compile(step)
+    start = {name: gg.asarray(value, copy=True) for name, value in layer.state_dict().items()}
+    found = []
+    for f in (step, compiled):
+        layer.load_state_dict(start)
+        for _ in range(3):
+            f()
+        found.append([bits(layer.weight), bits(layer.weight.grad)])
+    assert found[0] == found[1]
+
+
 def test_the_program_as_table_and_drawing():
     compiled = gg.compile(lambda x: gg.sin(x) + gg.cos(x) * 2)
     report = compiled.program(normal(3))

@@ -22,7 +22,7 @@ from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
 from .guards import all_hold, layout_holds, rows_of, tensors_hold
-from .memory import Memory, most_alive
+from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
 from .state import Slot, same_argument
 
@@ -56,9 +56,26 @@ class Program:
         lower = self.planner.lower if self.planner else lambda call: None
         self.calls = trace.calls
         self.calls, self.lowered = lowered(trace, lower)
+        lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
+        other = narrowed(self.calls, self.lowered, lasting)
+        self._plan(lasting)
+        if other is not None:
+            first = vars(self).copy()
+            self.calls, self.lowered = other
+            self._plan(lasting)
+            if self.memory.total > 0.9 * first["memory"].total:
+                vars(self).update(first)
+        self._number_variables()
+        self._write(self.writer(self))
+        # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
+        self.context = self.backend.sweep_context or nullcontext
+        self.arena = self.planner.arena(self.memory.total) if self.planner else None
+        self.bind()
+
+    def _plan(self, lasting):
+        trace = self.trace
         self.groups = []
         if any(map(fits, self.calls, self.lowered)):
-            lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
             self.calls, self.lowered = sunk(self.calls, self.lowered)
             self.calls, self.lowered = joined(self.calls, self.lowered)
             self.groups = groups(self.calls, self.lowered, lasting)
@@ -69,12 +86,6 @@ class Program:
         self.memory = Memory(
             self.calls, self.lowered, trace.outputs, trace.written, self.groups, self.safe_from
         )
-        self._number_variables()
-        self._write(self.writer(self))
-        # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
-        self.context = self.backend.sweep_context or nullcontext
-        self.arena = self.planner.arena(self.memory.total) if self.planner else None
-        self.bind()
 
     def _write(self, writer):
         self._writer = writer
