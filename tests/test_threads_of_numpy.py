@@ -37,6 +37,9 @@ def number(request):
 def small_pieces(monkeypatch):
     """Products of a few thousand elements are divided."""
     monkeypatch.setattr(threads, "_PIECE", 1 << 12)
+    threads._pieces.cache_clear()
+    yield
+    threads._pieces.cache_clear()
 
 
 def drawn(*shape, dtype="float64", seed=0):
