@@ -24,8 +24,8 @@ from threading import Lock, RLock, Thread, get_ident
 import numpy as np
 
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
-_PIECE = 3 << 20  # the fewest multiplications in a piece
-_WAKING = 1 << 19  # multiplications in the time that it takes a thread to begin
+_PIECE = 6 << 20  # the fewest multiplications in a piece
+_WAKING = 1 << 21  # multiplications in the time that it takes a thread to begin and to end
 _ROWS = 64  # the fewest rows or columns in a piece
 _ALIGNED = 16  # of which their number is a multiple
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
@@ -91,16 +91,17 @@ def matmul(x1, x2, out=None):
 
 
 def _product(x1, x2, out):
-    """`numpy.matmul`, but a few rows by a transposed matrix, as in a layer, are ``(x2.T @ x1.T).T``.
+    """`numpy.matmul`, with the operands in the order that OpenBLAS computes faster.
 
-    OpenBLAS copies its operands into another order. With AVX-512 it copies such a large second
-    operand at half the speed of a first one, and the product takes up to twice as long.
+    A layer multiplies a few rows by the transpose of its weight. With AVX-512, OpenBLAS rearranges
+    a large second operand of this kind so slowly that a product in float32 takes up to twice as
+    long as ``(x2.T @ x1.T).T``. Elsewhere they take about the same time.
     """
     if (
         x1.dtype.char == "f"
         and x1.ndim == 2 == x2.ndim
         and 8 <= x1.shape[0] <= 64
-        and x2.shape[0] >= 256
+        and x2.shape[0] == x1.shape[1] >= 256
         and x2.shape[1] >= 128
         and x2.shape[1] >= 3 * x1.shape[0]
         and x2.flags.f_contiguous
