@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
+from .._foreign_names import explains_arguments
 from .._thread_state import restores_state, thread
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
@@ -135,6 +136,7 @@ def _call_accumulated(leaves, create_graph):
                     hook(tensor)
 
 
+@explains_arguments
 @restores_state
 def grad(
     outputs: Any,

@@ -98,7 +98,6 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
 def huber_loss(
     input: Tensor,
     target: Any,
-    *,
     reduction: str = "mean",
     delta: float = 1.0,
     weight: Any = None,
