@@ -221,7 +221,8 @@ def _roots(name, outputs, gradients, create_graph):
         if not isinstance(y, call.Tensor) or y.node is None:
             raise ValueError(
                 f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "
-                f"from requires grad, or it was computed under no_grad"
+                f"from requires grad, or it was computed under no_grad; make what the gradient is "
+                f"wanted of with requires_grad=True"
             )
         if gradient is None:
             if backend_of[type(y.array)].is_complex(y.dtype):

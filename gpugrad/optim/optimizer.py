@@ -95,7 +95,10 @@ class Optimizer:
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
         if not groups:
-            raise ValueError(f"{self._name}: there are no parameters to optimize")
+            raise ValueError(
+                f"{self._name}: there are no parameters to optimize; does the model have any, and "
+                f"was a generator such as model.parameters() used up before?"
+            )
         if not isinstance(groups[0], Mapping):
             groups = [{"params": groups}]
         for group in groups:
