@@ -654,7 +654,7 @@ def _in_a_namespace(owner, name):
     """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
     if owner != "gpugrad" or name.startswith("_"):
         return None
-    for space in "linalg", "special", "fft", "nn.functional":
+    for space in "linalg", "special", "fft", "random", "nn.functional":
         if name in dir(import_module(f"gpugrad.{space}")):
             return f"gpugrad.{space}.{name}"
     table = getattr(import_module("gpugrad.numpy._namespace"), "FUNCTIONS", ())
