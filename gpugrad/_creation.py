@@ -11,6 +11,7 @@ from typing import Any, SupportsIndex
 from ._arguments import takes_one_shape
 from ._batched import BatchedTensor
 from ._dtypes import DEFAULTS, isdtype, result_type
+from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from ._thread_state import thread
 from .autograd.call import wrap
@@ -386,6 +387,7 @@ def arange(
     return _create("arange", (start, stop, step), dtype, device, requires_grad)
 
 
+@explains_arguments
 def linspace(
     start: complex | Tensor,
     stop: complex | Tensor,

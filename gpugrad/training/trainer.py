@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from .._arguments import whole
 from .._creation import asarray
+from .._foreign_names import explains_arguments
 from .._processes import Group, current
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
@@ -83,6 +84,7 @@ class Trainer:
     them. Dropout draws from the default generators, whose states are stored too.
     """
 
+    @explains_arguments
     def __init__(
         self,
         model: Module,
