@@ -83,7 +83,9 @@ class RecordedPass:
 
     def finish(self, parameters):
         expected = self._mode.expected(self._own_flags)
-        self._note(_Flags(self._mode, self._own_flags, expected), (self._flags_reduced,))
+        shapes = [p.shape for p in parameters]
+        end = _Flags(self._mode, self._own_flags, expected, shapes)
+        self._note(end, (self._flags_reduced,))
         for bucket, token in zip(self._buckets, self.started, strict=True):
             members = [
                 (number, (start, stop, parameters[number].shape), parameters[number].array)
@@ -102,19 +104,26 @@ class _Flags:
 
     __name__ = "end_of_exchange_of_flags"
 
-    def __init__(self, mode, own, expected):
+    def __init__(self, mode, own, expected, shapes):
         self._mode = mode
         self._own = own
         self._expected = expected
+        self._shapes = shapes
 
     def __call__(self, started):
         flags = started.wait()
         if flags != self._expected:
             self._mode.note(self._own, flags)
+            changed = [
+                str(shape)
+                for shape, a, b in zip(self._shapes, flags, self._expected, strict=True)
+                if a != b
+            ]
             raise RuntimeError(
-                "DataParallel: in a compiled function, the loss reaches other parameters in some "
-                "process than in the calls before, though here it reaches the same; leave the "
-                "function uncompiled, or have the loss reach the same parameters in each call"
+                f"DataParallel: in another process the loss of a compiled function reaches other "
+                f"parameters than in the calls before; those that differ have the shapes "
+                f"{', '.join(changed)}. Let it reach the same in each call, or leave the function "
+                f"uncompiled"
             )
 
 
