@@ -601,7 +601,7 @@ class Writer:
 
     def _may_call_instead(self):
         """Whether the function can be called after an error of one of the first calls."""
-        return True
+        return not self.trace.recording.communicates  # the other processes do not repeat theirs
 
     def _calls(self):
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
