@@ -192,10 +192,6 @@ def _has_rows(x, axis):  # as in namespace.py
     return many and x.dtype in (float32, float64) and _is_contiguous(x)
 
 
-def _flat(x):
-    return x.reshape(-1)
-
-
 def _first(x):
     return x[0]
 
