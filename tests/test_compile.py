@@ -738,6 +738,30 @@ def test_views_and_functions_of_several_results():
     assert is_replayed(compiled)
 
 
+@pytest.mark.parametrize("shape", [(70, 10), (300, 100), (3, 100, 64), (3, 100, 129), (2, 40, 70)])
+def test_reductions_of_rows(shape):
+    def f(x):
+        y = x * 1
+        found = []
+        for axis, keepdims in ((-1, False), ((len(shape) - 1,), True), (0, False)):
+            for reduce in (gg.sum, gg.mean, gg.max, gg.min):
+                found += [reduce(y, axis=axis, keepdims=keepdims)]
+        return found
+
+    compiled = gg.compile(f)
+    for i in range(3):
+        x = normal(*shape, seed=i)
+        found, expected = compiled(x), f(x)
+        same(found, expected)
+        for y, axes in ((found[:4], -1), (found[8:], 0)):
+            for a, reduce in zip(y, (np.sum, np.mean, np.max, np.min), strict=True):
+                np.testing.assert_allclose(a, reduce(x.numpy(), axes), rtol=1e-5, atol=1e-5)
+    x = x.numpy().copy()
+    x.reshape(-1)[5] = np.nan
+    assert np.isnan([a.numpy().reshape(-1)[0] for a in f(gg.tensor(x))[:4]]).all()
+    assert is_replayed(compiled)
+
+
 def test_arrays_that_are_made_inside_the_function():
     places, key = gg.asarray([2, 0]), (np.array([1, 0]), slice(None))
 

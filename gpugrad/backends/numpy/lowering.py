@@ -177,18 +177,26 @@ def _axis_is_given(axis):
 def _sum(out, x, axis=None, dtype=None, keepdims=False):
     if not _is_array(x) or not _axis_is_given(axis):
         return None
-    if axis is not None and _is_long(x) and (dtype is None or dtype is x.dtype):
-        if axis in (0, (0,)) and x.shape[1] > 1:
+    if axis is not None and (dtype is None or dtype is x.dtype):
+        if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
             ones = np.ones(x.shape[0], x.dtype)
             target = Seen(OUT, _first) if keepdims else OUT
             return Lowered([(product_of(x, x), (ones, x, target))])
-        if axis in (1, -1, (1,), (-1,)) and x.shape[1] <= 64:
-            ones = np.ones(x.shape[1], x.dtype)
-            target = Seen(OUT, _first_column) if keepdims else OUT
-            return Lowered([(product_of(x, x), (x, ones, target))])
+        if _has_rows(x, axis) and x.shape[-1] <= 128:
+            ones = np.ones(x.shape[-1], x.dtype)
+            return Lowered([(product_of(x, x), (Seen(x, _as_rows), ones, Seen(OUT, _flat)))])
     if x.dtype.char in "eE":
         return None
     return Lowered([(np.add.reduce, (x, axis, dtype, OUT, keepdims))])
+
+
+def _has_rows(x, axis):  # as in namespace.py
+    ndim = len(x.shape)
+    if ndim < 2 or axis not in (-1, ndim - 1, (-1,), (ndim - 1,)):
+        return False
+    length = x.shape[-1]
+    many = x.size >= (64 if length <= 64 else 256) * length > 0
+    return many and x.dtype in (float32, float64) and _is_contiguous(x)
 
 
 def _first(x):
@@ -222,6 +230,8 @@ def _extremum(ufunc):
                 ],
                 parts=((x.shape[::-1], x.dtype),),
             )
+        if _has_rows(x, axis) and 64 < x.shape[-1] <= 512:
+            return None
         return Lowered([(ufunc.reduce, (x, axis, None, OUT, keepdims))])
 
     return extremum

@@ -179,7 +179,7 @@ def _parts(length, least, step, work, number):
     The first, which the calling thread computes, is longer: the others begin when their threads
     are awake.
     """
-    count = min(work // _PIECE, number if work < 128 * _PIECE else 2 * number)
+    count = min(work // _PIECE, number if work < 64 * _PIECE else 2 * number)
     count = min(count, length // least)
     if count < 2:
         return ()
