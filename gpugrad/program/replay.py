@@ -754,8 +754,11 @@ class Writer:
         last = args[-1]
         if type(last) is not self.planner.Keyword:
             return partial(function, *[self._object(x, out, parts) for x in args])
+        keywords = {last.name: self._object(last.of, out, parts)}
         args = [self._object(x, out, parts) for x in args[:-1]]
-        return partial(function, *args, **{last.name: self._object(last.of, out, parts)})
+        if len(args) == 2 and last.name == "out":  # a partial would merge its keywords each time
+            return _with_out(function, *args, keywords["out"])
+        return partial(function, *args, **keywords)
 
     def _object(self, x, out, parts):
         """The object that a fixed operand is."""
@@ -1039,6 +1042,10 @@ def _copy_gradients(pairs):
         x._grad = grad = Tensor()
         grad.array = array.copy("K")
         grad.node = grad._grad = None
+
+
+def _with_out(function, x, y, out):
+    return lambda: function(x, y, out=out)
 
 
 def _unchanged(x):
