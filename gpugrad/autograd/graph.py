@@ -191,9 +191,10 @@ class _Writes:
         if thread.recorder is not None:
             thread.recorder.check_places(places)
         with self._lock:
-            order = next_order()
-            self._orders.update(dict.fromkeys(places, order))
-            self._orders.pop(None, None)
+            order, orders = next_order(), self._orders
+            for place in places:  # in half the time of ``update`` with a dict
+                orders[place] = order
+            orders.pop(None, None)
             self.last = order
 
     def overwritten(self, array, since, until=-math.inf):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import update_wrapper
+from threading import get_ident
 from typing import Any, Generic, overload
 
 from .._batched import BatchedTensor
@@ -153,17 +154,19 @@ class Compiled(Generic[P, R]):
             or thread.levels
             or thread.autocast is not None  # inside the function it is recorded
             or implementation.instruments
-            or self._owner == threading.get_ident()
+            or self._owner == get_ident()
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
         with self._lock:
-            self._owner = threading.get_ident()
+            self._owner = get_ident()
             try:
                 if self._check:
                     self._calls += 1
-                if self._check and self._calls % self._check == 0:
-                    result = self._checked(args, kwargs, leaves, structure)
+                    if self._calls % self._check:
+                        result = self._run(leaves, structure, args, kwargs)
+                    else:
+                        result = self._checked(args, kwargs, leaves, structure)
                 else:
                     result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
@@ -346,7 +349,8 @@ def _leaves(args, kwargs):
     """The leaves of the arguments and their structure, which compares equal to equal ones."""
     if not kwargs:
         for x in args:
-            if not isinstance(x, _PLAIN) and type(x) not in namespace_of:
+            kind = type(x)
+            if kind is not Tensor and not isinstance(x, _PLAIN) and kind not in namespace_of:
                 break
         else:
             return args, len(args)

@@ -262,13 +262,14 @@ class Recording:
 
     def _traced_result(self, call, args, kwargs, result, values, found):
         """What stands for the only result of a call."""
-        sources = [x for x in found if type(x) is self.kind]
-        if not call.may_alias and any(value is result for value in values):
-            for x in sources:
-                if x.value is result:
-                    return x  # such as a cast to the same dtype without a copy
+        if not call.may_alias:
+            for value in values:
+                if value is result:  # such as a cast to the same dtype without a copy
+                    for x in found:
+                        if type(x) is self.kind and x.value is result:
+                            return x
         self.calls.append(call)
-        return self._traced_part(call, args, kwargs, result, sources, None)
+        return self._traced_part(call, args, kwargs, result, found, None)
 
     def _traced_parts(self, call, args, kwargs, parts, found):
         call.several = True
@@ -282,19 +283,19 @@ class Recording:
                 var.call = call
                 call.outs.append(var)
             else:
-                new = self._traced_part(call, args, kwargs, part, sources, len(traced))
+                new = self._traced_part(call, args, kwargs, part, found, len(traced))
             traced.append(new)
         self.calls.append(call)
         return traced
 
-    def _traced_part(self, call, args, kwargs, part, sources, at):
+    def _traced_part(self, call, args, kwargs, part, found, at):
         """What stands for one result of a call, the only one if ``at`` is None."""
         if type(part) not in namespace_of:
             var = self._variable(part, "scalar")
             new = self.scalar(self, Home(part, var))
         else:
             var = self._variable(part)
-            source = None if call.may_alias else self._seen_in(part, sources)
+            source = None if call.may_alias else self._seen_in(part, found)
             if source is None:
                 new = self._traced(part, var)
             else:
@@ -306,12 +307,13 @@ class Recording:
         call.outs.append(var)
         return new
 
-    def _seen_in(self, part, sources):
+    def _seen_in(self, part, found):
         """The traced array whose memory ``part`` shows; None if it has memory of its own."""
         base = getattr(part, "base", self)
-        if base is None or not sources:
+        if base is None or 0 in part.shape:
             return None
-        if 0 in part.shape:
+        sources = [x for x in found if type(x) is self.kind]
+        if not sources:
             return None
         for x in sources:
             if x.value is base:

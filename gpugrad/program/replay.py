@@ -21,7 +21,7 @@ from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
-from .guards import all_hold, layout_holds, rows_of, tensors_hold
+from .guards import all_hold, rows_of, tensors_hold
 from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
 from .state import Slot, same_argument
@@ -379,9 +379,14 @@ class Writer:
         return f"{holder}._grad.array"
 
     def _layout(self, local, x):
-        kind = self.trace.recording.backend.array_types[0]
-        layout = [self.name(part) for part in (kind, x.shape, x.dtype, x.strides)]
-        checks = [f"{self.name(layout_holds)}({local}, {', '.join(layout)})"]
+        kind, dtype = self.trace.recording.backend.array_types[0], self.name(x.dtype)
+        checks = [
+            f"type({local}) is {self.name(kind)} and {local}.shape == {self.name(x.shape)}",
+            f"({local}.dtype is {dtype} or {local}.dtype == {dtype})",
+        ]
+        if x.strides is not None:
+            checks.append(f"{local}.strides == {self.name(x.strides)}")
+        self.fixed["type"] = type
         backend = self.trace.recording.backend
         if backend.several_devices or self.planner is None:
             device = self.trace.devices.get(x)
@@ -424,16 +429,17 @@ class Writer:
         """The arguments of `tensors_hold`."""
         trace = self.trace
         pinned = {id(x): find for x, find in trace.pinned_tensors}
-        leaves, others = [], []
+        leaves, bare, others = [], [], []
         for x, node, watch, grad in trace.tensors:
             find = pinned.get(id(x))
             array = None if find is None else find()
             if watch is not MISS and find is not None:
-                leaves.append((x, node, watch, not grad, array))
+                (leaves if grad else bare).append((x, node, watch, array))
             else:
                 leaf = None if watch is MISS else node
                 others.append((x, node, leaf, watch, not grad, array))
-        return leaves, others, [(s, s.values, states[0]) for states in trace.alike for s in states]
+        states = [(s, s.values, states[0]) for states in trace.alike for s in states]
+        return leaves, bare, others, states
 
     def _slot(self, slot):
         if slot.kind == "class":
@@ -785,8 +791,11 @@ class Writer:
         last = args[-1]
         if type(last) is not self.planner.Keyword:
             return partial(function, *[self._object(x, out, parts) for x in args])
+        keywords = {last.name: self._object(last.of, out, parts)}
         args = [self._object(x, out, parts) for x in args[:-1]]
-        return partial(function, *args, **{last.name: self._object(last.of, out, parts)})
+        if len(args) == 2 and last.name == "out":  # a partial would merge its keywords each time
+            return _with_out(function, *args, keywords["out"])
+        return partial(function, *args, **keywords)
 
     def _object(self, x, out, parts):
         """The object that a fixed operand is."""
@@ -915,7 +924,7 @@ class Writer:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
         if copied:
             rows = [(x, final) for x, final in trace.gradients if final in copied]
-            text = self.made_name("grads", lambda: [(x, self.static(final)) for x, final in rows])
+            text = self.made_name("grads", lambda: [(x, self._copier(final)) for x, final in rows])
             self.line(f"{name(_copy_gradients)}({text})")
         new = [
             (self._holder(x), final)
@@ -952,6 +961,11 @@ class Writer:
             and (storage := storage_of(x)) is not None
             and storage.kind == "planned"
         }
+
+    def _copier(self, x):
+        """A function without arguments that copies what ``x`` is in each run."""
+        copy = self.static(x).copy
+        return copy if self.planner.is_in_order(x) else partial(copy, "K")
 
     def _holder(self, x):
         at = self.trace.argument_of.get(id(x))
@@ -1002,8 +1016,9 @@ class Writer:
             self.left[x] = text
         else:
             self.left[x] = f"o{len(self.left)}"
-            if x.kind == "array" and self.planner is not None:
-                self.line(f"{self.left[x]} = {text}.copy('K')")
+            if self.planner is not None and x.kind == "array" and self.is_static(x):
+                copy = self.made_name(("copy", x), lambda: self._copier(x))
+                self.line(f"{self.left[x]} = {copy}()")
             else:
                 self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
 
@@ -1066,10 +1081,14 @@ def _give_gradients(pairs):
 
 
 def _copy_gradients(pairs):
-    for x, array in pairs:
+    for x, copy in pairs:
         x._grad = grad = Tensor()
-        grad.array = array.copy("K")
+        grad.array = copy()
         grad.node = grad._grad = None
+
+
+def _with_out(function, x, y, out):
+    return lambda: function(x, y, out=out)
 
 
 def _unchanged(x):
