@@ -684,7 +684,7 @@ def _graph(trace, parts, start):
         return
     if len({id(parts[i]) for i in places}) < len(places):
         raise Unsupported("it returns a tensor that requires grad twice")
-    if trace.recording.communicates:
+    if any(call.communicates for call in trace.recording.calls):
         raise Unsupported(
             "it returns a result that requires grad, and communicates with other processes"
         )

@@ -41,7 +41,6 @@ class Recording:
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
     has_placeholders: whether arrays have taken the place of large results that were not computed.
-    communicates: whether calls that communicate with other processes were noted.
     """
 
     def __init__(self, backend, with_placeholders):
@@ -50,7 +49,6 @@ class Recording:
         if not with_placeholders:
             self.placeholder = None
         self.has_placeholders = False
-        self.communicates = False
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
@@ -282,8 +280,8 @@ class Recording:
             its dtype and device. They have zeros while recording. Without results the call returns
             one object, for other such calls, and so does this method.
         """
-        self.communicates = True
         call = Call(function, self._vars(tuple(operands)), {}, bool(results), is_pure=False)
+        call.communicates = True
         self.calls.append(call)
         traced = []
         for shape, like in results:
