@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpugrad as gg
@@ -319,6 +320,15 @@ class TestCompiled:
         with pytest.raises(RuntimeError, match="there are 0 collectives, not the 1 that it gets"):
             Repeating(noting).end()
         assert _processes.current() is self.group
+
+    def test_an_error_after_a_collective_does_not_repeat_it(self):
+        step = gg.compile(lambda x: gg.linalg.inv(distributed.all_reduce(x) + gg.ones((2, 2))))
+        for _ in range(2):
+            step(gg.eye(2))
+        self.group.log.clear()
+        with pytest.raises(np.linalg.LinAlgError):
+            step(gg.zeros((2, 2)))
+        assert self.group.log == [("sum", (2, 2)), "wait"]
 
     def test_a_result_with_a_graph(self):
         step = gg.compile(nn.SyncBatchNorm(2))
