@@ -448,6 +448,10 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             if not (recording.has_failed and recording.has_placeholders):
                 if isinstance(error, (AttributeError, TypeError)) and "'Traced'" in str(error):
                     raise _of_raw_array(error) from error
+                if recording.has_failed and any(call.communicates for call in recording.calls):
+                    raise Unsupported(
+                        "it fails with values that stand for those of other processes", once=True
+                    ) from error
                 raise
             trace = None  # values that were not computed may be to blame
         finally:

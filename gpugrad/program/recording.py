@@ -277,8 +277,9 @@ class Recording:
 
         operands: arrays, and what other such calls have returned.
         results: a pair for each array that the call returns in a tuple, its shape and an array of
-            its dtype and device. They have zeros while recording. Without results the call returns
-            one object, for other such calls, and so does this method.
+            its dtype and device. While recording it has the values of that array if the shapes are
+            equal, else zeros. Without results the call returns one object, for other such calls,
+            and so does this method.
         """
         call = Call(function, self._vars(tuple(operands)), {}, bool(results), is_pure=False)
         call.communicates = True
@@ -289,6 +290,8 @@ class Recording:
                 raise Unsupported("it uses arrays of several libraries")
             like = like.value if type(like) in _kinds else like
             value = self.backend.zeros(shape, like.dtype, like)
+            if tuple(shape) == tuple(like.shape):
+                value[...] = like
             traced.append(self._traced(value, self._variable(value)))
         call.outs = [x.var for x in traced] or [Variable("token")]
         for var in call.outs:
