@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpugrad as gg
@@ -232,6 +233,11 @@ class Mirror(_processes.Group):
         self.log.append(("broadcast", array.shape, root))
         return Polled(self.log)
 
+    def all_gather(self, array, out):
+        self.log.append(("all_gather", array.shape))
+        out[...] = array
+        return Polled(self.log)
+
     def any_of(self, flags):
         self.log.append(bytes(flags))
         return Polled(self.log)
@@ -319,6 +325,22 @@ class TestCompiled:
         with pytest.raises(RuntimeError, match="there are 0 collectives, not the 1 that it gets"):
             Repeating(noting).end()
         assert _processes.current() is self.group
+
+    def test_errors_of_calls_after_a_collective(self):
+        step = gg.compile(lambda x: gg.linalg.inv(distributed.all_reduce(x)))
+        for _ in range(2):
+            assert step(gg.eye(2)).tolist() == [[0.5, 0.0], [0.0, 0.5]]
+        assert step._programs
+        self.group.log.clear()
+        with pytest.raises(np.linalg.LinAlgError):
+            step(gg.zeros((2, 2)))
+        assert self.group.log == [("sum", (2, 2)), "wait"]
+        # It fails with the zeros that stand for the others' values while it is recorded.
+        step = gg.compile(lambda x: gg.linalg.inv(distributed.all_gather(x)[1]))
+        for _ in range(2):
+            self.group.log.clear()
+            assert step(gg.eye(2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+            assert self.group.log == [("all_gather", (2, 2)), "wait"]
 
     def test_a_result_with_a_graph(self):
         step = gg.compile(nn.SyncBatchNorm(2))

@@ -86,14 +86,14 @@ class RecordedPass:
         shapes = [p.shape for p in parameters]
         end = _Flags(self._mode, self._own_flags, expected, shapes)
         self._note(end, (self._flags_reduced,))
-        for bucket, token in zip(self._buckets, self.started, strict=True):
+        for bucket, grads, token in zip(self._buckets, self._grads, self.started, strict=True):
             members = [
-                (number, (start, stop, parameters[number].shape), parameters[number].array)
+                (number, (start, stop, parameters[number].shape))
                 for number, start, stop in bucket.members
                 if expected[number]
             ]
-            end = _Gradients(bucket, [place for _, place, _ in members])
-            results = [(shape, array) for _, (_, _, shape), array in members]
+            end = _Gradients(bucket, [place for _, place in members])
+            results = [(shape, grads[start, stop]) for _, (start, stop, shape) in members]
             found = self._note(end, (token,), results)
             for k, (number, *_) in enumerate(members):
                 yield number, found[k]

@@ -463,6 +463,10 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             if not (recording.has_failed and recording.has_placeholders):
                 if isinstance(error, (AttributeError, TypeError)) and "'Traced'" in str(error):
                     raise _of_raw_array(error) from error
+                if recording.has_failed and any(call.communicates for call in recording.calls):
+                    raise Unsupported(
+                        "it fails with values that stand for those of other processes", once=True
+                    ) from error
                 raise
             trace = None  # values that were not computed may be to blame
         finally:
@@ -699,7 +703,7 @@ def _graph(trace, parts, start):
         return
     if len({id(parts[i]) for i in places}) < len(places):
         raise Unsupported("it returns a tensor that requires grad twice")
-    if trace.recording.communicates:
+    if any(call.communicates for call in trace.recording.calls):
         raise Unsupported(
             "it returns a result that requires grad, and communicates with other processes"
         )

@@ -105,7 +105,7 @@ class _BackwardTrace:
         recording = trace.recording
         self.recording = SimpleNamespace(
             backend=recording.backend, kind=recording.kind, devices=recording.devices,
-            required=[], afterwards=[], communicates=False,
+            required=[], afterwards=[],
         )  # fmt: skip
         self.reach = SimpleNamespace(guards=[], module_guards=[])
         self.duplicate = trace.duplicate

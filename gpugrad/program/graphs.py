@@ -96,7 +96,7 @@ class _Plan:
         trace, self.graphs = program.trace, program.graphs
         if trace.bare:
             raise CannotCaptureError("it uses a scalar of the library")
-        if trace.recording.communicates:
+        if any(call.communicates for call in program.calls):
             raise CannotCaptureError("it communicates with other processes")
         self._is_floating = program.backend.is_floating
         self._known = {}

@@ -84,10 +84,12 @@ class Call:
     several: whether the function returns a sequence.
     is_pure: whether it only computes its result; draws of random numbers are not.
     may_alias: whether the result may be one of the operands, which only the values decide.
+    communicates: whether it communicates with other processes, and so must be made once.
     """
 
     __slots__ = (
-        "function", "args", "kwargs", "outs", "several", "is_pure", "may_alias", "_operands",
+        "function", "args", "kwargs", "outs", "several", "is_pure", "may_alias", "communicates",
+        "_operands",
     )  # fmt: skip
 
     def __init__(self, function, args, kwargs, several=False, is_pure=True):
@@ -97,7 +99,7 @@ class Call:
         self.outs = []
         self.several = several
         self.is_pure = is_pure
-        self.may_alias = False
+        self.may_alias = self.communicates = False
         self._operands = None
 
     @property

@@ -41,7 +41,6 @@ class Recording:
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
     has_placeholders: whether arrays have taken the place of large results that were not computed.
-    communicates: whether calls that communicate with other processes were noted.
     """
 
     def __init__(self, backend, with_placeholders):
@@ -50,7 +49,6 @@ class Recording:
         if not with_placeholders:
             self.placeholder = None
         self.has_placeholders = False
-        self.communicates = False
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
@@ -331,11 +329,12 @@ class Recording:
 
         operands: arrays, and what other such calls have returned.
         results: a pair for each array that the call returns in a tuple, its shape and an array of
-            its dtype and device. They have zeros while recording. Without results the call returns
-            one object, for other such calls, and so does this method.
+            its dtype and device. While recording it has the values of that array if the shapes are
+            equal, else zeros. Without results the call returns one object, for other such calls,
+            and so does this method.
         """
-        self.communicates = True
         call = Call(function, self._vars(tuple(operands)), {}, bool(results), is_pure=False)
+        call.communicates = True
         self.calls.append(call)
         traced = []
         for shape, like in results:
@@ -343,6 +342,8 @@ class Recording:
                 raise Unsupported("it uses arrays of several libraries")
             like = like.value if type(like) in _kinds else like
             value = self.backend.zeros(shape, like.dtype, like)
+            if tuple(shape) == tuple(like.shape):
+                value[...] = like
             traced.append(self._traced(value, self._variable(value)))
         call.outs = [x.var for x in traced] or [Variable("token")]
         for var in call.outs:
