@@ -230,7 +230,7 @@ def plot(path, rows, about, limit):
         ax.set_title(f"{direction}, time as a ratio to torch eager (lower is better)", fontsize=9)
         ax.grid(axis="y", lw=0.3)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0][0].legend(frameon=False, fontsize=8)
+    axes[0][0].legend(frameon=False, fontsize=8, loc="lower right")
     versions = ", ".join(f"{n} {d['version']}" for n, d in about["libraries"].items())
     figure.suptitle(f"{about['processor']}, {about['cpus']} CPUs; {versions}", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)

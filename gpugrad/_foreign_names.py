@@ -40,6 +40,7 @@ INSTEAD = {
         "FloatTensor": "gpugrad.tensor(data, dtype=gpugrad.float32)",
         "Generator": "gpugrad.random.Generator",
         "LongTensor": "gpugrad.tensor(data, dtype=gpugrad.int64)",
+        "Size": "a tuple",
         "Variable": "gpugrad.tensor(data, requires_grad=True)",
         "addcmul": "x + value * y * z",
         "addmm": "x + y @ z",
@@ -52,6 +53,7 @@ INSTEAD = {
         "bitwise_not": "gpugrad.bitwise_invert",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
+        "cdist": "gpugrad.linalg.vector_norm(x[:, None] - y, axis=-1)",
         "clamp": "gpugrad.clip",
         "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
         "copy": "gpugrad.asarray(x, copy=True)",
@@ -77,6 +79,7 @@ INSTEAD = {
         "ge": "x >= y",
         "ger": "gpugrad.linalg.outer",
         "get_default_dtype": "gpugrad.float32, which is always the default",
+        "get_rng_state": "gpugrad.random.default_generator().get_state()",
         "grad_and_aux": "gpugrad.grad(f, has_aux=True), which returns the gradient first",
         "gradcheck": "gpugrad.testing.gradcheck",
         "gt": "x > y",
@@ -139,8 +142,12 @@ INSTEAD = {
         "repeat_interleave": "gpugrad.repeat",
         "row_stack": "gpugrad.concat",
         "rsqrt": "1 / gpugrad.sqrt(x)",
+        "scatter": "x[key] = value, or gpugrad.scatter_add",
         "seed": "gpugrad.manual_seed",
+        "set_default_device": "device= where a tensor is made",
         "set_default_dtype": "dtype= where a tensor is made",
+        "set_printoptions": "numpy.set_printoptions, which tensors follow",
+        "set_rng_state": "gpugrad.random.default_generator().set_state(state)",
         "std_mean": "gpugrad.std and gpugrad.mean",
         "sub": "gpugrad.subtract",
         "swapaxes": "gpugrad.moveaxis",
@@ -366,21 +373,28 @@ INSTEAD = {
         "bmm": "x @ y",
         "bool": "x.astype(gpugrad.bool)",
         "byte": "x.astype(gpugrad.uint8)",
+        "cholesky": "gpugrad.linalg.cholesky(x)",
         "clamp": "x.clip(min, max)",
         "clamp_": "x[...] = x.clip(min, max)",
+        "clamp_max": "x.clip(max=bound)",
+        "clamp_min": "x.clip(min=bound)",
         "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
         "contiguous": "nothing: layout never matters",
         "copy": "gpugrad.asarray(x, copy=True)",
         "copy_": "x[...] = y",
         "data": "x.detach(), or x.array for the raw array",
+        "det": "gpugrad.linalg.det(x)",
+        "detach_": "x = x.detach()",
         "diag": "gpugrad.linalg.diagonal(x)",
         "diagonal": "gpugrad.linalg.diagonal(x)",
+        "digamma": "gpugrad.special.psi(x)",
         "dim": "x.ndim",
         "div": "x / y",
         "div_": "x /= y",
         "double": "x.to(gpugrad.float64)",
         "element_size": "x.dtype.itemsize",
         "eq": "x == y",
+        "erf": "gpugrad.special.erf(x)",
         "expand": "gpugrad.broadcast_to(x, shape)",
         "expand_as": "gpugrad.broadcast_to(x, y.shape)",
         "fill": "x[...] = value",
@@ -388,6 +402,7 @@ INSTEAD = {
         "float": "x.to(gpugrad.float32)",
         "gather": "gpugrad.take_along_axis(x, indices, axis=axis)",
         "ge": "x >= y",
+        "get_device": "x.device",
         "gt": "x > y",
         "half": "x.to(gpugrad.float16)",
         "index_add_": "x += gpugrad.scatter_add(values, x.shape, key)",
@@ -399,6 +414,8 @@ INSTEAD = {
         "is_floating_point": 'gpugrad.isdtype(x.dtype, "real floating")',
         "itemsize": "x.dtype.itemsize",
         "le": "x <= y",
+        "lgamma": "gpugrad.special.gammaln(x)",
+        "logdet": "gpugrad.linalg.slogdet(x)[1]",
         "long": "x.to(gpugrad.int64)",
         "lt": "x < y",
         "mH": "x.mT.conj()",
@@ -429,14 +446,18 @@ INSTEAD = {
         "permute": "x.permute_dims(axes)",
         "pin_memory": "nothing: gpugrad.data.DataLoader uses pinned memory by itself",
         "pow_": "x **= y",
+        "qr": "gpugrad.linalg.qr(x)",
         "repeat": "gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)",
         "repeat_interleave": "gpugrad.repeat(x, n, axis=axis)",
         "reshape_as": "x.reshape(y.shape)",
         "rsqrt": "1 / gpugrad.sqrt(x)",
+        "scatter_": "x[key] = value",
+        "scatter_add_": "x += gpugrad.scatter_add(values, x.shape, key)",
         "select": "x[i]",
         "sort": "gpugrad.sort(x, axis=axis)",
         "sub": "x - y",
         "sub_": "x -= y",
+        "svd": "gpugrad.linalg.svd(x)",
         "t": "x.T",
         "take": "gpugrad.take(x, indices, axis=axis)",
         "trace": "gpugrad.linalg.trace(x)",
@@ -552,7 +573,7 @@ def explains_arguments(function: _F) -> _F:
         try:
             return function(*args, **keywords)
         except TypeError:
-            problem = _misfit(function, args, keywords)
+            problem = _misfit(call.__name__, function, args, keywords)
             if problem:
                 raise TypeError(problem) from None
             raise
@@ -560,7 +581,7 @@ def explains_arguments(function: _F) -> _F:
     return call  # type: ignore[return-value]
 
 
-def _misfit(function, args, keywords):
+def _misfit(name, function, args, keywords):
     """What is wrong with the arguments; None if they fit, and the error was another."""
     taken = signature(function)
     try:
@@ -570,7 +591,7 @@ def _misfit(function, args, keywords):
     else:
         return None
     names = [name for name in taken.parameters if name != "self"]
-    kinds = [function.__name__]
+    kinds = [name]
     if kinds == ["__init__"]:
         kinds = [base.__name__ for base in type(args[0]).__mro__]
     known = {}

@@ -122,7 +122,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
             if not backend_of[type(self.array)].is_floating(self.dtype):
                 raise TypeError(
                     f"requires_grad: only floating tensors have gradients, not {self.dtype}; "
-                    f"make it with dtype=gpugrad.float32, or use astype first"
+                    f"use astype first, or make it with dtype=gpugrad.float32"
                 )
             self.node = Leaf(self)
         return self

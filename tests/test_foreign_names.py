@@ -146,6 +146,7 @@ def test_keywords_of_pytorch_are_answered(kind):
         (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
         (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
         (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
+        (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
         (
             lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True),
             "keepdim is keepdims here",

@@ -10,7 +10,7 @@ from typing import Any
 from .._arguments import device_and_dtype
 from .._batched import BatchedTensor, become
 from .._dtypes import isdtype
-from .._foreign_names import INSTEAD, MissingName, warn_of_unpacked_values
+from .._foreign_names import INSTEAD, MissingName, explains_arguments, warn_of_unpacked_values
 from .._tensor import Tensor, check_writable
 from .._thread_state import thread
 from ..autograd import call
@@ -271,11 +271,13 @@ def _dot(self, other: Any) -> Tensor:
     return products.matmul(self, other)
 
 
+@explains_arguments
 def _cumsum(self, axis: int | None = None) -> Tensor:
     """The sums of the elements up to each one along ``axis``; None flattens the array first."""
     return reductions.cumulative_sum(self if axis is not None else _ravel(self), axis=axis)
 
 
+@explains_arguments
 def _cumprod(self, axis: int | None = None) -> Tensor:
     """The products of the elements up to each one along ``axis``; None flattens the array first."""
     return reductions.cumulative_prod(self if axis is not None else _ravel(self), axis=axis)
@@ -382,8 +384,6 @@ def install():
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
     remedies = {name: f"gpugrad.{name}(x)" for name in ops}
-    for room in "linalg", "special":
-        remedies |= {name: f"gpugrad.{room}.{name}(x)" for name in exports(room)}
     for name, function in ops.items():
         if len(getattr(getattr(function, "op", None), "inputs", ())) == 1:
             remedies[f"{name}_"] = f"x[...] = gpugrad.{name}(x)"
