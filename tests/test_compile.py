@@ -1201,27 +1201,30 @@ def test_large_values_wait_for_nothing(monkeypatch):
     assert report.needed_bytes <= report.planned_bytes
 
 
-def test_small_outer_products_have_the_bits_of_eager_ones():
-    """Also where zeros meet negative numbers, and in blocks."""
-    layer = nn.Linear(512, 400)
-    optimizer = optim.SGD(layer.parameters(), lr=0.1)
-    x = gg.relu(normal(1, 512))
+@pytest.mark.parametrize("batch", [1, 64])
+def test_small_outer_products_and_moved_calls_have_the_bits_of_eager_ones(monkeypatch, batch):
+    """Also where zeros meet negative numbers, in blocks, and where products follow each other."""
+    monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 15)
+    model = nn.Sequential(
+        nn.Linear(512, 400), nn.ReLU(), nn.ReLU(), nn.Linear(400, 400), nn.Linear(400, 100)
+    )
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x = gg.relu(normal(batch, 512))
 
     def step():
         optimizer.zero_grad()
-        loss = (layer(x) ** 2).sum()
+        loss = (model(x) ** 2).mean()
         loss.backward()
         optimizer.step()
         return loss
 
-    compiled = gg.compile(step)
-    start = {name: gg.asarray(value, copy=True) for name, value in layer.state_dict().items()}
+    start = {name: gg.asarray(value, copy=True) for name, value in model.state_dict().items()}
     found = []
-    for f in (step, compiled):
-        layer.load_state_dict(start)
+    for f in (step, gg.compile(step)):
+        model.load_state_dict(start)
         for _ in range(3):
             f()
-        found.append([bits(layer.weight), bits(layer.weight.grad)])
+        found.append([bits(x) for p in model.parameters() for x in (p, p.grad)])
     assert found[0] == found[1]
 
 

@@ -207,13 +207,17 @@ def narrowed(calls, lowered, lasting):
     for i, call in enumerate(calls):
         for x in call.operands():
             users.setdefault(x.root(), []).append(i)
-    before, after, moved = {}, {}, set()
-    for i, (call, low) in enumerate(pairs):
+    at = list(range(len(calls)))  # the number of the call before which each is made
+    for i, (call, low) in reversed(list(enumerate(pairs))):
         out = call.outs[0]
         if low is None or low.is_elementwise or out.nbytes < _LARGE:
             continue
         if out in users and out not in lasting:
-            before.setdefault(users[out][0], []).append(i)
+            at[i] = min([at[k] for k in users[out]])
+    before, after, moved = {}, {}, set()
+    for i, k in enumerate(at):
+        if k != i:
+            before.setdefault(k, []).append(i)
             moved.add(i)
     for i, (call, low) in enumerate(pairs):
         if low is None or not low.is_elementwise:
@@ -232,8 +236,7 @@ def narrowed(calls, lowered, lasting):
     order = []
 
     def emit(i):
-        for k in before.get(i, ()):
-            emit(k)
+        order.extend(before.get(i, ()))
         order.append(i)
         for k in after.get(i, ()):
             emit(k)
