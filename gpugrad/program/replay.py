@@ -607,7 +607,8 @@ class Writer:
 
     def _may_call_instead(self):
         """Whether the function can be called after an error of one of the first calls."""
-        return not self.trace.recording.communicates  # the other processes do not repeat theirs
+        # The other processes would not repeat what they have communicated.
+        return not any(call.communicates for call in self.program.calls)
 
     def _calls(self):
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
