@@ -3,6 +3,8 @@
     python benchmarks/distributed.py [--short] [--libraries gpugrad torch] [--sections ...]
         [--json PATH]
 
+The libraries are gpugrad, gpugrad_compiled (the same step under `gpugrad.compile`) and torch.
+
 Three sections:
 
 speed: a step of `distributed.DataParallel` over MPI, against PyTorch's DistributedDataParallel with
@@ -38,6 +40,7 @@ CASES = (Net(MLP, 32), Net(MLP, 128), LARGE)
 TARGET = 1.0
 HIDDEN_TARGET = 0.8
 PROCESSES = 2
+LIBRARIES = ("gpugrad", "gpugrad_compiled", "torch")
 SIZES = [1 << k for k in range(8, 26, 2)]  # bytes, of the reductions that the model is fitted to
 
 
@@ -177,6 +180,11 @@ class _gpugrad_processes:
         return [timed(lambda x=x: group.all_reduce(x).wait(), self, 0.05) for x in arrays]
 
 
+class _gpugrad_compiled_processes(_gpugrad_processes):
+    def step(self, net, parallel):
+        return self.gpugrad.compile(super().step(net, parallel))
+
+
 class _torch_processes:
     def __init__(self):
         import torch
@@ -221,7 +229,7 @@ class _torch_processes:
 def launch(library, seconds, sections):
     """Run both processes of a library; return what process 0 measured."""
     arguments = [__file__, "--worker", library, str(seconds), *sections]
-    if library == "gpugrad":
+    if library.startswith("gpugrad"):
         command = [mpiexec(), "-n", str(PROCESSES), sys.executable, *arguments]
     else:
         command = [
@@ -451,7 +459,7 @@ def main():
         worker(sys.argv[2], float(sys.argv[3]), sys.argv[4:])
         return
     description = __doc__.splitlines()[0]
-    options = harness.arguments(description, ("gpugrad", "torch"), sections=list(SECTIONS))
+    options = harness.arguments(description, LIBRARIES, sections=list(SECTIONS))
     if mpiexec() is None:
         raise SystemExit("mpi4py and an MPI are needed: pip install mpi4py mpich")
     rounds, seconds = (1, 0.05) if options.short else (3, 0.3)

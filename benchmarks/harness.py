@@ -28,6 +28,16 @@ LIBRARIES = {
     "jax": ("jax", "jax"),
 }
 BASELINE = "torch"
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def require_gpugrad():
+    """Exit unless gpugrad can be imported, which is what all benchmarks are about."""
+    if importlib.util.find_spec("gpugrad") is None:
+        raise SystemExit(
+            f"gpugrad cannot be imported; install it, as with pip install {ROOT}, or set "
+            f"PYTHONPATH={ROOT}"
+        )
 
 
 def arguments(description, libraries, **parts):
@@ -49,6 +59,7 @@ def arguments(description, libraries, **parts):
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the results as JSON")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="draw the results as a PNG")
     options = parser.parse_args()
+    require_gpugrad()
     missing = [n for n in options.libraries if importlib.util.find_spec(LIBRARIES[n][0]) is None]
     options.libraries = [n for n in LIBRARIES if n in options.libraries and n not in missing]
     if missing:

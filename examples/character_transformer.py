@@ -63,7 +63,7 @@ def loss(model, inputs, targets):
 
 
 def main():
-    parser = Parser(__doc__, plot="runs/character_transformer.png")
+    parser = Parser(__doc__, compile=True, plot="runs/character_transformer.png")
     add = parser.add_argument
     add("--length", type=positive, default=64, help="characters to look back at, default 64")
     add("--width", type=positive, default=128, help="numbers for a character, default 128")
@@ -113,6 +113,7 @@ def main():
         schedule_per="step",
         max_norm=1.0,
         callbacks=[Progress()],
+        compile=options.compile,
     )
     history = trainer.fit(options.epochs)
     print(f"test cross-entropy {history[-1]['test/bits']:.3f} bits a character\n")

@@ -38,14 +38,18 @@ class Parser(argparse.ArgumentParser):
     """A parser that adds ``--device`` and reports an error in one line.
 
     seed: whether to add ``--seed``.
+    compile: whether to add ``--compile``.
     plot: the default of ``--plot``, the path of the picture; None leaves the option out.
     """
 
-    def __init__(self, description, *, seed=True, plot=None):
+    def __init__(self, description, *, seed=True, compile=False, plot=None):
         super().__init__(description=description.split("\n\n")[0], allow_abbrev=False)
         self.add_argument("--device", default="auto", help="auto (default), cpu, cuda or cuda:N")
         if seed:
             self.add_argument("--seed", type=whole, default=0, help="default 0")
+        if compile:
+            what = "record a step once and replay it: the same weights"
+            self.add_argument("--compile", action="store_true", help=what)
         if plot:
             self.add_argument("--plot", type=picture, default=plot, help=f"default {plot}")
 

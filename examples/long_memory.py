@@ -61,12 +61,13 @@ def train(layer, test, options):
         scheduler=optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs),
         max_norm=1.0,
         callbacks=[Progress(every=max(1, options.epochs // 10))],
+        compile=options.compile,
     )
     return model, [row["test/loss"] for row in trainer.fit(options.epochs)]
 
 
 def main():
-    parser = Parser(__doc__, plot="runs/long_memory.png")
+    parser = Parser(__doc__, compile=True, plot="runs/long_memory.png")
     add = parser.add_argument
     add("--length", type=positive, default=100, help="of the sequences, at least 2, default 100")
     add("--hidden", type=positive, default=32, help="numbers in the memory, default 32")

@@ -60,6 +60,7 @@ def fit_network(x, y, options):
         scheduler=optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs),
         monitor="validation/loss",
         patience=max(1, options.epochs // 5),
+        compile=options.compile,
     )
     history = trainer.fit(options.epochs)
     trainer.restore_best()
@@ -73,7 +74,7 @@ def rmse(predicted, measured):
 
 
 def main():
-    parser = Parser(__doc__, plot="runs/regression.png")
+    parser = Parser(__doc__, compile=True, plot="runs/regression.png")
     parser.add_argument("--epochs", type=positive, default=200, help="at most, default 200")
     parser.add_argument("--hidden", type=positive, default=64, help="units a layer, default 64")
     parser.add_argument("--quick", action="store_true", help="train for 10 epochs, as a test")

@@ -39,7 +39,6 @@ def options_from_command_line(parser):
     add("--momentum", type=number, default=0.9, help="default 0.9")
     add("--weight-decay", type=number, default=5e-4, help="default 0.0005")
     add("--dtype", choices=["float32", "float64"], default="float32", help="default float32")
-    add("--compile", action="store_true", help="record a step once and replay it: the same weights")
     add("--save", type=Path, help="weights and state, default runs/DATASET.safetensors, numbered")
     add("--resume", type=Path, help="continue a saved run, and save it to the same file by default")
     add("--plot", type=Path, help="learning curves, default beside the weights")
@@ -215,7 +214,7 @@ def is_row(row):
 
 def main():
     distributed.init()
-    parser = Parser(__doc__)
+    parser = Parser(__doc__, compile=True)
     if distributed.rank():
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  one process tells of the run
     options = options_from_command_line(parser)

@@ -101,7 +101,7 @@ def draw(model, history, test, options):
 
 
 def main():
-    parser = Parser(__doc__, plot="runs/variational_autoencoder.png")
+    parser = Parser(__doc__, compile=True, plot="runs/variational_autoencoder.png")
     add_data_set(parser)
     parser.add_argument("--epochs", type=positive, help="default 60 for digits, else 20")
     parser.add_argument("--codes", type=positive, default=16, help="numbers in a code, default 16")
@@ -124,6 +124,7 @@ def main():
         evaluate_on={"test": data.DataLoader(test, 1000)},
         scheduler=optim.lr_scheduler.CosineAnnealingLR(optimizer, options.epochs),
         callbacks=[Progress(every=max(1, options.epochs // 10))],
+        compile=options.compile,
     )
     row = trainer.fit(options.epochs)[-1]
     print(

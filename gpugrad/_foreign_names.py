@@ -2,8 +2,12 @@
 
 import dis
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from inspect import signature
 from sys import modules
+from typing import Any, TypeVar
 
 # NumPy's names for functions that are called otherwise here.
 OF_NUMPY = {
@@ -37,16 +41,21 @@ INSTEAD = {
         "Generator": "gpugrad.random.Generator",
         "LongTensor": "gpugrad.tensor(data, dtype=gpugrad.int64)",
         "Variable": "gpugrad.tensor(data, requires_grad=True)",
+        "addcmul": "x + value * y * z",
+        "addmm": "x + y @ z",
         "angle": "gpugrad.atan2(x.imag, x.real)",
         "array": "gpugrad.tensor",
         "as_tensor": "gpugrad.asarray",
         "autocast": "gpugrad.amp.autocast",
+        "baddbmm": "x + y @ z",
         "bernoulli": "gpugrad.random.bernoulli",
+        "bitwise_not": "gpugrad.bitwise_invert",
         "bmm": "gpugrad.matmul",
         "cat": "gpugrad.concat",
         "clamp": "gpugrad.clip",
         "clone": "gpugrad.asarray(x, copy=True), which keeps the graph",
         "copy": "gpugrad.asarray(x, copy=True)",
+        "cov": "gpugrad.numpy.cov",
         "custom_jvp": "gpugrad.custom_vjp, from which forward mode follows",
         "deg2rad": "x * (gpugrad.pi / 180)",
         "device": 'a string: "cpu", "cuda" or "cuda:1"',
@@ -67,6 +76,7 @@ INSTEAD = {
         "gather": "gpugrad.take_along_axis",
         "ge": "x >= y",
         "ger": "gpugrad.linalg.outer",
+        "get_default_dtype": "gpugrad.float32, which is always the default",
         "grad_and_aux": "gpugrad.grad(f, has_aux=True), which returns the gradient first",
         "gradcheck": "gpugrad.testing.gradcheck",
         "gt": "x > y",
@@ -74,42 +84,56 @@ INSTEAD = {
         "hessian_vector_product": "gpugrad.hvp(f)",
         "hstack": "gpugrad.concat",
         "index_select": "gpugrad.take",
+        "inference_mode": "gpugrad.no_grad()",
         "inner": "gpugrad.vecdot",
         "int": "gpugrad.int64",
         "inverse": "gpugrad.linalg.inv",
+        "is_complex": 'gpugrad.isdtype(x.dtype, "complex floating")',
+        "is_floating_point": 'gpugrad.isdtype(x.dtype, "real floating")',
+        "is_tensor": "isinstance(x, gpugrad.Tensor)",
         "jacfwd": 'gpugrad.jacobian(f, mode="forward")',
         "jacrev": 'gpugrad.jacobian(f, mode="reverse")',
         "jit": "gpugrad.compile",
         "kthvalue": "gpugrad.sort(x, axis=axis) and its element k - 1",
         "lax": "a loop for scan, gpugrad.where for cond, gpugrad.stop_gradient",
         "le": "x <= y",
+        "lerp": "x + weight * (y - x)",
+        "logdet": "gpugrad.linalg.slogdet(x)[1]",
         "long": "gpugrad.int64",
+        "lstsq": "gpugrad.linalg.pinv(A) @ b",
         "lt": "x < y",
         "make_hvp": "gpugrad.hvp(f)",
         "make_jvp": "gpugrad.jvp(f, (x,), (v,))",
         "make_vjp": "gpugrad.vjp(f, x)",
         "manual_seed_all": "gpugrad.manual_seed",
         "masked_fill": "gpugrad.where",
+        "masked_select": "x[mask]",
         "median": "gpugrad.quantile(x, 0.5, axis)",
         "mm": "gpugrad.matmul",
         "mod": "gpugrad.remainder",
+        "movedim": "gpugrad.moveaxis",
         "mse_loss": "gpugrad.nn.functional.mse_loss",
         "mul": "gpugrad.multiply",
         "multinomial": "gpugrad.random.multinomial",
         "mv": "gpugrad.matmul",
         "nansum": "gpugrad.sum(gpugrad.where(gpugrad.isnan(x), 0, x))",
+        "narrow": "x[start : start + length]",
         "ne": "x != y",
         "neg": "gpugrad.negative",
         "norm": "gpugrad.linalg.vector_norm or gpugrad.linalg.matrix_norm",
+        "normal": "gpugrad.random.normal(shape)",
         "numel": "x.size",
         "percentile": "gpugrad.quantile(x, q / 100)",
         "permute": "gpugrad.permute_dims",
         "primitive": "gpugrad.custom_vjp, or gpugrad.op",
         "rad2deg": "x * (180 / gpugrad.pi)",
         "rand": "gpugrad.random.uniform(shape)",
+        "rand_like": "gpugrad.random.uniform(x.shape)",
         "randint": "gpugrad.random.integers(low, high, shape)",
         "randn": "gpugrad.random.normal(shape)",
+        "randn_like": "gpugrad.random.normal(x.shape)",
         "randperm": "gpugrad.random.permutation(n)",
+        "range": "gpugrad.arange",
         "ravel": "x.reshape(-1)",
         "remat": "gpugrad.checkpoint(f, x)",
         "repeat_interleave": "gpugrad.repeat",
@@ -117,10 +141,12 @@ INSTEAD = {
         "rsqrt": "1 / gpugrad.sqrt(x)",
         "seed": "gpugrad.manual_seed",
         "set_default_dtype": "dtype= where a tensor is made",
+        "std_mean": "gpugrad.std and gpugrad.mean",
         "sub": "gpugrad.subtract",
         "swapaxes": "gpugrad.moveaxis",
-        "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
+        "take_along_dim": "gpugrad.take_along_axis",
         "tensor_split": "gpugrad.split",
+        "transpose": "gpugrad.matrix_transpose or gpugrad.permute_dims",
         "tree": "optree.tree_map, of the package optree",
         "tree_map": "optree.tree_map, of the package optree",
         "tree_util": "optree.tree_map, of the package optree",
@@ -128,8 +154,9 @@ INSTEAD = {
         "unbind": "gpugrad.unstack",
         "unfold": "gpugrad.nn.functional.unfold, or gpugrad.sliding_windows",
         "unsqueeze": "gpugrad.expand_dims",
-        "view": "x.reshape(shape)",
         "utils": "gpugrad.data, gpugrad.checkpoint or gpugrad.training.TensorBoardLog",
+        "var_mean": "gpugrad.var and gpugrad.mean",
+        "view": "x.reshape(shape)",
         "vstack": "gpugrad.concat",
     },
     "gpugrad.amp": {
@@ -166,8 +193,11 @@ INSTEAD = {
         "IterableDataset": "gpugrad.data.Dataset, whose samples have an index",
         "StackDataset": "gpugrad.data.Dataset with a __getitem__ that returns a tuple or dict",
         "SubsetRandomSampler": "DataLoader(gpugrad.data.Subset(dataset, indices), shuffle=True)",
+        "dataloader": "gpugrad.data.DataLoader",
         "default_convert": "gpugrad.asarray",
+        "distributed": "gpugrad.data.DistributedSampler",
         "get_worker_info": "prefetch=n in gpugrad.data.DataLoader; there are no workers",
+        "sampler": "gpugrad.data.RandomSampler and so on",
     },
     "gpugrad.distributed": {
         "DistributedDataParallel": "gpugrad.distributed.DataParallel",
@@ -192,32 +222,76 @@ INSTEAD = {
     },
     "gpugrad.nn": {
         "Buffer": "self.register_buffer(name, tensor)",
+        "ChannelShuffle": "x.reshape and gpugrad.permute_dims",
         "CosineSimilarity": "gpugrad.vecdot(x, y) divided by their gpugrad.linalg.vector_norm",
         "DataParallel": "gpugrad.distributed.DataParallel",
         "EmbeddingBag": "gpugrad.nn.Embedding and the mean over its axis -2",
+        "GaussianNLLLoss": "((gpugrad.log(var) + (x - target) ** 2 / var) / 2).mean()",
+        "Hardshrink": "gpugrad.where(gpugrad.abs(x) > lambd, x, 0) in forward",
+        "MarginRankingLoss": "gpugrad.nn.functional.relu(margin - target * (x1 - x2)).mean()",
+        "MultiLabelSoftMarginLoss": "gpugrad.nn.BCEWithLogitsLoss, which is the same",
+        "PairwiseDistance": "gpugrad.linalg.vector_norm(x - y, axis=-1)",
         "ParameterDict": "attributes, or setattr(self, name, gpugrad.nn.Parameter(value))",
         "PixelShuffle": "x.reshape and gpugrad.permute_dims",
+        "PixelUnshuffle": "x.reshape and gpugrad.permute_dims",
+        "PoissonNLLLoss": "(gpugrad.exp(x) - target * x).mean()",
+        "RReLU": "gpugrad.nn.LeakyReLU, whose slope is not random",
+        "SoftMarginLoss": "gpugrad.nn.functional.softplus(-target * x).mean()",
         "Softmax2d": "gpugrad.nn.Softmax(-3)",
         "Softmin": "gpugrad.nn.Softmax of -x",
+        "Softshrink": "x - x.clip(-lambd, lambd) in forward",
+        "Threshold": "gpugrad.where(x > threshold, x, value) in forward",
         "Transformer": "gpugrad.nn.TransformerEncoder and gpugrad.nn.TransformerDecoder",
         "UpsamplingBilinear2d": 'gpugrad.nn.Upsample(mode="bilinear", align_corners=True)',
         "UpsamplingNearest2d": "gpugrad.nn.Upsample",
+        "modules": "gpugrad.nn",
         "parallel": "gpugrad.distributed.DataParallel",
+        "parameter": "gpugrad.nn.Parameter",
         **{
             f"{kind}Pad{n}d": "gpugrad.nn.functional.pad in forward"
             for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
-            for n in (1, 2)
+            for n in (1, 2, 3)
+        },
+        **{
+            f"Lazy{layer}": f"gpugrad.nn.{layer} with its number of inputs"
+            for layer in "BatchNorm1d BatchNorm2d Conv1d Conv2d InstanceNorm2d Linear".split()
         },
     },
     "gpugrad.nn.functional": {
         "cosine_similarity": "gpugrad.vecdot(x, y) divided by their gpugrad.linalg.vector_norm",
+        "gaussian_nll_loss": "((gpugrad.log(var) + (x - target) ** 2 / var) / 2).mean()",
+        "gumbel_softmax": "softmax((x - gpugrad.log(-gpugrad.log(u))) / tau, -1), u of "
+        "gpugrad.random.uniform(x.shape)",
+        "hardshrink": "gpugrad.where(gpugrad.abs(x) > lambd, x, 0)",
+        "margin_ranking_loss": "gpugrad.nn.functional.relu(margin - target * (x1 - x2)).mean()",
+        "multilabel_soft_margin_loss": "gpugrad.nn.functional.binary_cross_entropy_with_logits",
         "normalize": "x / gpugrad.linalg.vector_norm(x, axis=-1, keepdims=True)",
         "one_hot": "gpugrad.one_hot",
+        "pairwise_distance": "gpugrad.linalg.vector_norm(x - y, axis=-1)",
         "pixel_shuffle": "x.reshape and gpugrad.permute_dims",
+        "pixel_unshuffle": "x.reshape and gpugrad.permute_dims",
+        "poisson_nll_loss": "(gpugrad.exp(x) - target * x).mean()",
+        "rrelu": "gpugrad.nn.functional.leaky_relu",
+        "soft_margin_loss": "gpugrad.nn.functional.softplus(-target * x).mean()",
         "softmin": "gpugrad.nn.functional.softmax(-x, dim)",
+        "softshrink": "x - x.clip(-lambd, lambd)",
+        "threshold": "gpugrad.where(x > threshold, x, value)",
         "upsample": "gpugrad.nn.functional.interpolate",
     },
+    "gpugrad.nn.init": {
+        "dirac_": "gpugrad.nn.init.zeros_(weight), and then 1 at weight[i, i, middle] in "
+        "`with gpugrad.no_grad()`",
+        "eye_": "weight[...] = gpugrad.eye(n) in `with gpugrad.no_grad()`",
+        "trunc_normal_": "gpugrad.nn.init.normal_, and weight[...] = weight.clip(a, b) in "
+        "`with gpugrad.no_grad()`",
+    },
     "gpugrad.nn.utils": {
+        "get_total_norm": "gpugrad.nn.utils.clip_grad_norm_(parameters, inf), which returns it",
+        "parameters_to_vector": "gpugrad.concat([p.reshape(-1) for p in parameters])",
+        "parametrizations": "the formula for the weight in forward",
+        "parametrize": "the formula for the weight in forward",
+        "spectral_norm": "weight / gpugrad.linalg.matrix_norm(weight, ord=2) in forward",
+        "weight_norm": "g * v / gpugrad.linalg.vector_norm(v, axis=1, keepdims=True) in forward",
         "rnn": "nothing: there are no packed sequences; give sequences padded to one length",
     },
     "gpugrad.random": {
@@ -240,6 +314,17 @@ INSTEAD = {
         "putmask": "x[mask] = value",
         "roots": "gpugrad.linalg.eigvals of the companion matrix",
     },
+    "gpugrad.optim": {
+        "ASGD": "gpugrad.optim.SGD with gpugrad.optim.swa_utils.AveragedModel",
+        "Adafactor": "gpugrad.optim.AdamW, or a subclass of gpugrad.optim.Optimizer",
+        "Muon": "gpugrad.optim.AdamW, or a subclass of gpugrad.optim.Optimizer",
+        "Rprop": "gpugrad.optim.RMSprop, or gpugrad.optim.LBFGS for whole data sets",
+        "SparseAdam": "gpugrad.optim.Adam; gradients are always dense",
+    },
+    "gpugrad.optim.lr_scheduler": {
+        "SWALR": "gpugrad.optim.swa_utils.SWALR",
+        "_LRScheduler": "gpugrad.optim.lr_scheduler.LRScheduler",
+    },
     "gpugrad.optim.swa_utils": {
         "get_ema_multi_avg_fn": "avg_fn=gpugrad.optim.swa_utils.get_ema_avg_fn(decay)",
         "get_swa_multi_avg_fn": "avg_fn=gpugrad.optim.swa_utils.get_swa_avg_fn()",
@@ -254,14 +339,22 @@ INSTEAD = {
         "flatten_parameters": "nothing: the layout of weights never matters",
         "float": "model.to(gpugrad.float32)",
         "get_buffer": "dict(model.named_buffers())[name]",
+        "get_extra_state": "buffers, by model.register_buffer(name, tensor)",
         "get_parameter": "dict(model.named_parameters())[name]",
         "get_submodule": "dict(model.named_modules())[name]",
         "half": "model.to(gpugrad.float16)",
         "register_backward_hook": "model.register_full_backward_hook(hook)",
+        "register_full_backward_pre_hook": "output.register_hook(hook), in a forward hook",
         "register_module": "setattr(model, name, module)",
         "register_parameter": "setattr(model, name, gpugrad.nn.Parameter(value)), or None as value",
         "reset_parameters": "gpugrad.nn.init, or make the layer anew",
+        "to_empty": "model.to(device)",
         "type": "model.to(dtype)",
+    },
+    "Optimizer": {
+        "register_step_post_hook": "a function that calls optimizer.step() and does the rest",
+        "register_step_pre_hook": "a function that calls optimizer.step() and does the rest",
+        "state": 'optimizer.state_dict()["state"]',
     },
     "Tensor": {
         "H": "x.mT.conj()",
@@ -283,41 +376,77 @@ INSTEAD = {
         "diag": "gpugrad.linalg.diagonal(x)",
         "diagonal": "gpugrad.linalg.diagonal(x)",
         "dim": "x.ndim",
+        "div": "x / y",
         "div_": "x /= y",
         "double": "x.to(gpugrad.float64)",
+        "element_size": "x.dtype.itemsize",
+        "eq": "x == y",
         "expand": "gpugrad.broadcast_to(x, shape)",
         "expand_as": "gpugrad.broadcast_to(x, y.shape)",
         "fill": "x[...] = value",
         "fill_": "x[...] = value",
         "float": "x.to(gpugrad.float32)",
         "gather": "gpugrad.take_along_axis(x, indices, axis=axis)",
+        "ge": "x >= y",
+        "gt": "x > y",
         "half": "x.to(gpugrad.float16)",
+        "index_add_": "x += gpugrad.scatter_add(values, x.shape, key)",
         "index_select": "gpugrad.take(x, indices, axis=axis)",
         "int": "x.astype(gpugrad.int32)",
+        "inverse": "gpugrad.linalg.inv(x)",
+        "is_contiguous": "nothing: layout never matters",
         "is_cuda": "x.device",
+        "is_floating_point": 'gpugrad.isdtype(x.dtype, "real floating")',
         "itemsize": "x.dtype.itemsize",
+        "le": "x <= y",
         "long": "x.to(gpugrad.int64)",
+        "lt": "x < y",
         "mH": "x.mT.conj()",
         "masked_fill": "gpugrad.where(mask, value, x)",
+        "masked_fill_": "x[mask] = value",
+        "masked_select": "x[mask]",
+        "median": "gpugrad.quantile(x, 0.5, axis)",
         "mm": "x @ y",
+        "movedim": "gpugrad.moveaxis(x, source, destination)",
+        "mul": "x * y",
         "mul_": "x *= y",
+        "mv": "x @ y",
+        "nansum": "gpugrad.sum(gpugrad.where(gpugrad.isnan(x), 0, x))",
+        "narrow": "x[start : start + length]",
+        "ndimension": "x.ndim",
+        "ne": "x != y",
+        "neg": "-x",
         "nelement": "x.size",
+        "new_empty": "gpugrad.empty(shape, dtype=x.dtype, device=x.device)",
+        "new_full": "gpugrad.full(shape, value, dtype=x.dtype, device=x.device)",
+        "new_ones": "gpugrad.ones(shape, dtype=x.dtype, device=x.device)",
+        "new_tensor": "gpugrad.tensor(data, dtype=x.dtype, device=x.device)",
+        "new_zeros": "gpugrad.zeros(shape, dtype=x.dtype, device=x.device)",
         "nonzero": "gpugrad.nonzero(x)",
         "norm": "gpugrad.linalg.vector_norm(x)",
+        "normal_": "gpugrad.nn.init.normal_(x)",
         "numel": "x.size",
         "permute": "x.permute_dims(axes)",
+        "pin_memory": "nothing: gpugrad.data.DataLoader uses pinned memory by itself",
         "pow_": "x **= y",
         "repeat": "gpugrad.repeat(x, n), or gpugrad.tile(x, repetitions)",
+        "repeat_interleave": "gpugrad.repeat(x, n, axis=axis)",
         "reshape_as": "x.reshape(y.shape)",
+        "rsqrt": "1 / gpugrad.sqrt(x)",
+        "select": "x[i]",
         "sort": "gpugrad.sort(x, axis=axis)",
+        "sub": "x - y",
         "sub_": "x -= y",
         "t": "x.T",
         "take": "gpugrad.take(x, indices, axis=axis)",
         "trace": "gpugrad.linalg.trace(x)",
+        "true_divide": "x / y",
         "type": "x.to(dtype)",
         "type_as": "x.to(y)",
         "unbind": "gpugrad.unstack(x, axis=axis)",
+        "unflatten": "x.reshape(shape)",
         "unfold": "gpugrad.sliding_windows, or gpugrad.nn.functional.unfold",
+        "uniform_": "gpugrad.nn.init.uniform_(x)",
         "unsqueeze": "gpugrad.expand_dims(x, axis)",
         "view": "x.reshape(shape)",
         "view_as": "x.reshape(y.shape)",
@@ -325,10 +454,21 @@ INSTEAD = {
     },
 }
 
+# The options of torch.compile, none of which gpugrad.compile has.
+OPTIONS_OF_COMPILE = {
+    "backend": "leave it out; each array library has one way to run a program",
+    "disable": "leave it out, and call the function itself where it is not to be compiled",
+    "dynamic": "leave it out; there is a program for each shape",
+    "fullgraph": "leave it out; a function is recorded whole, or runs uncompiled with a warning",
+    "mode": "leave it out; on a CUDA device all calls are one CUDA graph already",
+    "options": "leave it out; there is nothing to choose",
+}
+
 # Keywords of theirs that are called otherwise here.
 RENAMED = {
     "a_max": "max",
     "a_min": "min",
+    "axis": "dim",
     "ddof": "correction",
     "dim": "axis",
     "keepdim": "keepdims",
@@ -337,6 +477,111 @@ RENAMED = {
     "reps": "repetitions",
     "unbiased": "correction",
 }
+
+
+# By function, or class or base class, keywords of theirs that it does not take, and what to do.
+KEYWORDS = {
+    "Optimizer": {
+        "capturable": "leave it out; gpugrad.compile can record any step",
+        "differentiable": "leave it out; to differentiate through updates, write them as functions "
+        "of the parameters, with gpugrad.grad",
+        "foreach": "leave it out; on a GPU one kernel updates many parameters anyway",
+        "fused": "leave it out; on a GPU one kernel updates many parameters anyway",
+    },
+    "LRScheduler": {"verbose": "leave it out, and print scheduler.get_last_lr() after each step"},
+    "_Loss": {
+        "reduce": 'write reduction="none" for False, and leave it out for True',
+        "size_average": 'write reduction="sum" for False, and leave it out for True',
+    },
+    "Embedding": {
+        "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
+        "sparse": "leave it out; gradients are always dense",
+    },
+    "Trainer": {"epochs": "call trainer.fit(epochs)"},
+    "checkpoint": {"use_reentrant": "leave it out; there is one way, which keeps only arguments"},
+    "clip_grad_norm_": {
+        "error_if_nonfinite": "leave it out, and look at the norm that is returned",
+        "foreach": "leave it out; gradients are scaled together anyway",
+    },
+    "clip_grad_value_": {"foreach": "leave it out; there is one way to clip"},
+    "embedding": {
+        "max_norm": "limit the norms of the weight's rows after each optimizer step instead",
+        "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
+        "sparse": "leave it out; gradients are always dense",
+    },
+    "functional_call": {"tie_weights": "leave it out; parameters that are shared stay shared"},
+    "grad": {
+        "is_grads_batched": "use gpugrad.vmap of a function that calls gpugrad.autograd.grad",
+        "only_inputs": "leave it out; only the inputs get gradients",
+    },
+    "linspace": {"steps": "write num"},
+    "load": {
+        "map_location": 'write device="cpu"',
+        "mmap": "leave it out",
+        "weights_only": "leave it out; nothing in a file is ever executed",
+    },
+    "load_state_dict": {"assign": "leave it out; values are copied into the parameters"},
+    "named_buffers": {"remove_duplicate": "leave it out; each is listed once"},
+    "named_modules": {"remove_duplicate": "leave it out; each is listed once"},
+    "named_parameters": {"remove_duplicate": "leave it out; each is listed once"},
+    "state_dict": {
+        "destination": "update a dict with the result",
+        "keep_vars": "use dict(model.named_parameters())",
+        "prefix": "add it to the names in the result",
+    },
+    "vmap": {
+        "chunk_size": "leave it out, and call the result with parts of the examples",
+        "in_dims": "write in_axes",
+        "out_dims": "write out_axes",
+        "randomness": "leave it out; random numbers differ between examples",
+    },
+}
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def explains_arguments(function: _F) -> _F:
+    """Decorate a function or an ``__init__`` so that errors about its arguments say what it takes.
+
+    They name what users see: a function, or the class of the object that is made. Arguments that
+    fit cost one more call of a Python function.
+    """
+
+    @wraps(function)
+    def call(*args, **keywords):
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            problem = _misfit(function, args, keywords)
+            if problem:
+                raise TypeError(problem) from None
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def _misfit(function, args, keywords):
+    """What is wrong with the arguments; None if they fit, and the error was another."""
+    taken = signature(function)
+    try:
+        taken.bind(*args, **keywords)
+    except TypeError as error:
+        problem = str(error)
+    else:
+        return None
+    names = [name for name in taken.parameters if name != "self"]
+    kinds = [function.__name__]
+    if kinds == ["__init__"]:
+        kinds = [base.__name__ for base in type(args[0]).__mro__]
+    known = {}
+    for kind in kinds:
+        known |= KEYWORDS.get(kind, {})
+    foreign = [name for name in keywords if name in known and name not in names]
+    if foreign:
+        problem = "; ".join([f"there is no {name}: {known[name]}" for name in foreign])
+        return f"{kinds[0]}: {problem}"
+    renamed = [f"{n} is {RENAMED[n]} here" for n in keywords if RENAMED.get(n) in names]
+    return "; ".join([f"{kinds[0]}: {problem}", *renamed, f"it takes {', '.join(names)}"])
 
 
 class MissingName:
@@ -368,6 +613,9 @@ def missing(owner, name, kind=None):
     kind: the key of its table in `INSTEAD`, by default ``owner``.
     """
     remedy = INSTEAD.get(kind or owner, {}).get(name) or _in_a_namespace(owner, name)
+    for other in name.removesuffix("_"), f"{name}_":  # relu_, xavier_normal
+        if not remedy and other != name and other in dir(modules.get(owner)):
+            remedy = f"{owner}.{other}"
     if not remedy and owner.startswith("gpugrad."):
         remedy = INSTEAD["gpugrad"].get(name)
     if remedy:
@@ -416,8 +664,8 @@ def _in_a_namespace(owner, name):
     """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
     if owner != "gpugrad" or name.startswith("_"):
         return None
-    for space in "linalg", "special", "fft":
-        if name in vars(import_module(f"gpugrad.{space}")):
+    for space in "linalg", "special", "fft", "random", "nn.functional":
+        if name in dir(import_module(f"gpugrad.{space}")):
             return f"gpugrad.{space}.{name}"
     table = getattr(import_module("gpugrad.numpy._namespace"), "FUNCTIONS", ())
     return f"gpugrad.numpy.{name}" if name in table else None

@@ -121,8 +121,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         elif self.node is None:
             if not backend_of[type(self.array)].is_floating(self.dtype):
                 raise TypeError(
-                    f"requires_grad_: only floating tensors have gradients, not {self.dtype}; "
-                    f"use astype first"
+                    f"requires_grad: only floating tensors have gradients, not {self.dtype}; "
+                    f"make it with dtype=gpugrad.float32, or use astype first"
                 )
             self.node = Leaf(self)
         return self

@@ -224,8 +224,11 @@ class TensorMethods:
         """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
     def ravel(self) -> Tensor:
         """The elements in row-major order, along one axis."""
-    def flatten(self) -> Tensor:
-        """The elements in row-major order, along one axis; `nn.functional.flatten` takes axes."""
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """The axes from ``start_dim`` to ``end_dim``, both included, merged into one; by default all.
+
+        Raises ValueError unless they are axes in this order.
+        """
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
         """Without the given axes, which must have length 1; by default without all such axes."""
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
@@ -256,8 +259,8 @@ class TensorMethods:
         """On another device, as the array API standard asks for it; `to` takes a dtype too."""
     def cpu(self) -> Tensor:
         """On the CPU."""
-    def cuda(self, index: int | None = None) -> Tensor:
-        """On a CUDA device, by default the current one."""
+    def cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
+        """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
     @property
     def T(self) -> Tensor:
         """The two axes of a matrix swapped."""

@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ._creation import tensor
+from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from .backends import backend_for_device, backend_of
 from .backends.dtypes import bfloat16
@@ -109,6 +110,7 @@ def save(
     _replace_file(path, data)
 
 
+@explains_arguments
 def load(path: str | os.PathLike[str], device: str | None = None) -> dict[Any, Any]:
     """The dict in a file of `save`, or the tensors by name in any other safetensors file.
 

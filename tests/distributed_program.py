@@ -8,13 +8,13 @@ import os
 import signal
 import sys
 import time
-import warnings
 from pathlib import Path
 
 import numpy as np
 
 import gpugrad as gg
 from gpugrad import data, distributed, nn, optim
+from gpugrad._processes import current
 from gpugrad.distributed import DataParallel, ShardedOptimizer
 from gpugrad.training import Progress, Trainer
 
@@ -174,27 +174,207 @@ def check_16_bits():
             np.testing.assert_allclose(grad.tolist(), [[expected] * 2], 0.01)
 
 
-def check_compiled_and_copied():
+def bits(model):
+    """The bits of a model's parameters, buffers and gradients."""
+    tensors = [*model.parameters(), *model.buffers(), *[p.grad for p in model.parameters()]]
+    return [x is None or x.detach().numpy().tobytes() for x in tensors]
+
+
+class OfHalves(nn.Module):
+    """A model whose second layer only the first process uses."""
+
+    def __init__(self):
+        self.first = nn.Linear(5, 3, dtype=gg.float16)
+        self.second = nn.Linear(5, 3, dtype=gg.float16)
+
+    def forward(self, x, everything=None):
+        x = x.to(gg.float16)
+        everything = distributed.rank() == 0 if everything is None else everything
+        return self.first(x) + self.second(x) if everything else self.first(x)
+
+
+def normalized():
+    return nn.Sequential(
+        nn.Linear(5, 4, dtype=F64), nn.SyncBatchNorm(4, dtype=F64), nn.Dropout(0.2),
+        nn.Linear(4, 3, dtype=F64),
+    )  # fmt: skip
+
+
+def adam(parameters):
+    return optim.Adam(parameters, lr=0.05)
+
+
+def plain_step(model, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        optimizer.step()
+        return distributed.all_reduce({"loss": loss.detach(), "norm": norm}, "mean")
+
+    return step
+
+
+def accumulating_step(model, optimizer):
+    def step(x, y):
+        optimizer.zero_grad()
+        with model.no_sync():
+            nn.functional.cross_entropy(model(x[1:]), y[1:]).backward()
+        loss = nn.functional.cross_entropy(model(x[:2]), y[:2])
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def scaled_step(model, optimizer):
+    scaler = gg.amp.GradScaler(init_scale=2.0**10, growth_interval=2)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        with model.no_sync():
+            scaler.scale(loss).backward()
+        model.synchronize()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    return step
+
+
+def check_compiled_steps():
+    rank, size = distributed.rank(), distributed.size()
+    inputs, labels = problem(12 * size)
+    inputs, labels = part(inputs), part(labels)
+    sharded = lambda p: ShardedOptimizer(adam(p))  # noqa: E731
+    for make_step, make_model, make_optimizer, options in [
+        (plain_step, network, adam, {"bucket_bytes": 300}),
+        (plain_step, network, sharded, {}),
+        (plain_step, OfHalves, adam, {"bucket_bytes": 20}),
+        (plain_step, OfHalves, adam, {"sum_dtype": F64}),
+        (accumulating_step, normalized, adam, {"bucket_bytes": 100}),
+        (scaled_step, network, sharded, {}),
+    ]:
+        runs = []
+        for compiled in (False, True):
+            gg.manual_seed(rank)
+            model = DataParallel(make_model(), **options)
+            optimizer = make_optimizer(model.parameters())
+            schedule = optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+            step = make_step(model, optimizer)
+            # The ranks check in different calls.
+            step = gg.compile(step, check=2 + rank) if compiled else step
+            found = []
+            for i in range(8):
+                # Only one of them records a second program, for a smaller batch.
+                rows = 3 if i % 4 == 3 and rank == size - 1 else 5
+                found += data_of(step(inputs[i : i + rows], labels[i : i + rows]))
+                schedule.step()
+            runs.append([*found, *bits(model)])
+            assert not compiled or is_compiled(step)
+        assert runs[0] == runs[1], (make_step, make_model)
+
+
+def data_of(tree):
+    return [x.detach().numpy().tobytes() for x in (tree.values() if type(tree) is dict else [tree])]
+
+
+def is_compiled(function):
+    """Whether a compiled function has recorded anything and has not given it up."""
+    return bool(function._programs) and not function._given_up
+
+
+def check_compiled_collectives():
+    rank, size = distributed.rank(), distributed.size()
+
+    @gg.compile
+    def everything(x, y):
+        distributed.barrier()
+        return (
+            distributed.all_reduce({"sum": [x.mT, 2]})["sum"],
+            distributed.all_reduce(x.sum(), "max"),
+            distributed.all_gather(y),
+            distributed.broadcast(y, size - 1),
+            distributed.reduce_scatter(gg.stack([x + y] * size)),
+        )
+
+    for n in (1.0, 2.0):
+        x = gg.tensor([[1.0], [2.0]]) * n + rank
+        (total, two), largest, gathered, last, scattered = everything(x, x + 1)
+        others = [gg.tensor([[1.0], [2.0]]) * n + r for r in range(size)]
+        assert total.tolist() == sum(others).mT.tolist()
+        assert two.item() == 2 * size
+        assert largest.item() == others[-1].sum().item()
+        assert gathered.tolist() == gg.stack([o + 1 for o in others]).tolist()
+        assert last.tolist() == (others[-1] + 1).tolist()
+        assert scattered.tolist() == sum(o + o + 1 for o in others).tolist()
+    assert is_compiled(everything)
+
+
+def check_compiled_parts():
+    """Gradients are accumulated by calls of a compiled function, some of them under no_sync."""
     inputs, labels = problem()
-    results = []
+    runs = []
     for compiled in (False, True):
         gg.manual_seed(0)
         model = DataParallel(network())
         optimizer = optim.SGD(model.parameters(), lr=0.1)
+        model(part(inputs))  # from now on backward averages gradients, whatever calls the module
 
-        def step(x, y, model=model, optimizer=optimizer):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(x), y).backward()
+        def add(x, y, module=model.module):
+            nn.functional.cross_entropy(module(x), y).backward()
+
+        add = gg.compile(add) if compiled else add
+        for _ in range(3):
+            add(part(inputs), part(labels))
+            with model.no_sync():
+                add(part(inputs), part(labels))
+                optimizer.zero_grad()
+                add(part(inputs), part(labels))
+            add(part(inputs), part(labels))
             optimizer.step()
+            optimizer.zero_grad()
+        runs.append(bits(model))
+        assert not compiled or is_compiled(add)
+    assert runs[0] == runs[1]
 
-        step = gg.compile(step) if compiled else step
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that gradients are averaged cannot be recorded
-            for _ in range(4):
-                step(part(inputs), part(labels))
-        results.append([p.detach() for p in model.parameters()])
-    for x, y in zip(*results, strict=True):
-        close(x, y, 0)
+
+def check_that_other_gradients_are_an_error():
+    rank, size = distributed.rank(), distributed.size()
+    if size == 1:
+        return
+    model = DataParallel(OfHalves())
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x = gg.ones((2, 5))
+
+    @gg.compile
+    def step(everything):
+        optimizer.zero_grad()
+        model(x, everything).sum().backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step(False)
+    before = [p.detach().tolist() for p in model.parameters()]
+    try:
+        step(rank == 0)
+    except RuntimeError as error:
+        assert rank > 0
+        assert "reaches other parameters" in str(error)  # noqa: PT017
+        assert before == [p.detach().tolist() for p in model.parameters()]
+    else:
+        assert rank == 0
+    step(rank == 0)  # it is recorded anew
+    assert same_everywhere([p.grad for p in model.parameters()])
+    assert is_compiled(step)
+
+
+def check_copied():
+    inputs, _ = problem()
+    model = DataParallel(network())
     average = optim.swa_utils.AveragedModel(model)
     average.update_parameters(model)
     close(average(inputs), model(inputs))
@@ -205,7 +385,7 @@ def check_that_reductions_begin_during_backward():
         return
     layers = [nn.Linear(4, 4) for _ in range(3)]
     model = DataParallel(nn.Sequential(*layers), bucket_bytes=80)
-    group, log = model._reducer._group, []
+    group, log = current(), []
     all_reduce = group.all_reduce
 
     def logged(array, op="sum"):
@@ -405,6 +585,19 @@ def on_cuda_devices():
     mean = nn.SyncBatchNorm(5, momentum=1.0, dtype=F64, device=device)
     mean(x)
     close(mean.running_mean.cpu(), inputs.mean(axis=0))
+    runs = []
+    for compiled in (False, True):
+        gg.manual_seed(0)
+        model = DataParallel(network().to(device), bucket_bytes=300)
+        step = plain_step(model, optim.SGD(model.parameters(), lr=0.1))
+        step = gg.compile(step) if compiled else step
+        for _ in range(3):
+            step(*own)
+        runs.append([p.detach().cpu() for p in model.parameters()])
+    for x, y in zip(*runs, strict=True):
+        close(x, y)
+    assert is_compiled(step)
+    assert "other processes" in step.program(*own).call_by_call
 
 
 # Faults, of which the last of the processes is guilty.
@@ -414,6 +607,15 @@ def fault(kind):
     guilty = distributed.rank() == distributed.size() - 1
     if kind == "raise" and guilty:
         raise ArithmeticError("one process fails")
+    if kind == "compiled":
+        model = DataParallel(nn.Linear(2, 2))
+
+        def step(x, y):
+            nn.functional.cross_entropy(model(x), y).backward()
+
+        step, labels = gg.compile(step), gg.zeros(2, dtype=gg.int64)
+        for i in range(4):
+            step(gg.ones((2, 2)), labels + 2 * (guilty and i == 3))
     if kind == "raise everywhere":
         raise ArithmeticError("all processes fail")
     if kind == "exit" and guilty:

@@ -24,6 +24,16 @@ def test_every_op_has_a_sample_of_a_given_size(case):
     assert 8 <= max(np.prod(getattr(x, "shape", ())) for x in arrays) <= 20
 
 
+def test_without_gpugrad_nothing_is_measured(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import harness
+
+    monkeypatch.setattr(sys, "argv", ["train_step.py"])
+    monkeypatch.setattr(harness.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=f"pip install {ROOT}, or set PYTHONPATH={ROOT}"):
+        harness.arguments("", ["gpugrad", "torch"])
+
+
 def run(*words, stand_in=False, cwd=ROOT):
     """Run a program, with any GPU of this machine hidden; return the finished process."""
     paths = [str(STAND_IN)] * stand_in + [str(ROOT), os.environ.get("PYTHONPATH", "")]

@@ -1,6 +1,7 @@
 """Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
 
 import functools
+import queue
 import subprocess
 import sys
 import threading
@@ -622,6 +623,16 @@ def test_arguments_are_trees():
     assert compiled(data, name="y")["rest"][1] == "y"
 
 
+def test_a_call_without_tensors_runs_as_it_is():
+    double = gg.compile(lambda x: x * 2)
+    with pytest.warns(UserWarning, match="in this call it has no tensors to compute with"):
+        assert double(3) == 6
+    for _ in range(40):
+        assert double(3) == 6
+    same(double(normal(3)), normal(3) * 2)
+    assert is_replayed(double)
+
+
 def test_raw_arrays_shapes_dtypes_and_strides():
     compiled = gg.compile(lambda x, y: x @ y + gg.sum(x))
     a = normal(6, 6).array
@@ -689,6 +700,20 @@ def test_grad_mode_is_part_of_what_is_recorded():
         with gg.no_grad():
             assert not compiled(normal(3)).requires_grad
         assert compiled(normal(3)).requires_grad
+
+
+def test_arrays_are_made_of_numbers_that_change_without_recording_again():
+    optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
+
+    def f(x):
+        lr = optimizer.param_groups[0]["lr"]
+        return x * gg.full((2,), lr) + gg.asarray([lr, 1.0])
+
+    f = gg.compile(f)
+    for lr in (0.5, 0.25, 3.0):
+        optimizer.param_groups[0]["lr"] = lr
+        same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
+    assert len(f._programs) == 1
 
 
 def test_views_and_functions_of_several_results():
@@ -807,6 +832,65 @@ def test_labels_are_checked_in_every_call():
     same(values, [*model.parameters()])
     assert optimizer._states[model.weight].step == 3
     step(normal(4, 3), labels)
+
+
+def test_an_error_in_a_call_leaves_what_the_function_leaves():
+    singular = gg.asarray(np.zeros((3, 3), np.float32))
+
+    def run(compiled):
+        gg.manual_seed(0)
+        norm, table, layer = nn.BatchNorm1d(3), nn.Embedding(5, 3), nn.Linear(3, 2)
+        parts = nn.ModuleList([norm, table, layer])
+        optimizer = optim.Adam(parts.parameters(), lr=0.1)
+        last = nn.Parameter(normal(3))
+        second = optim.SGD([last], lr=0.1)
+
+        def step(x, i, a, b):
+            h = F.dropout(norm(x), 0.5) + table(i) + last
+            loss = (layer(h @ gg.linalg.inv(a)) ** 2).sum()
+            optimizer.zero_grad()
+            second.zero_grad()
+            loss.backward()
+            optimizer.step()
+            last.grad *= gg.linalg.cholesky(b)[0, 0]
+            second.step()
+            return loss
+
+        step = gg.compile(step) if compiled else step
+        unit, other = gg.eye(3), gg.eye(3)
+        good = gg.asarray(np.arange(4))
+        found = []
+        for i, a, b in [
+            (good, unit, other), (good, unit, other), (good, unit, other), (good + 2, unit, other),
+            (good, unit, other), (good, singular, other), (good, unit, -other),
+            (good, unit, other),
+        ]:  # fmt: skip
+            try:
+                found.append(step(normal(4, 3), i, a, b).detach())
+            except (IndexError, np.linalg.LinAlgError) as error:
+                found.append(type(error).__name__)
+            found += state_of(parts, optimizer)
+            found += [gg.tensor(last), None if last.grad is None else gg.tensor(last.grad)]
+            found.append(repr(gg.random.default_generator().get_state()))
+        if compiled:
+            assert is_replayed(step)
+        return found
+
+    expected = run(False)
+    assert {"IndexError", "LinAlgError"} <= {x for x in expected if isinstance(x, str)}
+    same(expected, run(True))
+
+
+def test_labels_that_are_a_part_of_an_argument_are_checked():
+    model = nn.Linear(3, 4)
+    step = gg.compile(lambda x, y: F.cross_entropy(model(x[1:]), y[1:].reshape((3,))).detach())
+    labels = gg.asarray(np.arange(4))
+    x = normal(4, 3)
+    expected = F.cross_entropy(model(x[1:]), labels[1:]).item()
+    assert step(x, labels).item() == expected
+    with pytest.raises(IndexError, match="labels must be from 0 to 3"):
+        step(x, labels + 1)
+    assert step(x, labels).item() == expected
 
 
 def raises(x):
@@ -948,6 +1032,12 @@ def test_the_arguments_of_compile():
         gg.compile(3)
     with pytest.raises(ValueError, match="check must be an int"):
         gg.compile(lambda x: x, check=-1)
+    for option in ({"mode": "reduce-overhead"}, {"fullgraph": True}, {"backend": "inductor"}):
+        (name,) = option
+        with pytest.raises(TypeError, match=f"compile: there is no option {name}: leave it out"):
+            gg.compile(lambda x: x, **option)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'chek'"):
+        gg.compile(chek=2)
 
     class Model:
         @gg.compile
@@ -1066,6 +1156,51 @@ def test_tools_see_a_compiled_function():
     assert "sin" in str(report)
 
 
+def test_large_values_wait_for_nothing(monkeypatch):
+    """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
+    monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 18)
+    model = nn.MLP(32, [512, 512, 2], activation=nn.ReLU)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x = normal(256, 32)
+
+    def step():
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step()
+    report = gg.compile(step).program()
+    large = 256 * 512 * x.dtype.itemsize
+    assert report.planned_bytes < 2.75 * large
+    assert report.needed_bytes <= report.planned_bytes
+
+
+def test_small_outer_products_have_the_bits_of_eager_ones():
+    """Also where zeros meet negative numbers, and in blocks."""
+    layer = nn.Linear(512, 400)
+    optimizer = optim.SGD(layer.parameters(), lr=0.1)
+    x = gg.relu(normal(1, 512))
+
+    def step():
+        optimizer.zero_grad()
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = gg.compile(step)
+    start = {name: gg.asarray(value, copy=True) for name, value in layer.state_dict().items()}
+    found = []
+    for f in (step, compiled):
+        layer.load_state_dict(start)
+        for _ in range(3):
+            f()
+        found.append([bits(layer.weight), bits(layer.weight.grad)])
+    assert found[0] == found[1]
+
+
 def test_the_program_as_table_and_drawing():
     compiled = gg.compile(lambda x: gg.sin(x) + gg.cos(x) * 2)
     report = compiled.program(normal(3))
@@ -1146,6 +1281,30 @@ def test_threads_may_record_functions_of_one_model_at_once():
             call_from_threads()
     finally:
         sys.setswitchinterval(interval)
+
+
+def test_a_thread_is_told_that_another_records_its_model():
+    layer, values = nn.Linear(2, 2), normal(2, 2)
+    messages = queue.SimpleQueue()  # a list would be state, which recording puts back
+
+    def uses():
+        for use in (layer, lambda x: layer.weight.tolist(), lambda x: layer.weight + x):
+            with pytest.raises(RuntimeError) as raised:
+                use(values)
+            messages.put(str(raised.value))
+
+    def f(x):
+        if messages.empty():
+            other = threading.Thread(target=uses)
+            other.start()
+            other.join()
+        return layer(x).detach()
+
+    compiled = gg.compile(f)
+    same(compiled(normal(2, 2)), layer(normal(2, 2)).detach())
+    assert messages.qsize() == 3
+    for _ in range(3):
+        assert "another thread is recording a function" in messages.get()
 
 
 @pytest.mark.slow

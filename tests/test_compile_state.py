@@ -669,6 +669,25 @@ def methods_of_numbers(compile):
 
 
 @case
+def arrays_of_numbers(compile):
+    optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
+
+    def f(x):
+        lr = optimizer.param_groups[0]["lr"]
+        made = [gg.asarray(lr), gg.tensor([lr, [1, 2 * lr][1], 3]), gg.full((3,), lr)]
+        made += [gg.full((3,), lr * 2, dtype=gg.float64), gg.full_like(x, lr)]
+        made += [gg.linspace(0, lr, 3), gg.arange(lr, 3 * lr, lr).sum()]
+        return [y * x[: y.size] for y in made]
+
+    f = compile(f)
+    return [y for lr in (0.5, 0.25, 1.5, 2) for y in after(f, lambda lr=lr: set_lr(optimizer, lr))]
+
+
+def set_lr(optimizer, lr):
+    optimizer.param_groups[0]["lr"] = lr
+
+
+@case
 def elements_of_state(compile):
     count, k = gg.asarray(0), gg.asarray(2.5)
 

@@ -74,6 +74,26 @@ def test_names_that_are_numbers_are_kept_until_items_move():
 
 
 @pytest.mark.parametrize("kind", [lambda xs: nn.Sequential(*xs), nn.ModuleList])
+def test_items_are_popped_and_added_in_place(kind):
+    items = same = kind(linears(1, 2, 3))
+    assert items.pop().out_features == 3
+    assert items.pop(0).out_features == 1
+    items += linears(4)
+    assert items is same
+    assert widths(items) == [2, 4]
+    assert [name for name, _ in items.named_children()] == ["0", "1"]
+    with pytest.raises(IndexError, match="index 2 is out of range for 2 items"):
+        items.pop(2)
+
+
+def test_a_list_of_layers_is_to_be_unpacked():
+    with pytest.raises(
+        TypeError, match=r"layer 0 must be a module .*; write Sequential\(\*layers\)"
+    ):
+        nn.Sequential(linears(1, 2))
+
+
+@pytest.mark.parametrize("kind", [lambda xs: nn.Sequential(*xs), nn.ModuleList])
 def test_items_are_indexed_replaced_and_deleted(kind):
     items = kind(linears(1, 2, 3, 4))
     assert widths(items) == [1, 2, 3, 4]

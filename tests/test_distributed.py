@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import _processes, data, distributed, nn, optim
+from gpugrad._processes.repeating import Noting, Repeating
 from gpugrad.autograd.graph import Listener
 from gpugrad.distributed import collectives
 
@@ -86,13 +88,14 @@ def test_several_processes(processes, tmp_path):
         return
     assert done.stdout.count("epoch 3/3") == 4  # one process tells of each of the runs
     assert len([*tmp_path.glob("compile*.st")]) == processes + 2
-    assert "without being compiled: _" not in done.stderr
+    assert "without being compiled" not in done.stderr
 
 
 # By fault: the number of processes, and what is shown, once.
 FAULTS = {
     "raise": (2, ["rank 1 of 2:", "ArithmeticError: one process fails"]),
     "raise everywhere": (2, ["rank 0 of 2:", "ArithmeticError: all processes fail"]),
+    "compiled": (2, ["rank 1 of 2:", "IndexError: "]),
     "exit": (2, ["rank 0 of 2:", "rank 1: has ended"]),
     "kill": (2, []),
     "hang": (3, ["ranks 0, 1: collective 1, ", "rank 2: does not answer"]),
@@ -367,6 +370,120 @@ class TestOneProcess:
         optimizer.add_param_group({"params": [gg.ones(1, requires_grad=True)]})
         assert len(inner.param_groups) == 2
         assert "ShardedOptimizer(Adam(" in repr(optimizer)
+
+
+class Mirror(_processes.Group):
+    """Two processes, of which the other one has the same arrays."""
+
+    size = 2
+
+    def __init__(self):
+        self.log = []
+
+    def all_reduce(self, array, op="sum"):
+        self.log.append((op, array.shape))
+        if op == "sum":
+            array *= 2
+        return Polled(self.log)
+
+    def broadcast(self, array, root):
+        if root != self.rank:
+            array[...] = 1
+        self.log.append(("broadcast", array.shape, root))
+        return Polled(self.log)
+
+    def any_of(self, flags):
+        self.log.append(bytes(flags))
+        return Polled(self.log)
+
+    def barrier(self):
+        self.log.append("barrier")
+
+
+class Polled(_processes.group.Pending):
+    def __init__(self, log):
+        self.log = log
+
+    def test(self):
+        self.log.append("test")
+        return False
+
+    def wait(self):
+        self.log.append("wait")
+
+
+class TestCompiled:
+    """Compiled functions make the collectives that they make without being compiled, once."""
+
+    @pytest.fixture(autouse=True)
+    def _two_processes(self, monkeypatch):
+        self.group = Mirror()
+        monkeypatch.setattr(_processes.group, "_current", self.group)
+        monkeypatch.setattr(Listener, "count", 0)
+
+    def logged(self, step, *args):
+        """What the collectives of four calls are, and the results."""
+        found = []
+        for _ in range(4):
+            self.group.log.clear()
+            result = step(*args)
+            found.append((self.group.log.copy(), result.tolist()))
+        return found
+
+    def test_collectives_of_a_step(self):
+        x, y = gg.ones((3, 4)), gg.tensor([0, 1, 2])
+        found = []
+        for make in (lambda f: f, gg.compile, lambda f: gg.compile(f, check=2)):
+            gg.manual_seed(0)
+            layers = nn.Linear(4, 4), nn.SyncBatchNorm(4), nn.Linear(4, 4), nn.Linear(4, 3)
+            model = nn.Sequential(*layers)
+            model.share = 1
+            model[0].bias.requires_grad_(False)
+            model.unused = nn.Parameter(gg.ones(2))
+            model.empty = nn.Parameter(gg.ones(0))
+            parallel = distributed.DataParallel(model, bucket_bytes=80)
+            inner = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+            optimizer = distributed.ShardedOptimizer(inner)
+
+            @make
+            def step(x, y, model=parallel, optimizer=optimizer):
+                optimizer.zero_grad()
+                distributed.barrier()
+                loss = nn.functional.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                return distributed.all_reduce(loss.detach(), "max")
+
+            found.append(self.logged(step, x, y))
+            assert not getattr(step, "_given_up", False)
+        assert found[0] == found[1] == found[2]
+        log = found[0][-1][0]
+        assert log[0] == "barrier"
+        # The first buckets are on their way while backward goes on.
+        assert log.index("test") < len(log) - log[::-1].index(("sum", (20,)))
+
+    def test_a_check_compares_what_is_sent(self):
+        x = gg.ones(3)
+        unseen = threading.local()  # compile does not look into objects of libraries
+        unseen.number = 0
+
+        def f(x):
+            unseen.number += 1
+            return distributed.all_reduce(x * unseen.number)
+
+        step = gg.compile(f, check=1)
+        with pytest.raises(RuntimeError, match="collective 1, all_reduce, does not get the values"):
+            step(x)
+        noting = Noting(self.group)
+        noting.barrier()
+        with pytest.raises(RuntimeError, match="there are 0 collectives, not the 1 that it gets"):
+            Repeating(noting).end()
+        assert _processes.current() is self.group
+
+    def test_a_result_with_a_graph(self):
+        step = gg.compile(nn.SyncBatchNorm(2))
+        with pytest.warns(UserWarning, match="compiled: it returns .* and communicates with other"):
+            step(gg.ones((4, 2)))
 
 
 class TestListeners:

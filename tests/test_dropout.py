@@ -299,19 +299,20 @@ class TestExamples:
         x = gg.tensor(np.random.default_rng(0).standard_normal((5, 40)), requires_grad=True)
         mask = philox.kept((5, 40), 0.5, Generator(1).key())
         scale = 2.0 * mask
-        by_example = gg.vmap(gg.grad(lambda x: (functional.dropout(x, 0.5, True, g) ** 2).sum()))
+        drop = lambda x: (functional.dropout(x, 0.5, generator=g) ** 2).sum()  # noqa: E731
+        by_example = gg.vmap(gg.grad(drop))
         g = Generator(1)
         np.testing.assert_allclose(
             by_example(x).detach().numpy(), 2 * scale**2 * x.detach().numpy()
         )
         g = Generator(1)
-        y = gg.vmap(lambda x: functional.dropout(x, 0.5, True, g) ** 2)(x)
+        y = gg.vmap(lambda x: functional.dropout(x, 0.5, generator=g) ** 2)(x)
         (c,) = grad(y.sum(), x)
         np.testing.assert_allclose(c.numpy(), 2 * scale**2 * x.detach().numpy())
 
     def test_a_shared_input_gets_the_sum_of_the_gradients(self):
         x = gg.ones(50, requires_grad=True)
         g = Generator(1)
-        y = gg.vmap(lambda i: functional.dropout(x, 0.5, True, g) * i)(gg.ones(6))
+        y = gg.vmap(lambda i: functional.dropout(x, 0.5, generator=g) * i)(gg.ones(6))
         y.sum().backward()
         np.testing.assert_allclose(x.grad.numpy(), y.detach().numpy().sum(0))

@@ -133,7 +133,8 @@ class TestTrainMLP:
         assert done.stdout.splitlines()[0] == expected
         assert "step/s" in done.stderr  # the progress bar
 
-    def test_an_interrupted_run_resumes_to_the_same_result(self, tmp_path):
+    @pytest.mark.parametrize("compiled", [(), pytest.param(("--compile",), marks=pytest.mark.slow)])
+    def test_an_interrupted_run_resumes_to_the_same_result(self, compiled, tmp_path):
         # Many epochs, so that the run is not finished before the interruption.
         options = ("--epochs", 100, "--hidden", 16)
         whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -141,7 +142,7 @@ class TestTrainMLP:
         broken.mkdir()
         train(*options, cwd=whole)
         with subprocess.Popen(
-            command("train_mlp", "--device", "cpu", *options),
+            command("train_mlp", "--device", "cpu", *options, *compiled),
             cwd=broken,
             env=ENVIRONMENT,
             stdout=subprocess.PIPE,
@@ -156,7 +157,7 @@ class TestTrainMLP:
         assert process.returncode == 130
         saved = Path("runs/digits.safetensors")
         assert len(gpugrad.load(broken / saved)["history"]) < 100
-        train(*options, "--resume", saved, cwd=broken)
+        train(*options, *compiled, "--resume", saved, cwd=broken)
         for name in (saved, saved.with_suffix(".png")):
             assert (broken / name).read_bytes() == (whole / name).read_bytes()
 

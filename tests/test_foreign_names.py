@@ -7,8 +7,9 @@ import warnings
 import pytest
 
 import gpugrad as gg
-from gpugrad import nn, random
-from gpugrad._foreign_names import INSTEAD
+from gpugrad import nn, optim, random, training
+from gpugrad._foreign_names import INSTEAD, KEYWORDS
+from gpugrad.nn import functional as F
 
 MODULES = [owner for owner in INSTEAD if owner.startswith("gpugrad")]
 
@@ -55,8 +56,8 @@ def test_remedies_exist():
 
 
 def test_names_deeper_in_the_package_are_answered():
-    for path in "linalg.det", "special.erf", "fft.rfft":
-        name = path.partition(".")[2]
+    for path in "linalg.det", "special.erf", "fft.rfft", "random.shuffle", "nn.functional.conv2d":
+        name = path.rpartition(".")[2]
         with pytest.raises(AttributeError, match=rf"'{name}'; write gpugrad\.{path}$"):
             getattr(gg, name)
 
@@ -87,6 +88,99 @@ def test_transposing_a_vector():
 def test_wrong_arguments_are_answered(call, message):
     with pytest.raises(TypeError, match=message):
         call(gg.ones(2))
+
+
+LAYER = nn.Linear(2, 2)
+GIVEN = [nn.Parameter([1.0])]
+SGD = optim.SGD(GIVEN)
+
+# What takes the keywords of PyTorch that an entry of KEYWORDS is about, and its arguments.
+TAKES = {
+    "Embedding": [(nn.Embedding, 3, 2)],
+    "LRScheduler": [
+        (optim.lr_scheduler.StepLR, SGD, 2),
+        (optim.lr_scheduler.ReduceLROnPlateau, SGD),
+    ],
+    "Optimizer": [(kind, GIVEN) for kind in (optim.SGD, optim.AdamW, optim.LBFGS, optim.Lion)],
+    "Trainer": [(training.Trainer, LAYER, SGD, F.mse_loss, [])],
+    "_Loss": [(nn.MSELoss,), (nn.CrossEntropyLoss,), (nn.TripletMarginLoss,)],
+    "checkpoint": [(gg.checkpoint, LAYER, gg.ones(2))],
+    "clip_grad_norm_": [(nn.utils.clip_grad_norm_, GIVEN, 1.0)],
+    "clip_grad_value_": [(nn.utils.clip_grad_value_, GIVEN, 1.0)],
+    "embedding": [(F.embedding, gg.tensor([0]), gg.ones((3, 2)))],
+    "functional_call": [(nn.functional_call, LAYER, {}, gg.ones(2))],
+    "grad": [(gg.autograd.grad, GIVEN[0] * 2, GIVEN)],
+    "linspace": [(gg.linspace, 0, 1)],
+    "load": [(gg.load, "model.safetensors")],
+    "load_state_dict": [(LAYER.load_state_dict, LAYER.state_dict())],
+    "named_buffers": [(LAYER.named_buffers,)],
+    "named_modules": [(LAYER.named_modules,)],
+    "named_parameters": [(LAYER.named_parameters,)],
+    "state_dict": [(LAYER.state_dict,)],
+    "vmap": [(gg.vmap, gg.exp)],
+}
+
+
+@pytest.mark.parametrize("kind", KEYWORDS)
+def test_keywords_of_pytorch_are_answered(kind):
+    for function, *args in TAKES[kind]:
+        for keyword, remedy in KEYWORDS[kind].items():
+            with pytest.raises(TypeError) as error:
+                function(*args, **{keyword: True})
+            assert str(error.value) == f"{function.__name__}: there is no {keyword}: {remedy}"
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (
+            lambda: optim.SGD(GIVEN, learning_rate=0.1),
+            r"SGD: .* 'learning_rate'; it takes params, lr",
+        ),
+        (
+            lambda: optim.AdamW(GIVEN, fused=True, foreach=True),
+            "no fused: .*; there is no foreach: ",
+        ),
+        (lambda: nn.Conv2d(3, 4), "Conv2d: missing .*'kernel_size'; it takes in_channels, out_ch"),
+        (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
+        (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
+        (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
+        (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
+        (
+            lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True),
+            "keepdim is keepdims here",
+        ),
+        (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
+    ],
+)
+def test_arguments_that_do_not_fit(call, message):
+    with pytest.raises(TypeError, match=message) as error:
+        call()
+    assert error.value.__cause__ is None
+
+
+def test_errors_from_within_are_not_taken_for_errors_about_arguments():
+    with pytest.raises(TypeError, match=r"^Linear\.forward\(\) takes 2 positional arguments"):
+        nn.functional_call(LAYER, {}, (gg.ones(2), gg.ones(2)))
+
+
+def test_names_with_an_underscore_too_many_or_missing():
+    for module, name, right in [
+        (F, "relu_", "gpugrad.nn.functional.relu"),
+        (nn.init, "xavier_normal", "gpugrad.nn.init.xavier_normal_"),
+        (nn.utils, "clip_grad_norm", "gpugrad.nn.utils.clip_grad_norm_"),
+        (gg.Tensor, "exp_", "x[...] = gpugrad.exp(x)"),
+        (gg.Tensor, "sqrt_", "x[...] = gpugrad.sqrt(x)"),
+    ]:
+        with pytest.raises(AttributeError, match=re.escape(f"{name!r}; write {right}")):
+            getattr(module, name)
+
+
+def test_names_that_optimizers_lack_are_answered():
+    with pytest.raises(AttributeError, match=r"SGD has no .*'state'; write optimizer\.state_dict"):
+        _ = SGD.state
+    with pytest.raises(AttributeError, match="'SGD' object has no attribute 'missing'"):
+        _ = SGD.missing
 
 
 def test_the_error_about_a_missing_array_has_no_cause():
@@ -140,10 +234,17 @@ def test_inplace_is_taken():
         kind(inplace=True)(x)
     nn.Hardtanh(inplace=True)(nn.Hardswish(inplace=True)(nn.Hardsigmoid(inplace=True)(x)))
     nn.Dropout(0.5, inplace=True)(x)
+    for function in (F.relu, F.relu6, F.leaky_relu, F.elu, F.selu, F.celu, F.silu, F.mish):
+        gg.testing.assert_close(function(x, inplace=True), function(x), rtol=0, atol=0)
+    F.hardtanh(F.hardswish(F.hardsigmoid(x, True), True), -1.0, 1.0, True)
+    F.dropout(x, 0.5, True, True)
+    assert F.dropout(x, 0.5, False, True) is x
     assert x.tolist() == [-1.0, 1.0]
 
 
 def test_non_blocking_is_taken():
     x, layer = gg.ones(2), nn.Linear(2, 2)
     assert x.to("cpu", non_blocking=True) is x
+    with pytest.raises(RuntimeError, match="CUDA"):
+        x.cuda(non_blocking=True)
     assert layer.to(gg.float64, non_blocking=True).weight.dtype == gg.float64

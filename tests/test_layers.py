@@ -876,6 +876,21 @@ def test_the_padding_row_of_an_embedding_gets_no_gradient():
     assert tangent.tolist() == [[1, 1], [0, 0]]
 
 
+def test_an_embedding_of_given_rows():
+    rows = np.arange(6.0).reshape(3, 2)
+    state = gpugrad.random.default_generator().get_state()
+    layer = nn.Embedding.from_pretrained(rows, padding_idx=-1)
+    assert str(gpugrad.random.default_generator().get_state()) == str(state)
+    theirs = torch.nn.Embedding.from_pretrained(torch.tensor(rows), padding_idx=2)
+    assert repr(layer) == repr(theirs)
+    assert layer([2, 0]).tolist() == theirs(torch.tensor([2, 0])).tolist()
+    assert not layer.weight.requires_grad
+    assert layer.weight.dtype == gpugrad.float64
+    assert nn.Embedding.from_pretrained(rows, freeze=False).weight.requires_grad
+    with pytest.raises(ValueError, match=r"from_pretrained: embeddings must have .*, not \(3,\)"):
+        nn.Embedding.from_pretrained(np.ones(3))
+
+
 def test_a_padding_row_that_is_none():
     for row in 4, -5:
         with pytest.raises(ValueError, match=f"^embedding: padding_idx {row} is not one of 4 rows"):

@@ -465,6 +465,8 @@ def test_flatten_joins_axes():
     for start, end in (2, 1), (0, 4), (-5, 1):
         with pytest.raises(ValueError, match=r"flatten: .* not axes in order .*\(2, 3, 4, 5\)"):
             functional.flatten(x, start, end)
+    assert x.flatten(1).shape == (2, 60)
+    assert gpugrad.vmap(lambda x: x.flatten(start_dim=1))(x).shape == (2, 3, 20)
 
 
 def test_dropout_zeroes_and_scales_in_training_only(library):
@@ -858,3 +860,11 @@ class TestActivationsOfDense:
     def test_an_unknown_activation(self):
         with pytest.raises(ValueError, match=r"^dense: activation must be one of 'relu'"):
             gpugrad.dense(gpugrad.ones((2, 3)), gpugrad.ones((4, 3)), activation="cubed")
+
+
+def test_softmax_in_another_dtype():
+    x = gpugrad.tensor([70000.0, 1.0], dtype=gpugrad.float32)
+    for function in functional.softmax, functional.log_softmax:
+        out = function(x, dim=0, dtype=gpugrad.float64)
+        assert out.dtype == gpugrad.float64
+        assert out.tolist() == function(x.to(gpugrad.float64), dim=0).tolist()

@@ -37,6 +37,9 @@ def number(request):
 def small_pieces(monkeypatch):
     """Products of a few thousand elements are divided."""
     monkeypatch.setattr(threads, "_PIECE", 1 << 12)
+    threads._pieces.cache_clear()
+    yield
+    threads._pieces.cache_clear()
 
 
 def drawn(*shape, dtype="float64", seed=0):
@@ -82,6 +85,20 @@ def test_products(case, number, small_pieces):
     assert_array_equal(out, found)
     if case == "symmetric":
         assert_array_equal(found, found.T)
+
+
+def test_few_rows_by_the_transpose_of_a_weight(number):
+    for rows in (7, 8, 40, 64, 65):
+        x1, x2 = drawn(rows, 300, dtype="float32"), drawn(260, 300, dtype="float32").T
+        expected = (x1.astype(float) @ x2).astype("float32")
+        found = threads.matmul(x1, x2)
+        assert found.flags.c_contiguous
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+        out = np.zeros((rows, 2 * 260), "float32")
+        assert threads.matmul(x1, x2, out[:, 3:263]).base is out
+        assert_array_equal(out[:, 3:263], found)
+        assert not out[:, :3].any()
+        assert not out[:, 263:].any()
 
 
 @pytest.mark.parametrize("shapes", [((300, 40), (41, 70)), ((3, 300, 40), (2, 40, 70))], ids=str)
@@ -140,6 +157,66 @@ def test_a_limit_of_the_program_is_left_alone(number, small_pieces, monkeypatch)
         assert gg.get_num_threads() == blas.get() != blas.usual
     finally:
         blas.set(blas.usual)
+
+
+@is_openblas
+def test_another_thread_that_leaves_is_no_limit(number, monkeypatch):
+    seen, set_number = [], blas.set
+
+    def look_and_set(number):
+        seen.append(blas.is_limited())
+        set_number(number)
+        seen.append(blas.is_limited())
+
+    monkeypatch.setattr(blas, "set", look_and_set)
+    blas.with_one_thread(int)
+    assert seen == [False] * 4
+
+
+@is_openblas
+@pytest.mark.skipif(blas.usual == 1, reason="OpenBLAS has one thread anyway")
+def test_another_thread_that_enters_is_no_limit(number, monkeypatch):
+    entered, end = threading.Event(), threading.Event()
+    get = blas.get
+
+    def work():
+        entered.set()
+        end.wait(10)
+
+    def enter_and_get():  # another thread begins to compute just before the number is read
+        if not entered.is_set():
+            pool.submit(blas.with_one_thread, work)
+            entered.wait(10)
+        return get()
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(blas, "get", enter_and_get)
+        assert not blas.is_limited()
+        end.set()
+
+
+@is_openblas
+@pytest.mark.skipif(blas.usual == 1, reason="OpenBLAS has one thread anyway")
+def test_openblas_has_one_thread_while_another_thread_leaves(number, monkeypatch):
+    set_number, looking, end = blas.set, threading.Event(), threading.Event()
+    found = []
+
+    def look():
+        looking.set()
+        end.wait(10)
+        return blas.get()
+
+    def enter_and_set(number):  # another thread begins to compute just before the number is set
+        if number != 1 and not found:
+            found.append(pool.submit(blas.with_one_thread, look))
+            looking.wait(0.1)
+        set_number(number)
+
+    with ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(blas, "set", enter_and_set)
+        blas.with_one_thread(int)
+        end.set()
+        assert found[0].result(10) == 1
 
 
 PROGRAM = """

@@ -10,6 +10,7 @@ from typing import Any
 from mpi4py import MPI
 
 from .._dtypes import is_half
+from .._thread_state import thread
 from ..backends import backend_of, describe
 from .group import Group, Pending
 from .joining import Membership
@@ -183,6 +184,8 @@ class MPIGroup(Group):
 
     def _begin(self, name, x=None):
         """Count a collective, compare it in the checked mode, and return its description."""
+        if thread.recorder is not None:
+            thread.recorder.refuse_collective()
         self._count += 1
         operand = ""
         if type(x) is bytearray:

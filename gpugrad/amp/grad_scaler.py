@@ -140,7 +140,8 @@ class GradScaler:
 
         Gradients are unscaled first, unless `unscale_` was called. Returns what ``optimizer.step``
         returns, None for a step that the CPU skips. Raises RuntimeError for a second step without
-        `update`, and TypeError for closures.
+        `update` and if no parameter has a gradient, TypeError for closures and so for `LBFGS`, and
+        what `unscale_` raises.
         """
         if not self._enabled:
             return optimizer.step(*args, **options)

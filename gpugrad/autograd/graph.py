@@ -9,6 +9,7 @@ import threading
 from bisect import bisect_left
 from functools import partial
 from itertools import accumulate, count
+from typing import Any
 from weakref import ref
 
 from .._thread_state import thread
@@ -127,6 +128,7 @@ class Listener:
     """
 
     count = 0  # how many leaves have had a listener; passes look for them only if there are any
+    mode: Any = None  # an object whose attributes decide what it does, which `compile` compares
 
     def listen(self, leaf: Leaf) -> None:
         """Be told of this leaf, instead of whoever was told before."""

@@ -13,6 +13,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from operator import iadd
 from typing import Any
 
+from .._foreign_names import explains_arguments
 from .._thread_state import restores_state, thread
 from ..backends import add_note, backend_of, describe
 from ..backends.registry import sweep_context
@@ -135,6 +136,7 @@ def _call_accumulated(leaves, create_graph):
                     hook(tensor)
 
 
+@explains_arguments
 @restores_state
 def grad(
     outputs: Any,
@@ -219,7 +221,8 @@ def _roots(name, outputs, gradients, create_graph):
         if not isinstance(y, call.Tensor) or y.node is None:
             raise ValueError(
                 f"{name}: the tensor has no graph ({describe(y)}): nothing it was computed "
-                f"from requires grad, or it was computed under no_grad"
+                f"from requires grad, or it was computed under no_grad; make what the gradient is "
+                f"wanted of with requires_grad=True"
             )
         if gradient is None:
             if backend_of[type(y.array)].is_complex(y.dtype):

@@ -1,12 +1,23 @@
 """Who this process is among the others, and collectives of trees of tensors."""
 
 import math
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, Literal
 
 from .._arguments import is_floating, whole
-from .._processes import Group, current, install, join, meeting_point, processes_launched
+from .._processes import (
+    Group,
+    current,
+    install,
+    join,
+    meeting_point,
+    processes_launched,
+    replayed,
+)
+from .._processes.replayed import Start, finish
 from .._tensor import is_recorded
+from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..transforms.trees import as_tensor, flatten, names, unflatten
@@ -98,7 +109,10 @@ def local_rank() -> int:
 
 def barrier() -> None:
     """Wait until all processes are here."""
-    current().barrier()
+    if thread.recorder is not None:
+        thread.recorder.communicate(replayed.barrier)
+    else:
+        current().barrier()
 
 
 def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> Any:
@@ -114,18 +128,20 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     """
     if op not in ("sum", "mean", "max", "min"):
         raise ValueError(f"all_reduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
-    group = current()
 
-    def start(x, copy):
+    def shape(x):
         if _kind(x, "bool"):
             raise TypeError("all_reduce: of bools there is no sum; convert them to integers")
         if op == "mean" and not is_floating(x):
             raise TypeError(f"all_reduce: the mean of {x.dtype} is no integer; convert it")
-        return copy, group.all_reduce(copy, "sum" if op == "mean" else op)
+        return x.shape
 
-    results, structure = _run("all_reduce", tree, start)
+    def start(copy):
+        return copy, current().all_reduce(copy, "sum" if op == "mean" else op)
+
+    results, structure = _run("all_reduce", tree, shape, start)
     if op == "mean":
-        results = [x / group.size for x in results]
+        results = [x / size() for x in results]
     return unflatten(structure, results)
 
 
@@ -139,9 +155,11 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     whole("broadcast: root", root, 0)
     if root >= group.size:
         raise ValueError(f"broadcast: there is no rank {root} among {group.size}")
-    results, structure = _run(
-        "broadcast", tree, lambda x, copy: (copy, group.broadcast(copy, root))
-    )
+
+    def start(copy):
+        return copy, current().broadcast(copy, root)
+
+    results, structure = _run("broadcast", tree, lambda x: x.shape, start)
     return unflatten(structure, results)
 
 
@@ -150,13 +168,12 @@ def all_gather(tree: Any) -> Any:
 
     tree: a tensor, or nested containers of tensors. See `all_reduce`.
     """
-    group = current()
 
-    def start(x, copy):
-        out = _empty((group.size, *copy.shape), copy)
-        return out, group.all_gather(copy, out)
+    def start(copy):
+        out = _empty((size(), *copy.shape), copy)
+        return out, current().all_gather(copy, out)
 
-    results, structure = _run("all_gather", tree, start)
+    results, structure = _run("all_gather", tree, lambda x: (size(), *x.shape), start)
     return unflatten(structure, results)
 
 
@@ -168,27 +185,30 @@ def reduce_scatter(tree: Any) -> Any:
     tree: a tensor, or nested containers of tensors, whose first axis has the length ``size()``.
         See `all_reduce`.
     """
-    group = current()
 
-    def start(x, copy):
-        if not copy.shape or copy.shape[0] != group.size:
+    def shape(x):
+        if not x.shape or x.shape[0] != size():
             raise ValueError(
-                f"reduce_scatter: the first axis must have the length {group.size}, the number of "
+                f"reduce_scatter: the first axis must have the length {size()}, the number of "
                 f"processes; the shape is {x.shape}"
             )
         if _kind(x, "bool"):
             raise TypeError("reduce_scatter: of bools there is no sum; convert them to integers")
-        out = _empty(copy.shape[1:], copy)
-        return out, group.reduce_scatter(copy, out)
+        return x.shape[1:]
 
-    results, structure = _run("reduce_scatter", tree, start)
+    def start(copy):
+        out = _empty(copy.shape[1:], copy)
+        return out, current().reduce_scatter(copy, out)
+
+    results, structure = _run("reduce_scatter", tree, shape, start)
     return unflatten(structure, results)
 
 
-def _run(name, tree, start):
+def _run(name, tree, shape, start):
     """Start a collective for each tensor of a tree, then wait; the results and the structure.
 
-    start: ``start(x, copy)`` returns the array of the result, and what to wait for.
+    shape: ``shape(x)`` checks the tensor, and returns the shape of the result.
+    start: ``start(copy)`` returns the array of the result, and what to wait for.
     """
     leaves, structure = flatten(tree)
     tensors = [
@@ -201,16 +221,27 @@ def _run(name, tree, start):
                 f"{name}: a tensor of shape {x.shape} requires grad, and its gradient would be "
                 f"lost; call detach() first"
             )
-    started = []
-    for x in tensors:
-        backend = backend_of[type(x.array)]
-        with backend.scope(x.array):
-            copy = backend.asarray(x.array, copy=True)
-            copy = backend.xp.reshape(backend.xp.reshape(copy, (-1,)), x.shape)  # contiguous
-            started.append(start(x, copy))
+    shapes = [shape(x) for x in tensors]
+    if thread.recorder is not None and size() > 1:
+        note, first = thread.recorder.communicate, Start(name, partial(_started, start))
+        tokens = [note(first, (x.array,)) for x in tensors]
+        arrays = [
+            note(finish, (token,), [(shape, x.array)])[0]
+            for token, shape, x in zip(tokens, shapes, tensors, strict=True)
+        ]
+        return [wrap(array, None) for array in arrays], structure
+    started = [_started(start, x.array) for x in tensors]
     for _, pending in started:
         pending.wait()
     return [wrap(array, None) for array, _ in started], structure
+
+
+def _started(start, array):
+    """Start a collective of a contiguous copy of an array."""
+    backend = backend_of[type(array)]
+    with backend.scope(array):
+        copy = backend.asarray(array, copy=True)
+        return start(backend.xp.reshape(backend.xp.reshape(copy, (-1,)), array.shape))
 
 
 def _empty(shape, like):

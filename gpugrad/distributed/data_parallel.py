@@ -14,6 +14,7 @@ from ..autograd.graph import Listener
 from ..backends import backend_of, describe
 from ..backends.dtypes import number_dtype
 from ..nn.module import Module, overwrite
+from .recorded import Mode, RecordedPass
 
 # Backward reaches the parameters of the last layers first. A small first bucket lets the first
 # reduction start early; after it, larger ones spare the latency of many.
@@ -53,7 +54,11 @@ class DataParallel(Module):
 
     With one process, and in copies, this only calls ``module``. Raises ValueError if the models
     differ in shapes or dtypes; backward raises RuntimeError under ``create_graph``.
-    `gpugrad.compile` runs a function in which gradients are averaged as it is.
+
+    In compiled functions, gradients are averaged while backward goes on, too, and have the same
+    bits. The processes may record a function in different calls. A program is for certain
+    parameters that the loss reaches in any process; if they change in other processes only, the
+    call raises RuntimeError before it writes to a parameter.
     """
 
     def __init__(
@@ -68,7 +73,8 @@ class DataParallel(Module):
         group = current()
         if group.size > 1:
             _share_initial_values(group, module)
-            self._reducer = _Reducer(group, [*module.parameters()], bucket_bytes, sum_dtype)
+            self._reducer = _Reducer([*module.parameters()], bucket_bytes, sum_dtype)
+            self._mode = self._reducer.mode  # where `compile` finds it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._reducer is not None:
@@ -95,11 +101,11 @@ class DataParallel(Module):
         if reducer is None:
             yield
             return
-        before, reducer.enabled = reducer.enabled, False
+        before, reducer.mode.enabled = reducer.mode.enabled, False
         try:
             yield
         finally:
-            reducer.enabled = before
+            reducer.mode.enabled = before
 
     def synchronize(self) -> None:
         """Average the gradients that are there now, after backward passes under `no_sync`.
@@ -156,35 +162,79 @@ class _Bucket:
         backend = backend_of[type(self.like)]
         return backend.create("empty", (self.size,), dtype=self.dtype, like=self.like)
 
+    def takes(self, grad):
+        """Whether a gradient is of the kind that the parameters had at first."""
+        kind = type(grad)
+        if backend_of[kind].is_recorder:
+            (kind,) = thread.recorder.backend.array_types
+        return kind is type(self.like) and grad.dtype == self.like.dtype
+
+    def part(self, array, start, stop, shape):
+        """The gradient in a part of the bucket's array."""
+        part = array[start:stop].reshape(shape)
+        if self.dtype == self.like.dtype:
+            return part
+        return backend_of[type(part)].xp.astype(part, self.like.dtype)
+
 
 class _Pass:
-    """The state of one reduction of all gradients.
+    """One reduction of all gradients. `RecordedPass` is the same for a function that is recorded.
 
-    flags: for each parameter, 1 if it has a gradient; once they are reduced, 1 if it has one in
-        any process.
     waited_for: the numbers of the parameters whose gradients are not in their buckets yet.
-    arrays: of each bucket, once one of its gradients is there.
     missing: how many gradients each bucket still waits for.
     started: the reductions that have been started, those of the first buckets.
     """
 
-    def __init__(self, group, buckets, flags):
-        self.flags = flags
-        self.flags_reduced = group.any_of(flags)
+    def __init__(self, buckets, flags, mode):
+        self._buckets = buckets
+        self._flags = flags
+        self._mode = mode
+        self._own_flags = bytes(flags)
+        self._flags_reduced = current().any_of(flags)
+        self._arrays = [None] * len(buckets)
+        self._factor = 1 / current().size
         self.waited_for = set(range(len(flags)))
-        self.arrays = [None] * len(buckets)
         self.missing = [len(bucket.members) for bucket in buckets]
         self.started = []
 
+    def put(self, b, start, stop, grad):
+        """Put a gradient, or zeros for None, into its part of a bucket."""
+        if self._arrays[b] is None:
+            self._arrays[b] = self._buckets[b].empty()
+        part = self._arrays[b][start:stop]
+        with backend_of[type(part)].scope(part):
+            if grad is None:
+                part[...] = 0
+            elif grad.dtype == part.dtype:
+                backend_of[type(part)].xp.multiply(grad.reshape(-1), self._factor, out=part)
+            else:
+                part[...] = grad.reshape(-1)
+                part *= self._factor
+
+    def start(self):
+        """Start the reduction of the next bucket."""
+        self.started.append(current().all_reduce(self._arrays[len(self.started)]))
+
+    def poll(self):
+        """Let the reductions go on."""
+        for pending in self.started:
+            pending.test()
+
+    def finish(self, parameters):
+        """Wait for all reductions; the numbers of parameters, and their gradients."""
+        self._flags_reduced.wait()
+        self._mode.note(self._own_flags, self._flags)
+        for bucket, array, pending in zip(self._buckets, self._arrays, self.started, strict=True):
+            pending.wait()
+            for number, start, stop in bucket.members:
+                if self._flags[number]:
+                    yield number, bucket.part(array, start, stop, parameters[number].shape)
+
 
 class _Reducer(Listener):
-    """Averages gradients over processes.
+    """Averages gradients over processes."""
 
-    enabled: whether backward passes do so; see `DataParallel.no_sync`.
-    """
-
-    def __init__(self, group, parameters, bucket_bytes, sum_dtype):
-        self._group = group
+    def __init__(self, parameters, bucket_bytes, sum_dtype):
         self._parameters = [p for p in parameters if p.requires_grad]
         self._frozen = [p for p in parameters if not p.requires_grad]
         self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
@@ -194,7 +244,7 @@ class _Reducer(Listener):
             for b, bucket in enumerate(self._buckets)
             for number, start, stop in bucket.members
         }
-        self.enabled = True
+        self.mode = Mode()
         self._pass = None
         self._broken = []  # passes that failed: MPI may still write to their arrays
 
@@ -212,10 +262,8 @@ class _Reducer(Listener):
     # What backward calls
 
     def started(self, leaves, create_graph):
-        if not self.enabled:
+        if not self.mode.enabled:
             return
-        if thread.recorder is not None:
-            thread.recorder.refuse_collective()
         if create_graph:
             raise RuntimeError(
                 "DataParallel: backward cannot average gradients under create_graph, as the mean "
@@ -231,17 +279,16 @@ class _Reducer(Listener):
         if number in now.waited_for:
             self._put(number)
             self._start_full_buckets()
-        for pending in now.started:
-            pending.test()
+        now.poll()
 
     def ended(self):
         if self._pass is not None:
             self._finish()
 
     def failed(self):
-        if self._pass is not None:
+        if type(self._pass) is _Pass:
             self._broken.append(self._pass)
-            self._pass = None
+        self._pass = None
 
     def average(self):
         """Average the gradients that are there now."""
@@ -255,7 +302,8 @@ class _Reducer(Listener):
         flags = bytearray(
             [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
         )
-        self._pass = now = _Pass(self._group, self._buckets, flags)
+        kind = _Pass if thread.recorder is None else RecordedPass
+        self._pass = now = kind(self._buckets, flags, self.mode)
         for number in sorted(now.waited_for - reached):
             self._put(number)
         self._start_full_buckets()
@@ -265,26 +313,14 @@ class _Reducer(Listener):
         now = self._pass
         now.waited_for.remove(number)
         b, start, stop = self._places[number]
-        if now.arrays[b] is None:
-            now.arrays[b] = self._buckets[b].empty()
-        p, part = self._parameters[number], now.arrays[b][start:stop]
-        with backend_of[type(part)].scope(part):
-            if p.grad is None:
-                part[...] = 0
-            else:
-                grad = p.grad.detach().array
-                like = self._buckets[b].like
-                if type(grad) is not type(like) or grad.dtype != like.dtype:
-                    raise RuntimeError(
-                        f"DataParallel: a parameter is now {describe(p)}; move the module first, "
-                        f"and wrap it then"
-                    )
-                grad, scale = grad.reshape(-1), 1 / self._group.size
-                if grad.dtype == part.dtype:
-                    backend_of[type(part)].xp.multiply(grad, scale, out=part)
-                else:
-                    part[...] = grad
-                    part *= scale
+        p = self._parameters[number]
+        grad = None if p.grad is None else p.grad.detach().array
+        if grad is not None and not self._buckets[b].takes(grad):
+            raise RuntimeError(
+                f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
+                f"it then"
+            )
+        now.put(b, start, stop, grad)
         now.missing[b] -= 1
 
     def _start_full_buckets(self):
@@ -293,8 +329,8 @@ class _Reducer(Listener):
         All ranks must do so in the same order, which that of the gradients may not be.
         """
         now = self._pass
-        while len(now.started) < len(now.arrays) and not now.missing[len(now.started)]:
-            now.started.append(self._group.all_reduce(now.arrays[len(now.started)]))
+        while len(now.started) < len(self._buckets) and not now.missing[len(now.started)]:
+            now.start()
 
     def _finish(self):
         """Wait for all reductions, and set the gradients."""
@@ -302,15 +338,8 @@ class _Reducer(Listener):
         for number in sorted(now.waited_for):  # backward did not reach them after all
             self._put(number)
         self._start_full_buckets()
-        now.flags_reduced.wait()
-        for bucket, array, pending in zip(self._buckets, now.arrays, now.started, strict=True):
-            pending.wait()
-            xp = backend_of[type(array)].xp
-            for number, start, stop in bucket.members:
-                if now.flags[number]:
-                    p = self._parameters[number]
-                    mean = array[start:stop].reshape(p.shape)
-                    p.grad = wrap(xp.astype(mean, bucket.like.dtype, copy=False), None)
+        for number, grad in now.finish(self._parameters):
+            self._parameters[number].grad = wrap(grad, None)
         self._pass = None
 
 

@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from .._processes import current
+from .._processes.replayed import Start, finish
+from .._thread_state import thread
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..optim import LBFGS
@@ -22,8 +25,7 @@ class ShardedOptimizer(Optimizer):
     Each process updates some of the parameters, so that it keeps only their state, and then gets
     the others from the processes that updated them. All processes must have the same gradients, as
     with `DataParallel`; the parameters become those that ``optimizer`` alone would give them.
-    Schedulers and `gpugrad.training.Trainer` take it as any other optimizer; `gpugrad.compile` runs
-    a function that uses it as it is.
+    Schedulers, `gpugrad.compile` and `gpugrad.training.Trainer` take it as any other optimizer.
 
     optimizer: the optimizer that makes the updates, new, and of all parameters.
 
@@ -82,6 +84,9 @@ class ShardedOptimizer(Optimizer):
 
     def _share(self, with_owner):
         """Give all processes the parameters of their owners."""
+        if thread.recorder is not None:
+            self._note(with_owner)
+            return
         places = [writes.place(p.array) for p, owner in with_owner if owner != self._group.rank]
         writes.note(places)
         try:
@@ -91,7 +96,7 @@ class ShardedOptimizer(Optimizer):
                 with backend.scope(p.array):
                     flat = p.array.reshape(-1)
                     copied = backend.address_range(flat) != backend.address_range(p.array)
-                    pending = self._group.broadcast(flat, owner)
+                    pending = current().broadcast(flat, owner)
                     started.append((p.array, flat if copied else None, pending))
             for array, copy, pending in started:
                 pending.wait()
@@ -99,6 +104,28 @@ class ShardedOptimizer(Optimizer):
                     array[...] = copy.reshape(array.shape)
         finally:
             writes.note(places)
+
+    def _note(self, with_owner):
+        """Record what `_share` does, for `compile`."""
+        note, rank = thread.recorder.communicate, self._group.rank
+        tokens = [
+            note(Start("broadcast", partial(self._broadcast, p, owner)), [p.array][: owner == rank])
+            for p, owner in with_owner
+        ]
+        for (p, owner), token in zip(with_owner, tokens, strict=True):
+            (values,) = note(finish, (token,), [(p.shape, p.array)])
+            if owner != rank:
+                p.array[...] = values
+
+    def _broadcast(self, p, owner, own=None):
+        """Start to send the array ``own`` to all, or to receive one like ``p`` from its owner."""
+        like = p.array
+        backend = backend_of[type(like)]
+        with backend.scope(like):
+            array = backend.create("empty", p.shape, dtype=like.dtype, like=like)
+            if own is not None:
+                array[...] = own
+            return array, current().broadcast(array.reshape(-1), owner)
 
     def _with_owner(self):
         """All parameters, with the rank that updates each."""
@@ -116,7 +143,7 @@ class ShardedOptimizer(Optimizer):
             for i, arrays in state["state"].items()
             if owners[i] == self._group.rank
         }
-        merged = {i: arrays for part in self._group.exchange(own) for i, arrays in part.items()}
+        merged = {i: arrays for part in current().exchange(own) for i, arrays in part.items()}
         return {**state, "state": {i: merged[i] for i in sorted(merged)}}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

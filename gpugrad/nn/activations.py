@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._arguments import whole
 from .._creation import full
+from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..ops.elementwise import where
 from ..ops.manipulation import reshape
@@ -45,8 +46,8 @@ else:
     from ..ops.transcendental import tanh
 
 
-def relu6(input: Tensor) -> Tensor:
-    """``min(max(x, 0), 6)`` elementwise; the slope at 0 and at 6 is 0."""
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(x, 0), 6)`` elementwise; the slope at 0 and at 6 is 0. ``inplace`` is ignored."""
     return hardtanh(input, 0.0, 6.0)
 
 
@@ -75,27 +76,27 @@ _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
 
 
-def selu(input: Tensor) -> Tensor:
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``1.0507 * x`` where ``x`` is positive, else ``1.0507 * 1.6733 * (exp(x) - 1)``.
 
     With these constants, from Klambauer et al. (2017), means of 0 and variances of 1 persist from
-    layer to layer. The slope at 0 is that of the second piece.
+    layer to layer. The slope at 0 is that of the second piece. ``inplace`` is ignored.
     """
     return elu(input, _SELU_ALPHA, scale=_SELU_SCALE)
 
 
-def celu(input: Tensor, alpha: float = 1.0) -> Tensor:
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where it is positive, else ``alpha * (exp(x / alpha) - 1)``; the slope at 0 is 1.
 
-    From Barron (2017). Raises ValueError if ``alpha`` is 0.
+    From Barron (2017). ``inplace`` is ignored. Raises ValueError if ``alpha`` is 0.
     """
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0")
     return elu(input, alpha, input_scale=1 / alpha)
 
 
-def hardsigmoid(input: Tensor) -> Tensor:
-    """``min(max(x + 3, 0), 6) / 6`` elementwise; the slope at -3 and at 3 is 0."""
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """``min(max(x + 3, 0), 6) / 6``; the slope at -3 and at 3 is 0. ``inplace`` is ignored."""
     return hardtanh(input, -3.0, 3.0) / 6 + 0.5
 
 
@@ -109,17 +110,21 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - tanh(input)
 
 
-def softmax(input: Tensor, dim: int) -> Tensor:
+@explains_arguments
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along the axis ``dim``, without overflow.
 
     PyTorch guesses an axis if ``dim`` is not given, which it advises against; here it is required.
+
+    dtype: that to which the input is cast first, and of the result; by default the input's.
     """
-    return _softmax(input, dim)
+    return _softmax(input if dtype is None else input.astype(dtype), dim)
 
 
-def log_softmax(input: Tensor, dim: int) -> Tensor:
+@explains_arguments
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
     """``log(softmax(x))`` along the axis ``dim``, without overflow; see `softmax`."""
-    return _log_softmax(input, dim)
+    return _log_softmax(input if dtype is None else input.astype(dtype), dim)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:

@@ -155,7 +155,9 @@ class MultiheadAttention(Module):
             scores = matmul(q * (1 / math.sqrt(self.head_dim)), matrix_transpose(k))
             if mask is not None:
                 scores = where(mask, scores, -math.inf) if _is_bool(mask) else scores + mask
-            weights = functional.dropout(softmax(scores, axis=-1), dropout, True, self.generator)
+            weights = functional.dropout(
+                softmax(scores, axis=-1), dropout, generator=self.generator
+            )
             out = matmul(weights, v)
             weights = mean(weights, axis=1) if average_attn_weights else weights
         else:

@@ -98,6 +98,15 @@ class _List(Module):
         self._arrange(named)
         return self
 
+    def pop(self, index: int = -1) -> Any:
+        """Remove the item at ``index``, by default the last one, and return it."""
+        item = getattr(self, self._name_at(index))
+        del self[index]
+        return item
+
+    def __iadd__(self, items: Iterable[Any]) -> Self:
+        return self.extend(items)
+
 
 class Sequential(_List):
     """Layers, each applied to the result of the one before.
@@ -124,7 +133,10 @@ class Sequential(_List):
             return item
         if callable(item) and not isinstance(item, type):
             return _Function(item)
-        raise TypeError(f"Sequential: layer {index} must be a module or a function, not {item!r}")
+        unpack = "; write Sequential(*layers)" if isinstance(item, (list, tuple)) else ""
+        raise TypeError(
+            f"Sequential: layer {index} must be a module or a function, not {item!r}{unpack}"
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         layers = self._items()

@@ -10,7 +10,7 @@ from .._batched import behind, levels_among, levels_now, levels_of, lifted, phys
 from .._creation import asarray
 from .._draws import is_repeated
 from .._dtypes import isdtype
-from .._foreign_names import answer
+from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.casting import as_input
@@ -30,28 +30,28 @@ from ..ops.reductions import mean, var
 from ..random import Generator, default_generator
 from .activations import (
     celu,
-    elu,
     gelu,
     glu,
     hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
     log_softmax,
     logsigmoid,
-    mish,
     prelu,
-    relu,
     relu6,
     selu,
     sigmoid,
-    silu,
     softmax,
     softplus,
     softsign,
     tanh,
     tanhshrink,
 )
+from .activations import elu as _elu
+from .activations import hardswish as _hardswish
+from .activations import hardtanh as _hardtanh
+from .activations import leaky_relu as _leaky_relu
+from .activations import mish as _mish
+from .activations import relu as _relu
+from .activations import silu as _silu
 from .convolution import conv1d, conv2d, conv_transpose1d, conv_transpose2d, fold, unfold
 from .losses import (
     binary_cross_entropy,
@@ -152,21 +152,49 @@ __all__ = [
 __dir__ = __all__.copy
 
 
+# PyTorch's activations can write to their input. Ops never do, so that ``inplace`` is ignored.
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``max(x, 0)`` elementwise; see `gpugrad.relu`."""
+    return _relu(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`."""
+    return _leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """``x`` where it is positive, else ``alpha * (exp(x) - 1)``; see `gpugrad.elu`."""
+    return _elu(input, alpha)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * sigmoid(x)`` elementwise; see `gpugrad.silu`."""
+    return _silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * tanh(log(1 + exp(x)))`` elementwise; see `gpugrad.mish`."""
+    return _mish(input)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """``x`` limited to ``[min_val, max_val]``; see `gpugrad.hardtanh`."""
+    return _hardtanh(input, min_val, max_val)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """``x * min(max(x + 3, 0), 6) / 6`` elementwise; see `gpugrad.hardswish`."""
+    return _hardswish(input)
+
+
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Merge the axes from ``start_dim`` to ``end_dim``, both included, into one axis."""
-    shape = input.shape
-    ndim = len(shape)
-    first = start_dim + ndim if start_dim < 0 else start_dim
-    last = end_dim + ndim if end_dim < 0 else end_dim
-    if ndim == 0 and start_dim in (0, -1) and end_dim in (0, -1):
-        return reshape(input, (1,))
-    if not 0 <= first <= last < ndim:
-        raise ValueError(
-            f"flatten: start_dim {start_dim} and end_dim {end_dim} are not axes in order "
-            f"of a tensor of shape {shape}"
-        )
-    size = math.prod(shape[first : last + 1])
-    return reshape(input, (*shape[:first], size, *shape[last + 1 :]))
+    """Merge the axes from ``start_dim`` to ``end_dim``, both included; see `Tensor.flatten`."""
+    return input.flatten(start_dim, end_dim)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -189,6 +217,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return out if bias is None else out + bias
 
 
+@explains_arguments
 def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """The rows of ``weight`` at the indices ``input``.
 
@@ -216,11 +245,17 @@ def embedding(input: Any, weight: Tensor, padding_idx: int | None = None) -> Ten
 
 
 def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Zero each element with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
     training: if False, return ``input`` itself.
+    inplace: ignored, since ops never write to their inputs.
     generator: its next `key` decides which elements to zero; by default the generator of the
         input's device.
 
@@ -250,7 +285,12 @@ def _key(generator, input):
 
 
 def dropout1d(
-    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Zero each channel of ``(n, channels, length)`` with probability ``p``, as a whole.
 
@@ -266,7 +306,12 @@ def dropout1d(
 
 
 def dropout2d(
-    input: Tensor, p: float = 0.5, training: bool = True, generator: Generator | None = None
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    *,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Zero each channel of ``(n, channels, height, width)`` with probability ``p``, as a whole.
 
@@ -285,7 +330,8 @@ def _drop_channels(name, input, shape, p, training, generator):
         raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
     if not training or p == 0:
         return input
-    kept = dropout(created("ones", shape, dtype=input.dtype, like=input), p, True, generator)
+    ones = created("ones", shape, dtype=input.dtype, like=input)
+    kept = dropout(ones, p, generator=generator)
     kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
     return where(kept > 0, input * kept, 0.0)
 

@@ -11,11 +11,12 @@ All raise TypeError for a tensor that is not floating, and ValueError for the re
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._arguments import is_floating
 from .._batched import behind, levels_of, physical
 from .._dtypes import is_half
+from .._foreign_names import answer
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends.dtypes import float32, float64
@@ -233,3 +234,7 @@ def uniform_parameters(
         )
 
     return parameter
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from .._arguments import whole
+from .._creation import asarray
 from .._tensor import Tensor
 from ..ops.manipulation import reshape
 from ..ops.neural import linear
@@ -66,7 +67,7 @@ class Dropout(Module):
         self.generator = generator
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout(input, self.p, self.training, self.generator)
+        return functional.dropout(input, self.p, self.training, generator=self.generator)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
@@ -76,14 +77,14 @@ class Dropout1d(Dropout):
     """In training, zero channels of ``(n, channels, length)`` as a whole, as `Dropout` elements."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout1d(input, self.p, self.training, self.generator)
+        return functional.dropout1d(input, self.p, self.training, generator=self.generator)
 
 
 class Dropout2d(Dropout):
     """In training, zero channels of ``(n, channels, height, width)`` as a whole."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return functional.dropout2d(input, self.p, self.training, self.generator)
+        return functional.dropout2d(input, self.p, self.training, generator=self.generator)
 
 
 class Flatten(Module):
@@ -222,6 +223,25 @@ class Embedding(Module):
         if padding_idx is not None:
             drawn[padding_idx] = 0.0
         self.weight = Parameter(drawn.to(device=device))
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
+    ) -> Self:
+        """A layer with the weight ``embeddings``, ``(num_embeddings, embedding_dim)``.
+
+        freeze: whether the weight is not trained.
+        """
+        embeddings = asarray(embeddings)
+        if embeddings.ndim != 2:
+            raise ValueError(
+                f"Embedding.from_pretrained: embeddings must have shape (rows, d), not "
+                f"{embeddings.shape}"
+            )
+        rows, width = embeddings.shape
+        layer = cls(rows, width, padding_idx, generator=Generator(0))  # no draw that others see
+        layer.weight = Parameter(embeddings, requires_grad=not freeze)
+        return layer
 
     def forward(self, input: Any) -> Tensor:
         return functional.embedding(input, self.weight, self.padding_idx)

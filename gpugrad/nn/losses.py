@@ -98,7 +98,6 @@ def l1_loss(input: Tensor, target: Any, *, reduction: str = "mean", weight: Any 
 def huber_loss(
     input: Tensor,
     target: Any,
-    *,
     reduction: str = "mean",
     delta: float = 1.0,
     weight: Any = None,
@@ -187,8 +186,9 @@ def cross_entropy(
         return _of_labels(log_p, target, weight, ignore_index, reduction, label_smoothing)
     if target.shape != tuple(input.shape) or not target.ndim:
         raise ValueError(
-            f"{name}: probabilities must have the shape of logits (n, classes, ...), but logits "
-            f"are {input.shape} and target {target.shape}; labels are integers"
+            f"{name}: a target of {target.dtype} holds probabilities, which must have the shape "
+            f"of the logits (n, classes, ...), {input.shape}, not {target.shape}; if it holds "
+            f"labels, make them integers by target.astype(gpugrad.int64)"
         )
     if index(ignore_index) >= 0:  # a negative one, such as the default, would not be a class anyway
         raise ValueError(f"{name}: ignore_index is for labels, but the target is floating")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar, Unio
 
 from .._arguments import device_and_dtype, moved
 from .._creation import asarray, tensor, zeros_like
-from .._foreign_names import INSTEAD, missing
+from .._foreign_names import INSTEAD, explains_arguments, missing
 from .._tensor import Tensor
 from .._typing import P
 from ..autograd.call import wrap
@@ -88,6 +88,8 @@ class Module:
         # A __call__ that the user defined stays.
         if cls.__call__ in [vars(base).get("forward") for base in cls.__mro__]:
             cls.__call__ = cls.forward  # type: ignore[assignment, method-assign]
+        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:
 
@@ -143,6 +145,7 @@ class Module:
         """The direct children of this module."""
         return (module for _, module in self.named_children())
 
+    @explains_arguments
     def named_modules(self) -> Iterator[tuple[str, "Module"]]:
         """This module, named ``""``, and all modules in it, with dotted names; parents first.
 
@@ -165,6 +168,7 @@ class Module:
         """This module and all modules in it; parents first."""
         return (module for _, module in self.named_modules())
 
+    @explains_arguments
     def named_parameters(
         self, prefix: str = "", recurse: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
@@ -179,6 +183,7 @@ class Module:
         """The parameters of this module and, unless ``recurse`` is False, of all modules in it."""
         return (parameter for _, parameter in self.named_parameters("", recurse))
 
+    @explains_arguments
     def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         """The buffers of this module and of all modules in it, as `named_parameters`."""
         return self._collect(Module._own_buffers, prefix, recurse)
@@ -294,11 +299,13 @@ class Module:
         for name, module in self.named_children():
             yield from module._state(_join(path, name))
 
+    @explains_arguments
     def state_dict(self) -> dict[str, Tensor]:
         """Copies of the parameters and persistent buffers, by PyTorch's dotted names."""
         self._check_nothing_hidden()
         return {name: tensor(x) for name, x in self._state()}
 
+    @explains_arguments
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Overwrite parameters and persistent buffers with the values in ``state``.
 

@@ -57,7 +57,7 @@ class _Recurrent(Module):
             warnings.warn(
                 f"{name}: dropout={dropout} has no effect with one layer, as it is applied "
                 f"between layers",
-                stacklevel=3,
+                stacklevel=5,  # past both constructors and what explains their arguments
             )
         parameter = uniform_parameters(1 / math.sqrt(hidden_size), dtype, device, generator)
         rows = self.gates * hidden_size

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..backends import describe
 from .module import Module
 
 
+@explains_arguments
 def functional_call(
     module: Module,
     params_and_buffers: Mapping[str, Tensor] | tuple[Mapping[str, Tensor], ...],

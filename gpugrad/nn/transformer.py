@@ -14,7 +14,10 @@ from .layers import Dropout, Linear
 from .module import Module
 from .normalization import LayerNorm
 
-_ACTIVATIONS = {"relu": functional.relu, "gelu": functional.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "gelu": functional.gelu,
+}
 
 
 class _Layer(Module):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._creation import zeros
 from .._dtypes import is_half
-from .._foreign_names import answer
+from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..backends import backend_of
@@ -17,6 +17,7 @@ __all__ = ["clip_grad_norm_", "clip_grad_value_"]
 __dir__ = __all__.copy
 
 
+@explains_arguments
 def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) -> Tensor:
     """Scale gradients so that the norm of all of them together is at most ``max_norm``.
 
@@ -54,6 +55,7 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0) ->
     return wrap(norm, None)
 
 
+@explains_arguments
 def clip_grad_value_(parameters: Any, clip_value: float) -> None:
     """Clip each element of the gradients to between ``-clip_value`` and ``clip_value``; nan stays.
 

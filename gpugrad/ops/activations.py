@@ -160,9 +160,16 @@ hardtanh.vjp(
 @elementwise(discards=True)
 def hardswish(xp, x):
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
-    return xp.maximum(x, -3.0) * (xp.clip(x, -3.0, 3.0) / 6 + 0.5)
+    out = xp.clip(x, -3.0, 3.0)
+    out /= 6
+    out += 0.5
+    out *= xp.maximum(x, -3.0)
+    return out
 
 
-hardswish.vjp(
-    x=lambda xp, g, x: xp.where(x <= -3, 0.0, xp.where(x >= 3, g, g * (x / 3 + 0.5))),
-)
+def _hardswish_vjp(xp, g, x):
+    slope = xp.where(x >= 3, 1.0, x / 3 + 0.5)
+    return xp.where(x <= -3, 0.0, g * slope)
+
+
+hardswish.vjp(x=_hardswish_vjp)

@@ -412,9 +412,12 @@ def nan_to_num(xp, x, /, *, nan=0.0, posinf=None, neginf=None):
     if not xp.isdtype(x.dtype, "real floating"):
         return xp.asarray(x, copy=True)
     most = float(xp.finfo(x.dtype).max)
-    x = xp.where(x == math.inf, most if posinf is None else posinf, x)
-    x = xp.where(x == -math.inf, -most if neginf is None else neginf, x)
-    return xp.where(xp.isnan(x), nan, x)
+    finite = xp.clip(x, -most, most)  # or nan
+    if posinf is not None:
+        finite = xp.where(x == math.inf, posinf, finite)
+    if neginf is not None:
+        finite = xp.where(x == -math.inf, neginf, finite)
+    return xp.where(xp.isnan(x), nan, finite)
 
 
 nan_to_num.vjp(x=lambda xp, g, x: xp.where(xp.isfinite(x), g, 0.0))

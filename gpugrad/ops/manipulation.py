@@ -6,6 +6,7 @@ from operator import index
 from typing import Any
 
 from .._batched import equally, shifted
+from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from ..autograd import sweep
 from ..autograd.operation import composite, op
@@ -409,6 +410,7 @@ split.vmap(_split_vmap)
 
 
 @composite
+@explains_arguments
 def chunk(x, /, chunks, axis=0):
     """At most ``chunks`` pieces of ``x`` along ``axis``, as a tuple; the last one may be shorter.
 

@@ -413,9 +413,12 @@ def mse(xp, x, target, /, *, reduction="mean"):
     reduction: ``"mean"`` or ``"sum"`` over all elements, or ``"none"``.
     """
     if x.shape != target.shape:
+        shape = tuple(x.shape)
+        same_size = math.prod(shape) == math.prod(target.shape)
+        remedy = f"; target.reshape({shape}) would fit" if same_size else ""
         raise ValueError(
-            f"x and target must have the same shape, but have {tuple(x.shape)} and "
-            f"{tuple(target.shape)}; nothing is broadcast"
+            f"input and target must have the same shape, but have {shape} and "
+            f"{tuple(target.shape)}; nothing is broadcast{remedy}"
         )
     difference = x - target
     difference *= difference

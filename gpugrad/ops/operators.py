@@ -1,8 +1,10 @@
 """Python's operators, indexing and methods of Tensor, each one of the ops."""
 
+import math
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from operator import index
 from typing import Any
 
 from .._arguments import device_and_dtype
@@ -212,9 +214,23 @@ def _ravel(self) -> Tensor:
     return manipulation.reshape(self, (-1,))
 
 
-def _flatten(self) -> Tensor:
-    """The elements in row-major order, along one axis; `nn.functional.flatten` takes axes."""
-    return manipulation.reshape(self, (-1,))
+def _flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from ``start_dim`` to ``end_dim``, both included, merged into one; by default all.
+
+    Raises ValueError unless they are axes in this order.
+    """
+    shape, ndim = self.shape, self.ndim
+    if ndim == 0 and start_dim in (0, -1) and end_dim in (0, -1):
+        return manipulation.reshape(self, (1,))
+    first, last = index(start_dim), index(end_dim)
+    first, last = first + ndim * (first < 0), last + ndim * (last < 0)
+    if not 0 <= first <= last < ndim:
+        raise ValueError(
+            f"flatten: start_dim {start_dim} and end_dim {end_dim} are not axes in order "
+            f"of a tensor of shape {shape}"
+        )
+    size = math.prod(shape[first : last + 1])
+    return manipulation.reshape(self, (*shape[:first], size, *shape[last + 1 :]))
 
 
 def _squeeze(self, axis: int | tuple[int, ...] | None = None) -> Tensor:
@@ -294,8 +310,8 @@ def _to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
     return _to(self, device)
 
 
-def _cuda(self, index: int | None = None) -> Tensor:
-    """On a CUDA device, by default the current one."""
+def _cuda(self, index: int | None = None, non_blocking: bool = False) -> Tensor:
+    """On a CUDA device, by default the current one; ``non_blocking`` is ignored, as by `to`."""
     return _to(self, "cuda" if index is None else f"cuda:{index}")
 
 
@@ -365,9 +381,15 @@ def install():
     Tensor.mT = property(products.matrix_transpose)
     Tensor.real = property(ops["real"])
     Tensor.imag = property(ops["imag"])
-    for name in ops:
+    remedies = {name: f"gpugrad.{name}(x)" for name in ops}
+    for room in "linalg", "special":
+        remedies |= {name: f"gpugrad.{room}.{name}(x)" for name in exports(room)}
+    for name, function in ops.items():
+        if len(getattr(getattr(function, "op", None), "inputs", ())) == 1:
+            remedies[f"{name}_"] = f"x[...] = gpugrad.{name}(x)"
+    for name, remedy in remedies.items():
         if name not in INSTEAD["Tensor"] and name not in vars(Tensor):
-            INSTEAD["Tensor"][name] = f"gpugrad.{name}(x)"
+            INSTEAD["Tensor"][name] = remedy
             setattr(Tensor, name, MissingName(name, "Tensor"))
 
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from .._batched import equally, shifted
 from .._dtypes import isdtype
+from .._foreign_names import explains_arguments
 from .._tensor import is_recorded
 from ..autograd.operation import composite, op
 from ..backends import SCALARS, backend_of
@@ -110,6 +111,7 @@ _sort.vmap(vmap_over_axis)
 
 
 @composite
+@explains_arguments
 def sort(x, /, *, axis=-1, descending=False, stable=True):
     """``x`` sorted along ``axis``.
 
@@ -262,6 +264,7 @@ _BETWEEN = "lower", "higher", "midpoint", "nearest"
 
 
 @composite
+@explains_arguments
 def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
     """Quantiles of the elements along ``axis``, by default of all; that of 0.5 is the median.
 

@@ -15,9 +15,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .._arguments import whole
+from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from .optimizer import Optimizer
 
@@ -62,6 +63,11 @@ class LRScheduler:
     """
 
     _is_initial = False
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         self.optimizer = self._check_optimizer(optimizer)
@@ -992,3 +998,7 @@ class ChainedScheduler(_OfSchedulers):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._rates()
+
+
+if not TYPE_CHECKING:
+    __getattr__ = answer(__name__)

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .._arguments import is_floating
 from .._creation import asarray, tensor, zeros_like
 from .._dtypes import is_half
+from .._foreign_names import INSTEAD, explains_arguments, missing
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd import enable_grad
@@ -60,7 +61,8 @@ class Optimizer:
         complex parameters, rather than once.
     numbers: the names and first values of floats that are kept for a parameter; see
         `next_numbers`.
-    communicates: whether a step needs other processes, so that `compile` cannot record it.
+    communicates: whether a step needs other processes. The updates are then those of another
+        optimizer, the attribute ``optimizer``.
     fused_kernel: a static method called with ``step, *hyper``, or None. It names a CUDA kernel in
         ``optimizers.cu`` that does to many parameters at once what the ``apply_single`` of the
         same class does to one, and gives the kernel's arguments: see `MultiTensorUpdater.update`.
@@ -72,6 +74,11 @@ class Optimizer:
     numbers: ClassVar[Mapping[str, float]] = {}
     communicates = False
     fused_kernel: ClassVar[Callable[..., tuple] | None] = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "__init__" in vars(cls) and cls.__module__.startswith(f"{__package__}."):
+            cls.__init__ = explains_arguments(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -89,11 +96,21 @@ class Optimizer:
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
         if not groups:
-            raise ValueError(f"{self._name}: there are no parameters to optimize")
+            raise ValueError(
+                f"{self._name}: there are no parameters to optimize; does the model have any, and "
+                f"was a generator such as model.parameters() used up before?"
+            )
         if not isinstance(groups[0], Mapping):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # called only for attributes that do not exist
+            if name in INSTEAD["Optimizer"]:
+                raise missing(type(self).__name__, name, "Optimizer")
+            return super().__getattribute__(name)  # raises Python's own error
 
     @property
     def _name(self):
@@ -173,7 +190,10 @@ class Optimizer:
 
     def _check_parameter(self, i, p):
         if not isinstance(p, Tensor):
-            raise TypeError(f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}")
+            unnamed = "; pass model.parameters(), without names" if isinstance(p, tuple) else ""
+            raise TypeError(
+                f"{self._name}: parameter {i} must be a Tensor, not {type(p).__name__}{unnamed}"
+            )
         if not p.is_leaf:
             raise ValueError(
                 f"{self._name}: parameter {i}, of shape {p.shape}, is a result of "

@@ -61,7 +61,7 @@ def sunk(calls, lowered):
         order.append(i)
 
     for i, (call, low) in enumerate(zip(calls, lowered, strict=True)):
-        if _fits(call, low) and first.get(call.outs[0], i) > i + 1:
+        if fits(call, low) and first.get(call.outs[0], i) > i + 1:
             size = sum([x.root().nbytes for x in call.operands()])
             if size <= call.outs[0].nbytes / 4:
                 waiting.setdefault(first[call.outs[0]], []).append(i)
@@ -79,7 +79,7 @@ def joined(calls, lowered):
     pairs = list(zip(calls, lowered, strict=True))
     i = 0
     while i < len(pairs):
-        if not _fits(*pairs[i]):
+        if not fits(*pairs[i]):
             i += 1
             continue
         shape = pairs[i][0].outs[0].shape
@@ -106,13 +106,14 @@ def joined(calls, lowered):
 
 def _end(pairs, i, shape):
     """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
-    while i < len(pairs) and _fits(*pairs[i]) and pairs[i][0].outs[0].shape == shape:
+    while i < len(pairs) and fits(*pairs[i]) and pairs[i][0].outs[0].shape == shape:
         i += 1
     return i
 
 
 def _is_small(call, shape):
-    return all(out.size * 4 <= math.prod(shape) for out in call.outs)
+    # A collective starts as early as it can.
+    return all(out.kind != "token" and out.size * 4 <= math.prod(shape) for out in call.outs)
 
 
 def _is_large(x):
@@ -138,7 +139,7 @@ def groups(calls, lowered, lasting):
 
 
 def _group_at(start, calls, lowered):
-    if not _fits(calls[start], lowered[start]):
+    if not fits(calls[start], lowered[start]):
         return None
     (first,) = calls[start].outs
     stop, made, members = start, set(), 0
@@ -148,7 +149,7 @@ def _group_at(start, calls, lowered):
             if any(out.root() in made for out in call.outs):
                 break
         elif (
-            _fits(call, low)
+            fits(call, low)
             and call.outs[0].shape == first.shape
             and not any(x.base is not None and x.root() in made for x in call.operands())
         ):
@@ -167,7 +168,8 @@ def _group_at(start, calls, lowered):
     return None
 
 
-def _fits(call, low):
+def fits(call, low):
+    """Whether a call is elementwise on large arrays, so that it may run block by block."""
     return low is not None and low.is_elementwise and _is_large(call.outs[0])
 
 

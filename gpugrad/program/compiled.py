@@ -10,6 +10,8 @@ from typing import Any, Generic, overload
 
 from .._batched import BatchedTensor
 from .._draws import Draws
+from .._foreign_names import OPTIONS_OF_COMPILE
+from .._processes.repeating import noted, repeated
 from .._tensor import Tensor
 from .._thread_state import restores_state, thread
 from .._typing import P, R
@@ -17,6 +19,7 @@ from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
+from ..backends.numpy import backend as numpy_backend
 from ..nn.module import Module
 from ..transforms.trees import flatten, unflatten
 from .checking import Snapshot, differences, results
@@ -25,7 +28,7 @@ from .draws import NotedDraws
 from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
-from .recording import Recording
+from .recording import Recording, traced_types
 from .replay import FAILED, MISS, Program, spent
 from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
@@ -33,13 +36,15 @@ from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
 _recording = threading.RLock()  # while one thread records, state of the program is replaced
+# What recordings with NumPy share, which the first one would make otherwise.
+_SHARED = traced_types(numpy_backend), numpy_backend.planner
 
 
 @overload
 def compile(function: Callable[P, R], *, check: int = 0) -> "Compiled[P, R]": ...
 @overload
 def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
-def compile(function: Any = None, *, check: int = 0) -> Any:
+def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
     ``function`` runs once while the array calls that it makes are recorded. The calls are then
@@ -81,6 +86,10 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
     devices runs as if it were not compiled.
 
+    With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
+    the same order as without it. Other processes may at the same time record the function or run
+    it as it is. On CUDA devices such a program repeats its calls one by one.
+
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, iterators, and an
     `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
@@ -88,7 +97,9 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
-        RuntimeError where a result, the state or a gradient differs in any bit.
+        RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
+        other processes. The collectives are made once, so that each process may check when it
+        wants to.
 
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
@@ -100,6 +111,10 @@ def compile(function: Any = None, *, check: int = 0) -> Any:
     >>> double(gpugrad.tensor([1.0, 2.0]))
     tensor([2., 4.])
     """
+    for name in others:
+        if name in OPTIONS_OF_COMPILE:
+            raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
+        raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
     if function is None:
         return lambda function: Compiled(function, check)
     return Compiled(function, check)
@@ -220,7 +235,10 @@ class Compiled(Generic[P, R]):
             try:
                 program = self._record(leaves, structure, args, kwargs)
             except Unsupported as error:
-                if not error.once or (error.once == "first" and self._has_made_objects):
+                if error.once == "this":
+                    self._misses -= 1
+                    self._warn(f"ran once without being compiled: in this call {error}")
+                elif not error.once or (error.once == "first" and self._has_made_objects):
                     self._give_up(str(error))
                 self._has_made_objects = error.once == "first"
                 return MISS
@@ -266,15 +284,17 @@ class Compiled(Generic[P, R]):
                 reach.tensor(x)
         before = Snapshot(reach)
         try:
-            result = results(self.__wrapped_function__(*args, **kwargs))
+            with noted() as collectives:
+                result = results(self.__wrapped_function__(*args, **kwargs))
             expected = result | before.values()
         finally:
             before.restore()
-        returned = self._run(leaves, structure, args, kwargs)
-        if returned is MISS:
-            returned = self._record_and_run(leaves, structure, args, kwargs)
-        if returned is MISS or returned is FAILED:
-            return FAILED
+        with repeated(collectives):
+            returned = self._run(leaves, structure, args, kwargs)
+            if returned is MISS:
+                returned = self._record_and_run(leaves, structure, args, kwargs)
+            if returned is MISS or returned is FAILED:
+                return self.__wrapped_function__(*args, **kwargs)
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
@@ -388,11 +408,11 @@ class Trace:
                     raise Unsupported("an argument has hooks", once=True)
                 self.argument_of[id(x)] = i
                 self.leaves.append(("tensor", (type(x), node, x.grad is not None)))
-                self.key[name] = (tuple(x.shape), str(x.dtype), x.device)
+                self.key[name] = (tuple(x.shape), x.dtype, x.device)
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)
                 self.leaves.append(("array", None) if first == i else ("same", first))
-                self.key[name] = (tuple(x.shape), str(x.dtype))
+                self.key[name] = (tuple(x.shape), x.dtype)
             else:
                 self.leaves.append(("static", x))
                 self.key[name] = repr(x)
@@ -410,7 +430,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
-        raise Unsupported("it has no tensors to compute with")
+        raise Unsupported("it has no tensors to compute with", once="this")
     for x in leaves:
         if isinstance(x, Tensor):
             reach.tensor(x)
@@ -675,6 +695,10 @@ def _graph(trace, parts, start):
         return
     if len({id(parts[i]) for i in places}) < len(places):
         raise Unsupported("it returns a tensor that requires grad twice")
+    if trace.recording.communicates:
+        raise Unsupported(
+            "it returns a result that requires grad, and communicates with other processes"
+        )
     written = trace.written or trace.gradients or trace.number_writes or trace.changed
     if written or trace.recording.afterwards:
         raise Unsupported("it returns a result that requires grad, and also changes state")

@@ -105,7 +105,7 @@ class _BackwardTrace:
         recording = trace.recording
         self.recording = SimpleNamespace(
             backend=recording.backend, kind=recording.kind, devices=recording.devices,
-            required=[], afterwards=[],
+            required=[], afterwards=[], communicates=False,
         )  # fmt: skip
         self.reach = SimpleNamespace(guards=[], module_guards=[])
         self.duplicate = trace.duplicate
@@ -114,7 +114,7 @@ class _BackwardTrace:
         self.leaves, self.numbers_needed = [], []
         self.argument_of, self.pinned, self.parameters, self.var_of = {}, {}, {}, {}
         for name in """written rebound gradients changed number_writes skips optimizers states alike
-                       tensors pinned_tensors keys from_outside aliases""".split():
+                       tensors pinned_tensors keys from_outside aliases generators""".split():
             setattr(self, name, [])
         new = {}
         for i, x in enumerate([*kept, *trace.sweep.inputs]):

@@ -76,6 +76,7 @@ class NotedDraws:
             raise Unsupported("it seeds a random generator or sets its state")
         if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
             raise Unsupported("it draws random numbers from Python or another library")
+        self.foreign = []  # nothing is to be restored
 
     def restore(self):
         for generator, state in self.foreign:

@@ -96,6 +96,8 @@ class _Plan:
         trace, self.graphs = program.trace, program.graphs
         if trace.bare:
             raise CannotCaptureError("it uses a scalar of the library")
+        if trace.recording.communicates:
+            raise CannotCaptureError("it communicates with other processes")
         self._is_floating = program.backend.is_floating
         self._known = {}
         self._constants = []
@@ -330,9 +332,7 @@ class _GraphWriter(Writer):
     def _calls(self):
         trace, name = self.trace, self.name
         self.noted = False
-        for x, _ in trace.gradients:
-            if not any(s.kind == "grad" and s.holder is x for s in trace.floating.values()):
-                self.line(f"{self._holder(x)}._grad = None")
+        self._free_gradients()
         if trace.written:
             self._note()
         plan = self.program.plan
@@ -341,6 +341,11 @@ class _GraphWriter(Writer):
         self.left = {x: f"o{i}" for i, x in enumerate(trace.outputs)}
         outputs = f"{', '.join(self.left.values())}, = " if self.left else ""
         self.line(f"{outputs}{name(self.program.launch)}(({inputs}), ({numbers}))")
+
+    def _may_call_instead(self):
+        trace = self.trace
+        is_pure = all(call.is_pure for call in self.program.calls)
+        return not (self.noted or trace.keys or trace.gradients) and is_pure
 
     def _stored(self, x):
         """The text of what is stored in a place for numbers."""

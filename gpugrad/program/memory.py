@@ -1,6 +1,8 @@
 """Where the values of a program lie: which buffer, from which call to which."""
 
 _ALIGNED = 64  # bytes
+_SMALL = 2048  # bytes that are copied in about the time that a new array takes
+_LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
 
 
 class Storage:
@@ -30,12 +32,15 @@ class Memory:
     outputs: variables that leave the program, in memory of their own.
     written: pairs of the variable that an array has at first, and the one to be written to it.
     groups: the `Group`s of calls that run block by block.
+    safe_from: the position of the first call that may write to an array that exists already; those
+        before it, or some of them, may raise errors.
     """
 
-    def __init__(self, calls, lowered, outputs, written, groups=()):
+    def __init__(self, calls, lowered, outputs, written, groups=(), safe_from=0):
         self.calls = calls
         self.lowered = lowered
         self.of = {}
+        self._safe_from = safe_from
         self.group_of = group_of = {i: g for g in groups for i in range(g.start, g.stop)}
         self.end = end = len(calls)
         self.last_use = last_use = {}
@@ -54,9 +59,11 @@ class Memory:
             if final.kind == "array" and final.root() is final and final.value is None:
                 targets.setdefault(final, first)
             last_use[final.root()] = end
-        fresh = {x for x in outputs if x.base is None and x.call is not None}
+        # Small outputs are copied at the end, so that they always lie in the same place before.
+        fresh = {x for x in outputs if x.base is None and x.call and x.nbytes > _SMALL}
         starts = {first for first, _ in written}
         holder = {}  # the variable of a written array -> its present occupant
+        occupants = {}  # planned storage -> its present occupant
         for first in starts:
             self.of[first] = Storage("state", first)
             holder[first] = first
@@ -65,7 +72,7 @@ class Memory:
             """Whether call i may write its result where the array ``first`` lies."""
             occupant = holder[first]
             group = group_of.get(i)
-            if not _alike(first, out):
+            if i < safe_from or not _alike(first, out):
                 return False
             last = last_use.get(occupant, -1)
             if group is not None and last >= group.start and occupant in group.irregular:
@@ -103,6 +110,8 @@ class Memory:
                         taken = self._take(x, i, out, operands, holder)
                         if taken is not None:
                             break
+                    if taken is None:
+                        taken = self._take_earlier(i, out, occupants)
                 if taken is None:
                     self.of[out] = storage = Storage("planned", out, i, last_use[out])
                     group = group_of.get(i)
@@ -111,6 +120,7 @@ class Memory:
                 else:
                     self.of[out] = taken
                     taken.last = max(taken.last, last_use[out])
+                occupants[self.of[out]] = out
         for group in groups:
             for call in calls[group.start : group.stop]:
                 for x in (*call.operands(), *call.outs):
@@ -140,11 +150,34 @@ class Memory:
             return None
         if storage.kind == "planned":
             return storage
-        if storage.kind == "state":
+        if storage.kind == "state" and i >= self._safe_from:
             first = storage.variable
             if holder.get(first) is x:
                 holder[first] = out
                 return storage
+        return None
+
+    def _take_earlier(self, i, out, occupants):
+        """The storage of what an earlier call of the group of call i used last; else None.
+
+        Each block of it has been read when that block of ``out`` is written.
+        """
+        group = self.group_of.get(i)
+        if group is None or out in group.inner:
+            return None
+        for call in self.calls[group.start : i]:
+            for x in call.operands():
+                storage = self.of.get(x)
+                if (
+                    storage is not None
+                    and storage.kind == "planned"
+                    and occupants[storage] is x
+                    and self.last_use[x] < i
+                    and x not in group.inner
+                    and x not in group.irregular
+                    and _alike(x, out)
+                ):
+                    return storage
         return None
 
 
@@ -157,6 +190,60 @@ def _alone(x, operands):
     return not any(y is not x and y.root() is x for y in operands)
 
 
+def narrowed(calls, lowered, lasting):
+    """The calls in an order in which large values may need less memory; None if it is the same.
+
+    A large product, such as the gradient of an activation, is computed only where it is first
+    used; and what is made of a large value and is all that is still needed of it, such as the mask
+    of a ReLU, right after the use before. So neither waits while gradients of weights are
+    computed. Returns the calls and their lowered forms.
+
+    lasting: variables that are needed after the last call.
+    """
+    pairs = list(zip(calls, lowered, strict=True))
+    if not any(low is not None and call.outs[0].nbytes >= _LARGE for call, low in pairs):
+        return None
+    users = {}  # for each variable, the numbers of the calls that use it or a view of it
+    for i, call in enumerate(calls):
+        for x in call.operands():
+            users.setdefault(x.root(), []).append(i)
+    before, after, moved = {}, {}, set()
+    for i, (call, low) in enumerate(pairs):
+        out = call.outs[0]
+        if low is None or low.is_elementwise or out.nbytes < _LARGE:
+            continue
+        if out in users and out not in lasting:
+            before.setdefault(users[out][0], []).append(i)
+            moved.add(i)
+    for i, (call, low) in enumerate(pairs):
+        if low is None or not low.is_elementwise:
+            continue
+        roots = {x.root() for x in call.operands() if x.kind == "array"}
+        x = roots.pop() if len(roots) == 1 else None
+        if x is None or x.call is None or x in lasting or x.nbytes < _LARGE:
+            continue
+        others = [k for k in users[x] if k != i]
+        is_last = others and others[-1] < i and others[-1] not in moved
+        if is_last and call.outs[0].nbytes <= x.nbytes / 2:
+            after.setdefault(others[-1], []).append(i)
+            moved.add(i)
+    if not after:
+        return None
+    order = []
+
+    def emit(i):
+        for k in before.get(i, ()):
+            emit(k)
+        order.append(i)
+        for k in after.get(i, ()):
+            emit(k)
+
+    for i in range(len(calls)):
+        if i not in moved:
+            emit(i)
+    return [calls[i] for i in order], [lowered[i] for i in order]
+
+
 def place(storages):
     """Give each storage an offset so that those used at one time do not meet; the total size.
 
@@ -166,21 +253,20 @@ def place(storages):
     total = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
         size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
-        taken = sorted(
-            [
-                (other.offset, other.offset + -(-other.nbytes // _ALIGNED) * _ALIGNED)
-                for other in placed
-                if other.first <= storage.last and storage.first <= other.last
-            ]
-        )
+        begin, end = storage.first, storage.last
+        taken = [
+            (start, stop) for start, stop, first, last in placed if first <= end and begin <= last
+        ]
+        taken.sort()
         offset = 0
         for start, stop in taken:
             if start - offset >= size:
                 break
-            offset = max(offset, stop)
+            if stop > offset:
+                offset = stop
         storage.offset = offset
         total = max(total, offset + size)
-        placed.append(storage)
+        placed.append((offset, offset + size, begin, end))
     return total
 
 

@@ -11,6 +11,7 @@ import numbers
 import operator
 from typing import Any
 
+from ..backends.numpy import backend
 from .record import Unsupported
 
 _PLAIN = (int, float)
@@ -45,6 +46,9 @@ class Number:
 
     def __index__(self):
         return operator.index(self._plain())
+
+    def __array__(self, dtype=None, copy=None):
+        return backend.asarray(self._plain(), dtype=dtype)
 
     def __round__(self, *digits):
         return round(self._plain(), *digits)

@@ -12,7 +12,8 @@ class Unsupported(BaseException):
 
     No Exception, so that no handler in the function takes it.
 
-    once: whether a later call may be recorded all the same; "first" if only the next one may.
+    once: whether a later call may be recorded all the same; "first" if only the next one may;
+        "this" if nothing was recorded, because of the arguments of this call.
     """
 
     def __init__(self, reason, once=False):
@@ -24,7 +25,8 @@ class Variable:
     """A value in a record.
 
     kind: "array"; "scalar" for a library's 0-d result that is no array; "number" for a Python
-        number or a random key, which the program computes before any array.
+        number or a random key, which the program computes before any array; "token" for what a
+        call returns only for others, such as a collective that has been started.
     shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
     source: what has the value when the program starts: see `Input`, or None.
     value: the value itself if it is the same in each run: a constant; or None.
@@ -84,9 +86,11 @@ class Call:
     may_alias: whether the result may be one of the operands, which only the values decide.
     """
 
-    __slots__ = ("function", "args", "kwargs", "outs", "several", "is_pure", "may_alias", "line")
+    __slots__ = (
+        "function", "args", "kwargs", "outs", "several", "is_pure", "may_alias", "_operands",
+    )  # fmt: skip
 
-    def __init__(self, function, args, kwargs, several=False, is_pure=True, line=None):
+    def __init__(self, function, args, kwargs, several=False, is_pure=True):
         self.function = function
         self.args = args
         self.kwargs = kwargs
@@ -94,7 +98,7 @@ class Call:
         self.several = several
         self.is_pure = is_pure
         self.may_alias = False
-        self.line = line
+        self._operands = None
 
     @property
     def name(self):
@@ -102,16 +106,30 @@ class Call:
 
     def operands(self):
         """The variables among the arguments."""
-        found = []
-        collect(self.args, found)
-        if self.kwargs:
-            collect(self.kwargs, found)
+        found = self._operands
+        if found is None:
+            found = self._operands = []
+            for x in self.args:
+                if type(x) is Variable:
+                    found.append(x)
+                elif type(x) in _CONTAINERS:
+                    collect(x, found)
+            if self.kwargs:
+                collect(self.kwargs, found)
         return found
 
     def replace(self, new):
         """Use other variables as operands, those in the dict ``new``."""
-        self.args = mapped(self.args, new)
-        self.kwargs = mapped(self.kwargs, new)
+        self.give(mapped(self.args, new), mapped(self.kwargs, new))
+
+    def give(self, args, kwargs):
+        """Use other arguments."""
+        self.args = args
+        self.kwargs = kwargs
+        self._operands = None
+
+
+_CONTAINERS = {tuple, list, dict, slice}
 
 
 def name_of(function):
@@ -156,15 +174,17 @@ def simplify(calls, outputs, *, merges=True):
     new = {}
     known = {}
     kept = []
-    before = [(call.args, call.kwargs) for call in calls]
+    before = []
     for call in calls:
         operands = call.operands()
-        call.replace(new)
-        if merges and call.name in _PRODUCTS and _met(operands, call.operands()):
-            # BLAS computes the product of a matrix and itself in another way.
-            for changed, (args, kwargs) in zip(calls, before, strict=True):
-                changed.args, changed.kwargs = args, kwargs
-            return simplify(calls, outputs, merges=False)
+        if new and not new.keys().isdisjoint(operands):
+            before.append((call, call.args, call.kwargs))
+            call.replace(new)
+            if merges and call.name in _PRODUCTS and _met(operands, call.operands()):
+                # BLAS computes the product of a matrix and itself in another way.
+                for changed, args, kwargs in before:
+                    changed.give(args, kwargs)
+                return simplify(calls, outputs, merges=False)
         if call.is_pure and merges:
             key = _key(call)
             same = known.setdefault(key, call) if key is not None else call
@@ -181,8 +201,10 @@ def simplify(calls, outputs, *, merges=True):
     for call in reversed(kept):
         if not call.is_pure or not needed.isdisjoint(call.outs):
             living.append(call)
-            needed.update(call.operands())
-            needed.update([x.base for x in call.operands() if x.base is not None])
+            for x in call.operands():
+                needed.add(x)
+                if x.base is not None:
+                    needed.add(x.base)
     for call in living:
         for out in call.outs:
             if out.base is not None:
@@ -197,7 +219,8 @@ def _met(before, after):
 
 def _key(call):
     try:
-        key = call.function, _hashable(call.args), _hashable(call.kwargs)
+        args = tuple([x if type(x) is Variable else _hashable(x) for x in call.args])
+        key = call.function, args, _hashable(call.kwargs) if call.kwargs else ()
         hash(key)
     except TypeError:
         return None
@@ -214,4 +237,4 @@ def _hashable(x):
         return "slice", x.start, x.stop, x.step
     if kind is float:
         return kind, x.hex()  # 0.0 and -0.0 differ, and nan is itself
-    return kind, x
+    return x if kind is Variable else (kind, x)

@@ -41,6 +41,7 @@ class Recording:
     required: triples ``(function, args, outcome)`` on numbers: conditions of the program.
     afterwards: functions and arguments to call when everything else is done.
     has_placeholders: whether arrays have taken the place of large results that were not computed.
+    communicates: whether calls that communicate with other processes were noted.
     """
 
     def __init__(self, backend, with_placeholders):
@@ -49,9 +50,12 @@ class Recording:
         if not with_placeholders:
             self.placeholder = None
         self.has_placeholders = False
+        self.communicates = False
         self.several_devices = backend.several_devices
         self.devices = set()  # of all results, where there are several
         self.kind, self.scalar = traced_types(backend)
+        self.array = backend.array_types[0]
+        self._nbytes = backend.nbytes
         self.calls = []
         self.prologue = []
         self.required = []
@@ -143,7 +147,7 @@ class Recording:
         self._kept.append(array)
 
     def _variable(self, value, kind="array"):
-        return Variable(kind, value, self.backend.nbytes(value) if kind == "array" else 0)
+        return Variable(kind, value, self._nbytes(value) if kind == "array" else 0)
 
     def _traced(self, value, var):
         return self.kind(self, Home(value, var))
@@ -153,17 +157,17 @@ class Recording:
         if self.closed:
             raise self.left()
         if thread.recorder is not self:
-            raise RuntimeError(
-                "gpugrad.compile: another thread records a function that uses this tensor; compile "
-                "and first call functions before threads share what they use"
-            )
-        kwargs = kwargs or {}
+            raise self.elsewhere()
         found = []
-        real = self._real(args, found)
-        named = self._real(kwargs, found) if kwargs else {}
-        changing = not is_pure or any(
-            type(x) in (Number, Key) or x.var.value is None for x in found
-        )
+        real, noted = self._both(args, found)
+        named, noted_named = {}, {}
+        if kwargs:
+            named, noted_named = self._real(kwargs, found), self._vars(kwargs)
+        changing = not is_pure
+        for x in found:
+            if changing:
+                break
+            changing = type(x) in (Number, Key) or x.var.value is None
         result = None
         if changing and is_pure and not kwargs and self.placeholder is not None:
             result = self.placeholder(function, real)
@@ -171,7 +175,38 @@ class Recording:
             result = self._run(function, real, named, found)
         else:
             self.has_placeholders = True
-        return self._noted(function, args, kwargs, result, found, is_pure, changing)
+        if not changing:
+            call = None
+        else:
+            call = Call(function, noted, noted_named, is_pure=is_pure)
+            call.may_alias = getattr(function, "__name__", "") in _MAY_ALIAS
+            if type(result) is self.array and not self.several_devices:
+                return self._traced_result(call, args, kwargs or {}, result, real, found)
+        return self._noted(function, call, args, kwargs or {}, result, found)
+
+    def _both(self, args, found):
+        """The values of arguments, and what stands for them in the record."""
+        real, noted = [], []
+        for x in args:
+            kind = type(x)
+            if kind is self.kind or kind is self.scalar:
+                if x.recording is not self:
+                    raise x.recording.left()
+                found.append(x)
+                if x.path:
+                    value, var = x._now()
+                else:
+                    home = x.home
+                    value, var = home.value, home.var
+                real.append(value)
+                noted.append(var)
+            elif kind is int or kind is float:
+                real.append(x)
+                noted.append(x)
+            else:
+                real.append(self._real(x, found))
+                noted.append(self._vars(x))
+        return tuple(real), tuple(noted)
 
     def _run(self, function, real, named, found):
         try:
@@ -184,7 +219,8 @@ class Recording:
             self.has_failed = True
             raise
 
-    def _noted(self, function, args, kwargs, result, found, is_pure, changing):
+    def _noted(self, function, call, args, kwargs, result, found):
+        """What stands for a result; ``call`` is None if it is the same in each run."""
         arrays = namespace_of.get(type(result))
         if arrays is None and isinstance(result, (tuple, list)):
             if not any(type(x) in backend_of for x in result):
@@ -203,10 +239,13 @@ class Recording:
         if self.several_devices:
             arrays = [part for part in parts if type(part) in namespace_of]
             self.devices.update(map(self.backend.device, arrays))
-        if not changing:
+        if call is None:
             traced = [self._constant_part(part) for part in parts]
+        elif parts[0] is result:
+            values = [x.value for x in found]
+            return self._traced_result(call, args, kwargs, result, values, found)
         else:
-            traced = self._traced_parts(function, args, kwargs, parts, found, is_pure, result)
+            traced = self._traced_parts(call, args, kwargs, parts, found)
         if parts[0] is result:
             return traced[0]
         named = getattr(type(result), "_make", type(result))
@@ -221,49 +260,62 @@ class Recording:
         var.value = part
         return self.scalar(self, Home(part, var))
 
-    def _traced_parts(self, function, args, kwargs, parts, found, is_pure, result):
-        may_alias = getattr(function, "__name__", "") in _MAY_ALIAS
+    def _traced_result(self, call, args, kwargs, result, values, found):
+        """What stands for the only result of a call."""
         sources = [x for x in found if type(x) is self.kind]
-        if parts[0] is result and not may_alias:
+        if not call.may_alias and any(value is result for value in values):
             for x in sources:
                 if x.value is result:
-                    return [x]  # such as a cast to the same dtype without a copy
-        call = Call(function, self._vars(args), self._vars(kwargs), is_pure=is_pure)
-        call.several = parts[0] is not result
-        call.may_alias = may_alias
+                    return x  # such as a cast to the same dtype without a copy
+        self.calls.append(call)
+        return self._traced_part(call, args, kwargs, result, sources, None)
+
+    def _traced_parts(self, call, args, kwargs, parts, found):
+        call.several = True
+        sources = [x for x in found if type(x) is self.kind]
         traced = []
         for part in parts:
             known = [x for x in (*sources, *traced) if x is not None]
             same = next((x for x in known if x.value is part), None)
-            if part is None or (call.several and same is not None):
+            if part is None or same is not None:
                 var, new = Variable("unused"), same
-            elif type(part) not in namespace_of:
-                var = self._variable(part, "scalar")
-                new = self.scalar(self, Home(part, var))
+                var.call = call
+                call.outs.append(var)
             else:
-                var = self._variable(part)
-                source = None if may_alias else self._seen_in(part, sources)
-                if source is None:
-                    new = self._traced(part, var)
-                else:
-                    var.base = source.var
-                    new = self.kind(self, source.home)
-                    new.path = (*source.path, (function, args, kwargs, source, len(traced)))
-                    if not call.several:
-                        new.path = (*source.path, (function, args, kwargs, source, None))
-                    new.own, new.version = (part, var), source.home.version
-            var.call = call
-            call.outs.append(var)
+                new = self._traced_part(call, args, kwargs, part, sources, len(traced))
             traced.append(new)
         self.calls.append(call)
         return traced
 
+    def _traced_part(self, call, args, kwargs, part, sources, at):
+        """What stands for one result of a call, the only one if ``at`` is None."""
+        if type(part) not in namespace_of:
+            var = self._variable(part, "scalar")
+            new = self.scalar(self, Home(part, var))
+        else:
+            var = self._variable(part)
+            source = None if call.may_alias else self._seen_in(part, sources)
+            if source is None:
+                new = self._traced(part, var)
+            else:
+                var.base = source.var
+                new = self.kind(self, source.home)
+                new.path = (*source.path, (call.function, args, kwargs, source, at))
+                new.own, new.version = (part, var), source.home.version
+        var.call = call
+        call.outs.append(var)
+        return new
+
     def _seen_in(self, part, sources):
         """The traced array whose memory ``part`` shows; None if it has memory of its own."""
-        if getattr(part, "base", self) is None or not sources:
+        base = getattr(part, "base", self)
+        if base is None or not sources:
             return None
         if 0 in part.shape:
             return None
+        for x in sources:
+            if x.value is base:
+                return x
         buffer = self.backend.buffer(part)
         if buffer is None:
             return None
@@ -271,6 +323,29 @@ class Recording:
             if self.backend.buffer(x.value) == buffer:
                 return x
         return None
+
+    def communicate(self, function, operands=(), results=()):
+        """Note a call that communicates with other processes, which only the program makes.
+
+        operands: arrays, and what other such calls have returned.
+        results: a pair for each array that the call returns in a tuple, its shape and an array of
+            its dtype and device. They have zeros while recording. Without results the call returns
+            one object, for other such calls, and so does this method.
+        """
+        self.communicates = True
+        call = Call(function, self._vars(tuple(operands)), {}, bool(results), is_pure=False)
+        self.calls.append(call)
+        traced = []
+        for shape, like in results:
+            if backend_of[type(like)] is not self.backend and type(like) not in _kinds:
+                raise Unsupported("it uses arrays of several libraries")
+            like = like.value if type(like) in _kinds else like
+            value = self.backend.zeros(shape, like.dtype, like)
+            traced.append(self._traced(value, self._variable(value)))
+        call.outs = [x.var for x in traced] or [Variable("token")]
+        for var in call.outs:
+            var.call = call
+        return traced or call.outs[0]
 
     def write(self, traced, function, args):
         """Write in place: ``traced`` becomes ``function(traced, *args)``, and so do its views."""
@@ -355,6 +430,22 @@ class Recording:
             return {name: self._vars(item) for name, item in x.items()}
         return x
 
+    def made_of_numbers(self, numbers, make):
+        """The array ``make(numbers)``, which each run makes anew; None if no number may change.
+
+        numbers: a number, or nested lists and tuples of numbers.
+        """
+        changing = [x for x in _flat(numbers) if type(x) is Number]
+        if not changing:
+            return None
+        for x in changing:
+            self.require(type, (x,), type(x.value))  # on which the dtype depends
+
+        def made_of_numbers(numbers):
+            return make(numbers)
+
+        return self.call(made_of_numbers, (numbers,))
+
     def as_array(self, x):
         """A traced value as an array; NumPy's 0-d results are scalars."""
         return backend_of[type(x)].asarray(x)
@@ -371,7 +462,7 @@ class Recording:
         raise Unsupported("its optimizer makes its state", once=True)
 
     def refuse_collective(self):
-        """Called when values of other processes are wanted."""
+        """Called when values of other processes are wanted in a way that cannot be noted."""
         raise Unsupported("it communicates with other processes")
 
     def refuse_search(self):
@@ -406,7 +497,18 @@ class Recording:
         self._refused = self._refused or error
         return error
 
+    def elsewhere(self):
+        """The error for a use of what stands for state outside the thread that records."""
+        return RuntimeError(
+            "gpugrad.compile: another thread is recording a function that uses this tensor, in the "
+            "first call of a compiled function or a call with new shapes; call the compiled "
+            "function once with each shape before starting the threads"
+        )
+
     def left(self):
+        """The error for a use of a traced array outside the function that is recorded."""
+        if not self.closed:
+            return self.elsewhere()
         return RuntimeError(
             "gpugrad.compile: a tensor that a compiled function computed was kept where the "
             "function cannot be seen to keep it, and has no values; return it from the function"
@@ -522,6 +624,8 @@ class Traced:
     def _refuse(self, *args, **kwargs):
         if self.recording.closed:
             raise self.recording.left()
+        if thread.recorder is not self.recording:
+            raise self.recording.elsewhere()
         raise self.recording.error("the value of a tensor cannot be read")
 
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = _refuse
@@ -825,6 +929,8 @@ class TracedBackend(Backend):
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the record."""
         recording = thread.recorder
+        if recording is None and type(array) in _kinds:
+            raise array.recording.left()
         if recording is None or type(array) not in self.real.array_types:
             return array
         return recording.constant(array)

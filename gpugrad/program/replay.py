@@ -13,16 +13,18 @@ import math
 import operator
 import types
 from contextlib import nullcontext
+from functools import lru_cache, partial
 
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
 from ..backends import backend_of
 from ..nn.changes import changes
-from .blocks import groups, joined, sunk
-from .memory import Memory, most_alive
+from .blocks import fits, groups, joined, sunk
+from .guards import all_hold, layout_holds, rows_of, tensors_hold
+from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
-from .state import Slot, same, same_argument
+from .state import Slot, same_argument
 
 MISS = object()
 FAILED = object()
@@ -55,10 +57,14 @@ class Program:
         self.calls = trace.calls
         self.calls, self.lowered = lowered(trace, lower)
         lasting = {x.root() for x in (*trace.outputs, *[final for _, final in trace.written])}
-        self.calls, self.lowered = sunk(self.calls, self.lowered)
-        self.calls, self.lowered = joined(self.calls, self.lowered)
-        self.groups = groups(self.calls, self.lowered, lasting)
-        self.memory = Memory(self.calls, self.lowered, trace.outputs, trace.written, self.groups)
+        other = narrowed(self.calls, self.lowered, lasting)
+        self._plan(lasting)
+        if other is not None:
+            first = vars(self).copy()
+            self.calls, self.lowered = other
+            self._plan(lasting)
+            if self.memory.total > 0.9 * first["memory"].total:
+                vars(self).update(first)
         self._number_variables()
         self._write(self.writer(self))
         # As a sweep does, a program ignores NumPy's warnings about infinities and nan.
@@ -66,11 +72,25 @@ class Program:
         self.arena = self.planner.arena(self.memory.total) if self.planner else None
         self.bind()
 
+    def _plan(self, lasting):
+        trace = self.trace
+        self.groups = []
+        if any(map(fits, self.calls, self.lowered)):
+            self.calls, self.lowered = sunk(self.calls, self.lowered)
+            self.calls, self.lowered = joined(self.calls, self.lowered)
+            self.groups = groups(self.calls, self.lowered, lasting)
+        # Before the calls that may raise errors are over, nothing is changed.
+        may_fail = self.planner.may_fail if self.planner else lambda call: False
+        fallible = [i for i, call in enumerate(self.calls) if may_fail(call)]
+        self.safe_from = fallible[-1] + 1 if fallible else 0
+        self.memory = Memory(
+            self.calls, self.lowered, trace.outputs, trace.written, self.groups, self.safe_from
+        )
+
     def _write(self, writer):
         self._writer = writer
         self.source = writer.write()
-        code = compile(self.source, "<gpugrad program>", "exec")
-        self._code = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+        self._code = _code_of(self.source)
 
     def _number_variables(self):
         for i, x in enumerate([x for call in self.calls for x in call.outs]):
@@ -117,6 +137,13 @@ class Program:
     def least_bytes(self):
         """The largest sum of the sizes of planned values that are needed at one time."""
         return most_alive({s for s in self.memory.of.values() if s.kind == "planned"})
+
+
+@lru_cache(64)
+def _code_of(source):
+    """The code of the function in a source, which is often that for other shapes too."""
+    code = compile(source, "<gpugrad program>", "exec")
+    return next(c for c in code.co_consts if isinstance(c, types.CodeType))
 
 
 def lowered(trace, lower):
@@ -171,14 +198,19 @@ class Writer:
         self.locals = {}
         self.statics = {}
         self.late = []
-        self.attributes = {}  # of classes
         self.noted = False
+        self.noted_at = None  # the number of the line
+        self.keeps_states = False  # of random generators, in case of an error
         self.group = None
         self._checked = set()
+        self._steps = []  # with fixed operands, which are not written yet
+        self._weak_arrays = {}
 
     # Names
 
     def line(self, text):
+        if self._steps:
+            self._flush()
         self.lines.append("    " * self.indent + text)
 
     def name(self, value, stem="c"):
@@ -319,26 +351,9 @@ class Writer:
         self.indent += 1
         for i, leaf in enumerate(trace.leaves):
             self._leaf(i, leaf)
-        checks = []
-        for x, node, watch, grad in trace.tensors:
-            checks.append(f"{name(x)}.node is {name(node)}")
-            if watch is not MISS:
-                checks.append(f"{name(node)}.watch is {name(watch)}")
-            checks.append(f"{name(x)}._grad is {'not ' if grad else ''}None")
-        for x, slot in trace.pinned_tensors:
-            checks.append(f"{name(x)}.array is {self.made_name(('pin', x), slot)}")
-        for state in trace.states:
-            values = self.made_name(("values", state), lambda state=state: state.values)
-            checks.append(f"{name(state)}.values is {values}")
-        for guard in trace.reach.guards:
-            checks.append(self._check(*guard))
-        for first, *others in trace.alike:
-            for attribute in ("step", "numbers"):
-                for other in others:
-                    checks.append(f"{name(first)}.{attribute} == {name(other)}.{attribute}")
-        checks = list(dict.fromkeys(checks))
-        for k in range(0, len(checks), 50):
-            self.unless(" and ".join(checks[k : k + 50]))
+        rows = rows_of(trace.reach.guards)
+        tensors = self.made_name("tensors", self._tensors, "tensors")
+        self.unless(f"{name(tensors_hold)}(*{tensors}) and {name(all_hold)}({name(rows)})")
         self._module_guards()
         for x, source in trace.floating.items():
             self.locals[x] = local = f"a{len(self.locals)}"
@@ -364,46 +379,40 @@ class Writer:
         return f"{holder}._grad.array"
 
     def _layout(self, local, x):
-        kind = self.name(self.trace.recording.backend.array_types[0])
-        text = f"type({local}) is {kind} and {local}.shape == {self.name(x.shape)}"
-        text += f" and {local}.dtype == {self.name(x.dtype)}"
-        if x.strides is not None:
-            text += f" and {local}.strides == {self.name(x.strides)}"
-        self.fixed["type"] = type
-        self.unless(text)
+        kind = self.trace.recording.backend.array_types[0]
+        layout = [self.name(part) for part in (kind, x.shape, x.dtype, x.strides)]
+        checks = [f"{self.name(layout_holds)}({local}, {', '.join(layout)})"]
         backend = self.trace.recording.backend
         if backend.several_devices or self.planner is None:
             device = self.trace.devices.get(x)
-            self.unless(f"{self.name(backend.device)}({local}) == {device!r}")
+            checks.append(f"{self.name(backend.device)}({local}) == {device!r}")
         if x in self.trace.from_outside and self.trace.owners is not None:
             check = self.name(self.trace.overlaps)
+            owners = self.made_name("owners", self.trace.owners, "owners")
+            overlaps = f"{check}({local}, {owners})"
             if self.planner is not None:
-                owners = self.made_name("owners", self.trace.owners, "owners")
                 self.fixed["id"] = id
-                self.unless(
-                    f"id({local}) not in {owners} if {local}.base is None "
-                    f"else not {check}({local}, {owners})"
-                )
-            else:
-                owners = self.made_name("owners", self.trace.owners, "owners")
-                self.unless(f"not {check}({local}, {owners})")
+                overlaps = f"({local}.base is not None and {overlaps} or id({local}) in {owners})"
+            checks.append(f"not {overlaps}")
+        self.unless(" and ".join(checks))
 
     def _leaf(self, i, leaf):
         kind, value = leaf
         if kind == "tensor":
             self.fixed["type"] = type
             cls, node, grad = value
-            self.line(f"if type(x{i}) is not {self.name(cls)}: return {self.name(MISS)}")
+            checks = [f"type(x{i}) is {self.name(cls)}"]
             if node is None:
-                self.unless(f"x{i}.node is None")
+                checks.append(f"x{i}.node is None")
             elif type(node) is Node:
-                self.unless(f"type(x{i}.node) is {self.name(Node)}")
+                checks.append(f"type(x{i}.node) is {self.name(Node)}")
             else:
-                self.unless(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
-                self.unless(f"x{i}.grad is {'not ' if grad else ''}None")
+                checks.append(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
+                checks.append(f"x{i}.grad is {'not ' if grad else ''}None")
             for k, other in enumerate(self.trace.leaves[:i]):
                 if other[0] == "tensor":
-                    self.unless(f"x{i} is not x{k}")
+                    checks.append(f"x{i} is not x{k}")
+            self.unless(" and ".join(checks))
         elif kind == "same":
             self.unless(f"x{i} is x{value}")
         elif kind == "state":
@@ -411,27 +420,24 @@ class Writer:
         elif kind == "static":
             self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
 
-    def _check(self, slot, value, how):
-        if how == "len":
-            self.fixed["len"] = len
-            return f"len({self.name(slot)}) == {value}"
-        if how == "type":
-            self.fixed["type"] = type
-            return f"type({self.name(slot)}) is {self.name(value)}"
-        if how == "keys":
-            return f"[*{self.name(slot)}] == {self.name(value)}"
-        if how == "set":
-            return f"{self.name(slot)} == {self.name(value)}"
-        text = self._slot(slot)
-        if how == "is" or value is None or value is True or value is False:
-            return f"{text} is {self.value(value) if how != 'is' else self.name(value)}"
-        return f"({text} is {self.name(value)} or {self.name(same)}({text}, {self.name(value)}))"
+    def _tensors(self):
+        """The arguments of `tensors_hold`."""
+        trace = self.trace
+        pinned = {id(x): find for x, find in trace.pinned_tensors}
+        leaves, others = [], []
+        for x, node, watch, grad in trace.tensors:
+            find = pinned.get(id(x))
+            array = None if find is None else find()
+            if watch is not MISS and find is not None:
+                leaves.append((x, node, watch, not grad, array))
+            else:
+                leaf = None if watch is MISS else node
+                others.append((x, node, leaf, watch, not grad, array))
+        return leaves, others, [(s, s.values, states[0]) for states in trace.alike for s in states]
 
     def _slot(self, slot):
         if slot.kind == "class":
-            kind = slot.container
-            attributes = self.attributes.setdefault(kind, vars(kind))
-            return f"{self.name(attributes)}[{slot.key!r}]"
+            return f"{self.name(slot.get)}()"
         container = self.name(slot.container)
         if slot.kind == "item":
             key = repr(slot.key) if type(slot.key) in (str, int) else self.name(slot.key)
@@ -444,15 +450,12 @@ class Writer:
         guards = self.trace.reach.module_guards
         if not guards:
             return
-        seen = self.name([changes.version], "seen")
-        checks = [self._check(*guard) for guard in guards]
-        self.line(f"if {seen}[0] != {self.name(changes)}.version:")
-        self.indent += 1
-        self.line(f"now = {self.name(changes)}.version")
-        for k in range(0, len(checks), 50):
-            self.unless(" and ".join(checks[k : k + 50]))
-        self.line(f"{seen}[0] = now")
-        self.indent -= 1
+        seen = self.name([changes.version])
+        rows = self.name(rows_of(guards))
+        self.line(
+            f"if {seen}[0] != {self.name(changes)}.version and "
+            f"not {self.name(_modules_hold)}({rows}, {seen}): return {self.name(MISS)}"
+        )
 
     # Numbers
 
@@ -460,17 +463,13 @@ class Writer:
         trace, name = self.trace, self.name
         for optimizer, bools in trace.optimizers:
             o = name(optimizer)
-            self.fixed["map"] = map
             defaults = name(list(optimizer.defaults))
             for i in range(len(optimizer.param_groups)):
                 group = name(optimizer.param_groups[i])
                 h = f"h{name(optimizer)}_{i}"
-                self.line(f"{h} = {o}._hyper[{i}]")
-                self.line(f"if [*map({group}.__getitem__, {defaults})] != {h}:")
-                self.line(f"    {o}._change_hyper({i}, {group})")
-                self.line(f"    {h} = {o}._hyper[{i}]")
-                for k, value in bools[i]:
-                    self.unless(f"{h}[{k}] is {value}")
+                self.line(f"{h} = {name(_hyper)}({o}, {i}, {group}, {defaults})")
+                if bools[i]:
+                    self.unless(" and ".join([f"{h}[{k}] is {value}" for k, value in bools[i]]))
         random = set(trace.keys)  # and what is computed from them
         for x in trace.numbers_needed:
             if x.call is not None and not random.isdisjoint(x.call.args):
@@ -486,11 +485,18 @@ class Writer:
                 conditions.append(args[0] if outcome else f"not {args[0]}")
             elif function is operator.eq:
                 conditions.append(f"{'' if outcome else 'not '}{args[0]} == {args[1]}")
+            elif function is type:
+                self.fixed["type"] = type
+                conditions.append(f"type({args[0]}) is {name(outcome)}")
             else:
                 text = f"({args[0]} {_INFIX[function]} {args[1]})"
                 conditions.append(text if outcome else f"not {text}")
         if conditions:
             self.unless(" and ".join(conditions))
+        if trace.generators and self.program.safe_from:
+            self.keeps_states = True
+            generators = name(trace.generators)
+            self.line(f"states = [(g, g.get_state()) for g in {generators}]")
         for x in trace.keys:
             self.locals[x] = f"k{len(self.locals)}"
             self.line(f"{self.locals[x]} = {name(x.call.function)}()")
@@ -548,10 +554,28 @@ class Writer:
                 step = check(*call.args, **call.kwargs)
                 checks += [step] if self._is_given(step[1]) else []
         if checks:
-            self._try(lambda: [self._step(step, None, ()) for step in checks])
+            self._try(lambda: [self._check_values(step) for step in checks])
+
+    def _check_values(self, step):
+        for x in step[1]:
+            if type(x) is Variable:
+                self._view(x)
+        self._step(step, None, ())
+
+    def _view(self, x):
+        """Write the calls that make a view of an argument."""
+        if x.base is not None and x not in self.locals and not self.is_static(x):
+            self._view(x.base)
+            self._plain_call(x.call)
 
     def _is_given(self, args):
-        return all(type(x) is not Variable or x.root().call is None for x in args)
+        return all(type(x) is not Variable or self._is_there(x) for x in args)
+
+    def _is_there(self, x):
+        """Whether the variable has its value, or can be seen, before any other call."""
+        if x.base is None or self.is_static(x):
+            return x.root().call is None
+        return self._is_there(x.base) and all(y is x.base for y in x.call.operands())
 
     def _try(self, write):
         """Write lines that may raise an error, after which the function itself is called."""
@@ -562,34 +586,50 @@ class Writer:
         self.line(f"except {self.name(Exception)}: return {self.name(FAILED)}")
 
     def _protected(self):
-        """Write the calls; if one fails before anything was changed, the function is called."""
+        """Write the calls; if one fails before anything was written, the function is called."""
         first = len(self.lines)
         self._calls()
-        changes_before_the_end = (
-            self.noted
-            or self.trace.keys
-            or self.trace.gradients
-            or any(not call.is_pure for call in self.program.calls)
-        )
-        if not changes_before_the_end and len(self.lines) > first:
-            lines, self.lines[first:] = self.lines[first:], []
-            self._try(lambda: self.lines.extend(["    " + line for line in lines]))
+        stop = self.noted_at or len(self.lines)
+        if stop > first and self._may_call_instead():
+            self.lines[first:stop] = [
+                "    try:",
+                *["    " + line for line in self.lines[first:stop]],
+                f"    except {self.name(Exception)}:",
+                *(["        for g, s in states: g.set_state(s)"] if self.keeps_states else []),
+                f"        return {self.name(FAILED)}",
+            ]
+
+    def _may_call_instead(self):
+        """Whether the function can be called after an error of one of the first calls."""
+        return True
 
     def _calls(self):
-        # Gradients that are replaced are freed first, as zero_grad does.
-        for x, _ in self.trace.gradients:
-            if not any(s.kind == "grad" and s.holder is x for s in self.trace.floating.values()):
-                self.line(f"{self._holder(x)}._grad = None")
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
         starts = {group.start: group for group in self.program.groups}
+        is_free = False
         i = 0
         while i < len(pairs):
+            if i >= self.program.safe_from and not is_free:
+                self._free_gradients()
+                is_free = True
             if i in starts:
                 self._blocks(starts[i], pairs)
                 i = starts[i].stop
             else:
                 self._call(*pairs[i])
                 i += 1
+
+        if self._steps:
+            self._flush()
+        if not is_free:
+            self._free_gradients()
+
+    def _free_gradients(self):
+        """Write that gradients that are replaced are freed first, as zero_grad does."""
+        read = {id(s.holder) for s in self.trace.floating.values() if s.kind == "grad"}
+        free = [self._holder(x) for x, _ in self.trace.gradients if id(x) not in read]
+        if free:
+            self.line(f"for x in {', '.join(free)},: x._grad = None")
 
     def _blocks(self, group, pairs):
         """Write the calls of a group as a loop over blocks."""
@@ -657,7 +697,9 @@ class Writer:
 
     def _call(self, call, low):
         outs = call.outs
-        if all(out.base is not None and self.is_static(out) for out in outs):
+        if all(
+            out.base is not None and (self.is_static(out) or out in self.locals) for out in outs
+        ):
             return
         if low is None:
             self._plain_call(call)
@@ -671,15 +713,8 @@ class Writer:
             self._note()
         group = self.group
         parts = []
-        for k, (shape, dtype) in enumerate(low.parts):
-            if group is not None:
-                shape = group.block_shape()
-            make = self._maker(shape, dtype)
-            name = self.made_name(("part", out, k), make)
-            if group is not None:
-                parts.append((name, make))
-            else:
-                parts.append(name)
+        for shape, dtype in low.parts:
+            parts.append(self._maker(shape if group is None else group.block_shape(), dtype))
         for step in low.steps:
             self._step(step, out, parts)
 
@@ -708,12 +743,67 @@ class Writer:
             if (function, args) in self._checked:
                 return
             self._checked.add((function, args))
-        texts = [self._operand(x, out, parts) for x in args]
-        text = f"{self.name(function)}({', '.join(texts)})"
-        if self.group is None:
-            self.line(text)
+        if self.group is not None:
+            texts = [self._operand(x, out, parts) for x in args]
+            self.body.append(f"        {self.name(function)}({', '.join(texts)})")
+        elif self.indent == 1 and all(self._is_fixed_operand(x, out) for x in args):
+            self._steps.append((function, args, out, parts))
         else:
-            self.body.append("        " + text)
+            texts = [self._operand(x, out, parts) for x in args]
+            self.line(f"{self.name(function)}({', '.join(texts)})")
+
+    def _flush(self):
+        """Write the steps whose operands are the same in each run: a loop over a list."""
+        steps, self._steps = self._steps, []
+        if len(steps) < 3:
+            for function, args, out, parts in steps:
+                texts = [self._operand(x, out, parts) for x in args]
+                self.line(f"{self.name(function)}({', '.join(texts)})")
+            return
+
+        def make():
+            return [self._bound(*step) for step in steps]
+
+        self.line(f"for f in {self.made_name(('steps', steps[0][2]), make, 'steps')}: f()")
+
+    def _is_fixed_operand(self, x, out):
+        planner = self.planner
+        kind = type(x)
+        if x is planner.OUT:
+            return self.is_static(out)
+        if kind is Variable:
+            return x not in self.locals and self.is_static(x)
+        if kind is planner.Keyword or kind is planner.Seen:
+            return self._is_fixed_operand(x.of, out)
+        if kind is planner.Weak:
+            self._weak(x)
+            return True
+        return kind is planner.Part or self._is_fixed(x)
+
+    def _bound(self, function, args, out, parts):
+        """A function without arguments that makes a step."""
+        last = args[-1]
+        if type(last) is not self.planner.Keyword:
+            return partial(function, *[self._object(x, out, parts) for x in args])
+        args = [self._object(x, out, parts) for x in args[:-1]]
+        return partial(function, *args, **{last.name: self._object(last.of, out, parts)})
+
+    def _object(self, x, out, parts):
+        """The object that a fixed operand is."""
+        planner = self.planner
+        kind = type(x)
+        if kind is Variable:
+            return self.static(x)
+        if x is planner.OUT:
+            return self.static(out)
+        if kind is planner.Part:
+            return parts[x.number]()
+        if kind is planner.Seen:
+            return x.function(self._object(x.of, out, parts))
+        if kind is planner.Weak:
+            array = self._weak(x)
+            return x.of if array is None else array
+        return x
 
     def _operand(self, x, out, parts):
         planner = self.planner
@@ -723,29 +813,32 @@ class Writer:
         if kind is Variable and self.group is not None and x.kind == "array":
             return self._rows(x)
         if kind is planner.Part:
-            return parts[x.number] if self.group is None else self._part_rows(parts[x.number])
+            make = parts[x.number]
+            return self._part_rows(make) if self.group is not None else self._part(make)
         if kind is planner.Keyword:
             return f"{x.name}={self._operand(x.of, out, parts)}"
         if kind is planner.Seen:
             return self._seen(x, out, parts)
         if kind is planner.Weak:
-            return self._weak(x)
+            array = self._weak(x)
+            return self.value(x.of) if array is None else self.name(array)
         return self.value(x)
 
-    def _part_rows(self, part):
-        name, make = part
+    def _part(self, make):
+        return self.made_name(("part", make), make)
+
+    def _part_rows(self, make):
         lead = (slice(None),) * self.group.axis
         return self._each(
-            name, lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
+            ("part", make), lambda bounds: [make()[(*lead, slice(0, j - i))] for i, j in bounds]
         )
 
     def _seen(self, seen, out, parts):
         of = out if seen.of is self.planner.OUT else seen.of
         function = seen.function
         if type(of) is self.planner.Part:
-            name = parts[of.number]
-            make = dict(self.made)[name]
-            return self.made_name(("seen", name, function), lambda: function(make()))
+            make = parts[of.number]
+            return self.made_name(("seen", make, function), lambda: function(make()))
         if type(of) is Variable and self.group is not None:
             return self._rows(of, function)
         if type(of) is Variable and self.is_static(of):
@@ -753,19 +846,23 @@ class Writer:
         return f"{self.name(function)}({self.value(of)})"
 
     def _weak(self, weak):
+        """The 0-d array for a number, which is written first if it is a variable.
+
+        None for a number that the dtype cannot hold.
+        """
         value, dtype = weak
-        if type(value) is not Variable:
+        is_variable = type(value) is Variable
+        key = weak if is_variable else (type(value), repr(value), dtype)
+        if key not in self._weak_arrays:
             try:
-                array = self.planner.scalar(value, dtype)
+                array = self.planner.scalar(0 if is_variable else value, dtype)
             except OverflowError:
-                return self.value(value)
-            return self.made_name(("weak", type(value), repr(value), dtype), lambda: array)
-        key = ("weak", value, dtype)
-        if key not in self._named:
-            array = self.planner.scalar(0, dtype)
-            cell = self.made_name(key, lambda: array)
-            self.line(f"{cell}[()] = {self.locals[value]}")
-        return self._named[key]
+                array = None
+            self._weak_arrays[key] = array
+            if is_variable:
+                indent = "    " * self.indent
+                self.lines.append(f"{indent}{self.name(array)}[()] = {self.locals[value]}")
+        return self._weak_arrays[key]
 
     def _plain_call(self, call):
         args = [self.value(x) for x in call.args]
@@ -788,16 +885,24 @@ class Writer:
     def _note(self):
         if not self.noted:
             self.noted = True
+            if self._steps:
+                self._flush()
+            self.noted_at = len(self.lines)
             places = self.made_name("places", self.trace.places, "places")
             self.line(f"{self.name(writes)}.note({places})")
 
     def _effects(self):
         trace, name = self.trace, self.name
         self._written()
+        copied = self._copied_gradients()
         for x in trace.outputs:
-            self._leave(x)
+            if x not in copied:
+                self._leave(x)
+        same_writes = {}
         for state, attribute, x in trace.number_writes:
-            self.line(f"{name(state)}.{attribute} = {self._number_text(x)}")
+            same_writes.setdefault((attribute, self._number_text(x)), []).append(state)
+        for (attribute, text), states in same_writes.items():
+            self.line(f"for x in {name(states)}: x.{attribute} = {text}")
         for optimizer, skip, counts in trace.skips:
             before = [
                 f"({name(state)}, {self._plain(step.var)}, "
@@ -808,20 +913,45 @@ class Writer:
             self.line(f"{name(optimizer)}._unknown = {is_skipped}, [{', '.join(before)}]")
         for x, where, final in trace.rebound:
             self.line(f"{self._holder(x)}{where}.array = {self._fresh_name(final)}")
+        if copied:
+            rows = [(x, final) for x, final in trace.gradients if final in copied]
+            text = self.made_name("grads", lambda: [(x, self.static(final)) for x, final in rows])
+            self.line(f"{name(_copy_gradients)}({text})")
+        new = [
+            (self._holder(x), final)
+            for x, final in trace.gradients
+            if final is not None and final not in copied
+        ]
+        if new:
+            pairs = ", ".join([f"({holder}, {self._fresh_name(final)})" for holder, final in new])
+            self.line(f"{name(_give_gradients)}(({pairs},))")
         for x, final in trace.gradients:
             if final is None:
                 self.line(f"{self._holder(x)}._grad = None")
-            else:
-                self.line(f"g = {name(Tensor)}()")
-                self.line(f"g.array = {self._fresh_name(final)}")
-                self.line("g.node = g._grad = None")
-                self.line(f"{self._holder(x)}._grad = g")
         for slot, value in trace.changed:
             self.line(f"{name(slot)}.set({self.value(value)})")
         if trace.changed:
             self.line(f"{name(changes)}.version += 1")
         for function, args, kwargs in trace.recording.afterwards:
             self.line(f"{name(function)}(*{name(args)}, **{name(kwargs)})")
+
+    def _copied_gradients(self):
+        """The gradients of tensors that are no arguments and lie in the program's own memory."""
+        trace = self.trace
+        others = {x for _, _, x in trace.rebound} | {x for _, x, _ in trace.skips}
+        for kind, value in trace.results:
+            if kind in ("array", "live", "kept", "tensor"):
+                others.add(value[1] if kind == "tensor" else value)
+        storage_of = self.memory.of.get
+        return {
+            x: None
+            for holder, x in trace.gradients
+            if x is not None
+            and x not in others
+            and id(holder) not in trace.argument_of
+            and (storage := storage_of(x)) is not None
+            and storage.kind == "planned"
+        }
 
     def _holder(self, x):
         at = self.trace.argument_of.get(id(x))
@@ -872,7 +1002,10 @@ class Writer:
             self.left[x] = text
         else:
             self.left[x] = f"o{len(self.left)}"
-            self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
+            if x.kind == "array" and self.planner is not None:
+                self.line(f"{self.left[x]} = {text}.copy('K')")
+            else:
+                self.line(f"{self.left[x]} = {self.name(self.trace.duplicate)}({text})")
 
     def _results(self):
         parts = []
@@ -907,6 +1040,36 @@ class Writer:
             self._taken.add(x)
             return self.left[x]
         return f"{self.name(self.trace.duplicate)}({self.left[x]})"
+
+
+def _hyper(optimizer, i, group, names):
+    """The hyper-parameters of a group, as its optimizer passes them on."""
+    if [*map(group.__getitem__, names)] != optimizer._hyper[i]:
+        optimizer._change_hyper(i, group)
+    return optimizer._hyper[i]
+
+
+def _modules_hold(rows, seen):
+    """Whether the guards of modules hold, some of which have changed since ``seen[0]``."""
+    now = changes.version
+    if not all_hold(rows):
+        return False
+    seen[0] = now
+    return True
+
+
+def _give_gradients(pairs):
+    for x, array in pairs:
+        x._grad = grad = Tensor()
+        grad.array = array
+        grad.node = grad._grad = None
+
+
+def _copy_gradients(pairs):
+    for x, array in pairs:
+        x._grad = grad = Tensor()
+        grad.array = array.copy("K")
+        grad.node = grad._grad = None
 
 
 def _unchanged(x):

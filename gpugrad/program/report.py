@@ -61,7 +61,7 @@ class Report:
         for call in self._program.calls:
             mine = len(boxes)
             kind = "output" if leaving.intersection(call.outs) else "op"
-            shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs]
+            shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs if x.kind != "token"]
             boxes.append((kind, [call.name, *shown]))
             for x in dict.fromkeys(call.operands()):
                 if x.kind == "number" or x.value is not None:
@@ -89,12 +89,14 @@ def _rows(program):
             memory, lifetime = "value", ""
         else:
             memory = _NAMES.get(storage.kind, storage.kind)
+            if memory == "planned" and out in program.trace.outputs:
+                memory = "new"  # it is small, and is copied at the end
             lifetime = f"{max(storage.first, 0)}-{min(storage.last, len(program.calls))}"
         yield {
             "call": i,
             "function": call.name,
-            "shape": str(tuple(out.shape)),
-            "dtype": str(out.dtype),
+            "shape": "" if out.kind == "token" else str(tuple(out.shape)),
+            "dtype": "" if out.kind == "token" else str(out.dtype),
             "bytes": out.nbytes,
             "lifetime": lifetime,
             "memory": memory,

@@ -148,6 +148,9 @@ class Reach:
         if watch is not None:
             for table in (watch.hooks, watch.accumulated):
                 self._items(table, table, ())
+            if watch.listener is not None:
+                self._guard(Slot("attr", watch, "listener"), watch.listener, "is")
+                self._walk(watch.listener.mode, None, ())
 
     def _guard(self, slot, value, how, guards=None):
         if slot is not None and (how not in ("is", "equal") or not _is_tuple_item(slot)):
@@ -352,8 +355,10 @@ class Reach:
                 self._items(table, table, ())
 
     def _optimizer(self, optimizer):
-        if optimizer.communicates:
-            raise Unsupported("its optimizer communicates with other processes")
+        if optimizer.communicates:  # it has another one, whose groups are its own
+            self.containers.append((vars(optimizer), dict(vars(optimizer))))
+            self._walk(optimizer.optimizer, Slot("item", vars(optimizer), "optimizer"), ())
+            return
         optimizer._settle()
         self.optimizers.append(optimizer)
         values = vars(optimizer)
@@ -405,6 +410,7 @@ class Swap:
         self.of_state = set()
         self.stand_ins = {}
         self.passed = []
+        self.is_restored = False
 
     def enter(self):
         real = self.recording.backend
@@ -584,7 +590,9 @@ class Swap:
         values["step"] = step
 
     def restore(self):
-        """Put everything back; may be called again if an interrupt ended it."""
+        """Put everything back; may be called again, in case an interrupt ended it."""
+        if self.is_restored:
+            return
         for x, array, node, grad, grad_array, grad_node in self.originals.values():
             x.array, x.node, x._grad = array, node, grad
             if grad is not None:
@@ -615,6 +623,7 @@ class Swap:
                     changed = True
                 if changed:
                     slot.set(value)
+        self.is_restored = True
 
 
 def _imported(code, package):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from .._arguments import whole
 from .._creation import asarray
+from .._foreign_names import explains_arguments
 from .._processes import Group, current
 from .._tensor import Tensor
 from ..autograd.mode import no_grad
@@ -83,6 +84,7 @@ class Trainer:
     them. Dropout draws from the default generators, whose states are stored too.
     """
 
+    @explains_arguments
     def __init__(
         self,
         model: Module,
@@ -384,13 +386,11 @@ class _Together:
     def __init__(self, model, optimizer, loss, max_norm, compile):
         self.model = model
         self.optimizer = optimizer
-        self.compiles = compile
         self.compute = partial(_add_gradients, model, loss)
         self.apply = partial(_apply_gradients, model, optimizer, max_norm)
         if compile:
             self.compute = compiled(self.compute)
-            if not optimizer.communicates:
-                self.apply = compiled(self.apply)
+            self.apply = compiled(self.apply)
 
     def __call__(self, batches):
         total = all_reduce(asarray(sum(map(_size, batches)))).item()
@@ -398,10 +398,10 @@ class _Together:
         self.optimizer.zero_grad()
         found = []
         for i, batch in enumerate(batches):
-            last = i == len(batches) - 1 and not self.compiles
+            last = i == len(batches) - 1
             with nullcontext() if last else self.model.no_sync():
                 found.append(self.compute(batch, _size(batch) * share))
-        if self.compiles or not batches:
+        if not batches:
             self.model.synchronize()
         self.apply()
         return found

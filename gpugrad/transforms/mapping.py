@@ -5,6 +5,7 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor, batched, entered, examples
+from .._foreign_names import explains_arguments
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from .._typing import P, R
@@ -13,6 +14,7 @@ from .recording import callable_or_error, counted, misplaced, parameters
 from .trees import as_tensor, flatten, grouped, names, spread, unflatten
 
 
+@explains_arguments
 def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """Vectorize a function of one example: ``f`` is called once, for all examples together.
 

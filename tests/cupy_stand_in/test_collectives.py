@@ -11,7 +11,7 @@ from cupy._reads import reads
 from cupy.cuda import nccl
 
 import gpugrad as gg
-from gpugrad import nn
+from gpugrad import _processes, nn
 from gpugrad.backends.cupy.collectives import Collectives
 from gpugrad.distributed.data_parallel import _Reducer
 
@@ -65,10 +65,10 @@ def test_a_stream_of_its_own():
         group.collectives.all_reduce(cupy.zeros(2, "int16"), "sum")
 
 
-def test_gradients_are_reduced_without_waiting_for_the_device():
+def test_gradients_are_reduced_without_waiting_for_the_device(monkeypatch):
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to("cuda:0")
-    group = Alone()
-    reducer = _Reducer(group, [*model.parameters()], 80, None)
+    monkeypatch.setattr(_processes.group, "_current", Alone())
+    reducer = _Reducer([*model.parameters()], 80, None)
     reducer.listen_to_all()
     x = gg.ones((2, 4), device="cuda:0")
     loss = model(x).sum()
@@ -78,7 +78,7 @@ def test_gradients_are_reduced_without_waiting_for_the_device():
     assert [(name, count) for name, count, _ in nccl._calls] == [("allReduce", 20)] * 2
     grads = [p.grad.tolist() for p in model.parameters()]
     model.zero_grad()
-    reducer.enabled = False
+    reducer.mode.enabled = False
     model(x).sum().backward()
     assert grads == [p.grad.tolist() for p in model.parameters()]
 

@@ -18,7 +18,7 @@ import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad.backends.numpy import planner
 from gpugrad.optim import swa_utils
-from gpugrad.program import blocks
+from gpugrad.program import blocks, memory
 
 pytestmark = pytest.mark.slow
 
@@ -320,6 +320,7 @@ def test_random_training_programs_have_the_bits_of_eager_ones():
 def test_random_training_programs_in_small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", 64)
     monkeypatch.setattr(blocks, "_LEAST", 200)
+    monkeypatch.setattr(memory, "_LARGE", 200)
     monkeypatch.setattr(planner, "_LARGE", 100)
     examples(make, check, 8)
 

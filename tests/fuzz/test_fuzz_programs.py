@@ -17,7 +17,7 @@ from choices import examples
 
 import gpugrad as gg
 from gpugrad.backends.numpy import planner
-from gpugrad.program import blocks
+from gpugrad.program import blocks, memory
 
 torch = pytest.importorskip("torch")
 
@@ -321,6 +321,7 @@ def check_compiled(program):
 def test_compiled_programs(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK", 8)
     monkeypatch.setattr(blocks, "_LEAST", 16)
+    monkeypatch.setattr(memory, "_LARGE", 16)
     monkeypatch.setattr(planner, "_LARGE", 16)
     examples(draw_program, check_compiled, 40)
 
@@ -331,6 +332,7 @@ def test_compiled_programs(monkeypatch):
 def test_a_thousand_compiled_programs(monkeypatch, block):
     monkeypatch.setattr(blocks, "BLOCK", block)
     monkeypatch.setattr(blocks, "_LEAST", 16)
+    monkeypatch.setattr(memory, "_LARGE", 16)
     monkeypatch.setattr(planner, "_LARGE", block)
     examples(draw_program, check_compiled, 1000)
 

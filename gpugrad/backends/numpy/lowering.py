@@ -136,7 +136,9 @@ def _matmul(out, x1, x2):
     n1, n2 = len(x1.shape), len(x2.shape)
     if n1 > 1 < n2:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            return Lowered([(np.multiply, (x1, x2, OUT))], is_elementwise=True)
+            is_small = namespace.is_small_outer_product(x1, x2)
+            function = _outer_product if is_small else np.multiply
+            return Lowered([(function, (x1, x2, OUT))], is_elementwise=True)
         if n1 > 2 == n2:
             if _is_contiguous(x1) and x1.shape[-1] == x2.shape[0]:
                 rows = Seen(x1, _as_rows), x2, Seen(OUT, _as_rows)
@@ -144,6 +146,11 @@ def _matmul(out, x1, x2):
         elif n2 > 2 and not any(x2.strides[:-2]) and x2.size and x1.shape[:-2] == x2.shape[:-2]:
             return None
     return _product(x1, x2, out, product_of(x1, x2))
+
+
+def _outer_product(x1, x2, out):
+    # Both give 0 where a broadcast product gives -0; only matmul takes any part of an array.
+    (np.dot if out.flags.c_contiguous else np.matmul)(x1, x2, out)
 
 
 def _is_contiguous(x):

@@ -328,10 +328,9 @@ def _broadcast_to(x, /, shape):
 def _matmul(x1, x2, /):
     if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
         return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
-    # An outer product (batch size 1) is memory-bound, and BLAS is 4 times slower at it.
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            return x1 * x2
+            return np.dot(x1, x2) if is_small_outer_product(x1, x2) else x1 * x2
         # A single product of all rows takes half the time of one for each matrix. vmap repeats a
         # matrix without copies when a gradient is by a weight the examples share.
         if x1.ndim > 2 == x2.ndim:
@@ -346,6 +345,18 @@ def _matmul(x1, x2, /):
     if x1.size > SMALL or x2.size > SMALL:
         return _large_product(x1, x2)
     return np.matmul(x1, x2)
+
+
+def is_small_outer_product(x1, x2):
+    """Whether `numpy.dot` is the fastest for a product with a single inner index, such as at batch
+    size 1. It takes about half the time of broadcasting, but more if BLAS has to pack large
+    operands. `numpy.matmul` takes several times as long."""
+    if len(x1.shape) != 2 or len(x2.shape) != 2:
+        return False
+    m, n = x1.shape[0], x2.shape[1]
+    if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
+        return False
+    return x1.dtype in (float32, float64) and x2.dtype is x1.dtype
 
 
 _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}

@@ -21,6 +21,7 @@ __all__ = [
     "empty_array",
     "is_in_order",
     "lower",
+    "may_fail",
     "place",
     "placeholder",
     "scalar",
@@ -33,6 +34,22 @@ _PRODUCTS = {namespace._matmul, operator.matmul, np.matmul}
 
 empty_array = np.empty
 CHECKS = {check_labels}  # functions that only raise, so that once is enough for equal arguments
+
+
+def may_fail(call):
+    """Whether the values of its operands may make a call raise an error."""
+    if "linalg" in (getattr(call.function, "__module__", None) or ""):
+        return True
+    name = call.name
+    if name in ("getitem", "assigned"):
+        return any(x.kind == "array" for x in call.operands()[1:])
+    return name in _CHECKING
+
+
+_CHECKING = {
+    "add_along_axis", "cholesky_solve", "made_of_numbers", "one_hot", "pick", "put_along_axis",
+    "repeat", "solve_triangular", "take", "take_along_axis",
+}  # fmt: skip
 
 
 def arena(nbytes):

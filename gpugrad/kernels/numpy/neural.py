@@ -12,6 +12,9 @@ from ...backends.numpy.lowering import check_labels as check_all_labels
 from ...backends.numpy.namespace import check_labels
 from ...ops.neural import cross_entropy
 
+# How many classes are copied into rows; the gradient has to be copied back.
+_FEW, _FEW_FOR_GRADIENT = 64, 16
+
 
 def _covers(logits, target, reduction, ignore_index):
     return (
@@ -26,34 +29,56 @@ def _covers(logits, target, reduction, ignore_index):
 
 
 def _places(logits, target, ignore_index):
-    """The index of each label's element in the logits, how many labels count, and which do not.
+    """The index of each label's element in the transposed logits, and how many labels count.
 
-    The last is None if all count.
+    Also a mask of those that do not count, or None if all do.
     """
     n, classes = logits.shape
-    ignored = target == ignore_index
-    count = n - int(np.count_nonzero(ignored))
-    if count == n:
-        ignored = None
-    else:
+    ignored, count = None, n
+    try:
+        check_all_labels(target, classes)  # faster, and mostly enough
+        is_checked = not 0 <= ignore_index < classes
+    except IndexError:
+        is_checked = False
+    if not is_checked:
+        ignored = target == ignore_index
+        count = n - int(np.count_nonzero(ignored))
         target = np.where(ignored, 0, target)
-    check_labels(target, classes)
-    return (np.arange(n), target), count, ignored
+        check_labels(target, classes)
+    return (target, np.arange(n)), count, ignored
+
+
+def _shifted(xp, logits, few):
+    """The transposed logits less the largest of each example, in new memory.
+
+    At most ``few`` classes are the rows of an array, so that operations on all examples vectorise.
+    """
+    if logits.shape[1] <= few:
+        x = np.array(logits.T, order="C")
+        x -= np.maximum.reduce(x, 0)
+        return x
+    return (logits - xp.max(logits, axis=-1, keepdims=True)).T
+
+
+def _sum(xp, x):
+    """The sums over the classes, which are the first axis."""
+    return np.add.reduce(x, 0) if x.flags.c_contiguous else xp.sum(x.T, axis=-1)
 
 
 def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100):
     if not _covers(logits, target, reduction, ignore_index):
         return NotImplemented
     places, count, ignored = _places(logits, target, ignore_index)
-    shifted = logits - xp.max(logits, axis=-1, keepdims=True)
+    shifted = _shifted(xp, logits, _FEW)
     picked = shifted[places]
-    losses = np.log(xp.sum(np.exp(shifted, shifted), axis=-1))
+    losses = _sum(xp, np.exp(shifted, shifted))
+    np.log(losses, losses)
     losses -= picked
     if ignored is not None:
         losses[ignored] = 0
     if reduction == "none":
         return losses
-    total = xp.sum(losses)
+    total = np.add.reduce(losses)
     if reduction == "mean":
         total /= total.dtype.type(count)
     return total
@@ -79,18 +104,14 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     if not _covers(logits, target, reduction, ignore_index) or g.dtype != logits.dtype:
         return NotImplemented
     places, count, ignored = _places(logits, target, ignore_index)
-    p = logits - xp.max(logits, axis=-1, keepdims=True)
+    p = _shifted(xp, logits, _FEW_FOR_GRADIENT)
     np.exp(p, p)
-    p /= xp.sum(p, axis=-1, keepdims=True)
+    p /= _sum(xp, p)
     p[places] -= 1
-    if reduction == "none":
-        g = g[:, None]
-    elif reduction == "mean":
-        g = g / max(count, 1)
-    p *= g
+    p *= g / max(count, 1) if reduction == "mean" else g
     if ignored is not None:
-        p[ignored] = 0
-    return p
+        p[:, ignored] = 0
+    return np.ascontiguousarray(p.T)
 
 
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)

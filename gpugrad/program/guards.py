@@ -1,0 +1,121 @@
+"""The conditions of a program: what was read while recording is still the same.
+
+They are rows of a few kinds, and a loop over the rows of a kind checks them. Code for each of them
+would take longer to compile than all else in a first call.
+"""
+
+import types
+
+from .state import same
+
+_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+def rows_of(guards):
+    """The guards of a `Reach` as the lists of rows that `all_hold` takes."""
+    in_dicts, elsewhere, equal, cells, attributes = [], [], [], [], []
+    functions, lengths, types_, copies = {}, [], [], []
+    for slot, value, how in guards:
+        if how == "len":
+            lengths.append((slot, value))
+        elif how == "type":
+            types_.append((slot, value))
+        elif how in ("keys", "set"):
+            copies.append((slot, list if how == "keys" else frozenset, value))
+        elif how == "equal" and not (value is None or value is True or value is False):
+            equal.append((slot.get, value))
+        elif slot.kind == "item" and type(slot.container) is dict:
+            in_dicts.append((slot.container, slot.key, value))
+        elif slot.kind == "item":
+            elsewhere.append((slot.container, slot.key, value))
+        elif slot.kind == "class":
+            elsewhere.append((vars(slot.container), slot.key, value))
+        elif slot.kind == "cell":
+            cells.append((slot.container, value))
+        elif type(slot.container) is types.FunctionType and slot.key in _OF_FUNCTIONS:
+            functions.setdefault(id(slot.container), (slot.container, {}))[1][slot.key] = value
+        else:
+            attributes.append((slot.container, slot.key, value))
+    whole = []
+    for function, values in functions.values():
+        if len(values) == len(_OF_FUNCTIONS):
+            whole.append((function, *[values[name] for name in _OF_FUNCTIONS]))
+        else:
+            attributes += [(function, name, value) for name, value in values.items()]
+    return in_dicts, elsewhere, equal, cells, whole, attributes, lengths, types_, copies
+
+
+def all_hold(rows):
+    """Whether all these guards hold; places that are gone raise errors."""
+    in_dicts, elsewhere, equal, cells, functions, attributes, lengths, types_, copies = rows
+    for x, key, value in in_dicts:  # apart from other containers, for which Python is slower
+        if x[key] is not value:
+            return False
+    for x, key, value in elsewhere:
+        if x[key] is not value:
+            return False
+    for get, value in equal:
+        now = get()
+        if now is not value and not same(now, value):
+            return False
+    for cell, value in cells:
+        if cell.cell_contents is not value:
+            return False
+    for f, code, defaults, named in functions:
+        if (
+            f.__code__ is not code
+            or f.__defaults__ is not defaults
+            or f.__kwdefaults__ is not named
+        ):
+            return False
+    for x, name, value in attributes:
+        if getattr(x, name) is not value:
+            return False
+    for x, n in lengths:
+        if len(x) != n:
+            return False
+    for x, kind in types_:
+        if type(x) is not kind:
+            return False
+    return all(kind(x) == value for x, kind, value in copies) if copies else True
+
+
+def tensors_hold(leaves, others, states):
+    """Whether tensors and the state of optimizers are where they were.
+
+    leaves: tuples of a Tensor, its node, that node's ``watch``, whether it has no gradient, and its
+        array.
+    others: tuples of a Tensor that is no leaf or gets another array, its node, that node if it is
+        a leaf or None, its ``watch``, and whether it has no gradient, and its array or None.
+    states: tuples of a `ParameterState`, its arrays, and one that must have the same numbers.
+    """
+    for x, node, watch, is_bare, array in leaves:
+        if (
+            x.node is not node
+            or node.watch is not watch
+            or (x._grad is None) is not is_bare
+            or x.array is not array
+        ):
+            return False
+    for x, node, leaf, watch, is_bare, array in others:
+        if (
+            x.node is not node
+            or (leaf is not None and leaf.watch is not watch)
+            or (x._grad is None) is not is_bare
+            or (array is not None and x.array is not array)
+        ):
+            return False
+    for state, values, first in states:
+        if state.values is not values or state.step != first.step or state.numbers != first.numbers:
+            return False
+    return True
+
+
+def layout_holds(array, kind, shape, dtype, strides):
+    """Whether an array has the layout that the program is for; ``strides`` may be None."""
+    return (
+        type(array) is kind
+        and array.shape == shape
+        and array.dtype == dtype
+        and (strides is None or array.strides == strides)
+    )

@@ -1,0 +1,109 @@
+"""The example programs that train, with and without `compile`: the same bits."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpugrad
+from gpugrad import nn
+from gpugrad.training import Trainer
+
+pytestmark = pytest.mark.slow
+
+WITH_OPTION = {
+    "train_mlp": ("--epochs", 2, "--hidden", 16),
+    "cnn": ("--quick",),
+    "character_transformer": ("--quick",),
+    "long_memory": ("--quick",),
+    "regression": ("--quick",),
+    "variational_autoencoder": ("--quick",),
+}
+# Each with the function of the program that is compiled here.
+WITHOUT_OPTION = {
+    "bayesian_network": ("lower_bound", "--steps", 50),
+    "hidden_markov": ("log_likelihood", "--starts", 1, "--steps", 3, "--pieces", 4),
+    "gaussian_mixture": ("loss", "--points", 200),
+    "gaussian_process": ("negative_log_likelihood", "--steps", 3),
+    "fluid": ("simulate", "--times", 3, "--steps", 3),
+}
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run an example in this process; return what it prints, less times, and its pictures."""
+
+    def run(name, *options):
+        program = importlib.import_module(name)
+        monkeypatch.setattr(sys, "argv", [name, "--device", "cpu", *map(str, options)])
+        monkeypatch.chdir(tmp_path)
+        gpugrad.manual_seed(0)
+        capsys.readouterr()
+        program.main()
+        printed = re.sub(r"[\d.]+ m?s\b", "", capsys.readouterr().out)
+        pictures = {path.name: path.read_bytes() for path in Path("runs").glob("*.png")}
+        assert pictures
+        for path in Path("runs").iterdir():
+            path.unlink()
+        return printed, pictures
+
+    return run
+
+
+@pytest.mark.parametrize("name", WITH_OPTION)
+def test_programs_with_the_option(name, run, monkeypatch):
+    fit, trainers = Trainer.fit, []
+
+    def noted(trainer, *args):
+        trainers.append(trainer)
+        return fit(trainer, *args)
+
+    monkeypatch.setattr(Trainer, "fit", noted)
+    eager = run(name, *WITH_OPTION[name])
+    count = len(trainers)
+    compiled = run(name, *WITH_OPTION[name], "--compile")
+    assert compiled == eager
+    assert len(trainers) == 2 * count > 0
+    for first, second in zip(trainers[:count], trainers[count:], strict=True):
+        assert second._update._programs
+        assert not second._update._given_up
+        states = [
+            {name: x.detach().numpy().tobytes() for name, x in trainer.model.state_dict().items()}
+            for trainer in (first, second)
+        ]
+        assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("name", WITHOUT_OPTION)
+def test_functions_of_programs(name, run, monkeypatch):
+    function, *options = WITHOUT_OPTION[name]
+    eager = run(name, *options)
+    program = importlib.import_module(name)
+    compiled = gpugrad.compile(getattr(program, function))
+    monkeypatch.setattr(program, function, compiled)
+    assert run(name, *options) == eager
+    assert compiled._programs
+    assert not compiled._given_up
+
+
+@pytest.mark.parametrize("name", ["xor", "fit_quadratic", "fit_sine"])
+def test_networks_of_programs(name, monkeypatch):
+    """The forward and the backward pass are compiled, and the program's loop is as it is."""
+    program = importlib.import_module(name)
+    eager, *_, losses = program.train(epochs=20)
+    forward, made = nn.MLP.__call__, []
+
+    def compiled_forward(model, x):
+        if not made:
+            made.append(gpugrad.compile(lambda x: forward(model, x)))
+        return made[0](x)
+
+    monkeypatch.setattr(nn.MLP, "__call__", compiled_forward)
+    compiled, *_, found = program.train(epochs=20)
+    assert found == losses
+    for x, y in zip(eager.parameters(), compiled.parameters(), strict=True):
+        assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
+    assert made[0]._programs
+    assert not made[0]._given_up
