@@ -10,12 +10,15 @@ Three sections:
 speed: a step of `distributed.DataParallel` over MPI, against PyTorch's DistributedDataParallel with
     gloo. Each library has two processes with one thread each. ``alone`` is the step without the
     reduction, in two processes at the same time.
-overlap: of the reductions of a 20 MB model, how much is hidden behind backward, from a trace.
+overlap: of the reductions of a 20 MB model, how much is hidden behind backward, from a trace. The
+    time of the reductions is that from the start of the first to the end of the last. Hidden is the
+    share of it in which the program computes gradients, and neither waits nor is in MPI.
 model: a model of the cost of steps. Its latency and bandwidth are fitted to reductions measured
     here, and its prediction for the steps above is printed beside what was measured. With figures
     that NVIDIA publishes it says what 8, 64 and 1024 GPUs would give for three models.
 """
 
+import atexit
 import json
 import math
 import os
@@ -59,25 +62,23 @@ def worker(library, seconds, sections):
 
 
 def timed(step, processes, seconds):
-    """The time of a step, that of the slower process.
+    """The time of a step, that of the slower process, of which a tenth of the steps is faster.
 
-    It is the least of several turns of two steps each, which other programs disturb least: one of
-    two processes that is delayed delays both.
+    A median would say more about other programs: a step of two processes is slow as soon as one of
+    them is delayed.
     """
-    times = []
 
-    def turn():
+    def once():
         start = time.perf_counter()
         step()
-        step()
-        times.append((time.perf_counter() - start) / 2)
+        return time.perf_counter() - start
 
-    turn()
+    once()
     processes.barrier()
-    turn()
-    for _ in range(min(max(int(seconds / 2 / processes.slowest(times[-1])), 3), 500)):
-        turn()
-    return processes.slowest(min(times))
+    (estimate,) = processes.slowest([once()])
+    count = min(max(int(seconds / estimate), 20), 500)
+    times = processes.slowest([once() for _ in range(count)])
+    return sorted(times)[count // 10]
 
 
 class _gpugrad_processes:
@@ -89,9 +90,10 @@ class _gpugrad_processes:
         self.gpugrad, self.distributed = gpugrad, distributed
         self.rank, self.barrier = distributed.rank(), distributed.barrier
 
-    def slowest(self, elapsed):
-        x = self.gpugrad.tensor(elapsed, dtype=self.gpugrad.float64)
-        return self.distributed.all_reduce(x, "max").item()
+    def slowest(self, times):
+        """Of each time that of the slower process."""
+        x = self.gpugrad.tensor(times, dtype=self.gpugrad.float64)
+        return self.distributed.all_reduce(x, "max").tolist()
 
     def model(self, net, parallel):
         nn = self.gpugrad.nn
@@ -114,59 +116,62 @@ class _gpugrad_processes:
         return step
 
     def trace(self):
-        """Seconds of steps of the large model, as medians of steps.
+        """Seconds of steps of the large model: medians of the fastest quarter of the steps.
 
         reductions: from the start of the first reduction to the end of the last.
-        waiting: what of that the program waits for, after backward has computed all gradients.
-        polling: within backward, in MPI, which moves data only while it is called.
+        polling: what of that is spent in MPI before backward has computed all gradients. MPI moves
+            and adds numbers only while it is called, which each gradient that arrives does.
+        waiting: what of that is left when backward has computed all gradients.
         blocking: the same reductions, one after the other, with nothing else.
         """
         from gpugrad._processes import mpi
 
         step = self.step(LARGE, True)
         events, sizes = [], []
-        group = mpi.MPIGroup
-        start_of, test_of, wait_of = group.all_reduce, mpi._Request.test, mpi._Request.wait
 
-        def spy(function, name):
-            def spied(*args):
-                before = time.perf_counter()
-                result = function(*args)
-                events.append((name, before, time.perf_counter()))
-                if name == "start":
+        def spy(owner, function, kind):
+            spied = getattr(owner, function)
+
+            def spying(*args):
+                begin = time.perf_counter()
+                result = spied(*args)
+                events.append((kind, begin, time.perf_counter()))
+                if function == "all_reduce":
                     sizes.append(args[1].size)
                 return result
 
-            return spied
+            setattr(owner, function, spying)
+            return owner, function, spied
 
-        found = []
-        for _ in range(20):
+        patched = [
+            spy(mpi.MPIGroup, "all_reduce", "start"),
+            spy(mpi._Request, "test", "test"),
+            spy(mpi._Request, "wait", "wait"),
+        ]
+        steps = []
+        for _ in range(40):
             events.clear()
             sizes.clear()
-            group.all_reduce = spy(start_of, "start")
-            mpi._Request.test = spy(test_of, "test")
-            mpi._Request.wait = spy(wait_of, "wait")
-            try:
-                step()
-            finally:
-                group.all_reduce = start_of
-                mpi._Request.test, mpi._Request.wait = test_of, wait_of
-            total = {
-                name: sum(end - begin for kind, begin, end in events if kind == name)
-                for name in ("start", "test", "wait")
-            }
-            reductions = max(e[2] for e in events) - min(e[1] for e in events if e[0] == "start")
-            arrays = [np.zeros(size, np.float32) for size in sizes]
-            everyone = self.distributed.collectives.current()
-            self.barrier()
-            before = time.perf_counter()
+            begin = time.perf_counter()
+            step()
+            elapsed = time.perf_counter() - begin
+            total = dict.fromkeys(("start", "test", "wait"), 0.0)
+            for kind, begin, end in events:
+                total[kind] += end - begin
+            span = max(e[2] for e in events) - min(e[1] for e in events if e[0] == "start")
+            steps.append((elapsed, span, total["start"] + total["test"], total["wait"]))
+        for owner, function, spied in patched:
+            setattr(owner, function, spied)
+        _, *parts = map(median, zip(*sorted(steps)[:10], strict=True))
+        arrays = [np.zeros(size, np.float32) for size in sizes]
+        group = self.distributed.collectives.current()
+
+        def blocking():
             for array in arrays:
-                everyone.all_reduce(array).wait()
-            blocking = time.perf_counter() - before
-            polling = total["start"] + total["test"]
-            found.append((reductions, total["wait"], polling, blocking))
-        names = ("reductions", "waiting", "polling", "blocking")
-        return dict(zip(names, map(median, zip(*found[5:], strict=True)), strict=True))
+                group.all_reduce(array).wait()
+
+        parts.append(timed(blocking, self, 0.3))
+        return dict(zip(("reductions", "polling", "waiting", "blocking"), parts, strict=True))
 
     def reductions(self):
         """The time of a reduction of each size, in seconds."""
@@ -187,13 +192,15 @@ class _torch_processes:
 
         torch.set_num_threads(1)
         torch.distributed.init_process_group("gloo")
+        atexit.register(torch.distributed.destroy_process_group)
         self.torch = torch
         self.rank, self.barrier = torch.distributed.get_rank(), torch.distributed.barrier
 
-    def slowest(self, elapsed):
-        x = self.torch.tensor(elapsed, dtype=self.torch.float64)
+    def slowest(self, times):
+        """Of each time that of the slower process."""
+        x = self.torch.tensor(times, dtype=self.torch.float64)
         self.torch.distributed.all_reduce(x, op=self.torch.distributed.ReduceOp.MAX)
-        return x.item()
+        return x.tolist()
 
     def step(self, net, parallel):
         torch = self.torch
@@ -374,25 +381,30 @@ def speed(options, runs):
 def overlap(options, runs):
     traces = [run["trace"] for run in runs["gpugrad"]]
     of = {name: median(t[name] for t in traces) for name in traces[0]}
-    hidden = median(1 - t["waiting"] / t["reductions"] for t in traces)
+    hidden = median(1 - (t["polling"] + t["waiting"]) / t["reductions"] for t in traces)
+    not_waited_for = median(1 - t["waiting"] / t["reductions"] for t in traces)
     print(f"\nreductions of the {LARGE.sizes[0]}-wide model, in ms:")
     for name, value in of.items():
         print(f"  {name:10} {value * 1e3:6.2f}")
     print(
-        f"  hidden behind backward: {hidden:.2f} of the time that reductions are under way "
-        f"(to reach: {HIDDEN_TARGET})"
+        f"  hidden: backward computes in {hidden:.2f} of the time that reductions are under way "
+        f"(to reach: {HIDDEN_TARGET})\n"
+        f"  not waited for: backward computes, or MPI within it, in {not_waited_for:.2f}"
     )
     case = f"{LARGE}"
     paid = median(r[f"{case}, step"] - r[f"{case}, alone"] for r in runs["gpugrad"])
     print(f"  a step takes {paid * 1e3:.2f} ms longer than without them")
+
+    def row(part, unit, value, target=None):
+        return {"section": "overlap", "case": case, "library": "gpugrad", "unit": unit,
+                "value": value, "ratio": None, "target": target, "part": part}  # fmt: skip
+
     return [
-        {"section": "overlap", "case": case, "library": "gpugrad", "unit": "ms", "value": v * 1e3,
-         "ratio": None, "target": None, "part": name}
-        for name, v in of.items()
-    ] + [
-        {"section": "overlap", "case": case, "library": "gpugrad", "unit": "share", "value": hidden,
-         "ratio": None, "target": HIDDEN_TARGET, "part": "hidden"}
-    ]  # fmt: skip
+        *[row(name, "ms", value * 1e3) for name, value in of.items()],
+        row("hidden", "share", hidden, HIDDEN_TARGET),
+        row("not waited for", "share", not_waited_for),
+        row("paid", "ms", paid * 1e3),
+    ]
 
 
 def model(options, runs):

