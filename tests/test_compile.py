@@ -905,6 +905,69 @@ def test_an_error_in_a_call_leaves_what_the_function_leaves():
     same(expected, run(True))
 
 
+@pytest.mark.parametrize(
+    "last, bad",
+    [
+        (lambda h, i: F.cross_entropy(h.detach(), i + 1), 3),
+        (lambda h, i: F.cross_entropy(h, i + 1).backward(), 3),
+        (lambda h, i: gg.arange(3) ** i[:3], -1),
+        (lambda h, i: assigned(h.detach(), i + 1), 3),
+    ],
+    ids=["labels", "labels-of-gradient", "power", "assignment"],
+)
+def test_an_error_after_a_step_leaves_the_step(last, bad):
+    """Values that the function itself computes cannot be checked beforehand."""
+
+    def run(compiled):
+        gg.manual_seed(0)
+        model = nn.Linear(3, 4)
+        optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+        def step(x, i):
+            optimizer.zero_grad()
+            h = F.dropout(model(x), 0.5)
+            (h**2).mean().backward()
+            optimizer.step()
+            return last(model(x), i)
+
+        step = gg.compile(step) if compiled else step
+        x, found = normal(4, 3), []
+        for k in [0, 0, 0, bad, 0]:
+            try:
+                step(x, gg.asarray(np.full(4, k)))
+            except (IndexError, ValueError) as error:
+                found.append(f"{type(error).__name__}: {error}".partition(";")[0])
+            found += state_of(model, optimizer)
+            found.append(repr(gg.random.default_generator().get_state()))
+        if compiled:
+            assert is_replayed(step)
+        return found
+
+    expected = run(False)
+    assert sum(isinstance(x, str) and "Error: " in x for x in expected) == 1
+    same(expected, run(True))
+
+
+def assigned(x, i):
+    x[0, i] = 1.0
+    return x
+
+
+def test_after_an_unforeseen_error_no_function_draws_again(monkeypatch):
+    monkeypatch.setattr(planner, "may_fail", lambda call: False)
+    w = normal(3, 3)
+    step = gg.compile(lambda x: F.dropout(w, 0.5) @ gg.linalg.inv(x))
+    gg.manual_seed(0)
+    step(gg.eye(3))
+    F.dropout(w, 0.5)
+    expected = gg.random.default_generator().get_state()
+    gg.manual_seed(0)
+    step(gg.eye(3))
+    with pytest.raises(np.linalg.LinAlgError):
+        step(gg.zeros((3, 3)))
+    assert gg.random.default_generator().get_state() == expected
+
+
 def test_labels_that_are_a_part_of_an_argument_are_checked():
     model = nn.Linear(3, 4)
     step = gg.compile(lambda x, y: F.cross_entropy(model(x[1:]), y[1:].reshape((3,))).detach())
@@ -1199,6 +1262,23 @@ def test_large_values_wait_for_nothing(monkeypatch):
     large = 256 * 512 * x.dtype.itemsize
     assert report.planned_bytes < 2.75 * large
     assert report.needed_bytes <= report.planned_bytes
+
+
+def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):
+    monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 18)
+
+    @gg.op
+    def above_all(xp, x, y):
+        return x > xp.max(y)
+
+    def function(x):
+        y = x @ x
+        total = (y * 0.5).sum()
+        z = x @ x.T @ x.T @ x
+        return total, z.sum(), above_all(y, z).sum()
+
+    x = normal(300, 300)
+    same(function(x), gg.compile(function)(x))
 
 
 @pytest.mark.parametrize("batch", [1, 64])

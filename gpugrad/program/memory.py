@@ -222,7 +222,7 @@ def narrowed(calls, lowered, lasting):
     for i, (call, low) in enumerate(pairs):
         if low is None or not low.is_elementwise:
             continue
-        roots = {x.root() for x in call.operands() if x.kind == "array"}
+        roots = {x.root() for x in call.operands() if x.kind != "number"}
         x = roots.pop() if len(roots) == 1 else None
         if x is None or x.call is None or x in lasting or x.nbytes < _LARGE:
             continue

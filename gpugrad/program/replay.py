@@ -197,7 +197,6 @@ class Writer:
         self._kept = []
         self.locals = {}
         self.statics = {}
-        self.late = []
         self.noted = False
         self.noted_at = None  # the number of the line
         self.keeps_states = False  # of random generators, in case of an error
@@ -499,7 +498,7 @@ class Writer:
                 conditions.append(text if outcome else f"not {text}")
         if conditions:
             self.unless(" and ".join(conditions))
-        if trace.generators and self.program.safe_from:
+        if trace.generators and self.program.safe_from and not self._communicates():
             self.keeps_states = True
             generators = name(trace.generators)
             self.line(f"states = [(g, g.get_state()) for g in {generators}]")
@@ -608,7 +607,10 @@ class Writer:
     def _may_call_instead(self):
         """Whether the function can be called after an error of one of the first calls."""
         # The other processes would not repeat what they have communicated.
-        return not any(call.communicates for call in self.program.calls)
+        return not self._communicates() and (self.keeps_states or not self.trace.generators)
+
+    def _communicates(self):
+        return any(call.communicates for call in self.program.calls)
 
     def _calls(self):
         pairs = list(zip(self.program.calls, self.program.lowered, strict=True))
@@ -886,9 +888,6 @@ class Writer:
         (out,) = call.outs
         self.locals[out] = local = f"t{out.number}"
         self.line(f"{local} = {text}")
-        storage = self.memory.of.get(out)
-        if storage is not None and storage.last < self.memory.end and out.nbytes > 1 << 16:
-            self.late.append(local)
 
     # Effects and results
 

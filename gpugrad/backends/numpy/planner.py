@@ -40,16 +40,32 @@ def may_fail(call):
     """Whether the values of its operands may make a call raise an error."""
     if "linalg" in (getattr(call.function, "__module__", None) or ""):
         return True
+    if (check := getattr(call.function, "check", None)) is not None:
+        # Arguments are checked before any other call.
+        operands = check(*call.args, **call.kwargs)[1]
+        return not all(_is_of_argument(x) for x in operands if hasattr(x, "kind"))
     name = call.name
-    if name in ("getitem", "assigned"):
-        return any(x.kind == "array" for x in call.operands()[1:])
+    if name in _KEYS:
+        before = sum(hasattr(x, "kind") for x in call.args[: _KEYS[name]])
+        return any(x.kind == "array" for x in call.operands()[before:])
+    if name in ("pow", "power", "ipow"):  # of integers, exponents may not be negative
+        return call.outs[0].dtype.kind in "iu"
     return name in _CHECKING
+
+
+def _is_of_argument(x):
+    """Whether a variable has its value before all calls, or is a view of one that has."""
+    if x.call is None:
+        return True
+    only_views = x.base is not None and all(y is x.base for y in x.call.operands())
+    return only_views and _is_of_argument(x.base)
 
 
 _CHECKING = {
     "add_along_axis", "cholesky_solve", "made_of_numbers", "one_hot", "pick", "put_along_axis",
     "repeat", "solve_triangular", "take", "take_along_axis",
 }  # fmt: skip
+_KEYS = {"getitem": 1, "assigned": 2, "setitem": 2, "scatter_add": 2}  # which argument is the key
 
 
 def arena(nbytes):

@@ -114,4 +114,11 @@ def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
     return np.ascontiguousarray(p.T)
 
 
+def _check_of_vjp(g, logits, target, reduction, ignore_index):
+    return _check_of(logits, target, ignore_index=ignore_index)
+
+
+_cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
+
+
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)
