@@ -15,6 +15,7 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import _processes, data, distributed, nn, optim
+from gpugrad._processes import joining, process_manager
 from gpugrad._processes.repeating import Noting, Repeating
 from gpugrad.autograd.graph import Listener
 from gpugrad.distributed import collectives
@@ -260,6 +261,65 @@ class TestMeetingPoint:
             _processes.meeting_point()
 
 
+@pytest.mark.skipif(not hasattr(os, "posix_spawn"), reason="not on Windows")
+class TestServer:
+    """Rank 0's server, and how other processes reach it."""
+
+    size = 3
+
+    @pytest.fixture
+    def server(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            arguments = [listener.fileno(), "job", self.size, 30.0]
+            process = subprocess.Popen(
+                [sys.executable, "-I", process_manager.__file__, *map(str, arguments)],
+                pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            port = listener.getsockname()[1]
+        yield process, lambda: socket.create_connection(("127.0.0.1", port), 30)
+        process.kill()
+        process.wait()
+
+    def test_it_ends_with_the_processes(self, server):
+        """Even if another program keeps a connection."""
+        process, connect = server
+        with connect() as other, connect() as first, connect() as second, connect() as third:
+            other.sendall(b"GET / HTTP/1.1\n")
+            first.sendall(b"gpugrad job ")
+            time.sleep(0.05)
+            first.sendall(b"rank 1\n")
+            second.sendall(b"gpugrad job rank 0\n")
+            third.sendall(b"gpugrad job rank 2\n")
+            assert joining._line(other) == b"this is another program\n"
+            for connection in (first, second, third):
+                assert joining._line(connection) == process_manager.HERE
+                assert joining._line(connection) == process_manager.ALL_HERE
+                connection.sendall(process_manager.LEAVING)
+                connection.close()
+            assert process.wait(30) == 0
+
+    def test_a_process_ends_while_others_are_waited_for(self, server, monkeypatch):
+        _, connect = server
+        first = connect()
+        first.sendall(b"gpugrad job rank 0\n")
+        assert joining._line(first) == process_manager.HERE
+        threading.Timer(0.2, first.close).start()
+        port = first.getpeername()[1]
+        monkeypatch.setattr(joining, "_ports", lambda point: [port])
+        point = _processes.launcher.MeetingPoint(1, "127.0.0.1", port, "job")
+        with pytest.raises(RuntimeError, match=r"distributed.init: another process has ended"):
+            joining.join(point, self.size, 30.0)
+
+    def test_other_programs_have_all_ports(self, server, monkeypatch):
+        _, connect = server
+        with connect() as connection:
+            port = connection.getpeername()[1]
+        monkeypatch.setattr(joining, "_ports", lambda point: [port])
+        point = _processes.launcher.MeetingPoint(1, "127.0.0.1", port, "another")
+        with pytest.raises(RuntimeError, match=r"does not reach rank 0 .*\(other programs answer"):
+            joining.join(point, self.size, 0.1)
+
+
 class TestOneProcess:
     def test_collectives(self):
         distributed.init()
@@ -272,6 +332,18 @@ class TestOneProcess:
         assert distributed.all_gather(x).tolist() == [[1.0, 2.0]]
         assert distributed.reduce_scatter(x[None]).tolist() == [1.0, 2.0]
         distributed.barrier()
+
+    def test_compiled_functions_have_nothing_to_wait_for(self):
+        w = gg.ones(2, requires_grad=True)
+
+        @gg.compile
+        def step(x):
+            distributed.barrier()
+            return (w * x).sum()
+
+        step(gg.ones(2)).backward()
+        assert w.grad.tolist() == [1.0, 1.0]
+        assert len(step._programs) == 1
 
     def test_neither_mpi_nor_a_launcher_is_needed(self):
         code = (

@@ -69,7 +69,9 @@ def join(point: MeetingPoint, size: int, timeout: float) -> Membership:
     lasting.settimeout(timeout + _ANSWER)
     answer = _line(lasting)
     if answer != process_manager.ALL_HERE:
-        raise RuntimeError(f"distributed.init: {answer.decode().strip() or 'rank 0 has ended'}")
+        is_over = answer in (b"", process_manager.END)
+        reason = "another process has ended" if is_over else answer.decode().strip()
+        raise RuntimeError(f"distributed.init: {reason}")
     lasting.settimeout(None)
     mpi = _connect(point, "mpi", time.monotonic() + timeout)
     mpi.settimeout(None)
@@ -112,6 +114,7 @@ def _start_server(point, size, timeout):
 def _connect(point, kind, deadline):
     """A connection to the server of this job; other programs may have some of its ports."""
     greeting = f"gpugrad {point.job} {kind} {point.rank}\n".encode()
+    reason = ""
     while True:
         for port in _ports(point):
             try:
@@ -120,8 +123,9 @@ def _connect(point, kind, deadline):
                 if _line(connection) == process_manager.HERE:
                     return connection
                 connection.close()
+                reason = "other programs answer there"
             except OSError as error:
-                reason = error
+                reason = str(error)
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"distributed.init: rank {point.rank} does not reach rank 0 at {point.address}, "

@@ -51,15 +51,16 @@ class _Server:
         self.timeout = timeout
         self.processes = {}  # rank -> the connection that lasts
         self.are_leaving = set()
+        self.ended = 0  # how many of the processes have
         self.values = {}  # that MPI's processes tell each other
         self.at_barrier = []
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
 
     def run(self):
-        """Serve until all connections are closed, or a process has failed."""
+        """Serve until all processes have ended, or one has failed."""
         deadline = time.monotonic() + self.timeout
-        while not self.processes or len(self.selector.get_map()) > 1:
+        while self.ended < self.size:
             complete = len(self.processes) == self.size
             left = None if complete else max(deadline - time.monotonic(), 0)
             for key, _ in self.selector.select(left):
@@ -98,7 +99,10 @@ class _Server:
             return True
         self.selector.unregister(connection.sock)
         connection.sock.close()
-        if connection.rank is None or connection.rank in self.are_leaving:
+        if connection.rank is None:
+            return True
+        if connection.rank in self.are_leaving:
+            self.ended += not connection.is_mpi
             return True
         sys.stderr.write(f"rank {connection.rank} of {self.size} has ended, so all others end\n")
         sys.stderr.flush()
