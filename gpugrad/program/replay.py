@@ -9,7 +9,6 @@ nothing either, if it can: the function itself then raises the error, or handles
 """
 
 import builtins
-import math
 import operator
 import types
 from contextlib import nullcontext
@@ -18,13 +17,12 @@ from functools import lru_cache, partial
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import Leaf, Node, next_order, writes
-from ..backends import backend_of
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
 from .guards import all_hold, rows_of, tensors_hold
 from .memory import Memory, most_alive, narrowed
-from .record import Call, Unsupported, Variable, name_of
-from .state import Slot, same_argument
+from .record import Call, Unsupported, Variable
+from .state import same_argument
 
 MISS = object()
 FAILED = object()
@@ -1110,6 +1108,3 @@ def spent(plan, shape, dtype):
         return node
 
     return make
-
-
-__all__ = ["MISS", "Program", "Slot", "Writer", "backend_of", "math", "name_of", "spent"]
