@@ -2,6 +2,7 @@
 
 import functools
 import queue
+import random
 import subprocess
 import sys
 import threading
@@ -21,6 +22,29 @@ import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 from gpugrad.backends.numpy import planner
+from gpugrad.program.compiled import FAILED, Compiled
+
+
+@pytest.fixture(autouse=True)
+def _programs_fail_only_where_functions_do(monkeypatch):
+    """A program that fails for another reason would go unnoticed, as the function runs instead."""
+    run, call = Compiled._run, Compiled.__call__
+    failed = set()
+
+    def noting_run(self, *args):
+        found = run(self, *args)
+        if found is FAILED:
+            failed.add(self)
+        return found
+
+    def checked_call(self, *args, **kwargs):
+        failed.discard(self)
+        result = call(self, *args, **kwargs)
+        assert self not in failed, "the program failed, but the function did not"
+        return result
+
+    monkeypatch.setattr(Compiled, "_run", noting_run)
+    monkeypatch.setattr(Compiled, "__call__", checked_call)
 
 
 def normal(*shape, seed=0):
@@ -631,6 +655,14 @@ def test_a_call_without_tensors_runs_as_it_is():
         assert double(3) == 6
     same(double(normal(3)), normal(3) * 2)
     assert is_replayed(double)
+
+
+def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
+    compiled = gg.compile(lambda x: x if type(x) is int else x * random.random())
+    with pytest.warns(UserWarning, match="in this call it has no tensors"):
+        compiled(3)
+    with pytest.warns(UserWarning, match="runs without being compiled: it draws random numbers"):
+        compiled(normal(3))
 
 
 def test_raw_arrays_shapes_dtypes_and_strides():
@@ -1262,6 +1294,14 @@ def test_large_values_wait_for_nothing(monkeypatch):
     large = 256 * 512 * x.dtype.itemsize
     assert report.planned_bytes < 2.75 * large
     assert report.needed_bytes <= report.planned_bytes
+
+
+def test_a_product_before_blocks():
+    w = normal(256, 256)
+    compiled = gg.compile(lambda x: gg.exp((x @ w @ w) * 0.01) @ w)
+    x = normal(256, 256)
+    same(compiled(x), gg.exp((x @ w @ w) * 0.01) @ w)
+    assert compiled._programs[0].groups
 
 
 def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):

@@ -261,6 +261,7 @@ class Compiled(Generic[P, R]):
 
     def _give_up(self, why):
         self._given_up = True
+        self._warned = False  # what was said before was of single calls
         self._warn(f"runs without being compiled: {why}")
 
     def _warn(self, what):

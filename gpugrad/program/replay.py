@@ -640,6 +640,8 @@ class Writer:
 
     def _blocks(self, group, pairs):
         """Write the calls of a group as a loop over blocks."""
+        if self._steps:
+            self._flush()
         self.group = group
         self.body = []  # the lines of the loop
         self.each = []  # its names, with functions that make the list of a name's values
