@@ -1405,6 +1405,23 @@ def test_threads_may_call_at_once():
     assert not wrong
 
 
+def test_threads_may_go_backward_at_once():
+    compiled = gg.compile(lambda x: gg.tanh(gg.exp(x * 0.1) * x + gg.sin(x) * x).sum())
+    inputs = [normal(20000, seed=i).requires_grad_() for i in range(2)]
+    expected = [bits(gg.autograd.grad(compiled(x), x)[0]) for x in inputs]
+
+    def run(i):
+        return {bits(gg.autograd.grad(compiled(inputs[i]), inputs[i])[0]) for _ in range(100)}
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            assert [*pool.map(run, range(2))] == [{x} for x in expected]
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def call_from_threads():
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2)), normal(5, 8)
     functions = [gg.compile(lambda x, k=k: (model(x) * k).detach()) for k in range(4)]

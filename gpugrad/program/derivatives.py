@@ -5,6 +5,7 @@ with cotangents as inputs. The record is then divided: the first program also re
 that the second one needs. Both hang in the graph as one node.
 """
 
+from threading import Lock
 from types import SimpleNamespace
 
 from .._tensor import Tensor
@@ -171,6 +172,7 @@ class Derivative:
         self.sweep = trace.sweep
         self.structure = trace.result_structure
         self.program = program_of(_BackwardTrace(trace, calls, kept), (None, None))
+        self.lock = Lock()  # held while the program runs, in memory that its runs share
         self.n_kept = len(kept)
         self.generators = trace.generators
         self.reach = trace.reach
@@ -204,7 +206,7 @@ class Derivative:
             self.function, arguments, draws, (), thread.autocast, start, nodes, self.structure,
             [output(i, y) for i, y in zip(self.sweep.places, outputs, strict=True)],
         )  # fmt: skip
-        record = Pullback(self.program, kept, order, again, self.reach)
+        record = Pullback(self, kept, order, again)
         tensors = recorded_outputs(self.sweep.op, arrays, parents, outputs, record, start)
         for i, y in zip(self.sweep.places, tensors, strict=True):
             found[i] = y
@@ -214,9 +216,8 @@ class Derivative:
 class Pullback:
     """The VJP of a compiled call."""
 
-    def __init__(self, program, kept, order, again, reach):
-        self.program = program
-        self.reach = reach
+    def __init__(self, derivative, kept, order, again):
+        self.derivative = derivative
         self.kept = kept
         self.order = order
         self.again = again
@@ -228,17 +229,18 @@ class Pullback:
         again instead.
         """
         cotangents = several(g)
-        backend = self.program.backend
+        program = self.derivative.program
+        backend = program.backend
         if not any(c is None or isinstance(c, Tensor) for c in cotangents):
             cotangents = [backend.asarray(c) for c in cotangents]
-            with self.program.context():
-                found = self.program.run([*self.kept, *cotangents])
+            with self.derivative.lock, program.context():
+                found = program.run([*self.kept, *cotangents])
                 if found is MISS:  # they lie in memory in another order
                     cotangents = [backend.asarray(c, copy=True) for c in cotangents]
-                    found = self.program.run([*self.kept, *cotangents])
+                    found = program.run([*self.kept, *cotangents])
             if found is not MISS and found is not FAILED:
                 return [None if c is None else found[c] for c in self.order]
-        changed = self.reach.first_change()
+        changed = self.derivative.reach.first_change()
         if changed is not None:
             raise RuntimeError(
                 f"gpugrad.compile: backward with create_graph=True, or from some of several "
