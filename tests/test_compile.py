@@ -1385,6 +1385,14 @@ def test_check_compares_with_eager_calls():
     same(run(0), run(2))
 
 
+def test_checks_find_programs_that_fail():
+    compiled = gg.compile(lambda x: x + 1, check=2)
+    compiled(normal(3))
+    compiled._programs[0].run = lambda leaves: FAILED
+    with pytest.raises(RuntimeError, match="call 2 of <lambda> raises an error that it does not"):
+        compiled(normal(3))
+
+
 def test_threads_may_call_at_once():
     layer = nn.Linear(20, 20)
     compiled = gg.compile(lambda x: gg.tanh(layer(x)).detach())

@@ -297,12 +297,17 @@ class Compiled(Generic[P, R]):
             returned = self._run(leaves, structure, args, kwargs)
             if returned is MISS:
                 returned = self._record_and_run(leaves, structure, args, kwargs)
-            if returned is MISS or returned is FAILED:
+            if returned is MISS:
                 return self.__wrapped_function__(*args, **kwargs)
+            name = getattr(self.__wrapped_function__, "__name__", "the function")
+            if returned is FAILED:
+                raise RuntimeError(
+                    f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
+                    f"not raise without being compiled; nothing has changed"
+                )
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
-            name = getattr(self.__wrapped_function__, "__name__", "the function")
             raise RuntimeError(
                 f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
                 f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
