@@ -43,10 +43,13 @@ def set_num_threads(number: int) -> None:
     The rounding of large products may depend on the number, but not on chance. Threads of the
     program itself may call gpugrad, too; then only one of them at a time has the help of others.
     """
-    number = index(number)
-    if number < 1:
-        raise ValueError(f"set_num_threads: the number must be at least 1, not {number}")
-    _threads.resize(number)
+    try:
+        count = index(number)
+    except TypeError:
+        raise TypeError(f"set_num_threads: the number must be an int, not {number!r}") from None
+    if count < 1:
+        raise ValueError(f"set_num_threads: the number must be at least 1, not {count}")
+    _threads.resize(count)
 
 
 def get_num_threads() -> int:
