@@ -1183,6 +1183,7 @@ def test_tools_see_a_compiled_function():
 def test_large_values_wait_for_nothing(monkeypatch):
     """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
     monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 18)
+    monkeypatch.setattr("gpugrad.program.blocks.BLOCK", 1 << 13)
     model = nn.MLP(32, [512, 512, 2], activation=nn.ReLU)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     x = normal(256, 32)
@@ -1197,7 +1198,7 @@ def test_large_values_wait_for_nothing(monkeypatch):
     step()
     report = gg.compile(step).program()
     large = 256 * 512 * x.dtype.itemsize
-    assert report.planned_bytes < 2.75 * large
+    assert report.planned_bytes < 2.5 * large
     assert report.needed_bytes <= report.planned_bytes
 
 
