@@ -1183,6 +1183,7 @@ def test_tools_see_a_compiled_function():
 def test_large_values_wait_for_nothing(monkeypatch):
     """The gradients of two hidden layers, and the inputs of these, are never all there at once."""
     monkeypatch.setattr("gpugrad.program.memory._LARGE", 1 << 18)
+    monkeypatch.setattr("gpugrad.program.blocks.BLOCK", 1 << 13)
     model = nn.MLP(32, [512, 512, 2], activation=nn.ReLU)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     x = normal(256, 32)
@@ -1197,8 +1198,29 @@ def test_large_values_wait_for_nothing(monkeypatch):
     step()
     report = gg.compile(step).program()
     large = 256 * 512 * x.dtype.itemsize
-    assert report.planned_bytes < 2.75 * large
+    assert report.planned_bytes < 2.5 * large
     assert report.needed_bytes <= report.planned_bytes
+
+
+@pytest.mark.parametrize("batch", [1, 8, 128])
+def test_a_training_step_is_replayed(batch):
+    """The function is not called in its place, as it is after an error, which nobody would see."""
+    model = nn.MLP(784, [256, 128, 10], activation=nn.ReLU)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    x, y = normal(batch, 784), gg.zeros(batch, dtype=gg.int64)
+
+    def step():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = gg.compile(step)
+    for _ in range(3):
+        compiled()
+    compiled.__wrapped_function__ = None
+    compiled()
 
 
 @pytest.mark.parametrize("batch", [1, 64])

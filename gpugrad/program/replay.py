@@ -640,6 +640,7 @@ class Writer:
 
     def _blocks(self, group, pairs):
         """Write the calls of a group as a loop over blocks."""
+        self._flush()  # before its operands become those of blocks
         self.group = group
         self.body = []  # the lines of the loop
         self.each = []  # its names, with functions that make the list of a name's values
