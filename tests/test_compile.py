@@ -1223,6 +1223,24 @@ def test_a_training_step_is_replayed(batch):
     compiled()
 
 
+def test_no_other_random_numbers_are_drawn_after_an_error(monkeypatch):
+    """The function, called in place of a program, would draw again."""
+    fails = False
+
+    def empty(shape, dtype):
+        if fails:
+            raise MemoryError
+        return np.empty(shape, dtype)
+
+    monkeypatch.setattr(planner, "empty_array", empty)
+    step = gg.compile(lambda x: F.dropout(x * 2, 0.5))
+    x = normal(100, 100)
+    step(x)
+    fails = True
+    with pytest.raises(MemoryError):
+        step(x)
+
+
 @pytest.mark.parametrize("batch", [1, 64])
 def test_small_outer_products_and_moved_calls_have_the_bits_of_eager_ones(monkeypatch, batch):
     """Also where zeros meet negative numbers, in blocks, and where products follow each other."""

@@ -607,6 +607,8 @@ class Writer:
 
     def _may_call_instead(self):
         """Whether the function can be called after an error of one of the first calls."""
+        if self.trace.generators and not self.keeps_states:
+            return False  # it would draw other random numbers
         # The other processes would not repeat what they have communicated.
         return not any(call.communicates for call in self.program.calls)
 
