@@ -462,7 +462,7 @@ def main():
     options = harness.arguments(description, LIBRARIES, sections=list(SECTIONS))
     if mpiexec() is None:
         raise SystemExit("mpi4py and an MPI are needed: pip install mpi4py mpich")
-    rounds, seconds = (1, 0.05) if options.short else (3, 0.3)
+    rounds, seconds = (1, 0.05) if options.short else (5, 1.5)
     runs = {name: [] for name in options.libraries}
     for _ in range(rounds):
         for name in options.libraries:

@@ -79,6 +79,7 @@ INSTEAD = {
         "ge": "x >= y",
         "ger": "gpugrad.linalg.outer",
         "get_default_dtype": "gpugrad.float32, which is always the default",
+        "get_num_interop_threads": "gpugrad.get_num_threads()",
         "get_rng_state": "gpugrad.random.default_generator().get_state()",
         "grad_and_aux": "gpugrad.grad(f, has_aux=True), which returns the gradient first",
         "gradcheck": "gpugrad.testing.gradcheck",
@@ -146,6 +147,7 @@ INSTEAD = {
         "seed": "gpugrad.manual_seed",
         "set_default_device": "device= where a tensor is made",
         "set_default_dtype": "dtype= where a tensor is made",
+        "set_num_interop_threads": "gpugrad.set_num_threads(n)",
         "set_printoptions": "numpy.set_printoptions, which tensors follow",
         "set_rng_state": "gpugrad.random.default_generator().set_state(state)",
         "std_mean": "gpugrad.std and gpugrad.mean",
@@ -209,13 +211,29 @@ INSTEAD = {
     "gpugrad.distributed": {
         "DistributedDataParallel": "gpugrad.distributed.DataParallel",
         "DistributedSampler": "gpugrad.data.DistributedSampler",
+        "FullyShardedDataParallel": "gpugrad.distributed.DataParallel and ShardedOptimizer, which "
+        "divides the optimizer's state only",
+        "ReduceOp": 'op="sum", "mean", "max" or "min"',
         "ZeroRedundancyOptimizer": "gpugrad.distributed.ShardedOptimizer",
         "all_gather_into_tensor": "gpugrad.distributed.all_gather",
+        "all_gather_object": "mpi4py.MPI.COMM_WORLD.allgather(value), after init()",
+        "broadcast_object_list": "mpi4py.MPI.COMM_WORLD.bcast(value), after init()",
         "destroy_process_group": "nothing: there is nothing to close",
+        "gather": "gpugrad.distributed.all_gather",
+        "get_node_local_rank": "gpugrad.distributed.local_rank()",
         "get_rank": "gpugrad.distributed.rank()",
         "get_world_size": "gpugrad.distributed.size()",
         "init_process_group": "gpugrad.distributed.init()",
+        "is_available": "gpugrad.distributed.size() > 1",
+        "is_initialized": "gpugrad.distributed.size() > 1",
+        "monitored_barrier": "gpugrad.distributed.barrier()",
+        "new_group": "nothing: all processes are one group",
+        "recv": "mpi4py.MPI.COMM_WORLD.Recv(array), after init()",
+        "reduce": "gpugrad.distributed.all_reduce",
         "reduce_scatter_tensor": "gpugrad.distributed.reduce_scatter",
+        "scatter": "gpugrad.distributed.broadcast(x)[gpugrad.distributed.rank()]",
+        "send": "mpi4py.MPI.COMM_WORLD.Send(x.array, rank), after init()",
+        "world_size": "gpugrad.distributed.size()",
     },
     "gpugrad.fft": {
         "fft2": "gpugrad.fft.fftn(x, axes=(-2, -1))",
@@ -490,18 +508,35 @@ RENAMED = {
     "a_max": "max",
     "a_min": "min",
     "axis": "dim",
+    "bucket_cap_mb": "bucket_bytes",
     "ddof": "correction",
     "dim": "axis",
     "keepdim": "keepdims",
     "newshape": "shape",
     "rcond": "rtol",
     "reps": "repetitions",
+    "src": "root",
+    "tensor": "tree",
     "unbiased": "correction",
 }
 
 
+_OF_COLLECTIVES = {
+    "async_op": "leave it out; the call returns when the result is there",
+    "group": "leave it out; all processes are one group",
+}
+
 # By function, or class or base class, keywords of theirs that it does not take, and what to do.
 KEYWORDS = {
+    "DataParallel": {
+        "broadcast_buffers": "leave it out; buffers come from rank 0 once, at the start",
+        "device_ids": "leave it out, and move the module to its device before",
+        "find_unused_parameters": "leave it out; unused parameters are found in each pass",
+        "gradient_as_bucket_view": "leave it out",
+        "output_device": "leave it out, and move the module to its device before",
+        "process_group": "leave it out; all processes are one group",
+        "static_graph": "leave it out",
+    },
     "Optimizer": {
         "capturable": "leave it out; gpugrad.compile can record any step",
         "differentiable": "leave it out; to differentiate through updates, write them as functions "
@@ -518,7 +553,12 @@ KEYWORDS = {
         "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
         "sparse": "leave it out; gradients are always dense",
     },
+    "ShardedOptimizer": {"optimizer_class": "write ShardedOptimizer(optim.Adam(parameters))"},
     "Trainer": {"epochs": "call trainer.fit(epochs)"},
+    "all_gather": _OF_COLLECTIVES,
+    "all_reduce": _OF_COLLECTIVES,
+    "barrier": _OF_COLLECTIVES,
+    "broadcast": _OF_COLLECTIVES,
     "checkpoint": {"use_reentrant": "leave it out; there is one way, which keeps only arguments"},
     "clip_grad_norm_": {
         "error_if_nonfinite": "leave it out, and look at the norm that is returned",
@@ -535,6 +575,13 @@ KEYWORDS = {
         "is_grads_batched": "use gpugrad.vmap of a function that calls gpugrad.autograd.grad",
         "only_inputs": "leave it out; only the inputs get gradients",
     },
+    "init": {
+        "backend": "leave it out; CPUs use MPI, and CUDA devices NCCL",
+        "device_id": 'write device=f"cuda:{distributed.local_rank()}" where a tensor is made',
+        "init_method": "leave it out, and start the processes by a launcher, such as mpiexec",
+        "rank": "leave it out; the launcher says it to each process",
+        "world_size": "leave it out; the launcher says it to each process",
+    },
     "linspace": {"steps": "write num"},
     "load": {
         "map_location": 'write device="cpu"',
@@ -545,6 +592,7 @@ KEYWORDS = {
     "named_buffers": {"remove_duplicate": "leave it out; each is listed once"},
     "named_modules": {"remove_duplicate": "leave it out; each is listed once"},
     "named_parameters": {"remove_duplicate": "leave it out; each is listed once"},
+    "reduce_scatter": _OF_COLLECTIVES,
     "state_dict": {
         "destination": "update a dict with the result",
         "keep_vars": "use dict(model.named_parameters())",

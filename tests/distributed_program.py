@@ -636,7 +636,8 @@ def fault(kind):
 if __name__ == "__main__":
     prefix, *arguments = sys.argv[1:]
     is_checked = "unchecked shape" not in arguments
-    distributed.init(timeout=1 if prefix == "fault" else 30, check=is_checked)
+    timeout = float(os.environ.get("TIMEOUT", 1 if prefix == "fault" else 30))
+    distributed.init(timeout, check=is_checked)
     if prefix == "fault":
         fault(*arguments)
     else:

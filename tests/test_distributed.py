@@ -1,5 +1,6 @@
 """`gpugrad.distributed`: with one process, and with several that a real MPI starts."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -182,7 +183,8 @@ class TestWithoutALauncherOfMPI:
     )
     def test_faults_end_all_processes(self, fault, words):
         start = time.monotonic()
-        codes, out, errors = run_without_a_launcher(as_torchrun(3), "fault", fault)
+        variables = [{**own, "TIMEOUT": "25"} for own in as_torchrun(3)]
+        codes, out, errors = run_without_a_launcher(variables, "fault", fault)
         assert time.monotonic() - start < 30
         assert all(codes)
         assert "no fault was found" not in out
@@ -190,16 +192,12 @@ class TestWithoutALauncherOfMPI:
             assert errors.count(text) == 1, errors
 
     def test_a_process_does_not_come(self):
-        _, second, third = variables = as_torchrun(3)
+        first, second, _ = as_torchrun(3)
         for started, words in [
-            (
-                variables[:1],
-                "distributed.init: ranks 1, 2 of 3 did not call it within",
-            ),
-            ([second], "rank 1 does not reach rank 0 at localhost, ports "),
-            ([variables[0], third, third], "there already is a process of rank 2; does another"),
+            (first, "distributed.init: ranks 1, 2 of 3 did not call it within 1.0 s"),
+            (second, "rank 1 does not reach rank 0 at localhost, ports "),
         ]:
-            codes, _, errors = run_without_a_launcher(started, "fault", "none")
+            codes, _, errors = run_without_a_launcher([started], "fault", "none")
             assert all(codes)
             assert words in errors
 
@@ -217,6 +215,26 @@ SLURM = {
     "SLURM_STEP_NUM_TASKS": "3", "SLURM_PROCID": "1", "SLURM_JOB_ID": "77",
     "SLURM_STEP_ID": "5", "SLURM_STEP_NODELIST": "gpu[007-009,12]-ib,cpu1",
 }  # fmt: skip
+
+
+def test_two_processes_of_one_rank():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = process_manager._Server(listener, "job", 2, timeout=30)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        answers = []
+        with contextlib.ExitStack() as stack:
+            for greeting in ("job rank 1", "job rank 1", "other rank 0", "job rank 0"):
+                client = stack.enter_context(socket.create_connection(listener.getsockname()))
+                client.sendall(f"gpugrad {greeting}\n".encode())
+                file = stack.enter_context(client.makefile())
+                answers.append(file.readline())
+                if greeting == "job rank 0" or len(answers) == 2:
+                    answers.append(file.readline())
+        thread.join()
+    refusal = answers.pop(2)
+    assert "there already is a process of rank 1; does another program use" in refusal
+    assert answers == ["here\n"] * 2 + ["this is another program\n", "here\n", "all here\n"]
 
 
 class TestMeetingPoint:
@@ -254,7 +272,7 @@ class TestMeetingPoint:
 
     def test_errors(self, monkeypatch):
         self.set(monkeypatch, {**TORCH, "RANK": "4"})
-        with pytest.raises(RuntimeError, match="gives this process the rank 4 of 4 and the port"):
+        with pytest.raises(RuntimeError, match=r"rank 4 of 4 and the port \d+; ranks .* below 4"):
             _processes.meeting_point()
         monkeypatch.delenv("MASTER_ADDR")
         with pytest.raises(RuntimeError, match="several processes, but MASTER_ADDR is not set"):

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 import gpugrad as gg
-from gpugrad import nn, optim, random, training
+from gpugrad import distributed, nn, optim, random, training
 from gpugrad._foreign_names import INSTEAD, KEYWORDS
 from gpugrad.nn import functional as F
 
@@ -96,26 +96,34 @@ SGD = optim.SGD(GIVEN)
 
 # What takes the keywords of PyTorch that an entry of KEYWORDS is about, and its arguments.
 TAKES = {
+    "DataParallel": [(distributed.DataParallel, LAYER)],
     "Embedding": [(nn.Embedding, 3, 2)],
     "LRScheduler": [
         (optim.lr_scheduler.StepLR, SGD, 2),
         (optim.lr_scheduler.ReduceLROnPlateau, SGD),
     ],
     "Optimizer": [(kind, GIVEN) for kind in (optim.SGD, optim.AdamW, optim.LBFGS, optim.Lion)],
+    "ShardedOptimizer": [(distributed.ShardedOptimizer, GIVEN)],
     "Trainer": [(training.Trainer, LAYER, SGD, F.mse_loss, [])],
     "_Loss": [(nn.MSELoss,), (nn.CrossEntropyLoss,), (nn.TripletMarginLoss,)],
+    "all_gather": [(distributed.all_gather, gg.ones(2))],
+    "all_reduce": [(distributed.all_reduce, gg.ones(2))],
+    "barrier": [(distributed.barrier,)],
+    "broadcast": [(distributed.broadcast, gg.ones(2), 0)],
     "checkpoint": [(gg.checkpoint, LAYER, gg.ones(2))],
     "clip_grad_norm_": [(nn.utils.clip_grad_norm_, GIVEN, 1.0)],
     "clip_grad_value_": [(nn.utils.clip_grad_value_, GIVEN, 1.0)],
     "embedding": [(F.embedding, gg.tensor([0]), gg.ones((3, 2)))],
     "functional_call": [(nn.functional_call, LAYER, {}, gg.ones(2))],
     "grad": [(gg.autograd.grad, GIVEN[0] * 2, GIVEN)],
+    "init": [(distributed.init,)],
     "linspace": [(gg.linspace, 0, 1)],
     "load": [(gg.load, "model.safetensors")],
     "load_state_dict": [(LAYER.load_state_dict, LAYER.state_dict())],
     "named_buffers": [(LAYER.named_buffers,)],
     "named_modules": [(LAYER.named_modules,)],
     "named_parameters": [(LAYER.named_parameters,)],
+    "reduce_scatter": [(distributed.reduce_scatter, gg.ones((1, 2)))],
     "state_dict": [(LAYER.state_dict,)],
     "vmap": [(gg.vmap, gg.exp)],
 }
@@ -145,6 +153,9 @@ def test_keywords_of_pytorch_are_answered(kind):
         (lambda: nn.Linear(2, 3, 4, 5), "Linear: too many positional arguments; it takes in_f"),
         (lambda: nn.Softmax(axis=1), "Softmax: missing .*'dim'; axis is dim here"),
         (lambda: F.softmax(gg.ones(2), axis=0), "softmax: missing .*'dim'; axis is dim here"),
+        (lambda: distributed.init("nccl"), r"^distributed\.init: timeout .* seconds, not 'nccl'$"),
+        (lambda: distributed.broadcast(gg.ones(2), src=0), "src is root here; it takes tree, root"),
+        (lambda: gg.set_num_threads("2"), "^set_num_threads: the number must be an int, not '2'$"),
         (lambda: gg.sort(gg.ones(2), dim=0), "sort: .*'dim'; dim is axis here"),
         (lambda: gg.ones(2).cumsum(dim=0), "^cumsum: .*'dim'; dim is axis here; it takes axis$"),
         (
@@ -182,6 +193,15 @@ def test_names_that_optimizers_lack_are_answered():
         _ = SGD.state
     with pytest.raises(AttributeError, match="'SGD' object has no attribute 'missing'"):
         _ = SGD.missing
+
+
+def test_attributes_of_a_compiled_model():
+    step = gg.compile(nn.Linear(2, 2))
+    assert not hasattr(step, "parameters")
+    with pytest.raises(AttributeError, match="'parameters'; use that of the Linear itself"):
+        step.parameters()
+    with pytest.raises(AttributeError, match="'Compiled' object has no attribute 'missing'"):
+        _ = step.missing
 
 
 def test_the_error_about_a_missing_array_has_no_cause():

@@ -61,7 +61,7 @@ def meeting_point() -> MeetingPoint | None:
     if not (rank.isdecimal() and int(rank) < size and port.isdecimal() and int(port) < 1 << 16):
         raise RuntimeError(
             f"distributed.init: the environment gives this process the rank {rank} of {size} and "
-            f"the port {port}"
+            f"the port {port}; ranks are numbers below {size}, and ports below {1 << 16}"
         )
     return MeetingPoint(int(rank), address, int(port), re.sub(r"\W", "_", "-".join(words)))
 

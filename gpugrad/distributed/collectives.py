@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from .._arguments import is_floating, whole
+from .._foreign_names import explains_arguments
 from .._processes import (
     Group,
     current,
@@ -25,6 +26,7 @@ from ..transforms.trees import as_tensor, flatten, names, unflatten
 _initialized = False
 
 
+@explains_arguments
 def init(timeout: float = 60.0, *, check: bool = False) -> None:
     """Join the processes that a launcher started together; called first, once, by each of them.
 
@@ -42,13 +44,20 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
         says what each rank waits for, and which ranks do not answer. Give more if one of them may
         work alone for longer than that.
     check: before each collective, compare what the ranks are about to do. If the order, shapes or
-        dtypes differ, an error names the ranks. Each collective then takes longer.
+        dtypes differ, an error names the ranks. Each collective then takes longer. Without it,
+        such processes may get wrong values.
 
     Raises ImportError if mpi4py or an MPI is missing, and RuntimeError if the processes do not find
     each other.
     """
     global _initialized
-    if not 0 < timeout < math.inf:
+    try:
+        is_valid = 0 < timeout < math.inf
+    except TypeError:
+        raise TypeError(
+            f"distributed.init: timeout must be a number of seconds, not {timeout!r}"
+        ) from None
+    if not is_valid:
         raise ValueError(f"distributed.init: timeout must be finite and above 0, not {timeout}")
     if _initialized:
         return
@@ -107,6 +116,7 @@ def local_rank() -> int:
     return current().local_rank
 
 
+@explains_arguments
 def barrier() -> None:
     """Wait until all processes are here."""
     if thread.recorder is not None and size() > 1:
@@ -115,6 +125,7 @@ def barrier() -> None:
         current().barrier()
 
 
+@explains_arguments
 def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> Any:
     """The elementwise sum, mean, maximum or minimum of the tensors of all processes.
 
@@ -145,6 +156,7 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     return unflatten(structure, results)
 
 
+@explains_arguments
 def broadcast(tree: Any, root: int = 0) -> Any:
     """The tensors of process ``root``, in all processes.
 
@@ -163,6 +175,7 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     return unflatten(structure, results)
 
 
+@explains_arguments
 def all_gather(tree: Any) -> Any:
     """The tensors of all processes: ``(...) -> (size, ...)``, in the order of the ranks.
 
@@ -177,6 +190,7 @@ def all_gather(tree: Any) -> Any:
     return unflatten(structure, results)
 
 
+@explains_arguments
 def reduce_scatter(tree: Any) -> Any:
     """The sum of this process's part of the tensors of all processes: ``(size, ...) -> (...)``.
 

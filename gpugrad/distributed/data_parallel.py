@@ -7,6 +7,7 @@ from typing import Any
 
 from .._arguments import whole
 from .._dtypes import is_half
+from .._foreign_names import explains_arguments
 from .._processes import current
 from .._thread_state import thread
 from ..autograd.call import wrap
@@ -61,6 +62,7 @@ class DataParallel(Module):
     call raises RuntimeError before it writes to a parameter.
     """
 
+    @explains_arguments
     def __init__(
         self, module: Module, *, bucket_bytes: int | None = None, sum_dtype: Any = None
     ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from .._foreign_names import explains_arguments
 from .._processes import current
 from .._processes.replayed import Start, finish
 from .._thread_state import thread
@@ -38,6 +39,7 @@ class ShardedOptimizer(Optimizer):
 
     communicates = True
 
+    @explains_arguments
     def __init__(self, optimizer: Optimizer) -> None:
         if not isinstance(optimizer, Optimizer) or isinstance(optimizer, LBFGS):
             raise TypeError(

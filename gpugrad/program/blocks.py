@@ -6,7 +6,7 @@ cache, it goes through memory once, and what only the next call needs takes no m
 
 import math
 
-BLOCK = 1 << 15  # elements
+BLOCK = 1 << 16  # elements
 _LEAST = 1 << 17  # bytes of an array that is divided
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import update_wrapper
 from threading import get_ident
-from typing import Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
 from .._draws import Draws
@@ -187,6 +187,20 @@ class Compiled(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"gpugrad.compile({self.__wrapped_function__!r})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # called only for attributes that do not exist
+            function = vars(self).get("__wrapped_function__")
+            known = isinstance(function, Module) and hasattr(function, name)
+            if known and not name.startswith("_"):
+                kind = type(function).__name__
+                raise AttributeError(
+                    f"a compiled {kind} is a function without the attribute {name!r}; use that of "
+                    f"the {kind} itself",
+                    name=name,
+                )
+            return super().__getattribute__(name)  # raises Python's own error
 
     def __reduce__(self):
         return Compiled, (self.__wrapped_function__, self._check)

@@ -343,7 +343,8 @@ class Recording:
             like = like.value if type(like) in _kinds else like
             value = self.backend.zeros(shape, like.dtype, like)
             if tuple(shape) == tuple(like.shape):
-                value[...] = like
+                with self.backend.scope(value):
+                    value[...] = like
             traced.append(self._traced(value, self._variable(value)))
         call.outs = [x.var for x in traced] or [Variable("token")]
         for var in call.outs:

@@ -604,8 +604,10 @@ class Writer:
 
     def _may_call_instead(self):
         """Whether the function can be called after an error of one of the first calls."""
+        if self.trace.generators and not self.keeps_states:
+            return False  # it would draw other random numbers
         # The other processes would not repeat what they have communicated.
-        return not self._communicates() and (self.keeps_states or not self.trace.generators)
+        return not self._communicates()
 
     def _communicates(self):
         return any(call.communicates for call in self.program.calls)
@@ -640,8 +642,7 @@ class Writer:
 
     def _blocks(self, group, pairs):
         """Write the calls of a group as a loop over blocks."""
-        if self._steps:
-            self._flush()
+        self._flush()  # before its operands become those of blocks
         self.group = group
         self.body = []  # the lines of the loop
         self.each = []  # its names, with functions that make the list of a name's values

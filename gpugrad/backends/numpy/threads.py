@@ -38,15 +38,19 @@ def set_num_threads(number: int) -> None:
     By default, there are as many as processors that the process may use. But where the program's
     user has set a number, by OPENBLAS_NUM_THREADS, OMP_NUM_THREADS or threadpoolctl, and where
     NumPy calls a library other than OpenBLAS, products are left to NumPy and to the threads of that
-    library. `set_num_threads` overrides the variables; products are divided for OpenBLAS only.
+    library. `set_num_threads` overrides the variables, but not a limit by threadpoolctl while it
+    lasts; products are divided for OpenBLAS only.
 
     The rounding of large products may depend on the number, but not on chance. Threads of the
     program itself may call gpugrad, too; then only one of them at a time has the help of others.
     """
-    number = index(number)
-    if number < 1:
-        raise ValueError(f"set_num_threads: the number must be at least 1, not {number}")
-    _threads.resize(number)
+    try:
+        count = index(number)
+    except TypeError:
+        raise TypeError(f"set_num_threads: the number must be an int, not {number!r}") from None
+    if count < 1:
+        raise ValueError(f"set_num_threads: the number must be at least 1, not {count}")
+    _threads.resize(count)
 
 
 def get_num_threads() -> int:
