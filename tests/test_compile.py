@@ -1,6 +1,7 @@
 """Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
 
 import functools
+import gc
 import queue
 import random
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import threading
 import types
 import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -1524,3 +1526,18 @@ def test_other_libraries_replay(library):
         return found
 
     same(run(False), run(True))
+
+
+def test_a_program_that_is_dropped_frees_its_memory_at_once():
+    step = gg.compile(lambda x: (gg.exp(x) @ gg.exp(x.T)).sum())
+    x = normal(64, 64)
+    for _ in range(3):
+        step(x)
+    (program,) = step._programs
+    dropped = weakref.ref(program), weakref.ref(program.arena.base)
+    gc.disable()
+    try:
+        del program, step
+        assert [reference() for reference in dropped] == [None, None]
+    finally:
+        gc.enable()

@@ -11,6 +11,7 @@ nothing either, if it can: the function itself then raises the error, or handles
 import builtins
 import operator
 import types
+import weakref
 from contextlib import nullcontext
 from functools import lru_cache, partial
 
@@ -183,7 +184,7 @@ class Writer:
     """Writes the source of a program, and makes the values of its global names."""
 
     def __init__(self, program):
-        self.program = program
+        self.program = weakref.proxy(program)  # which holds this
         self.trace = program.trace
         self.memory = program.memory
         self.planner = program.planner
@@ -231,6 +232,7 @@ class Writer:
         names = dict(self.fixed)
         for name, make in self.made:
             names[name] = make()
+        self.statics.clear()  # so that nothing but the program keeps its memory
         names["__builtins__"] = builtins  # imports by compiled code, such as CuPy's, need them
         return names
 
