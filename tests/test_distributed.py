@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -516,6 +517,23 @@ class TestCompiled:
         self.group = Mirror()
         monkeypatch.setattr(_processes.group, "_current", self.group)
         monkeypatch.setattr(Listener, "count", 0)
+
+    def test_an_average_that_fails_leaves_what_mpi_may_write_to(self, monkeypatch):
+        model = distributed.DataParallel(nn.Linear(2, 2))
+        with model.no_sync():
+            model(gg.ones((1, 2))).sum().backward()
+        all_reduce, arrays = self.group.all_reduce, []
+
+        def failing(array, op="sum"):
+            arrays.append(weakref.ref(array))
+            raise OSError("the network is down")
+
+        monkeypatch.setattr(self.group, "all_reduce", failing)
+        with pytest.raises(OSError, match="the network"):
+            model.synchronize()
+        monkeypatch.setattr(self.group, "all_reduce", all_reduce)
+        model.synchronize()
+        assert arrays[0]() is not None
 
     def logged(self, step, *args):
         """What the collectives of four calls are, and the results."""

@@ -294,8 +294,12 @@ class _Reducer(Listener):
 
     def average(self):
         """Average the gradients that are there now."""
-        self._begin(set())
-        self._finish()
+        try:
+            self._begin(set())
+            self._finish()
+        except BaseException:
+            self.failed()
+            raise
 
     # The pass
 
