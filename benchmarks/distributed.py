@@ -443,7 +443,7 @@ def model(options, runs):
         cells.append(f"{single * 1e3:.2f} ms")
         for processes in (8, 64, 1024):
             seconds, hidden = step_seconds(work, H100, processes, overlap=0.9)
-            cells.append(f"{single / seconds:.0%}, hidden {hidden:.0%}")
+            cells.append(f"{single / seconds:.0%}, hidden {max(hidden, 0):.0%}")
             row(work.name, processes, single / seconds, "efficiency")
         lines.append(cells)
     print("\npredicted for H100s: efficiency, the step of one GPU over that of so many")

@@ -521,6 +521,10 @@ RENAMED = {
 }
 
 
+_OF_EMBEDDINGS = {
+    "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
+    "sparse": "leave it out; gradients are always dense",
+}
 _OF_COLLECTIVES = {
     "async_op": "leave it out; the call returns when the result is there",
     "group": "leave it out; all processes are one group",
@@ -549,10 +553,7 @@ KEYWORDS = {
         "reduce": 'write reduction="none" for False, and leave it out for True',
         "size_average": 'write reduction="sum" for False, and leave it out for True',
     },
-    "Embedding": {
-        "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
-        "sparse": "leave it out; gradients are always dense",
-    },
+    "Embedding": _OF_EMBEDDINGS,
     "ShardedOptimizer": {"optimizer_class": "write ShardedOptimizer(optim.Adam(parameters))"},
     "Trainer": {"epochs": "call trainer.fit(epochs)"},
     "all_gather": _OF_COLLECTIVES,
@@ -567,8 +568,7 @@ KEYWORDS = {
     "clip_grad_value_": {"foreach": "leave it out; there is one way to clip"},
     "embedding": {
         "max_norm": "limit the norms of the weight's rows after each optimizer step instead",
-        "scale_grad_by_freq": "divide the rows of weight.grad by the counts, of gpugrad.bincount",
-        "sparse": "leave it out; gradients are always dense",
+        **_OF_EMBEDDINGS,
     },
     "functional_call": {"tie_weights": "leave it out; parameters that are shared stay shared"},
     "grad": {
