@@ -266,6 +266,14 @@ class Net(nn.Module):
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def cache_of_jedi(tmp_path_factory):
+    """Give jedi a folder of its own: it reads files that another process is still writing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jedi.settings, "cache_directory", str(tmp_path_factory.mktemp("jedi")))
+        yield
+
+
 def editor(text):
     """Return jedi's view of a program that ends with ``text``."""
     project = jedi.Project(ROOT.parent)
