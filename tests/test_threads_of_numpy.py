@@ -422,8 +422,11 @@ def test_compiled_products_have_the_same_bits(number, small_pieces):
 
 
 def test_numbers():
-    with pytest.raises(ValueError, match="at least 1, not 0"):
-        gg.set_num_threads(0)
+    before = gg.get_num_threads()
+    for number in 0, -1, 1025, 10**9, 2**64:
+        with pytest.raises(ValueError, match=f"from 1 to 1024, not {number}$"):
+            gg.set_num_threads(number)
     with pytest.raises(TypeError):
         gg.set_num_threads(1.5)
+    assert gg.get_num_threads() == before
     assert gg.get_num_threads() >= 1
