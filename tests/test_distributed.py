@@ -317,6 +317,25 @@ class TestServer:
                 connection.close()
             assert process.wait(30) == 0
 
+    def test_it_refuses_incomplete_lines_of_mpi(self, server):
+        """With an error for the process that sent them, and goes on."""
+        _, connect = server
+        with connect() as mpi:
+            mpi.sendall(b"gpugrad job mpi 1\n")
+            assert joining._line(mpi) == process_manager.HERE
+            for line, answer in [
+                (b"cmd=put", b"cmd=put_result rc=-1 "),
+                (b"cmd=put value=1", b"cmd=put_result rc=-1 "),
+                (b"cmd=put key=a", b"cmd=put_result rc=-1 "),
+                (b"cmd=get", b"cmd=get_result rc=-1 "),
+                (b"", b"cmd=result rc=-1 "),
+                (b"\xff= cmd", b"cmd=result rc=-1 "),
+                (b"cmd=put key=a value=b=c d", b"cmd=put_result rc=0 "),
+                (b"cmd=get key=a", b"cmd=get_result rc=0 msg=success value=b=c d\n"),
+            ]:
+                mpi.sendall(line + b"\n")
+                assert joining._line(mpi).startswith(answer)
+
     def test_a_process_ends_while_others_are_waited_for(self, server, monkeypatch):
         _, connect = server
         first = connect()

@@ -26,6 +26,7 @@ ALL_HERE = b"all here\n"
 END = b"end\n"  # to the other processes, after one has failed
 LEAVING = b"leaving\n"  # by a process that ends as it should
 _LONGEST = 1 << 16
+_NEEDED = {b"put": {b"key", b"value"}, b"get": {b"key"}}
 
 
 class _Connection:
@@ -116,7 +117,7 @@ class _Server:
     def welcome(self, connection, words):
         """Read a connection's first line."""
         match words:
-            case ["gpugrad", self.job, kind, rank] if rank.isdecimal():
+            case ["gpugrad", self.job, "rank" | "mpi" as kind, rank] if rank.isdecimal():
                 rank = int(rank)
             case _:
                 connection.send(b"this is another program\n")
@@ -149,6 +150,8 @@ class _Server:
                 answer = b"cmd=universe_size rc=0 size=%d" % self.size
             case b"get_my_kvsname":
                 answer = b"cmd=my_kvsname rc=0 kvsname=" + self.name
+            case b"put" | b"get" as name if not _NEEDED[name] <= words.keys():
+                answer = b"cmd=%b_result rc=-1 msg=incomplete_line" % name
             case b"put":
                 self.values[words[b"key"]] = line.partition(b" value=")[2]
                 answer = b"cmd=put_result rc=0 msg=success"
