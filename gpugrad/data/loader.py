@@ -10,6 +10,7 @@ from typing import Any, Never
 from .._arguments import whole
 from .._creation import asarray
 from .._dtypes import isdtype
+from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of, explain
 from ..backends.dtypes import int64
@@ -133,6 +134,8 @@ class DataLoader:
         return len(batches)
 
     def __iter__(self) -> Iterator[Any]:
+        if thread.recorder is not None:
+            thread.recorder.refuse_loader()
         epoch = index(self.epoch)
         progress = self._progress
         if progress.begun or progress.epoch != epoch:

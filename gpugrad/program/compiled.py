@@ -92,10 +92,11 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     it as it is. On CUDA devices such a program repeats its calls one by one.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why. Examples are random numbers of other libraries, iterators, and an
-    `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
-    or another transform, and while a tool such as `profile` is on. The first call with a new
-    optimizer, or one that first makes what it keeps, runs so too, without a warning.
+    warning that says why. Examples are random numbers of other libraries, iterators, a pass through
+    a `DataLoader`, and an `LBFGS` step, of which the closure can be compiled instead. So does any
+    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
+    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
+    warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to

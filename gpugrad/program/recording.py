@@ -476,6 +476,13 @@ class Recording:
             "call optimizer.step(closure) outside of compiled functions"
         )
 
+    def refuse_loader(self):
+        """Called when a `DataLoader` begins a pass, which its epoch and its seed decide on."""
+        raise Unsupported(
+            "it iterates over a DataLoader; compile the function of one batch instead, and call it "
+            "in a loop over the loader that is not compiled"
+        )
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:
