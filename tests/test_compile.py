@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import threading
+import traceback
 import types
 import warnings
 import weakref
@@ -24,29 +25,17 @@ import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 from gpugrad.backends.numpy import planner
-from gpugrad.program.compiled import FAILED, Compiled
 
 
 @pytest.fixture(autouse=True)
 def _programs_fail_only_where_functions_do(monkeypatch):
-    """A program that fails for another reason would go unnoticed, as the function runs instead."""
-    run, call = Compiled._run, Compiled.__call__
-    failed = set()
+    """A program that fails for another reason might go unnoticed, as the function runs instead."""
 
-    def noting_run(self, *args):
-        found = run(self, *args)
-        if found is FAILED:
-            failed.add(self)
-        return found
+    def refuse(failure, *args, **kwargs):
+        raise AssertionError(f"the program failed, but the function did not: {failure}")
 
-    def checked_call(self, *args, **kwargs):
-        failed.discard(self)
-        result = call(self, *args, **kwargs)
-        assert self not in failed, "the program failed, but the function did not"
-        return result
-
-    monkeypatch.setattr(Compiled, "_run", noting_run)
-    monkeypatch.setattr(Compiled, "__call__", checked_call)
+    for module in "compiled", "derivatives":
+        monkeypatch.setattr(f"gpugrad.program.{module}.warn_of", refuse)
 
 
 def normal(*shape, seed=0):
@@ -1404,12 +1393,65 @@ def test_check_compares_with_eager_calls():
     same(run(0), run(2))
 
 
+def rows_or_zeros(x, i):
+    try:
+        return gg.take(x, i, axis=0)
+    except IndexError:
+        return gg.zeros((2, 3))
+
+
+def test_a_program_that_fails_where_its_function_does_not(monkeypatch):
+    """A warning says so once."""
+    monkeypatch.undo()
+    compiled = gg.compile(rows_or_zeros)
+    x, good, bad = normal(4, 3), gg.tensor([0, 2]), gg.tensor([0, 9])
+    same(compiled(x, good), x[good])
+    message = "rows_or_zeros ran without .* its calls failed: take raised IndexError: index 9 is"
+    with pytest.warns(RuntimeWarning, match=message) as found:
+        same(compiled(x, bad), gg.zeros((2, 3)))
+    assert [w.filename for w in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(compiled(x, bad), gg.zeros((2, 3)))
+        same(compiled(x, good), x[good])
+        compiled = gg.compile(lambda x, i: gg.take(x, i, axis=0))
+        compiled(x, good)
+        with pytest.raises(IndexError, match=r"^take: index 9 is") as error:
+            compiled(x, bad)
+    assert "Failed" not in "".join(traceback.format_exception(error.value))
+
+
+def test_a_backward_program_that_fails(monkeypatch):
+    monkeypatch.undo()
+    fails = False
+
+    def guarded(function):
+        def call(*args):
+            if fails:
+                raise MemoryError
+            return function(*args)
+
+        return call
+
+    for name in "empty", "empty_array":
+        monkeypatch.setattr(planner, name, guarded(getattr(planner, name)))
+    compiled = gg.compile(lambda x: gg.sum(gg.sin(x) * x))
+    x = normal(300, 300).requires_grad_()
+    y = compiled(x)
+    fails = True
+    with pytest.warns(RuntimeWarning, match="calls of its backward pass .* raised MemoryError"):
+        y.backward()
+    same(x.grad, gg.grad(lambda x: gg.sum(gg.sin(x) * x))(x))
+
+
 def test_checks_find_programs_that_fail():
-    compiled = gg.compile(lambda x: x + 1, check=2)
-    compiled(normal(3))
-    compiled._programs[0].run = lambda leaves: FAILED
-    with pytest.raises(RuntimeError, match="call 2 of <lambda> raises an error that it does not"):
-        compiled(normal(3))
+    compiled = gg.compile(rows_or_zeros, check=2)
+    x = normal(4, 3)
+    compiled(x, gg.tensor([0, 2]))
+    message = "call 2 of rows_or_zeros raises .* does not raise .*: take raised IndexError: index 9"
+    with pytest.raises(RuntimeError, match=message) as error:
+        compiled(x, gg.tensor([0, 9]))
+    assert type(error.value.__cause__) is IndexError
 
 
 def test_threads_may_call_at_once():

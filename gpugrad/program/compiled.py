@@ -30,7 +30,7 @@ from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording, traced_types
-from .replay import FAILED, MISS, Program, spent
+from .replay import MISS, Failed, Program, spent, warn_of
 from .report import Report
 from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
 
@@ -106,7 +106,8 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
     on the CPU that is state, and was not changed before, is possible. After an error while it is
-    recorded all state is as before the call.
+    recorded all state is as before the call. Where repeating the calls fails, the function runs
+    instead; if it does not fail too, a RuntimeWarning names the call and the error, once.
 
     >>> import gpugrad
     >>> double = gpugrad.compile(lambda x: x + x)
@@ -143,6 +144,7 @@ class Compiled(Generic[P, R]):
         self._misses = 0  # recordings since a program was last used
         self._given_up = False
         self._warned = False
+        self._has_failed = False  # a program, where the function did not
         self._has_made_objects = False  # while it was recorded; it may do so in its first call only
         self._lock = threading.Lock()
         self._owner: int | None = None
@@ -159,6 +161,7 @@ class Compiled(Generic[P, R]):
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
+        failure = None
         with self._lock:
             self._owner = get_ident()
             try:
@@ -172,10 +175,15 @@ class Compiled(Generic[P, R]):
                     result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
                     result = self._record_and_run(leaves, structure, args, kwargs)
+            except Failed as error:
+                result, failure = MISS, str(error)
             finally:
                 self._owner = None
-        if result is MISS or result is FAILED:
-            return function(*args, **kwargs)
+        if result is MISS:
+            result = function(*args, **kwargs)
+            if failure is not None and not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, function)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -221,8 +229,6 @@ class Compiled(Generic[P, R]):
                 if found is MISS and program.may_follow():
                     program.bind()
                     found = program.run(leaves)
-            if found is FAILED:
-                return FAILED
             if found is not MISS:
                 self._misses = 0
                 if i:
@@ -308,18 +314,19 @@ class Compiled(Generic[P, R]):
             expected = result | before.values()
         finally:
             before.restore()
+        name = getattr(self.__wrapped_function__, "__name__", "the function")
         with repeated(collectives):
-            returned = self._run(leaves, structure, args, kwargs)
-            if returned is MISS:
-                returned = self._record_and_run(leaves, structure, args, kwargs)
-            if returned is MISS:
-                return self.__wrapped_function__(*args, **kwargs)
-            name = getattr(self.__wrapped_function__, "__name__", "the function")
-            if returned is FAILED:
+            try:
+                returned = self._run(leaves, structure, args, kwargs)
+                if returned is MISS:
+                    returned = self._record_and_run(leaves, structure, args, kwargs)
+            except Failed as error:
                 raise RuntimeError(
                     f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
-                    f"not raise without being compiled; nothing has changed"
-                )
+                    f"not raise without being compiled: {error}; nothing has changed"
+                ) from error.__cause__
+            if returned is MISS:
+                return self.__wrapped_function__(*args, **kwargs)
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
