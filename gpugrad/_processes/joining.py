@@ -115,23 +115,35 @@ def _connect(point, kind, deadline):
     """A connection to the server of this job; other programs may have some of its ports."""
     greeting = f"gpugrad {point.job} {kind} {point.rank}\n".encode()
     reason = ""
-    while True:
-        for port in _ports(point):
-            try:
-                connection = socket.create_connection((point.address, port), _ANSWER)
-                connection.sendall(greeting)
-                if _line(connection) == process_manager.HERE:
-                    return connection
-                connection.close()
-                reason = "other programs answer there"
-            except OSError as error:
-                reason = str(error)
-        if time.monotonic() > deadline:
-            raise RuntimeError(
-                f"distributed.init: rank {point.rank} does not reach rank 0 at {point.address}, "
-                f"ports {_ports(point)[0]} to {_ports(point)[-1]} ({reason})"
-            )
-        time.sleep(_PAUSE)
+    # By port; kept, since a server that is still starting will take each one for a process.
+    unanswered: dict[int, socket.socket] = {}
+    try:
+        while True:
+            for port in _ports(point):
+                try:
+                    connection = unanswered.pop(port, None)
+                    if connection is None:
+                        connection = socket.create_connection((point.address, port), _ANSWER)
+                        connection.sendall(greeting)
+                    if _line(connection) == process_manager.HERE:
+                        return connection
+                    connection.close()
+                    reason = "other programs answer there"
+                except TimeoutError as error:
+                    if connection is not None:
+                        unanswered[port] = connection
+                    reason = str(error)
+                except OSError as error:
+                    reason = str(error)
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"distributed.init: rank {point.rank} does not reach rank 0 at "
+                    f"{point.address}, ports {_ports(point)[0]} to {_ports(point)[-1]} ({reason})"
+                )
+            time.sleep(_PAUSE)
+    finally:
+        for connection in unanswered.values():
+            connection.close()
 
 
 def _line(connection):
