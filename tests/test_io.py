@@ -536,19 +536,21 @@ def test_saves_at_the_same_time_leave_one_whole_file(tmp_path, way):
     path = tmp_path / "file"
     gpugrad.save({"a": gpugrad.zeros(2000)}, path)
 
+    enough = threading.Event()
+
     def save(value):
-        for _ in range(10):
+        while not enough.is_set():
             gpugrad.save({"a": gpugrad.full(2000, value)}, path)
 
     threads = [threading.Thread(target=save, args=[float(i)]) for i in range(4)]
     for thread in threads:
         thread.start()
-    seen = []
-    while any(thread.is_alive() for thread in threads):
-        seen.append(gpugrad.load(path)["a"])
-    for thread in threads:
-        thread.join()
-    assert seen
+    try:
+        seen = [gpugrad.load(path)["a"] for _ in range(100)]
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
     assert all(len({*x.tolist()}) == 1 for x in seen)
     assert os.listdir(tmp_path) == ["file"]
 
