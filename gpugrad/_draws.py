@@ -41,9 +41,10 @@ class Draws:
         outer = thread.draws, thread.repeats
 
         def restore():
-            thread.draws, thread.repeats = outer
+            thread.repeats = True
             for generator, state in present:
                 generator.set_state(state)
+            thread.draws, thread.repeats = outer
 
         try:
             try:

@@ -18,6 +18,7 @@ from .._thread_state import restores_state, thread
 from .._typing import P, R
 from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
+from ..autograd.operation import Op
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.numpy import backend as numpy_backend
@@ -92,11 +93,11 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     it as it is. On CUDA devices such a program repeats its calls one by one.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why. Examples are random numbers of other libraries, iterators, a pass through
-    a `DataLoader`, and an `LBFGS` step, of which the closure can be compiled instead. So does any
-    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
-    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
-    warning.
+    warning that says why. Examples are random numbers of other libraries, seeding a generator,
+    iterators, a pass through a `DataLoader`, and an `LBFGS` step, of which the closure can be
+    compiled instead. So does any function inside `vmap` or another transform, and while a tool such
+    as `profile` is on. The first call with a new optimizer, or one that first makes what it keeps,
+    runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
@@ -107,7 +108,7 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
     on the CPU that is state, and was not changed before, is possible. After an error while it is
     recorded all state is as before the call. Where repeating the calls fails, the function runs
-    instead; if it does not fail too, a RuntimeWarning names the call and the error, once.
+    instead, and raises the error or handles it; if it does neither, a RuntimeWarning says so, once.
 
     >>> import gpugrad
     >>> double = gpugrad.compile(lambda x: x + x)
@@ -180,8 +181,10 @@ class Compiled(Generic[P, R]):
             finally:
                 self._owner = None
         if result is MISS:
+            failures = Op.failures
             result = function(*args, **kwargs)
-            if failure is not None and not self._has_failed:
+            # Without an error of an op that the function handles.
+            if failure is not None and failures == Op.failures and not self._has_failed:
                 self._has_failed = True
                 warn_of(failure, function)
         return result
@@ -308,6 +311,7 @@ class Compiled(Generic[P, R]):
             if isinstance(x, Tensor):
                 reach.tensor(x)
         before = Snapshot(reach)
+        failures = Op.failures
         try:
             with noted() as collectives:
                 result = results(self.__wrapped_function__(*args, **kwargs))
@@ -321,6 +325,8 @@ class Compiled(Generic[P, R]):
                 if returned is MISS:
                     returned = self._record_and_run(leaves, structure, args, kwargs)
             except Failed as error:
+                if failures != Op.failures:  # errors that the function handles
+                    return self.__wrapped_function__(*args, **kwargs)
                 raise RuntimeError(
                     f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
                     f"not raise without being compiled: {error}; nothing has changed"

@@ -12,6 +12,7 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order
+from ..autograd.operation import Op
 from ..autograd.sweep import sweep
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Piece, Recomputed
@@ -251,8 +252,9 @@ class Pullback:
                 f"gpugrad.compile: backward with create_graph=True, or from some of several "
                 f"results, calls the function again, but {changed} has changed since"
             )
+        failures = Op.failures
         result = self.again.pull(g, inputs)
-        if failure is not None and not derivative.has_failed:
+        if failure is not None and failures == Op.failures and not derivative.has_failed:
             derivative.has_failed = True
             warn_of(failure, derivative.function, "the calls of its backward pass")
         return result
