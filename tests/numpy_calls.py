@@ -17,6 +17,9 @@ CONSTANTS = {
     "NAN": np.array([[1.0, np.nan, 1.0], [1.0, 1.0, 1.0]]),
 }
 
+# Products of vectors in a plane, which NumPy 2.5 no longer has.
+PLANAR = ["np.cross(x[:, :2], A[:, :2])", "np.cross(x[:, :2], A)"]
+
 # Lists of Tensors are no arrays to NumPy itself, which takes them to be numbers.
 ONLY_OURS = """
 np.add(x[0, :], [x[0, 0], 2.0, 1.0])

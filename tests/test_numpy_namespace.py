@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from libraries import each_library
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy_calls import BOTH, CONSTANTS, ONLY_OURS, A, evaluate, function_of, leaves, lines
+from numpy_calls import BOTH, CONSTANTS, ONLY_OURS, PLANAR, A, evaluate, function_of, leaves, lines
 
 import gpugrad as gg
 import gpugrad.numpy as gnp
@@ -22,6 +22,8 @@ SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
 
 def in_this_numpy(line):
+    if line in PLANAR and np.lib.NumpyVersion(np.__version__) >= "2.5.0":
+        return False  # NumPy itself now takes vectors of three elements only
     space, _, name = function_of(line).rpartition(".")
     return hasattr(getattr(np, space) if space else np, name)
 
