@@ -561,7 +561,7 @@ CASES = [
         "signal.sosfilt_zi",
         _normal(2, 5),
         call=lambda x: signal.sosfilt_zi(_sections(x)),
-        **(dict(why=FOREIGN, error=REFUSED) if SCIPY < (1, 18) else {}),
+        **({"why": FOREIGN, "error": REFUSED} if SCIPY < (1, 18) else {}),
     ),
     Case("signal.firwin", np.array([0.2, 0.5]), call=lambda c: signal.firwin(7, c)),
     *without_gradient(
