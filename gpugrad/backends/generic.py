@@ -1,6 +1,7 @@
 """Any other library that implements the array API standard, such as array-api-strict."""
 
 import math
+import sys
 from types import ModuleType
 
 import array_api_compat
@@ -145,7 +146,7 @@ class GenericBackend(Backend):
                 return None
             # From Python 3.12 on, a class that wraps an array may export that array's buffer, which
             # `numpy.asarray` prefers, but then does not tell whose memory it is.
-            if hasattr(array, "__buffer__"):
+            if sys.version_info >= (3, 12) and hasattr(array, "__buffer__"):
                 with array.__buffer__(_FULL_READ_ONLY) as buffer:
                     owner = buffer.obj
                     if type(owner) is np.ndarray and buffer.strides == owner.strides:
