@@ -17,8 +17,9 @@ CONSTANTS = {
     "NAN": np.array([[1.0, np.nan, 1.0], [1.0, 1.0, 1.0]]),
 }
 
-# Products of vectors in a plane, which NumPy 2.5 no longer has.
-PLANAR = ["np.cross(x[:, :2], A[:, :2])", "np.cross(x[:, :2], A)"]
+# The first release of NumPy that knows a call, or the first that no longer does.
+SINCE = {"np.pad(x, {-1: (1, 2)})": "2.4.0", "np.trim_zeros(x * 0)": "2.2.0"}
+UNTIL = {"np.cross(x[:, :2], A[:, :2])": "2.5.0", "np.cross(x[:, :2], A)": "2.5.0"}
 
 # Lists of Tensors are no arrays to NumPy itself, which takes them to be numbers.
 ONLY_OURS = """

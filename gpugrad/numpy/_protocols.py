@@ -110,7 +110,7 @@ def array_function(self, function, types, args, keywords):
         found = made(name)(*args, **keywords)
         return found if isinstance(found, Tensor) else constant(found, self)
     own, shown = FUNCTIONS.get(name), f"{function.__module__}.{function.__name__}"
-    parameters = _signature(function).parameters
+    parameters = _parameters(function)
     written = args[:1] if name in IN_PLACE else ()
     raw = partial(function, *args, **keywords)
     if name in CONVERSIONS and _are_constants(args):
@@ -149,6 +149,47 @@ def _as_tensors(answer):
 
 
 _signature = cache(signature)
+
+
+@cache
+def _parameters(function):
+    """The parameters of a function of NumPy, which tells those of functions in C from 2.4 on."""
+    try:
+        return signature(function).parameters
+    except ValueError:
+        pass
+    return signature(_IN_C.get(name_of(function), _of_any)).parameters
+
+
+# The signatures of functions in C that have other parameters than the function of the table.
+
+
+def _of_any(*args, **keywords): ...
+
+
+def _bincount(x, weights=None, minlength=0): ...
+
+
+def _concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+
+
+def _copyto(dst, src, casting="same_kind", where=True): ...
+
+
+def _dot(a, b, out=None): ...
+
+
+def _empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None): ...
+
+
+_IN_C = {
+    "bincount": _bincount,
+    "concat": _concatenate,
+    "concatenate": _concatenate,
+    "copyto": _copyto,
+    "dot": _dot,
+    "empty_like": _empty_like,
+}
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):
