@@ -91,7 +91,6 @@ class Optimizer:
         self._skips: dict[str, Any] = {}
         # What tells whether the last step was skipped, and how its states were counted before.
         self._unknown: tuple[Callable[[], Any], list] | None = None
-        self._states_made = 0  # how often the state of a parameter was made anew
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -376,7 +375,6 @@ class Optimizer:
         old: the state so far, of which as much as possible is kept; or None.
         """
         self._check_writeable(p)
-        self._states_made += 1
         arrays = self.init_single(p.array, group)
         step, numbers = 0, tuple(self.numbers.values())
         if old is not None and (old.arrays or not arrays):
