@@ -513,6 +513,12 @@ class Optimizer:
         return "\n".join([f"{self._name}(", *groups, ")"])
 
 
+def zeros_by_name(array, *names):
+    """Arrays of zeros like ``array``, as most algorithms keep at first for a parameter."""
+    zeros = backend_of[type(array)].zeros
+    return {name: zeros(array.shape, array.dtype, array) for name in names}
+
+
 def square_root(x):
     """The square root of a float, or of what stands for one while a function is recorded."""
     return math.sqrt(x) if type(x) is float else x.sqrt()
