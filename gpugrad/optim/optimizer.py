@@ -86,10 +86,10 @@ class Optimizer:
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[list] = []  # each group's values when last checked
         self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
-        self._has_stepped = False  # for schedulers
-        # By device, an array that is not 0 if the step in progress is to change nothing.
+        self._has_stepped = False  # which schedulers look at
+        # For each device, an array that is not 0 if the step in progress is to change nothing.
         self._skips: dict[str, Any] = {}
-        # What tells whether the last step was skipped, and how its states were counted before.
+        # A function that tells whether the last step was skipped, and the states' counts before it.
         self._unknown: tuple[Callable[[], Any], list] | None = None
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
@@ -285,7 +285,7 @@ class Optimizer:
             self._unknown = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
-        """Undo the count of the last step if that was skipped."""
+        """If the last step was skipped, restore the counts of updates before it."""
         if self._unknown is None:
             return
         is_skipped, counts = self._unknown
