@@ -31,10 +31,10 @@ _GRACE = 1.5
 
 # Seconds that the launcher gets to pass on what a rank has printed before the rank ends all
 # others. What it has not passed on by then is lost.
-_TOLD = 0.5
+_FLUSH = 0.5
 
 # Seconds in which ranks that fail together learn of each other.
-_TOGETHER = 0.2
+_MEETING = 0.2
 
 _DESCRIPTION = 256  # bytes of what the checked mode compares
 
@@ -268,7 +268,7 @@ class MPIGroup(Group):
         try:
             for rank in self._others():
                 self._control.isend(None, rank, _FAILED)
-            stop = time.monotonic() + _TOGETHER
+            stop = time.monotonic() + _MEETING
             while time.monotonic() < stop:
                 self._listen({})
                 time.sleep(1e-3)
@@ -278,7 +278,7 @@ class MPIGroup(Group):
             sys.stderr.write(f"rank {self.rank} of {self.size}:\n")
             self._report(kind, error, trace)
             sys.stderr.flush()
-            time.sleep(_TOLD)
+            time.sleep(_FLUSH)
         finally:
             MPI.COMM_WORLD.Abort(130 if kind is KeyboardInterrupt else 1)
 
@@ -286,7 +286,7 @@ class MPIGroup(Group):
         """End all processes with a message, from any thread."""
         sys.stderr.write(f"rank {self.rank} of {self.size}: {message}\n")
         sys.stderr.flush()
-        time.sleep(_TOLD)
+        time.sleep(_FLUSH)
         MPI.COMM_WORLD.Abort(1)
 
     def _leave(self):
