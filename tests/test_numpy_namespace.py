@@ -302,7 +302,7 @@ class TestValues:
         for call, words in (
             (lambda: gnp.vectorize(abs)(x), "vectorize: abs would get single numbers"),
             (lambda: gnp.nan_to_num(x, copy=False), "does not write in place"),
-            (lambda: gnp.unique(x * np.nan, return_counts=True), "if there is nan"),
+            (lambda: gnp.unique(x * np.nan, return_counts=True), "if some values are nan"),
             (lambda: gnp.pad(x, 1, "mean"), "the mode is one of .*, not 'mean';"),
             (lambda: gnp.pad(x, 1, "reflect", reflect_type="odd"), "with reflect_type=.odd.;"),
         ):
