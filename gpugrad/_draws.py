@@ -1,4 +1,4 @@
-"""Random numbers that come again, where a piece of a program is run once more."""
+"""Drawing the same random numbers again when a piece of a program is run once more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

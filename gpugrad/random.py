@@ -203,7 +203,7 @@ class Generator:
         if number > (n if not replacement else number if n else 0):
             raise ValueError(f"multinomial: cannot draw {number} of {n} weights")
         if not replacement:
-            # The times of independent events with these rates: those that come first.
+            # Each index gets the time of an event with this rate, and the first events are drawn.
             times = -log(1 - self.uniform(weights.shape, dtype=float64))
             times = where(weights > 0, times / where(weights > 0, weights, 1.0), inf)
             return topk(times, number, largest=False).indices
@@ -219,7 +219,7 @@ class Generator:
         return minimum(places, argmax(sums, axis=-1, keepdims=True))
 
     def _taken(self, x):
-        """``x`` as a tensor; what is none comes to the generator's device."""
+        """``x`` as a tensor; anything that is not one is put on the generator's device."""
         return x if isinstance(x, Tensor) else call.namespace.asarray(x, device=self.device)
 
     def key(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""`join`: one MPI program of processes that know only their ranks and where rank 0 is."""
+"""`join`: makes one MPI program of processes that know only their ranks and rank 0's address."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ import time
 from . import process_manager
 from .launcher import MeetingPoint
 
-# The server listens on one of so many ports after the one given, which torchrun uses itself.
+# The server listens on one of this many ports after the given one, which torchrun uses itself.
 _PORTS = 8
 
 # Seconds between two attempts to reach it, and seconds for an answer.
 _PAUSE = 0.05
 _ANSWER = 2.0
 
-# By which MPICH finds the server, and learns who it is.
+# The environment variables that tell MPICH how to reach the server, and this process's rank.
 _VARIABLES = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
 
 
@@ -95,7 +95,7 @@ def _start_server(point, size, timeout):
         with listener:
             listener.set_inheritable(True)
             arguments = [listener.fileno(), point.job, size, timeout]
-            # A process, as MPI's initialization does not let other threads of Python run.
+            # Not a thread, because no other thread of Python runs while MPI is being initialized.
             os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", process_manager.__file__, *map(str, arguments)],

@@ -41,7 +41,7 @@ _INSTEAD = {
 }
 
 
-_WHOLE = slice(None)  # the rows of an array that is a batch already
+_WHOLE = slice(None)  # all rows of an array, which is already one batch
 
 
 class DataLoader:
@@ -97,8 +97,8 @@ class DataLoader:
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(
-                f"DataLoader: a data set has a length and items, which a "
-                f"{type(dataset).__name__} has not; use TensorDataset"
+                f"DataLoader: a data set needs __len__ and __getitem__, which a "
+                f"{type(dataset).__name__} lacks; use TensorDataset"
             )
         own = batch_size != 1 or shuffle or sampler is not None or drop_last
         if batch_sampler is not None and own:

@@ -584,7 +584,7 @@ class Writer:
         for call in self.program.calls:  # twins have functions that return their check
             if (check := getattr(call.function, "check", None)) is not None:
                 step = check(*call.args, **call.kwargs)
-                checks += [step] if self._is_given(step[1]) else []
+                checks += [step] if self._is_given(step[1]) and step not in checks else []
         if checks:
             self._try(lambda: [self._check_values(step) for step in checks])
 
