@@ -297,7 +297,7 @@ class Backend:
             x = self.xp.maximum(x, min)
         return x if max is None else self.xp.minimum(x, max)
 
-    pow = staticmethod(operator.pow)
+    pow = staticmethod(operator.pow)  # unlike some libraries' functions, it takes numbers
 
     def pick(self, x, labels, /):
         xp = self.xp

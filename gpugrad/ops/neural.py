@@ -1,6 +1,7 @@
 """Ops for neural networks. Operations that are always used together are fused into one op."""
 
 import math
+from functools import cache
 from operator import index
 from typing import Any
 
@@ -32,8 +33,20 @@ def sigmoid(xp, x):
 def logistic(xp, x):
     if xp.isdtype(x.dtype, "complex floating"):  # `minimum` below is meant for real numbers
         return 1 / (1 + xp.exp(-x))
-    # No exponent is positive, so nothing overflows; a small result keeps all its digits.
-    return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
+    if xp is calls.namespace:
+        # No exponent is positive, so nothing overflows; a small result keeps all its digits, and
+        # so do small derivatives.
+        return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
+    # The same values from one exponential.
+    e = xp.exp(xp.minimum(x, _largest_exponent(xp, x.dtype)))
+    e /= 1 + e
+    return e
+
+
+@cache
+def _largest_exponent(xp, dtype):
+    """An integer whose exponential does not overflow, and is not changed by adding 1."""
+    return int(math.log(xp.finfo(dtype).max)) if xp.isdtype(dtype, "real floating") else 40
 
 
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))

@@ -440,15 +440,19 @@ def _where(condition, x1, x2, /):
     ):
         mask = condition.view(np.int8)
         b1, b2 = _bits(x1, like), _bits(x2, like)
+        out = np.empty_like(like)  # a view would have to be copied to be a leaf's gradient
+        bits = out.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
-            return (b1 * mask).view(like.dtype)
+            np.multiply(b1, mask, bits)
+            return out
         if b1 is _ZERO and b2 is not None:
-            return (b2 * (mask ^ 1)).view(like.dtype)
+            np.multiply(b2, mask ^ 1, bits)
+            return out
         if like.size > 4096 and b1 is not None and b2 is not None:
-            out = b1 ^ b2
-            out *= mask
-            out ^= b2
-            return out.view(like.dtype)
+            np.bitwise_xor(b1, b2, bits)
+            bits *= mask
+            bits ^= b2
+            return out
     return np.where(condition, x1, x2)
 
 
@@ -519,6 +523,8 @@ def check_labels(labels, n):
 
 
 def _zero_discarded_nans(c, g, /):
+    if c is g:  # where it is 0 it is not nan
+        return c
     if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
     else:
