@@ -7,7 +7,7 @@ where PyTorch gives nan for an infinite input, most of them give the limit.
 import math
 
 from ..autograd.operation import elementwise
-from .neural import logistic
+from .neural import largest_exponent, logistic
 
 
 @elementwise
@@ -96,9 +96,11 @@ def silu(xp, x):
 
 
 def _silu_vjp(xp, g, x):
-    x = xp.clip(x, -1000.0, 1000.0)
-    share = logistic(xp, x)
-    return g * share * (1 + x * (1 - share))
+    # share * (1 + x * (1 - share)) with share = e / (1 + e). Above the bound it is 1.
+    x = xp.clip(x, -1000.0, largest_exponent(xp, x.dtype))
+    e = xp.exp(x)
+    above = 1 + e
+    return g * (e * ((above + x) / above) / above)
 
 
 silu.vjp(x=_silu_vjp)

@@ -1,7 +1,6 @@
 """Ops for neural networks. Operations that are always used together are fused into one op."""
 
 import math
-from functools import cache
 from operator import index
 from typing import Any
 
@@ -38,15 +37,16 @@ def logistic(xp, x):
         # so do small derivatives.
         return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
     # The same values from one exponential.
-    e = xp.exp(xp.minimum(x, _largest_exponent(xp, x.dtype)))
+    e = xp.exp(xp.minimum(x, largest_exponent(xp, x.dtype)))
     e /= 1 + e
     return e
 
 
-@cache
-def _largest_exponent(xp, dtype):
-    """An integer whose exponential does not overflow, and is not changed by adding 1."""
-    return int(math.log(xp.finfo(dtype).max)) if xp.isdtype(dtype, "real floating") else 40
+def largest_exponent(xp, dtype):
+    """A whole number whose exponential does not overflow, and hardly changes if 1 is added."""
+    if not xp.isdtype(dtype, "real floating"):
+        return 40.0
+    return float(math.floor(math.log(xp.finfo(dtype).max)))
 
 
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))
