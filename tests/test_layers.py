@@ -576,6 +576,28 @@ def test_large_inputs_give_finite_values_and_derivatives(name, dtype):
         assert np.isfinite(numbers(y)).all()
 
 
+OTHERS = "relu relu6 leaky_relu hardtanh hardsigmoid sigmoid tanh".split()
+
+
+def test_activations_of_many_numbers_are_those_of_few():
+    ends = [0.0, -0.0, 3.0, -3.0, 1.0, -1.0, 6.0, 20.0, -90.0, 90.0, np.inf, -np.inf, np.nan]
+    some = np.concatenate([ends, np.linspace(-9, 9, 37)])
+
+    def found(function, copies, dtype):
+        x = gpugrad.tensor(np.tile(some, copies).astype(dtype), requires_grad=True)
+        y = function(x)
+        y.backward(gpugrad.tensor(np.tile(np.cos(np.arange(some.size)), copies).astype(dtype)))
+        return y.detach().numpy(), x.grad.numpy()
+
+    for dtype, rtol in (("float32", 1e-5), ("float64", 1e-12)):
+        for name in SMOOTH + OTHERS:
+            few = found(getattr(functional, name), 1, dtype)
+            many = found(getattr(functional, name), 200, dtype)
+            for a, b in zip(few, many, strict=True):
+                atol = 5e-7 if (name, dtype) == ("gelu", "float32") else 1e-37
+                np.testing.assert_allclose(b, np.tile(a, 200), rtol, atol, err_msg=name)
+
+
 def test_gelu_of_many_float32_is_that_of_float64():
     ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30]
     x = np.concatenate([np.linspace(-12.5, 9, 20001), ends]).astype("float32")

@@ -1,6 +1,7 @@
 """Every op in the table on every array library: values, gradients, dtypes, memory."""
 
 import math
+import time
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -530,3 +531,52 @@ def test_calls_with_only_scalars_are_an_error():
     for name in ("add", "exp", "sum"):
         with pytest.raises(TypeError, match=name):
             getattr(gpugrad, name)(*[1.0, 2.0][: 2 if name == "add" else 1])
+
+
+def test_powers_of_many_numbers_are_those_of_few():
+    rng = np.random.default_rng(0)
+    for dtype, wide in (("float32", np.float64), ("float64", np.longdouble)):
+        info = np.finfo(dtype)
+        ends = [0, -0.0, np.inf, -np.inf, np.nan, info.tiny, info.smallest_subnormal, info.max, 1]
+        some = np.array([*ends, *rng.uniform(-3, 3, 60), *np.exp2(rng.uniform(-99, 99, 60))], dtype)
+        some = np.concatenate([some, -some])
+        for bases in (some, some[~(some < 0)]):  # roots of negative numbers are nan
+            many = gpugrad.tensor(np.tile(bases, 9000 // bases.size + 1))
+            for n in (-4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 2.0, 3, 3.0, 4, 5.0, 6, 2.5):
+                with np.errstate(all="ignore"):
+                    few, exact = bases**n, bases.astype(wide) ** wide(n)
+                    found = (many**n).numpy()[: bases.size]
+                    compiled = gpugrad.compile(lambda x: x**n)(many).numpy()[: bases.size]  # noqa: B023
+                np.testing.assert_array_equal(np.isnan(found), np.isnan(few), err_msg=str(n))
+                known = ~np.isnan(few)
+                np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(few[known]))
+                np.testing.assert_array_equal(compiled, found, err_msg=str(n))
+                np.testing.assert_array_equal(np.isinf(found), np.isinf(few), err_msg=str(n))
+                finite = np.isfinite(few)
+                with np.errstate(over="ignore"):
+                    unit = np.spacing(np.abs(few[finite]))
+                assert np.abs((found[finite] - exact[finite]) / unit).max() < 2, n
+
+
+def test_powers_of_many_numbers_of_other_dtypes_are_numpys():
+    many = np.arange(-500, 500)
+    for dtype in ("int8", "int64", "uint8", "float16", "complex64"):
+        x = many.astype(dtype)
+        for n in (2, 3, 4, 5):
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal((gpugrad.tensor(x) ** n).numpy(), x**n)
+
+
+def test_powers_of_many_negative_numbers_are_fast():
+    x = gpugrad.tensor(np.linspace(-2, -1, 1 << 16, dtype="float32"))
+
+    def seconds(function):
+        def once():
+            start = time.process_time()
+            function()
+            return time.process_time() - start
+
+        return min(once() for _ in range(5))
+
+    for call in (lambda: x**3, lambda: gpugrad.numpy.power(x, 3), lambda: np.power(x, 4)):
+        assert seconds(call) < 40 * seconds(lambda: x * x)

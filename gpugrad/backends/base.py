@@ -1,6 +1,7 @@
 """`Backend`: what gpugrad needs from an array library beyond its namespace."""
 
 import math
+import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache, partial
@@ -90,6 +91,7 @@ class Backend:
             dropout_mask=self.dropout_mask,
             last_written=self.last_written,
             pick=self.pick,
+            pow=self.pow,
             setitem=self.setitem,
             **functions_of_windows(self),
         )
@@ -294,6 +296,8 @@ class Backend:
         if min is not None:
             x = self.xp.maximum(x, min)
         return x if max is None else self.xp.minimum(x, max)
+
+    pow = staticmethod(operator.pow)  # unlike some libraries' functions, it takes numbers
 
     def pick(self, x, labels, /):
         xp = self.xp

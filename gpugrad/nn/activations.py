@@ -97,7 +97,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """``min(max(x + 3, 0), 6) / 6``; the slope at -3 and at 3 is 0. ``inplace`` is ignored."""
-    return hardtanh(input, -3.0, 3.0) / 6 + 0.5
+    return hardtanh(input, -3.0, 3.0) * (1 / 6) + 0.5
 
 
 def logsigmoid(input: Tensor) -> Tensor:

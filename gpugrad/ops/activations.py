@@ -7,7 +7,7 @@ where PyTorch gives nan for an infinite input, most of them give the limit.
 import math
 
 from ..autograd.operation import elementwise
-from .neural import logistic
+from .neural import largest_exponent, logistic
 
 
 @elementwise
@@ -28,12 +28,15 @@ def elu(xp, x, /, alpha=1.0, *, scale=1.0, input_scale=1.0):
     ``input_scale`` this is the exponential linear unit of Clevert et al. (2016); the functions
     `selu` and `celu` in `gpugrad.nn.functional` choose others.
     """
-    return scale * xp.where(x > 0, x, alpha * xp.expm1(input_scale * xp.minimum(x, 0)))
+    # The sum of both pieces, of which one is 0.
+    return scale * (xp.maximum(x, 0) + alpha * xp.expm1(input_scale * xp.minimum(x, 0)))
 
 
 def _elu_vjp(xp, g, x, alpha, scale, input_scale):
-    slope = alpha * input_scale * xp.exp(input_scale * xp.minimum(x, 0))
-    return g * scale * xp.where(x > 0, 1.0, slope)
+    slope = xp.exp(input_scale * xp.minimum(x, 0))
+    if alpha * input_scale != 1:
+        slope = xp.where(x > 0, 1.0, alpha * input_scale * slope)
+    return g * (scale * slope)
 
 
 elu.vjp(x=_elu_vjp)
@@ -87,13 +90,17 @@ gelu.vjp(x=_gelu_vjp)
 @elementwise
 def silu(xp, x):
     """``x * sigmoid(x)``, also called swish."""
-    return xp.maximum(x, -1000.0) * logistic(xp, x)
+    out = logistic(xp, x)
+    out *= xp.maximum(x, -1000.0)
+    return out
 
 
 def _silu_vjp(xp, g, x):
-    x = xp.clip(x, -1000.0, 1000.0)
-    share = logistic(xp, x)
-    return g * share * (1 + x * (1 - share))
+    # share * (1 + x * (1 - share)) with share = e / (1 + e). Above the bound it is 1.
+    x = xp.clip(x, -1000.0, largest_exponent(xp, x.dtype))
+    e = xp.exp(x)
+    above = 1 + e
+    return g * (e * ((above + x) / above) / above)
 
 
 silu.vjp(x=_silu_vjp)
@@ -121,7 +128,8 @@ def softplus(xp, x, /, beta=1.0, threshold=20.0):
     Where ``beta * x`` is above ``threshold`` the result is ``x``, and the slope 1.
     """
     scaled = beta * x
-    return xp.where(scaled > threshold, x, _log_1_plus_exp(xp, scaled) / beta)
+    out = _log_1_plus_exp(xp, scaled) / beta
+    return out if threshold == math.inf else xp.where(scaled > threshold, x, out)
 
 
 def _log_1_plus_exp(xp, x):
@@ -130,7 +138,8 @@ def _log_1_plus_exp(xp, x):
 
 def _softplus_vjp(xp, g, x, beta, threshold):
     scaled = beta * x
-    return g * xp.where(scaled > threshold, 1.0, logistic(xp, scaled))
+    slope = logistic(xp, scaled)
+    return g * (slope if threshold == math.inf else xp.where(scaled > threshold, 1.0, slope))
 
 
 softplus.vjp(x=_softplus_vjp)
@@ -161,15 +170,15 @@ hardtanh.vjp(
 def hardswish(xp, x):
     """``x * clip(x + 3, 0, 6) / 6``; the slope is 0 at -3 and 1 at 3."""
     out = xp.clip(x, -3.0, 3.0)
-    out /= 6
+    out *= 1 / 6
     out += 0.5
     out *= xp.maximum(x, -3.0)
     return out
 
 
 def _hardswish_vjp(xp, g, x):
-    slope = xp.where(x >= 3, 1.0, x / 3 + 0.5)
-    return xp.where(x <= -3, 0.0, g * slope)
+    # The slope x / 3 + 0.5 is 1 at 1.5.
+    return xp.where(x <= -3, 0.0, g * (xp.where(x >= 3, 1.5, x) / 3 + 0.5))
 
 
 hardswish.vjp(x=_hardswish_vjp)

@@ -32,8 +32,21 @@ def sigmoid(xp, x):
 def logistic(xp, x):
     if xp.isdtype(x.dtype, "complex floating"):  # `minimum` below is meant for real numbers
         return 1 / (1 + xp.exp(-x))
-    # No exponent is positive, so nothing overflows; a small result keeps all its digits.
-    return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
+    if xp is calls.namespace:
+        # No exponent is positive, so nothing overflows; a small result keeps all its digits, and
+        # so do small derivatives.
+        return xp.exp(xp.minimum(x, 0)) / (1 + xp.exp(-xp.abs(x)))
+    # The same values from one exponential.
+    e = xp.exp(xp.minimum(x, largest_exponent(xp, x.dtype)))
+    e /= 1 + e
+    return e
+
+
+def largest_exponent(xp, dtype):
+    """A whole number whose exponential does not overflow, and hardly changes if 1 is added."""
+    if not xp.isdtype(dtype, "real floating"):
+        return 40.0
+    return float(math.floor(math.log(xp.finfo(dtype).max)))
 
 
 sigmoid.vjp(x=lambda xp, g, out: g * out * (1 - out))

@@ -10,7 +10,7 @@ import numpy as np
 from ..base import Backend, address_range
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
-from .namespace import add_at, check_labels, places_along, xp
+from .namespace import add_at, check_labels, places_along, power, xp
 from .random import Random
 from .threads import get_num_threads, run
 
@@ -25,6 +25,7 @@ class NumPy(Backend):
     scalar_types = tuple({t for t in np.sctypeDict.values() if issubclass(t, (np.number, np.bool))})
 
     run = staticmethod(run)
+    pow = staticmethod(power)
 
     @cached_property
     def planner(self):

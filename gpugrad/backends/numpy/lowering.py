@@ -122,6 +122,33 @@ def _is_weak(x):
     return type(x) in (int, float) or getattr(x, "kind", None) == "number"
 
 
+def _power(out, x1, x2):
+    if not (_is_array(x1) and type(x2) in (int, float) and x1.dtype in (float32, float64)):
+        return None
+    work = Part(0)  # the result may lie where x1 does
+    parts = ((x1.shape, x1.dtype),)
+    if x1.size <= namespace.MANY and not (type(x2) is int and x2 == 3):
+        return None
+    if x2 == 3:
+        steps = [(np.multiply, (x1, x1, work)), (np.multiply, (work, x1, OUT))]
+        return Lowered(steps, parts, is_elementwise=True)
+    if x2 in (-1, 0.5, 2):
+        return _ufunc({-1: np.reciprocal, 0.5: np.sqrt, 2: np.square}[x2], (x1,), out)
+    if x2 in (-2, 4):
+        first = np.reciprocal if x2 == -2 else np.square
+        steps = [(first, (x1, OUT)), (np.multiply, (OUT, OUT, OUT))]
+        return Lowered(steps, is_elementwise=True)
+    if x2 in (0, 1) or not namespace.is_small_integer(x2):
+        return None
+    steps = [(np.absolute, (x1, work))]
+    if x2 % 2:
+        steps.append((np.power, (work, Weak(x2, x1.dtype), work)))
+        steps.append((np.copysign, (work, x1, OUT)))
+    else:
+        steps.append((np.power, (work, Weak(x2, x1.dtype), OUT)))
+    return Lowered(steps, parts, is_elementwise=True)
+
+
 def _product(x1, x2, out, function=np.matmul):
     if not (_is_array(x1) and _is_array(x2) and x1.shape and x2.shape):
         return None
@@ -408,6 +435,7 @@ _RULES = {
     namespace._maximum: _bounded(np.maximum, None, math.inf),
     namespace._minimum: _bounded(np.minimum, -math.inf, None),
     namespace._where: _where,
+    namespace.power: _power,
     namespace._astype: _astype,
     namespace._one_hot: _one_hot,
 }

@@ -377,6 +377,52 @@ def is_small_outer_product(x1, x2):
     return x1.dtype in (float32, float64) and x2.dtype is x1.dtype
 
 
+def power(x1, x2, /):
+    """``x1 ** x2``, without NumPy's power for many numbers and most small exponents.
+
+    NumPy's takes up to 100 times as long as a few products, above all for negative bases. The
+    results differ by less than 2 units in the last place from the exact ones.
+    """
+    kind = type(x2)
+    if kind is int and x2 == 3 and x1.dtype in (float32, float64):
+        return multiply(multiply(x1, x1), x1)
+    if (kind is int or kind is float) and x1.size > MANY and x1.dtype in (float32, float64):
+        return _power_of_many(x1, x2)
+    return x1**x2
+
+
+multiply = np.multiply
+MANY = 256  # bases; for fewer, calls of several functions would take longer
+
+
+def _power_of_many(x, n):
+    if n == 2:
+        return np.square(x)
+    if n == 3:
+        return multiply(multiply(x, x), x)
+    if n == 4:
+        square = np.square(x)
+        return multiply(square, square, square)
+    if n == -2:  # not the reciprocal of the square, which would overflow or underflow too early
+        inverse = np.reciprocal(x)
+        return multiply(inverse, inverse, inverse)
+    if n not in (-1, 0, 1) and is_small_integer(n):
+        out = np.power(np.abs(x), n)
+        return np.copysign(out, x, out) if n % 2 else out
+    if n in (-1.5, -0.5, 1.5) and x.size > 4096 and x.min() >= 0:  # else -inf may be among them
+        root = np.sqrt(x)
+        if n == 1.5:
+            return multiply(root, x, root)
+        if n == -1.5:
+            return np.divide(np.reciprocal(root, root), x, root)
+        return np.reciprocal(np.abs(root, root), root)  # of -0 it is inf, not -inf
+    return x**n
+
+
+def is_small_integer(x):
+    return -1024 < x < 1024 and x == int(x)
+
+
 _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 
@@ -394,15 +440,19 @@ def _where(condition, x1, x2, /):
     ):
         mask = condition.view(np.int8)
         b1, b2 = _bits(x1, like), _bits(x2, like)
+        out = np.empty_like(like)  # a view would have to be copied to be a leaf's gradient
+        bits = out.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
-            return (b1 * mask).view(like.dtype)
+            np.multiply(b1, mask, bits)
+            return out
         if b1 is _ZERO and b2 is not None:
-            return (b2 * (mask ^ 1)).view(like.dtype)
+            np.multiply(b2, mask ^ 1, bits)
+            return out
         if like.size > 4096 and b1 is not None and b2 is not None:
-            out = b1 ^ b2
-            out *= mask
-            out ^= b2
-            return out.view(like.dtype)
+            np.bitwise_xor(b1, b2, bits)
+            bits *= mask
+            bits ^= b2
+            return out
     return np.where(condition, x1, x2)
 
 
@@ -473,6 +523,8 @@ def check_labels(labels, n):
 
 
 def _zero_discarded_nans(c, g, /):
+    if c is g:  # where it is 0 it is not nan
+        return c
     if c.size > 8192 or c.dtype is float16:
         found = np.isnan(c).any()
     else:
