@@ -3,17 +3,30 @@
 The arrays of one step are so small that they stay in the cache, and so do those of a few steps
 together. Products of matrices then take most of the time; writing into arrays that are there
 already halves the rest.
+
+One step waits for the other, so that several threads cannot share the steps. But the products with
+the inputs, and those for the weights' gradients, do not: while the calling thread goes through the
+steps, others compute these products for one part of the times after the other.
 """
 
+from functools import partial
+from itertools import pairwise
 from math import prod
 
 import numpy as np
 
 from ...backends.dtypes import float32, float64
-from ...backends.numpy.threads import matmul, with_one_thread
+from ...backends.numpy.threads import (
+    has_several,
+    is_divided,
+    matmul,
+    run_as_made,
+    with_one_thread,
+)
 from ...ops.recurrent import _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
+_ROWS = 256  # of fewer, the products for the weights' gradients take longer than of all at once
 
 
 def _covers(*arrays):
@@ -28,8 +41,28 @@ def _for_gates(values, dtype):
 
 def _transposed(weight, factor):
     """The transposed matrices of the gates, ``(4, in, h)``, times a factor for each gate."""
-    by_gate = weight.reshape(4, -1, weight.shape[1]).swapaxes(1, 2)
+    by_gate = weight.reshape(4, len(weight) // 4, weight.shape[1]).swapaxes(1, 2)
     return np.multiply(by_gate, factor, order="C")
+
+
+def _length_of_parts(x, h):
+    """How many times there are in a part whose products are computed beside the steps.
+
+    None if nothing is computed beside them: with one thread, for few times, and if the product of
+    a single step is large enough for several threads.
+    """
+    length, batch, features = x.shape
+    if not has_several() or is_divided((batch, h), (4, h, h)):
+        return None
+    # The gradients of the weights by one part take no more memory than its cotangents.
+    part = -(-max(_ROWS, h + features) // max(batch, 1))
+    return part if length >= 3 * part else None
+
+
+def _in_order(times, reverse):
+    """The times of a slice, in the order of the steps."""
+    times = range(times.start, times.stop)
+    return times[::-1] if reverse else times
 
 
 def _lstm_forward(
@@ -38,29 +71,61 @@ def _lstm_forward(
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0, c0
     if not _covers(*inputs) or shape_error(4, *inputs):
         return NotImplemented
-    length, batch, features = x.shape
+    length, batch, _ = x.shape
     h = weight_hh.shape[1]
     # sigmoid(x) is tanh(x / 2) / 2 + 1 / 2, so that tanh serves all gates.
     factor, shift = _for_gates([0.5, 0.5, 1, 0.5], x.dtype), _for_gates([0.5, 0.5, 0, 0.5], x.dtype)
-    gates = matmul(x.reshape(length * batch, features), _transposed(weight_ih, factor))
+    by_input, by_state = _transposed(weight_ih, factor), _transposed(weight_hh, factor)
     biases = [bias for bias in (bias_ih, bias_hh) if bias is not None]
-    if biases:
-        gates += sum(biases[1:], biases[0]).reshape(4, 1, h) * factor
-    gates = gates.reshape(4, length, batch, h)
-    weight = _transposed(weight_hh, factor)
+    bias = sum(biases[1:], biases[0]).reshape(4, 1, h) * factor if biases else None
+    gates = np.empty((4, length, batch, h), x.dtype)
     out, cells = np.empty((2, length, batch, h), x.dtype)
-    states = with_one_thread(_steps, gates, weight, h0, c0, out, cells, factor, shift, reverse)
-    return out, *states, cells, gates
+
+    def project(times):
+        """Write what the inputs add to the gates' arguments."""
+        rows = _rows(x[None, times])[0]
+        projected = matmul(rows, by_input, _rows(gates[:, times]))
+        if bias is not None:
+            projected += bias
+
+    def go(times, state, cell):
+        arrays = gates, by_state, state, cell, out, cells, factor, shift
+        with_one_thread(_steps, _in_order(times, reverse), *arrays)
+
+    part = _length_of_parts(x, h)
+    if part is None:
+        whole = slice(0, length)
+        project(whole)
+        go(whole, h0, c0)
+    else:
+        first, later, parts = _divided(length, part, reverse)
+
+        def go_first():
+            yield from parts  # which other threads project meanwhile
+            go(first, h0, c0)
+
+        project(first)
+        run_as_made(project, go_first())
+        t = later.stop if reverse else later.start - 1
+        go(later, out[t], cells[t])
+    last = 0 if reverse else -1
+    return out, out[last].copy(), cells[last].copy(), cells, gates
 
 
-def _steps(gates, weight, state, cell, out, cells, factor, shift, reverse):
-    """Compute the gates from what the inputs add to them; write the states and the cells.
+def _divided(length, part, reverse):
+    """The first third of the steps and the later ones, as slices, and the latter in parts."""
+    bounds = [length // 3, *range(length // 3 + part, length, part), length]
+    slices = [slice(0, bounds[0]), slice(bounds[0], length), *[slice(*p) for p in pairwise(bounds)]]
+    if reverse:
+        slices = [slice(length - s.stop, length - s.start) for s in slices]
+    first, later, *parts = slices
+    return first, later, parts
 
-    Returns copies of the last ones.
-    """
-    _, length, batch, h = gates.shape
-    recurrent, product = np.empty((4, batch, h), out.dtype), np.empty((batch, h), out.dtype)
-    for t in range(length - 1, -1, -1) if reverse else range(length):
+
+def _steps(times, gates, weight, state, cell, out, cells, factor, shift):
+    """Compute the gates from what the inputs add to them; write the states and the cells."""
+    recurrent, product = np.empty_like(gates[:, 0]), np.empty_like(out[0])
+    for t in times:
         a = gates[:, t]
         if state is not None:
             a += matmul(state, weight, recurrent)
@@ -74,7 +139,6 @@ def _steps(gates, weight, state, cell, out, cells, factor, shift, reverse):
         cell = new
         state = np.tanh(cell, out[t])
         state *= o
-    return state.copy(), cell.copy()
 
 
 def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
@@ -83,29 +147,52 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     given = [a for a in g if a is not None]
     if g_cells is not None or g_gates is not None or not _covers(gates, *given):
         return NotImplemented
-    _, batch, h = states.shape
-    weight = weight_hh.reshape(4, h, h)
+    length, batch, h = states.shape
     d = np.empty(gates.shape, gates.dtype)
     dh, dc = (np.zeros((batch, h), gates.dtype) if a is None else a.copy() for a in (g_h, g_c))
-    arrays = d, gates, cells, states, c0, weight, g_out, dh, dc
-    with_one_thread(_steps_back, *arrays, reverse, wanted[5])
-    return *_to_parameters(d, x, weight_ih, states, h0, wanted, reverse), dh, dc
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+
+    def to_input(times):
+        """Write the cotangents of the inputs; returns that of their weight."""
+        flat, rows = _rows(d[:, times]), _rows(x[None, times])[0]
+        if to_x is not None:
+            by_gate = matmul(flat, weight_ih.reshape(4, h, x.shape[2]))
+            np.add.reduce(by_gate, 0, None, to_x[times].reshape(rows.shape))
+        return _to_weight(flat, rows) if wanted[1] else None
+
+    def to_recurrent(times):
+        """The cotangents of the states' weight and of the biases."""
+        flat = _rows(d[:, times])
+        to_weight = _to_states_weight(d, states, h0, times, reverse) if wanted[2] else None
+        return to_weight, _to_bias(flat) if wanted[3] or wanted[4] else None
+
+    part = _length_of_parts(x, h)
+    arrays = d, gates, cells, states, c0, weight_hh.reshape(4, h, h), g_out, dh, dc
+    parts = _steps_back(*arrays, reverse, wanted[5], part or length)
+    calls = (partial(f, times) for times in parts for f in (to_input, to_recurrent))
+    if part is None:
+        found = with_one_thread(lambda: [call() for call in calls])
+    else:
+        found = run_as_made(lambda call: call(), calls)
+    to_weight_ih = _sum(found[::2])
+    to_weight_hh, to_bias = map(_sum, zip(*found[1::2], strict=True))
+    return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias, dh, dc
 
 
-def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_initial):
+def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_initial, part):
     """Write the cotangents of the gates' arguments to ``d``, and update those of state and cell.
 
     to_initial: whether the cotangent of the initial state is wanted.
+    part: how many times, or a few more, to go through before yielding a slice of them.
     """
     length, batch, h = states.shape
     some = max(1, _IN_CACHE // max(prod((4, batch, h)), 1))
     products, add = np.empty((4, batch, h), gates.dtype), np.add.reduce
-    number = 0
+    number = begun = 0
     for low in range(0, length, some) if reverse else range((length - 1) // some * some, -1, -some):
-        part = slice(low, min(low + some, length))
-        times = range(part.start, part.stop)
-        through = _slopes(d[:, part], gates[:, part], cells, states[part], c0, part, reverse)
-        for t in times if reverse else times[::-1]:
+        few = slice(low, min(low + some, length))
+        through = _slopes(d[:, few], gates[:, few], cells, states[few], c0, few, reverse)
+        for t in _in_order(few, not reverse):
             if g_out is not None:
                 dh += g_out[t]
             own = d[:, t]
@@ -118,6 +205,9 @@ def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_
             number += 1
             if number < length or to_initial:
                 add(matmul(own, weight, products), 0, None, dh)
+        if number - begun >= part or number == length:
+            yield slice(begun, number) if reverse else slice(length - number, length - begun)
+            begun = number
 
 
 def _slopes(d, gates, cells, states, c0, part, reverse):
@@ -153,30 +243,37 @@ def _times_cells_before(f, cells, c0, part, reverse, out):
         out[first] = 0 if c0 is None else f[first] * c0
 
 
-def _to_parameters(d, x, weight_ih, states, h0, wanted, reverse):
-    """The cotangents of the input, the weights and the biases."""
-    _, length, batch, h = d.shape
-    rows = length * batch
-    flat = d.reshape(4, rows, h)
-    to_x = to_weight_ih = to_weight_hh = to_bias = None
-    if wanted[0]:
-        to_x = matmul(flat, weight_ih.reshape(4, h, x.shape[2])).sum(0).reshape(x.shape)
-    if wanted[1]:
-        to_weight_ih = _product(flat, x.reshape(rows, x.shape[2]))
-    if wanted[2]:
-        after, before = (slice(-1), slice(1, None)) if reverse else (slice(1, None), slice(-1))
-        later, earlier = d[:, after], states[before]
-        rows = (length - 1) * batch
-        to_weight_hh = _product(later.reshape(4, rows, h), earlier.reshape(rows, h))
-        if h0 is not None:
-            to_weight_hh += _product(d[:, -1 if reverse else 0], h0)
-    if wanted[3] or wanted[4]:
-        to_bias = matmul(np.ones(flat.shape[1], d.dtype), flat).reshape(-1)
-    return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias
+def _rows(a):
+    """All times below each other: ``(gates, length * batch, h)``."""
+    gates, length, batch, h = a.shape
+    return a.reshape(gates, length * batch, h)
 
 
-def _product(flat, x):
-    return matmul(flat.swapaxes(1, 2), x).reshape(-1, x.shape[1])
+def _to_states_weight(d, states, h0, times, reverse):
+    """The cotangent of the weight of the states, by the steps of some times."""
+    by = 1 if reverse else -1  # the time of the step before
+    start, stop = max(times.start, -by), min(times.stop, len(states) - by)
+    out = _to_weight(_rows(d[:, start:stop]), _rows(states[None, start + by : stop + by])[0])
+    if h0 is not None and stop - start < times.stop - times.start:  # the layer begins here
+        out += _to_weight(d[:, -1 if reverse else 0], h0)
+    return out
+
+
+def _to_weight(flat, rows):
+    out = matmul(flat.swapaxes(1, 2), rows)
+    return out.reshape(out.shape[0] * out.shape[1], out.shape[2])
+
+
+def _to_bias(flat):
+    return matmul(np.ones(flat.shape[1], flat.dtype), flat).reshape(-1)
+
+
+def _sum(parts):
+    total, *others = parts
+    for other in others:
+        if total is not None:
+            total += other
+    return total
 
 
 _lstm.twin("numpy", _lstm_forward, joint=_lstm_joint)
