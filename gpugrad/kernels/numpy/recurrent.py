@@ -9,7 +9,7 @@ the inputs, and those for the weights' gradients, do not: while the calling thre
 steps, others compute these products for one part of the times after the other.
 """
 
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
 
@@ -35,8 +35,9 @@ def _covers(*arrays):
     return first.dtype in (float32, float64) and all(x.dtype == first.dtype for x in others)
 
 
-def _for_gates(values, dtype):
-    return np.array(values, dtype).reshape(4, 1, 1)
+@cache
+def _for_gates(i, f, g, o, dtype):
+    return np.array([i, f, g, o], dtype).reshape(4, 1, 1)
 
 
 def _transposed(weight, factor):
@@ -48,15 +49,26 @@ def _transposed(weight, factor):
 def _length_of_parts(x, h):
     """How many times there are in a part whose products are computed beside the steps.
 
-    None if nothing is computed beside them: with one thread, for few times, and if the product of
+    None if nothing is computed beside them: for few times, with one thread, and if the product of
     a single step is large enough for several threads.
     """
     length, batch, features = x.shape
-    if not has_several() or is_divided((batch, h), (4, h, h)):
-        return None
     # The gradients of the weights by one part take no more memory than its cotangents.
     part = -(-max(_ROWS, h + features) // max(batch, 1))
-    return part if length >= 3 * part else None
+    if length < 3 * part or not has_several() or is_divided((batch, h), (4, h, h)):
+        return None
+    return part
+
+
+def _product_of_steps(batch, h):
+    """What multiplies the state of a step: `matmul`, or NumPy's function, which takes less time."""
+    return matmul if is_divided((batch, h), (4, h, h)) else np.matmul
+
+
+def _rows(a):
+    """All times below each other: ``(..., length * batch, h)`` of ``(..., length, batch, h)``."""
+    shape = a.shape
+    return a.reshape(*shape[:-3], shape[-3] * shape[-2], shape[-1])
 
 
 def _in_order(times, reverse):
@@ -74,7 +86,7 @@ def _lstm_forward(
     length, batch, _ = x.shape
     h = weight_hh.shape[1]
     # sigmoid(x) is tanh(x / 2) / 2 + 1 / 2, so that tanh serves all gates.
-    factor, shift = _for_gates([0.5, 0.5, 1, 0.5], x.dtype), _for_gates([0.5, 0.5, 0, 0.5], x.dtype)
+    factor, shift = _for_gates(0.5, 0.5, 1, 0.5, x.dtype), _for_gates(0.5, 0.5, 0, 0.5, x.dtype)
     by_input, by_state = _transposed(weight_ih, factor), _transposed(weight_hh, factor)
     biases = [bias for bias in (bias_ih, bias_hh) if bias is not None]
     bias = sum(biases[1:], biases[0]).reshape(4, 1, h) * factor if biases else None
@@ -83,7 +95,7 @@ def _lstm_forward(
 
     def project(times):
         """Write what the inputs add to the gates' arguments."""
-        rows = _rows(x[None, times])[0]
+        rows = _rows(x[times])
         projected = matmul(rows, by_input, _rows(gates[:, times]))
         if bias is not None:
             projected += bias
@@ -124,11 +136,13 @@ def _divided(length, part, reverse):
 
 def _steps(times, gates, weight, state, cell, out, cells, factor, shift):
     """Compute the gates from what the inputs add to them; write the states and the cells."""
-    recurrent, product = np.empty_like(gates[:, 0]), np.empty_like(out[0])
+    _, _, batch, h = gates.shape
+    multiply = _product_of_steps(batch, h)
+    recurrent, product = np.empty((4, batch, h), out.dtype), np.empty((batch, h), out.dtype)
     for t in times:
         a = gates[:, t]
         if state is not None:
-            a += matmul(state, weight, recurrent)
+            a += multiply(state, weight, recurrent)
         np.tanh(a, a)
         a *= factor
         a += shift
@@ -154,7 +168,7 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
 
     def to_input(times):
         """Write the cotangents of the inputs; returns that of their weight."""
-        flat, rows = _rows(d[:, times]), _rows(x[None, times])[0]
+        flat, rows = _rows(d[:, times]), _rows(x[times])
         if to_x is not None:
             by_gate = matmul(flat, weight_ih.reshape(4, h, x.shape[2]))
             np.add.reduce(by_gate, 0, None, to_x[times].reshape(rows.shape))
@@ -169,13 +183,14 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     part = _length_of_parts(x, h)
     arrays = d, gates, cells, states, c0, weight_hh.reshape(4, h, h), g_out, dh, dc
     parts = _steps_back(*arrays, reverse, wanted[5], part or length)
-    calls = (partial(f, times) for times in parts for f in (to_input, to_recurrent))
     if part is None:
-        found = with_one_thread(lambda: [call() for call in calls])
+        (whole,) = with_one_thread(list, parts)
+        to_weight_ih, (to_weight_hh, to_bias) = to_input(whole), to_recurrent(whole)
     else:
+        calls = (partial(f, times) for times in parts for f in (to_input, to_recurrent))
         found = run_as_made(lambda call: call(), calls)
-    to_weight_ih = _sum(found[::2])
-    to_weight_hh, to_bias = map(_sum, zip(*found[1::2], strict=True))
+        to_weight_ih = _sum(found[::2])
+        to_weight_hh, to_bias = map(_sum, zip(*found[1::2], strict=True))
     return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias, dh, dc
 
 
@@ -187,7 +202,8 @@ def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_
     """
     length, batch, h = states.shape
     some = max(1, _IN_CACHE // max(prod((4, batch, h)), 1))
-    products, add = np.empty((4, batch, h), gates.dtype), np.add.reduce
+    multiply, add = _product_of_steps(batch, h), np.add.reduce
+    products = np.empty((4, batch, h), gates.dtype)
     number = begun = 0
     for low in range(0, length, some) if reverse else range((length - 1) // some * some, -1, -some):
         few = slice(low, min(low + some, length))
@@ -204,7 +220,7 @@ def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_
             dc *= gates[1, t]
             number += 1
             if number < length or to_initial:
-                add(matmul(own, weight, products), 0, None, dh)
+                add(multiply(own, weight, products), 0, None, dh)
         if number - begun >= part or number == length:
             yield slice(begun, number) if reverse else slice(length - number, length - begun)
             begun = number
@@ -243,20 +259,17 @@ def _times_cells_before(f, cells, c0, part, reverse, out):
         out[first] = 0 if c0 is None else f[first] * c0
 
 
-def _rows(a):
-    """All times below each other: ``(gates, length * batch, h)``."""
-    gates, length, batch, h = a.shape
-    return a.reshape(gates, length * batch, h)
-
-
 def _to_states_weight(d, states, h0, times, reverse):
     """The cotangent of the weight of the states, by the steps of some times."""
     by = 1 if reverse else -1  # the time of the step before
     start, stop = max(times.start, -by), min(times.stop, len(states) - by)
-    out = _to_weight(_rows(d[:, start:stop]), _rows(states[None, start + by : stop + by])[0])
+    parts = []
+    if start < stop:
+        parts.append(_to_weight(_rows(d[:, start:stop]), _rows(states[start + by : stop + by])))
     if h0 is not None and stop - start < times.stop - times.start:  # the layer begins here
-        out += _to_weight(d[:, -1 if reverse else 0], h0)
-    return out
+        parts.append(_to_weight(d[:, -1 if reverse else 0], h0))
+    h = states.shape[2]
+    return _sum(parts) if parts else np.zeros((4 * h, h), d.dtype)
 
 
 def _to_weight(flat, rows):
