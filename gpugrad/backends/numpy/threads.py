@@ -304,8 +304,8 @@ class _Job:
         self.left.acquire()
 
     def add(self, item):
-        self.todo.insert(0, (len(self.results), item))
         self.results.append(None)
+        self.todo.insert(0, (len(self.results) - 1, item))
 
     def work(self):
         """Do one call after the other until all have begun."""
@@ -382,9 +382,9 @@ class _Threads:
                 with suppress(RuntimeError):  # the system allows no more threads
                     self._start()
             self.job = copy_context(), job
-            self._wake(len(job.todo) - 1)
             try:
                 try:
+                    self._wake(len(job.todo) - 1)
                     for item in items:
                         job.add(item)
                         self._wake(len(job.todo))
