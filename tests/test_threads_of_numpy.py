@@ -454,6 +454,7 @@ def test_lstm(reverse, beside, number, small_pieces, monkeypatch):
     """``beside``: products of parts of the times are computed while others are gone through."""
     if beside:
         monkeypatch.setattr(recurrent, "_ROWS", 1)
+        monkeypatch.setattr(recurrent, "_WORK", 1)
         monkeypatch.setattr(recurrent, "_IN_CACHE", 1)
     layer = nn.LSTM(3, 5, bidirectional=reverse, dtype=gg.float64)
     inputs = drawn(7, 7, 3), *drawn(2, 1 + reverse, 7, 5)

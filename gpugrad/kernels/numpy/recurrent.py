@@ -27,6 +27,7 @@ from ...ops.recurrent import _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
 _ROWS = 256  # of fewer, the products for the weights' gradients take longer than of all at once
+_WORK = 6 << 20  # the fewest multiplications that are worth being done by another thread
 
 
 def _covers(*arrays):
@@ -53,8 +54,9 @@ def _length_of_parts(x, h):
     a single step is large enough for several threads.
     """
     length, batch, features = x.shape
-    # The gradients of the weights by one part take no more memory than its cotangents.
-    part = -(-max(_ROWS, h + features) // max(batch, 1))
+    # With h + features rows, a part takes no less memory than the weights' gradients by it.
+    rows = max(_ROWS, h + features, _WORK // max(4 * h * (h + features), 1))
+    part = -(-rows // max(batch, 1))
     if length < 3 * part or not has_several() or is_divided((batch, h), (4, h, h)):
         return None
     return part
