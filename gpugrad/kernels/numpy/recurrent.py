@@ -37,17 +37,21 @@ def _covers(*arrays):
 
 
 @cache
-def _for_gates(i, f, g, o, dtype):
-    return np.array([i, f, g, o], dtype).reshape(4, 1, 1)
+def _for_gates(*values, dtype):
+    return np.array(values, dtype).reshape(len(values), 1, 1)
+
+
+def _by_gate(a, gates):
+    """A weight or bias, ``(gates * h, ...)``, with an axis for the gates: ``(gates, h, ...)``."""
+    return a.reshape(gates, len(a) // gates, *a.shape[1:])
 
 
 def _transposed(weight, factor):
-    """The transposed matrices of the gates, ``(4, in, h)``, times a factor for each gate."""
-    by_gate = weight.reshape(4, len(weight) // 4, weight.shape[1]).swapaxes(1, 2)
-    return np.multiply(by_gate, factor, order="C")
+    """The transposed matrices of the gates, ``(gates, in, h)``, times a factor for each gate."""
+    return np.multiply(_by_gate(weight, len(factor)).swapaxes(1, 2), factor, order="C")
 
 
-def _length_of_parts(x, h):
+def _length_of_parts(x, h, gates):
     """How many times there are in a part whose products are computed beside the steps.
 
     None if nothing is computed beside them: for few times, with one thread, and if the product of
@@ -55,16 +59,16 @@ def _length_of_parts(x, h):
     """
     length, batch, features = x.shape
     # With h + features rows, a part takes no less memory than the weights' gradients by it.
-    rows = max(_ROWS, h + features, _WORK // max(4 * h * (h + features), 1))
+    rows = max(_ROWS, h + features, _WORK // max(gates * h * (h + features), 1))
     part = -(-rows // max(batch, 1))
-    if length < 3 * part or not has_several() or is_divided((batch, h), (4, h, h)):
+    if length < 3 * part or not has_several() or is_divided((batch, h), (gates, h, h)):
         return None
     return part
 
 
-def _product_of_steps(batch, h):
+def _product_of_steps(gates, batch, h):
     """What multiplies the state of a step: `matmul`, or NumPy's function, which takes less time."""
-    return matmul if is_divided((batch, h), (4, h, h)) else np.matmul
+    return matmul if is_divided((batch, h), (gates, h, h)) else np.matmul
 
 
 def _rows(a):
@@ -79,6 +83,57 @@ def _in_order(times, reverse):
     return times[::-1] if reverse else times
 
 
+def _go_through(x, h, gates, project, go, reverse):
+    """Compute all steps: ``project`` the inputs of all times, and ``go`` through the times.
+
+    project: called with a slice of the times.
+    go: called with a slice of the times, and with the time of the step before, or None.
+    """
+    length = len(x)
+    part = _length_of_parts(x, h, gates)
+    if part is None:
+        whole = slice(0, length)
+        project(whole)
+        with_one_thread(go, whole, None)
+        return
+    first, later, parts = _divided(length, part, reverse)
+
+    def go_first():
+        yield from parts  # which other threads project meanwhile
+        go(first, None)
+
+    project(first)
+    run_as_made(project, go_first())
+    with_one_thread(go, later, later.stop if reverse else later.start - 1)
+
+
+def _divided(length, part, reverse):
+    """The first third of the steps and the later ones, as slices, and the latter in parts."""
+    bounds = [length // 3, *range(length // 3 + part, length, part), length]
+    slices = [slice(0, bounds[0]), slice(bounds[0], length), *[slice(*p) for p in pairwise(bounds)]]
+    if reverse:
+        slices = [slice(length - s.stop, length - s.start) for s in slices]
+    first, later, *parts = slices
+    return first, later, parts
+
+
+def _to_weights(steps_back, part, to_input, to_recurrent):
+    """What the two functions return for the slices of times that an iterator yields, summed.
+
+    part: None if other threads do not call the functions while the calling one iterates.
+    """
+    if part is None:
+        (whole,) = with_one_thread(list, steps_back)
+        return *to_input(whole), *to_recurrent(whole)
+    calls = (partial(f, times) for times in steps_back for f in (to_input, to_recurrent))
+    found = run_as_made(lambda call: call(), calls)
+    by_part = [(*x, *y) for x, y in zip(found[::2], found[1::2], strict=True)]
+    return tuple(map(_sum, zip(*by_part, strict=True)))
+
+
+# Long short-term memory
+
+
 def _lstm_forward(
     xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, c0=None, /, *, reverse
 ):
@@ -88,7 +143,8 @@ def _lstm_forward(
     length, batch, _ = x.shape
     h = weight_hh.shape[1]
     # sigmoid(x) is tanh(x / 2) / 2 + 1 / 2, so that tanh serves all gates.
-    factor, shift = _for_gates(0.5, 0.5, 1, 0.5, x.dtype), _for_gates(0.5, 0.5, 0, 0.5, x.dtype)
+    factor = _for_gates(0.5, 0.5, 1, 0.5, dtype=x.dtype)
+    shift = _for_gates(0.5, 0.5, 0, 0.5, dtype=x.dtype)
     by_input, by_state = _transposed(weight_ih, factor), _transposed(weight_hh, factor)
     biases = [bias for bias in (bias_ih, bias_hh) if bias is not None]
     bias = sum(biases[1:], biases[0]).reshape(4, 1, h) * factor if biases else None
@@ -102,44 +158,20 @@ def _lstm_forward(
         if bias is not None:
             projected += bias
 
-    def go(times, state, cell):
-        arrays = gates, by_state, state, cell, out, cells, factor, shift
-        with_one_thread(_steps, _in_order(times, reverse), *arrays)
+    def go(times, before):
+        states = (h0, c0) if before is None else (out[before], cells[before])
+        arrays = gates, by_state, *states, out, cells, factor, shift
+        _steps(_in_order(times, reverse), *arrays)
 
-    part = _length_of_parts(x, h)
-    if part is None:
-        whole = slice(0, length)
-        project(whole)
-        go(whole, h0, c0)
-    else:
-        first, later, parts = _divided(length, part, reverse)
-
-        def go_first():
-            yield from parts  # which other threads project meanwhile
-            go(first, h0, c0)
-
-        project(first)
-        run_as_made(project, go_first())
-        t = later.stop if reverse else later.start - 1
-        go(later, out[t], cells[t])
+    _go_through(x, h, 4, project, go, reverse)
     last = 0 if reverse else -1
     return out, out[last].copy(), cells[last].copy(), cells, gates
-
-
-def _divided(length, part, reverse):
-    """The first third of the steps and the later ones, as slices, and the latter in parts."""
-    bounds = [length // 3, *range(length // 3 + part, length, part), length]
-    slices = [slice(0, bounds[0]), slice(bounds[0], length), *[slice(*p) for p in pairwise(bounds)]]
-    if reverse:
-        slices = [slice(length - s.stop, length - s.start) for s in slices]
-    first, later, *parts = slices
-    return first, later, parts
 
 
 def _steps(times, gates, weight, state, cell, out, cells, factor, shift):
     """Compute the gates from what the inputs add to them; write the states and the cells."""
     _, _, batch, h = gates.shape
-    multiply = _product_of_steps(batch, h)
+    multiply = _product_of_steps(4, batch, h)
     recurrent, product = np.empty((4, batch, h), out.dtype), np.empty((batch, h), out.dtype)
     for t in times:
         a = gates[:, t]
@@ -169,30 +201,16 @@ def _lstm_joint(xp, g, x, weight_ih, weight_hh, h0, c0, out, wanted, reverse):
     to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
 
     def to_input(times):
-        """Write the cotangents of the inputs; returns that of their weight."""
-        flat, rows = _rows(d[:, times]), _rows(x[times])
-        if to_x is not None:
-            by_gate = matmul(flat, weight_ih.reshape(4, h, x.shape[2]))
-            np.add.reduce(by_gate, 0, None, to_x[times].reshape(rows.shape))
-        return _to_weight(flat, rows) if wanted[1] else None
+        return _to_input(d, x, _by_gate(weight_ih, 4), to_x, times, wanted[1])
 
     def to_recurrent(times):
-        """The cotangents of the states' weight and of the biases."""
-        flat = _rows(d[:, times])
         to_weight = _to_states_weight(d, states, h0, times, reverse) if wanted[2] else None
-        return to_weight, _to_bias(flat) if wanted[3] or wanted[4] else None
+        return to_weight, _to_bias(d[:, times]) if wanted[3] or wanted[4] else None
 
-    part = _length_of_parts(x, h)
-    arrays = d, gates, cells, states, c0, weight_hh.reshape(4, h, h), g_out, dh, dc
-    parts = _steps_back(*arrays, reverse, wanted[5], part or length)
-    if part is None:
-        (whole,) = with_one_thread(list, parts)
-        to_weight_ih, (to_weight_hh, to_bias) = to_input(whole), to_recurrent(whole)
-    else:
-        calls = (partial(f, times) for times in parts for f in (to_input, to_recurrent))
-        found = run_as_made(lambda call: call(), calls)
-        to_weight_ih = _sum(found[::2])
-        to_weight_hh, to_bias = map(_sum, zip(*found[1::2], strict=True))
+    part = _length_of_parts(x, h, 4)
+    arrays = d, gates, cells, states, c0, _by_gate(weight_hh, 4), g_out, dh, dc
+    back = _steps_back(*arrays, reverse, wanted[5], part or length)
+    to_weight_ih, to_weight_hh, to_bias = _to_weights(back, part, to_input, to_recurrent)
     return to_x, to_weight_ih, to_weight_hh, to_bias, to_bias, dh, dc
 
 
@@ -204,7 +222,7 @@ def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_
     """
     length, batch, h = states.shape
     some = max(1, _IN_CACHE // max(prod((4, batch, h)), 1))
-    multiply, add = _product_of_steps(batch, h), np.add.reduce
+    multiply, add = _product_of_steps(4, batch, h), np.add.reduce
     products = np.empty((4, batch, h), gates.dtype)
     number = begun = 0
     for low in range(0, length, some) if reverse else range((length - 1) // some * some, -1, -some):
@@ -240,7 +258,7 @@ def _slopes(d, gates, cells, states, c0, part, reverse):
     np.subtract(i, by_g, by_g)
     np.multiply(product, i, by_i)  # g * i * (1 - i)
     np.subtract(product, by_i, by_i)
-    _times_cells_before(f, cells, c0, part, reverse, product)
+    _with_before(np.multiply, f, cells, c0, part, reverse, product)
     np.multiply(product, f, by_f)  # c * f * (1 - f), with the cells before the step
     np.subtract(product, by_f, by_f)
     np.multiply(states, o, by_o)  # tanh(c) * o * (1 - o), with those after it
@@ -250,15 +268,30 @@ def _slopes(d, gates, cells, states, c0, part, reverse):
     return np.subtract(o, product, product)
 
 
-def _times_cells_before(f, cells, c0, part, reverse, out):
-    """Write ``f`` times the cells before each step to ``out``; ``part`` is the times of ``f``."""
+def _with_before(function, a, states, initial, part, reverse, out):
+    """Write a function of the states before each step, and of ``a``, to ``out``.
+
+    part: the times of ``a``, a slice.
+    """
     by = 1 if reverse else -1  # the time of the step before
-    start, stop = max(part.start + by, 0), min(part.stop + by, len(cells))
+    start, stop = max(part.start + by, 0), min(part.stop + by, len(states))
     same = slice(start - by - part.start, stop - by - part.start)
-    np.multiply(f[same], cells[start:stop], out[same])
+    function(states[start:stop], a[same], out[same])
     if stop - start < part.stop - part.start:  # the layer begins here
         first = -1 if reverse else 0
-        out[first] = 0 if c0 is None else f[first] * c0
+        function(0 if initial is None else initial, a[first], out[first])
+
+
+def _to_input(d, x, weight, to_x, times, wants_weight):
+    """Write the cotangents of the inputs of some times, unless ``to_x`` is None.
+
+    weight: ``(gates, h, in)``.
+    Returns a tuple with the cotangent of the weight, or with None.
+    """
+    flat, rows = _rows(d[:, times]), _rows(x[times])
+    if to_x is not None:
+        np.add.reduce(matmul(flat, weight), 0, None, to_x[times].reshape(rows.shape))
+    return (_to_weight(flat, rows) if wants_weight else None,)
 
 
 def _to_states_weight(d, states, h0, times, reverse):
@@ -271,7 +304,7 @@ def _to_states_weight(d, states, h0, times, reverse):
     if h0 is not None and stop - start < times.stop - times.start:  # the layer begins here
         parts.append(_to_weight(d[:, -1 if reverse else 0], h0))
     h = states.shape[2]
-    return _sum(parts) if parts else np.zeros((4 * h, h), d.dtype)
+    return _sum(parts) if parts else np.zeros((len(d) * h, h), d.dtype)
 
 
 def _to_weight(flat, rows):
@@ -279,7 +312,8 @@ def _to_weight(flat, rows):
     return out.reshape(out.shape[0] * out.shape[1], out.shape[2])
 
 
-def _to_bias(flat):
+def _to_bias(d):
+    flat = _rows(d)
     return matmul(np.ones(flat.shape[1], flat.dtype), flat).reshape(-1)
 
 
