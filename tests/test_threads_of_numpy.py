@@ -450,23 +450,24 @@ def test_layers_have_the_same_bits_with_any_number_of_threads(name, number, monk
 
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_lstm(reverse, beside, number, small_pieces, monkeypatch):
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers(kind, reverse, beside, number, small_pieces, monkeypatch):
     """``beside``: products of parts of the times are computed while others are gone through."""
     if beside:
         monkeypatch.setattr(recurrent, "_ROWS", 1)
         monkeypatch.setattr(recurrent, "_WORK", 1)
         monkeypatch.setattr(recurrent, "_IN_CACHE", 1)
-    layer = nn.LSTM(3, 5, bidirectional=reverse, dtype=gg.float64)
-    inputs = drawn(7, 7, 3), *drawn(2, 1 + reverse, 7, 5)
+    layer = kind(3, 5, bidirectional=reverse, dtype=gg.float64)
+    inputs = drawn(7, 7, 3), *drawn(2 if kind is nn.LSTM else 1, 1 + reverse, 7, 5)
 
     def run(compiled=False):
-        x, h, c = (gg.tensor(a, requires_grad=True) for a in inputs)
+        x, *states = (gg.tensor(a, requires_grad=True) for a in inputs)
 
         def step():
             layer.zero_grad()
-            out, (h_n, c_n) = layer(x, (h, c))
-            loss = (out * out).sum() + (h_n * c_n).sum()
-            return out.detach(), *gg.autograd.grad(loss, [x, h, c, *layer.parameters()])
+            out, last = layer(x, tuple(states) if kind is nn.LSTM else states[0])
+            loss = (out * out).sum() + (gg.stack(list(last)) ** 2).sum()
+            return out.detach(), *gg.autograd.grad(loss, [x, *states, *layer.parameters()])
 
         return [a.numpy() for a in (gg.compile(step) if compiled else step)()]
 

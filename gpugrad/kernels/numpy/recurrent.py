@@ -11,7 +11,6 @@ steps, others compute these products for one part of the times after the other.
 
 from functools import cache, partial
 from itertools import pairwise
-from math import prod
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from ...backends.numpy.threads import (
     run_as_made,
     with_one_thread,
 )
-from ...ops.recurrent import _lstm, shape_error
+from ...ops.recurrent import _gru, _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
 _ROWS = 256  # of fewer, the products for the weights' gradients take longer than of all at once
@@ -117,6 +116,28 @@ def _divided(length, part, reverse):
     return first, later, parts
 
 
+def _back_in_parts(length, elements, reverse, part):
+    """Iterate over slices of few times, whose arrays stay in the cache, against the order of steps.
+
+    elements: how many there are in the largest array of one step.
+    part: how many times, or a few more, make a part.
+    Yields each slice with that of the part that ends with it, or with None.
+    """
+    some = max(1, _IN_CACHE // max(elements, 1))
+    done = begun = 0
+    while done < length:
+        few = min(some, length - done)
+        done += few
+        is_end = done - begun >= part or done == length
+        if reverse:
+            yield slice(done - few, done), slice(begun, done) if is_end else None
+        else:
+            start = length - done
+            yield slice(start, start + few), slice(start, length - begun) if is_end else None
+        if is_end:
+            begun = done
+
+
 def _to_weights(steps_back, part, to_input, to_recurrent):
     """What the two functions return for the slices of times that an iterator yields, summed.
 
@@ -129,6 +150,63 @@ def _to_weights(steps_back, part, to_input, to_recurrent):
     found = run_as_made(lambda call: call(), calls)
     by_part = [(*x, *y) for x, y in zip(found[::2], found[1::2], strict=True)]
     return tuple(map(_sum, zip(*by_part, strict=True)))
+
+
+def _with_before(function, a, states, initial, part, reverse, out):
+    """Write a function of the states before each step, and of ``a``, to ``out``.
+
+    part: the times of ``a``, a slice.
+    """
+    by = 1 if reverse else -1  # the time of the step before
+    start, stop = max(part.start + by, 0), min(part.stop + by, len(states))
+    same = slice(start - by - part.start, stop - by - part.start)
+    function(states[start:stop], a[same], out[same])
+    if stop - start < part.stop - part.start:  # the layer begins here
+        first = -1 if reverse else 0
+        function(0 if initial is None else initial, a[first], out[first])
+
+
+def _to_input(d, x, weight, to_x, times, wants_weight):
+    """Write the cotangents of the inputs of some times, unless ``to_x`` is None.
+
+    weight: ``(gates, h, in)``.
+    Returns a tuple with the cotangent of the weight, or with None.
+    """
+    flat, rows = _rows(d[:, times]), _rows(x[times])
+    if to_x is not None:
+        np.add.reduce(matmul(flat, weight), 0, None, to_x[times].reshape(rows.shape))
+    return (_to_weight(flat, rows) if wants_weight else None,)
+
+
+def _to_states_weight(d, states, h0, times, reverse):
+    """The cotangent of the weight of the states, by the steps of some times."""
+    by = 1 if reverse else -1  # the time of the step before
+    start, stop = max(times.start, -by), min(times.stop, len(states) - by)
+    parts = []
+    if start < stop:
+        parts.append(_to_weight(_rows(d[:, start:stop]), _rows(states[start + by : stop + by])))
+    if h0 is not None and stop - start < times.stop - times.start:  # the layer begins here
+        parts.append(_to_weight(d[:, -1 if reverse else 0], h0))
+    h = states.shape[2]
+    return _sum(parts) if parts else np.zeros((len(d) * h, h), d.dtype)
+
+
+def _to_weight(flat, rows):
+    out = matmul(flat.swapaxes(1, 2), rows)
+    return out.reshape(out.shape[0] * out.shape[1], out.shape[2])
+
+
+def _to_bias(d):
+    flat = _rows(d)
+    return matmul(np.ones(flat.shape[1], flat.dtype), flat).reshape(-1)
+
+
+def _sum(parts):
+    total, *others = parts
+    for other in others:
+        if total is not None:
+            total += other
+    return total
 
 
 # Long short-term memory
@@ -221,29 +299,25 @@ def _steps_back(d, gates, cells, states, c0, weight, g_out, dh, dc, reverse, to_
     part: how many times, or a few more, to go through before yielding a slice of them.
     """
     length, batch, h = states.shape
-    some = max(1, _IN_CACHE // max(prod((4, batch, h)), 1))
     multiply, add = _product_of_steps(4, batch, h), np.add.reduce
     products = np.empty((4, batch, h), gates.dtype)
-    number = begun = 0
-    for low in range(0, length, some) if reverse else range((length - 1) // some * some, -1, -some):
-        few = slice(low, min(low + some, length))
+    last = length - 1 if reverse else 0
+    for few, done in _back_in_parts(length, products.size, reverse, part):
         through = _slopes(d[:, few], gates[:, few], cells, states[few], c0, few, reverse)
         for t in _in_order(few, not reverse):
             if g_out is not None:
                 dh += g_out[t]
             own = d[:, t]
             own[3] *= dh
-            slope = through[t - low]
+            slope = through[t - few.start]
             slope *= dh
             dc += slope
             own[:3] *= dc
             dc *= gates[1, t]
-            number += 1
-            if number < length or to_initial:
+            if to_initial or t != last:
                 add(multiply(own, weight, products), 0, None, dh)
-        if number - begun >= part or number == length:
-            yield slice(begun, number) if reverse else slice(length - number, length - begun)
-            begun = number
+        if done is not None:
+            yield done
 
 
 def _slopes(d, gates, cells, states, c0, part, reverse):
@@ -268,61 +342,147 @@ def _slopes(d, gates, cells, states, c0, part, reverse):
     return np.subtract(o, product, product)
 
 
-def _with_before(function, a, states, initial, part, reverse, out):
-    """Write a function of the states before each step, and of ``a``, to ``out``.
-
-    part: the times of ``a``, a slice.
-    """
-    by = 1 if reverse else -1  # the time of the step before
-    start, stop = max(part.start + by, 0), min(part.stop + by, len(states))
-    same = slice(start - by - part.start, stop - by - part.start)
-    function(states[start:stop], a[same], out[same])
-    if stop - start < part.stop - part.start:  # the layer begins here
-        first = -1 if reverse else 0
-        function(0 if initial is None else initial, a[first], out[first])
-
-
-def _to_input(d, x, weight, to_x, times, wants_weight):
-    """Write the cotangents of the inputs of some times, unless ``to_x`` is None.
-
-    weight: ``(gates, h, in)``.
-    Returns a tuple with the cotangent of the weight, or with None.
-    """
-    flat, rows = _rows(d[:, times]), _rows(x[times])
-    if to_x is not None:
-        np.add.reduce(matmul(flat, weight), 0, None, to_x[times].reshape(rows.shape))
-    return (_to_weight(flat, rows) if wants_weight else None,)
-
-
-def _to_states_weight(d, states, h0, times, reverse):
-    """The cotangent of the weight of the states, by the steps of some times."""
-    by = 1 if reverse else -1  # the time of the step before
-    start, stop = max(times.start, -by), min(times.stop, len(states) - by)
-    parts = []
-    if start < stop:
-        parts.append(_to_weight(_rows(d[:, start:stop]), _rows(states[start + by : stop + by])))
-    if h0 is not None and stop - start < times.stop - times.start:  # the layer begins here
-        parts.append(_to_weight(d[:, -1 if reverse else 0], h0))
-    h = states.shape[2]
-    return _sum(parts) if parts else np.zeros((len(d) * h, h), d.dtype)
-
-
-def _to_weight(flat, rows):
-    out = matmul(flat.swapaxes(1, 2), rows)
-    return out.reshape(out.shape[0] * out.shape[1], out.shape[2])
-
-
-def _to_bias(d):
-    flat = _rows(d)
-    return matmul(np.ones(flat.shape[1], flat.dtype), flat).reshape(-1)
-
-
-def _sum(parts):
-    total, *others = parts
-    for other in others:
-        if total is not None:
-            total += other
-    return total
-
-
 _lstm.twin("numpy", _lstm_forward, joint=_lstm_joint)
+
+
+# Gated recurrent units. With the gates in the order n, r, z, q, those that have a part from the
+# inputs, n, r and z, lie together, and so do those that have one from the states, r, z and q.
+
+
+def _n_first(a, h):
+    """The rows of a weight or bias for n, r and z, given those for r, z and n."""
+    return np.concatenate([a[2 * h :], a[: 2 * h]])
+
+
+def _n_last(a, h):
+    return None if a is None else np.concatenate([a[h:], a[:h]])
+
+
+def _gru_forward(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=None, /, *, reverse):
+    inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
+    if not _covers(*inputs) or shape_error(3, *inputs):
+        return NotImplemented
+    length, batch, _ = x.shape
+    h = weight_hh.shape[1]
+    factor = _for_gates(1, 0.5, 0.5, dtype=x.dtype)  # for sigmoids, see above
+    by_input = _transposed(_n_first(weight_ih, h), factor)
+    by_state = _transposed(weight_hh, _for_gates(0.5, 0.5, 1, dtype=x.dtype))
+    bias, bias_q = np.zeros((3, 1, h), x.dtype), np.zeros(h, x.dtype)
+    if bias_ih is not None:
+        bias += _by_gate(_n_first(bias_ih, h), 3)[:, None]
+    if bias_hh is not None:
+        bias[1:] += _by_gate(bias_hh, 3)[:2, None]
+        bias_q = bias_hh[2 * h :]
+    bias *= factor
+    gates = np.empty((4, length, batch, h), x.dtype)
+    out = np.empty((length, batch, h), x.dtype)
+
+    def project(times):
+        """Write what the inputs add to the arguments of n, r and z."""
+        projected = matmul(_rows(x[times]), by_input, _rows(gates[:3, times]))
+        projected += bias
+
+    def go(times, before):
+        state = h0 if before is None else out[before]
+        if state is None:
+            state = np.zeros((batch, h), x.dtype)
+        _gru_steps(_in_order(times, reverse), gates, by_state, bias_q, state, out)
+
+    _go_through(x, h, 3, project, go, reverse)
+    return out, out[0 if reverse else -1].copy(), gates
+
+
+def _gru_steps(times, gates, weight, bias_q, state, out):
+    """Compute the gates from what the inputs add to them; write the states."""
+    _, _, batch, h = gates.shape
+    multiply = _product_of_steps(3, batch, h)
+    recurrent, product = np.empty((3, batch, h), out.dtype), np.empty((batch, h), out.dtype)
+    to_rz, to_q = recurrent[:2], recurrent[2]
+    for t in times:
+        n, r, z, q = gates[:, t]
+        rz = gates[1:3, t]
+        multiply(state, weight, recurrent)
+        np.add(to_q, bias_q, q)
+        rz += to_rz
+        np.tanh(rz, rz)
+        rz *= 0.5
+        rz += 0.5
+        n += np.multiply(r, q, product)
+        np.tanh(n, n)
+        state = np.subtract(state, n, out[t])
+        state *= z
+        state += n
+
+
+def _gru_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
+    g_out, g_h, g_gates = g
+    states, _, gates = out
+    given = [a for a in g if a is not None]
+    if g_gates is not None or not _covers(gates, *given):
+        return NotImplemented
+    length, batch, h = states.shape
+    d = np.empty(gates.shape, gates.dtype)
+    dh = np.zeros((batch, h), gates.dtype) if g_h is None else g_h.copy()
+    to_x = np.empty(x.shape, x.dtype) if wanted[0] else None
+    by_input = _by_gate(_n_first(weight_ih, h), 3)
+
+    def to_input(times):
+        to_bias = _to_bias(d[:3, times]) if wanted[3] else None
+        return *_to_input(d[:3], x, by_input, to_x, times, wanted[1]), to_bias
+
+    def to_recurrent(times):
+        to_weight = _to_states_weight(d[1:], states, h0, times, reverse) if wanted[2] else None
+        return to_weight, _to_bias(d[1:, times]) if wanted[4] else None
+
+    part = _length_of_parts(x, h, 3)
+    arrays = d, gates, states, h0, _by_gate(weight_hh, 3), g_out, dh
+    back = _gru_steps_back(*arrays, reverse, wanted[5], part or length)
+    to_weight_ih, to_bias_ih, to_weight_hh, to_bias_hh = _to_weights(
+        back, part, to_input, to_recurrent
+    )
+    to_inputs = to_x, _n_last(to_weight_ih, h), to_weight_hh
+    return *to_inputs, _n_last(to_bias_ih, h), to_bias_hh, dh
+
+
+def _gru_steps_back(d, gates, states, h0, weight, g_out, dh, reverse, to_initial, part):
+    """Write the cotangents of the gates' arguments to ``d``, and update that of the state.
+
+    The other arguments and what it yields are those of `_steps_back`.
+    """
+    _, _, batch, h = gates.shape
+    multiply, add = _product_of_steps(3, batch, h), np.add.reduce
+    products, product = np.empty((3, batch, h), d.dtype), np.empty((batch, h), d.dtype)
+    last = len(states) - 1 if reverse else 0
+    for few, done in _back_in_parts(len(states), 4 * batch * h, reverse, part):
+        _gru_slopes(d[:, few], gates[:, few], states, h0, few, reverse)
+        for t in _in_order(few, not reverse):
+            if g_out is not None:
+                dh += g_out[t]
+            own = d[:, t]
+            own *= dh
+            dh *= gates[2, t]
+            if to_initial or t != last:
+                dh += add(multiply(own[1:], weight, products), 0, None, product)
+        if done is not None:
+            yield done
+
+
+def _gru_slopes(d, gates, states, h0, part, reverse):
+    """Write the slope of the state after each step by each gate's argument to ``d``."""
+    n, r, z, q = gates
+    by_n, by_r, by_z, by_q = d
+    product = 1 - z
+    np.multiply(n, n, by_n)  # (1 - z) * (1 - n * n)
+    np.subtract(1, by_n, by_n)
+    by_n *= product
+    np.multiply(by_n, r, by_q)
+    np.multiply(by_q, q, by_r)  # of n by r, times r * (1 - r)
+    np.multiply(by_r, r, product)
+    by_r -= product
+    _with_before(np.subtract, n, states, h0, part, reverse, by_z)
+    by_z *= z  # (h - n) * z * (1 - z), with the states before the step
+    np.multiply(by_z, z, product)
+    by_z -= product
+
+
+_gru.twin("numpy", _gru_forward, joint=_gru_joint)
