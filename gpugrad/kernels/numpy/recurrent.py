@@ -26,6 +26,7 @@ from ...ops.recurrent import _gru, _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
 _ROWS = 256  # of fewer, the products for the weights' gradients take longer than of all at once
+_FEW = 1 << 13  # elements of the output: a program computes less as fast by a GRU's definition
 _WORK = 6 << 20  # the fewest multiplications that are worth being done by another thread
 
 
@@ -364,6 +365,8 @@ def _gru_forward(xp, x, weight_ih, weight_hh, bias_ih=None, bias_hh=None, h0=Non
         return NotImplemented
     length, batch, _ = x.shape
     h = weight_hh.shape[1]
+    if length * batch * h < _FEW:
+        return NotImplemented
     factor = _for_gates(1, 0.5, 0.5, dtype=x.dtype)  # for sigmoids, see above
     by_input = _transposed(_n_first(weight_ih, h), factor)
     by_state = _transposed(weight_hh, _for_gates(0.5, 0.5, 1, dtype=x.dtype))
@@ -418,7 +421,7 @@ def _gru_joint(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     g_out, g_h, g_gates = g
     states, _, gates = out
     given = [a for a in g if a is not None]
-    if g_gates is not None or not _covers(gates, *given):
+    if g_gates is not None or states.size < _FEW or not _covers(gates, *given):
         return NotImplemented
     length, batch, h = states.shape
     d = np.empty(gates.shape, gates.dtype)
