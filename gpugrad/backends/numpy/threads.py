@@ -148,9 +148,9 @@ def run(function, items):
 def run_as_made(function, items):
     """Return ``[function(item) for item in items]`` for an iterator that takes time itself.
 
-    The calling thread goes through ``items``. Meanwhile others call ``function`` with those that
-    were there so far; it takes its share of them when the iterator is through. No item may wait for
-    a call. Otherwise the same as `run`.
+    The calling thread iterates over ``items``, while other threads call ``function`` with the items
+    made so far; once the iterator has ended, the calling thread helps with those that are left. The
+    iterator must not depend on the calls. Otherwise this is the same as `run`.
     """
     if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]

@@ -4,9 +4,10 @@ The arrays of one step are so small that they stay in the cache, and so do those
 together. Products of matrices then take most of the time; writing into arrays that are there
 already halves the rest.
 
-One step waits for the other, so that several threads cannot share the steps. But the products with
-the inputs, and those for the weights' gradients, do not: while the calling thread goes through the
-steps, others compute these products for one part of the times after the other.
+Each step needs the state of the one before, and its arrays are too small to be shared by threads.
+But the products with the inputs, and those for the gradients of the weights, need not wait for all
+steps: while the calling thread goes through the steps, other threads compute these products, for
+one part of the times after the other.
 """
 
 from functools import cache, partial
@@ -25,9 +26,9 @@ from ...backends.numpy.threads import (
 from ...ops.recurrent import _gru, _lstm, shape_error
 
 _IN_CACHE = 1 << 16  # elements of the arrays of a few steps
-_ROWS = 256  # of fewer, the products for the weights' gradients take longer than of all at once
-_FEW = 1 << 13  # elements of the output: a program computes less as fast by a GRU's definition
-_WORK = 6 << 20  # the fewest multiplications that are worth being done by another thread
+_ROWS = 256  # in parts with fewer rows, the products for the weights' gradients take longer
+_WORK = 6 << 20  # the fewest multiplications of a part that are worth waking a thread
+_FEW = 1 << 13  # of a GRU with fewer elements in its output, compile makes the definition faster
 
 
 def _covers(*arrays):
