@@ -6,7 +6,8 @@ from test_batching import shapes_of_calls
 
 import gpugrad as gg
 from gpugrad import nn
-from gpugrad.ops.recurrent import _lstm
+from gpugrad.kernels.numpy import recurrent
+from gpugrad.ops.recurrent import _gru, _lstm
 from gpugrad.testing import assert_close, twincheck
 
 
@@ -15,30 +16,31 @@ def normal(*shape, seed=0, **options):
     return gg.tensor(rng.standard_normal(shape), **{"dtype": gg.float64, **options})
 
 
-def test_numpys_twin_of_the_lstm_agrees_with_the_definition():
-    x, h0, c0 = normal(5, 2, 3), normal(2, 4, seed=1), normal(2, 4, seed=2)
-    weights = normal(16, 3, seed=3), normal(16, 4, seed=4)
-    biases = normal(16, seed=5), normal(16, seed=6)
+@pytest.mark.parametrize("op, gates, number", [(_lstm, 4, 2), (_gru, 3, 1)], ids=["lstm", "gru"])
+def test_numpys_twins_agree_with_the_definitions(op, gates, number, monkeypatch):
+    monkeypatch.setattr(recurrent, "_FEW", 0)
+    x, states = normal(5, 2, 3), [normal(2, 4, seed=1), normal(2, 4, seed=2)][:number]
+    weights = normal(gates * 4, 3, seed=3), normal(gates * 4, 4, seed=4)
+    biases = normal(gates * 4, seed=5), normal(gates * 4, seed=6)
     for reverse in (False, True):
-        for states in ((h0, c0), ()):
-            twincheck(_lstm, x, *weights, *biases, *states, reverse=reverse)
-        twincheck(_lstm, x, *weights, reverse=reverse)
+        twincheck(op, x, *weights, *biases, *states, reverse=reverse)
+        twincheck(op, x, *weights, None, biases[1], reverse=reverse)
+        twincheck(op, x, *weights, biases[0], None, *states, reverse=reverse)
+        twincheck(op, x, *weights, reverse=reverse)
 
 
 @pytest.mark.parametrize("elements", [1, 100, 10_000])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_twins_rule_takes_any_number_of_steps_at_once(elements, reverse, monkeypatch):
-    from gpugrad.kernels.numpy import recurrent
-
-    inputs = [
-        normal(*shape, seed=seed, requires_grad=True)
-        for seed, shape in enumerate([(5, 2, 3), (16, 3), (16, 4), (16,), (16,), (2, 4), (2, 4)])
-    ]
+@pytest.mark.parametrize("op, rows", [(gg.lstm, 16), (gg.gru, 12)], ids=["lstm", "gru"])
+def test_the_twins_rule_takes_any_number_of_steps_at_once(op, rows, elements, reverse, monkeypatch):
+    shapes = [(5, 2, 3), (rows, 3), (rows, 4), (rows,), (rows,), *[(2, 4)] * (2 - (rows == 12))]
+    inputs = [normal(*shape, seed=seed, requires_grad=True) for seed, shape in enumerate(shapes)]
     monkeypatch.setattr(recurrent, "_IN_CACHE", elements)
+    monkeypatch.setattr(recurrent, "_FEW", 0)
     found = []
     for twin in (True, False):  # under create_graph the rule of the definition runs
-        out, h, c = gg.lstm(*inputs, reverse=reverse)
-        loss = (out**2).sum() + (h * c).sum()
+        out, h, *c = op(*inputs, reverse=reverse)
+        loss = (out**2).sum() + (h * sum(c, h)).sum()
         found.append(gg.autograd.grad(loss, inputs, create_graph=not twin))
     for ours, expected in zip(*found, strict=True):
         assert_close(ours, expected.detach())
@@ -59,12 +61,12 @@ def test_only_wanted_gradients_are_computed(op):
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
 def test_examples_that_share_weights_are_one_call(kind):
-    from gpugrad.ops import recurrent
+    from gpugrad.ops import recurrent as ops
 
     layer = kind(3, 2, dtype=gg.float64)
     xs, h = normal(5, 4, 2, 3), normal(5, 1, 2, 2, seed=1)
     state = (lambda h: (h, h)) if kind is nn.LSTM else (lambda h: h)
-    op = getattr(recurrent, f"_{kind.__name__.lower()}")
+    op = getattr(ops, f"_{kind.__name__.lower()}")
     with shapes_of_calls(op.op) as shapes:
         gg.vmap(lambda x, h: layer(x, state(h))[0])(xs, h)
         gg.vmap(lambda h: layer(xs[0], state(h))[0])(h)

@@ -16,6 +16,7 @@ from test_interrupts import interrupted
 import gpugrad as gg
 from gpugrad import nn
 from gpugrad.backends.numpy import threads
+from gpugrad.kernels.numpy import recurrent
 
 ROOT = Path(gg.__file__).parents[1]
 blas = threads._blas
@@ -323,6 +324,61 @@ def test_errors_in_other_threads(number):
         threads.run(fail, range(50))
 
 
+def test_items_are_worked_on_while_others_are_made(number):
+    helped = threading.Event()
+    main = threading.current_thread()
+
+    def square(i):
+        if threading.current_thread() is not main:
+            helped.set()
+        return i * i
+
+    def items(wait):
+        yield from range(3)
+        assert not wait or helped.wait(60)
+        yield from range(3, 20)
+
+    squares = [i * i for i in range(20)]
+    assert threads.run_as_made(square, items(wait=True)) == squares
+    for _ in range(300):
+        assert threads.run_as_made(square, items(wait=False)) == squares
+    assert threads.run_as_made(square, iter(())) == []
+    for found in threads.run(lambda _: threads.run_as_made(square, items(wait=False)), range(3)):
+        assert found == squares
+    gg.set_num_threads(1)
+    helped.clear()
+    assert threads.run_as_made(square, items(wait=False)) == squares
+    assert not helped.is_set()
+
+
+def test_errors_while_items_are_made(number):
+    main = threading.current_thread()
+    failed = threading.Event()
+
+    def fail(i):
+        if threading.current_thread() is not main:
+            failed.set()
+            raise KeyError("elsewhere")
+
+    def items():
+        for i in range(1000):
+            yield i
+            failed.wait(60)
+        pytest.fail("the error should have ended the iteration")
+
+    with pytest.raises(KeyError, match="elsewhere"):
+        threads.run_as_made(fail, items())
+
+    def broken():
+        yield from range(5)
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        threads.run_as_made(str, broken())
+    assert blas.get() == blas.usual
+    assert threads.run_as_made(str, iter(range(5))) == list("01234")
+
+
 def test_settings_of_numpy_hold_in_all_threads(number):
     def overflow(i):
         time.sleep(0.002)
@@ -334,17 +390,24 @@ def test_settings_of_numpy_hold_in_all_threads(number):
         threads.run(overflow, range(10))
 
 
-def test_an_interrupt_anywhere(number, small_pieces):
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: threads.matmul(*OPERANDS["rows"]),
+        lambda: np.stack(threads.run_as_made(np.exp, iter(OPERANDS["rows"][0][:4]))),
+    ],
+    ids=["product", "items as they are made"],
+)
+def test_an_interrupt_anywhere(call, number, small_pieces):
     gg.set_num_threads(2)
-    x1, x2 = OPERANDS["rows"]
-    expected = threads.matmul(x1, x2)
+    expected = call()
     number = 1
-    while interrupted(lambda: threads.matmul(x1, x2), number) is not None:
+    while interrupted(call, number) is not None:
         assert blas.get() == blas.usual
         assert not threads._threads.busy.locked()
         number += 1
     assert number > 10
-    assert_array_equal(threads.matmul(x1, x2), expected)
+    assert_array_equal(call(), expected)
 
 
 def test_bits_do_not_depend_on_who_computes(number, small_pieces):
@@ -387,19 +450,41 @@ def test_layers_have_the_same_bits_with_any_number_of_threads(name, number, monk
         assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_lstm(reverse, number, small_pieces):
-    layer = nn.LSTM(3, 5, bidirectional=reverse, dtype=gg.float64)
-    x = drawn(6, 7, 3)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_layers(kind, reverse, beside, number, small_pieces, monkeypatch):
+    """``beside``: products of parts of the times are computed while others are gone through."""
+    monkeypatch.setattr(recurrent, "_FEW", 0)
+    if beside:
+        monkeypatch.setattr(recurrent, "_ROWS", 1)
+        monkeypatch.setattr(recurrent, "_WORK", 1)
+        monkeypatch.setattr(recurrent, "_IN_CACHE", 1)
+    layer = kind(3, 5, bidirectional=reverse, dtype=gg.float64)
+    inputs = drawn(7, 7, 3), *drawn(2 if kind is nn.LSTM else 1, 1 + reverse, 7, 5)
 
-    def run():
-        y = gg.tensor(x, requires_grad=True)
-        out, _ = layer(y)
-        layer.zero_grad()
-        (out * out).sum().backward()
-        return [a.numpy() for a in (out.detach(), y.grad, *[p.grad for p in layer.parameters()])]
+    def run(compiled=False):
+        x, *states = (gg.tensor(a, requires_grad=True) for a in inputs)
 
+        def step():
+            layer.zero_grad()
+            out, last = layer(x, tuple(states) if kind is nn.LSTM else states[0])
+            loss = (out * out).sum() + (gg.stack(list(last)) ** 2).sum()
+            return out.detach(), *gg.autograd.grad(loss, [x, *states, *layer.parameters()])
+
+        return [a.numpy() for a in (gg.compile(step) if compiled else step)()]
+
+    calls = []
+    monkeypatch.setattr(
+        recurrent,
+        "run_as_made",
+        lambda *args: calls.append(1) or threads.run_as_made(*args),
+    )
     found = run()
+    assert len(calls) == 2 * beside * (1 + reverse)
+    for again in (run(), run(compiled=True)):
+        for a, b in zip(found, again, strict=True):
+            assert_array_equal(a, b)
     gg.set_num_threads(1)
     for a, b in zip(found, run(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)

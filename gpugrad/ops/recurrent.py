@@ -383,7 +383,7 @@ def _gru(
     *,
     reverse,
 ):
-    """Returns ``(out, h_n)`` and r, z, q and n, ``(4, length, batch, h)``, of which q is
+    """Returns ``(out, h_n)`` and n, r, z and q, ``(4, length, batch, h)``, of which q is
     ``W_hn h + b_hn``."""
     inputs = x, weight_ih, weight_hh, bias_ih, bias_hh, h0
     _checked(3, *inputs)
@@ -404,7 +404,7 @@ def _gru(
         n = xp.tanh(a[2, ...] + rz[0, ...] * q)
         h = n + rz[1, ...] * (h - n)
         states.append(h)
-        gates.append(xp.concat([rz, xp.stack([q, n])], axis=0))
+        gates.append(xp.stack([n, rz[0, ...], rz[1, ...], q]))
     states = xp.stack(_in_order(states, reverse))
     gates = xp.stack(_in_order(gates, reverse), axis=1)
     return tuple([cast(xp, a, dtype) for a in (states, h, gates)])
@@ -417,14 +417,14 @@ def _gru_vjp(xp, g, x, weight_ih, weight_hh, h0, out, wanted, reverse):
     )
     length = x.shape[0]
     weight = _by_gate(xp, weight_hh, 3)
-    r, z, q, n = (gates[k, ...] for k in range(4))
+    n, r, z, q = (gates[k, ...] for k in range(4))
     before = _before(xp, states, h0, reverse)
     slope_r, slope_z, slope_n = r * (1 - r), z * (1 - z), 1 - n * n
     by_n = (1 - z) * slope_n
     by_state = xp.stack([by_n * q * slope_r, (before - n) * slope_z, by_n * r, by_n])
     more = None
     if g_gates is not None:
-        to_r, to_z, to_q, to_n = (g_gates[k, ...] for k in range(4))
+        to_n, to_r, to_z, to_q = (g_gates[k, ...] for k in range(4))
         to_n = to_n * slope_n
         more = xp.stack([(to_n * q + to_r) * slope_r, to_z * slope_z, to_n * r + to_q, to_n])
     by_state, more = (_unstack(xp, a, 1, length) for a in (by_state, more))

@@ -123,6 +123,11 @@ def _product(x1, x2, out):
     return np.matmul(x1, x2, out)
 
 
+def is_divided(shape1, shape2):
+    """Whether `matmul` has several threads multiply floating arrays of these shapes."""
+    return has_several() and _blas.is_known and bool(_pieces(shape1, shape2, _threads.number))
+
+
 def with_one_thread(function, *args):
     """Return ``function(*args)``, during which OpenBLAS computes with one thread.
 
@@ -142,6 +147,18 @@ def run(function, items):
     if _threads.number is None or _blas.is_limited():
         return [function(item) for item in items]
     return _blas.with_one_thread(_threads.run, function, items)
+
+
+def run_as_made(function, items):
+    """Return ``[function(item) for item in items]`` for an iterator that takes time itself.
+
+    The calling thread iterates over ``items``, while other threads call ``function`` with the items
+    made so far; once the iterator has ended, the calling thread helps with those that are left. The
+    iterator must not depend on the calls. Otherwise this is the same as `run`.
+    """
+    if _threads.number is None or _blas.is_limited():
+        return [function(item) for item in items]
+    return _blas.with_one_thread(_threads.run_as_made, function, items)
 
 
 @lru_cache(1024)
@@ -274,10 +291,11 @@ def _functions_of_openblas():
 class _Job:
     """Calls of a function with each of several items.
 
+    todo: the items whose calls have not begun, of which the last is next, with their numbers.
     helpers: how many threads, besides the one that has the job done, are at work.
     """
 
-    def __init__(self, function, items):
+    def __init__(self, function, items=()):
         self.function = function
         self.results = [None] * len(items)
         self.todo = list(enumerate(items))
@@ -288,6 +306,10 @@ class _Job:
         self.is_closed = False
         self.left = Lock()  # released by the last helper
         self.left.acquire()
+
+    def add(self, item):
+        self.results.append(None)
+        self.todo.insert(0, (len(self.results) - 1, item))
 
     def work(self):
         """Do one call after the other until all have begun."""
@@ -350,17 +372,28 @@ class _Threads:
     def run(self, function, items):
         if len(items) < 2 or self.number == 1 or self.busy.locked():  # by this call, if nested
             return [function(item) for item in items]
+        return self._do(_Job(function, items), ())
+
+    def run_as_made(self, function, items):
+        if self.number == 1 or self.busy.locked():
+            return [function(item) for item in items]
+        return self._do(_Job(function), items)
+
+    def _do(self, job, items):
+        """Return the results of a job, to which further items are added as they come."""
         with self.busy:
             if not self.bells:
                 with suppress(RuntimeError):  # the system allows no more threads
                     self._start()
-            job = _Job(function, items)
             self.job = copy_context(), job
-            for bell in self.bells[: len(items) - 1]:
-                if bell.locked():
-                    bell.release()
             try:
                 try:
+                    self._wake(len(job.todo) - 1)
+                    for item in items:
+                        job.add(item)
+                        self._wake(len(job.todo))
+                        if job.error is not None:
+                            break
                     job.work()
                 finally:
                     job.todo.clear()
@@ -372,6 +405,11 @@ class _Threads:
         if job.error is not None:
             raise job.error
         return job.results
+
+    def _wake(self, number):
+        for bell in self.bells[: max(number, 0)]:
+            if bell.locked():
+                bell.release()
 
     def _start(self):
         for i in range(self.number - 1):
