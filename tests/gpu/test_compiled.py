@@ -1,5 +1,6 @@
 """Compiled functions on a GPU: one CUDA graph each, with the results of the function itself."""
 
+import gc
 import sys
 from threading import Thread
 
@@ -372,6 +373,39 @@ def test_what_cannot_be_captured_runs_call_by_call():
     assert why_call_by_call(doubled) == [None]
     assert "CUDA graph" in repr(doubled.program(b))
     assert doubled.program(b).call_by_call is None
+
+
+@pytest.mark.parametrize("why", [None, "det"])
+def test_programs_that_are_gone_leave_no_memory(why):
+    """CuPy never frees the memory of a pool that is gone."""
+    import cupy
+
+    x = on_device(np.ones((1000, 1000), "float32"))
+
+    def run():
+        w = on_device(np.ones((1000, 1000), "float32"))
+
+        @gg.compile
+        def f(x):
+            y = gg.tanh(x @ w) * 2 + 1
+            return y.sum() + (gg.linalg.det(y) if why else 0)
+
+        f(x)
+        w.array = w.array.copy()  # what is captured is captured anew
+        f(x)
+        (reason,) = why_call_by_call(f)
+        assert reason is why or reason.startswith(why)
+
+    def free():
+        gc.collect()
+        cupy.get_default_memory_pool().free_all_blocks()
+        return gg.cuda.memory_stats().free
+
+    run()
+    before = free()
+    for _ in range(3):
+        run()
+    assert before - free() < 2**20
 
 
 def test_calls_on_several_streams():

@@ -1,6 +1,7 @@
 """CUDA graphs: work captured once and launched as a whole."""
 
 import gc
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -30,26 +31,35 @@ class Graph:
         warm_up: the same on copies of what ``work`` overwrites. It runs first, so that kernels are
             compiled and the pool has the memory.
         """
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        free_memory()
+        self._device = cupy.cuda.Device()
         self._pool = cupy.cuda.MemoryPool()
+        self._stream = cupy.cuda.Stream(non_blocking=True)
         self._last = None  # the stream of the last launch
         self._event = cupy.cuda.Event(disable_timing=True)
         self.tf32 = tf32()
-        with _capturing, self._stream, captured_on(self._stream) as self._blas:
-            cupy.cuda.Device().synchronize()  # an earlier graph may use the same arrays
-            with cupy.cuda.using_allocator(self._pool.malloc):
-                warm_up()
-                for _ in range(_ATTEMPTS):
-                    self._stream.synchronize()
-                    size = self._pool.total_bytes()
-                    graph, self.kept = _capture(self._stream, work)
-                    if self._pool.total_bytes() == size:
-                        break
-                else:
-                    raise RuntimeError("every attempt to capture it takes more memory")
+        own_memory = cupy.cuda.using_allocator(self._pool.malloc)
+        with _capturing, self._stream, own_memory, captured_on(self._stream) as self._blas:
+            self._device.synchronize()  # an earlier graph may use the same arrays
+            warm_up()
+            for _ in range(_ATTEMPTS):
+                self._stream.synchronize()
+                size = self._pool.total_bytes()
+                graph, self.kept = _capture(self._stream, work)
+                if self._pool.total_bytes() == size:
+                    break
+            else:
+                raise RuntimeError("every attempt to capture it takes more memory")
             self._graph = graph
             self._graph.upload(self._stream)
             self._stream.synchronize()
+
+    def __del__(self):
+        if not sys.is_finalizing():
+            with self._device:
+                self._graph = self._blas = self.kept = None
+            _left.append((self._device, self._pool))
+            free_memory()
 
     def follow(self):
         """Order what comes after on the current stream after the last launch."""
@@ -68,6 +78,24 @@ class Graph:
     def is_current(self):
         """Whether nothing has changed that products of matrices were captured with."""
         return self.tf32 == tf32()
+
+
+_left: list = []  # devices and pools of graphs that are gone, until all of their memory is free
+
+
+def free_memory():
+    """Free the memory of graphs that are gone.
+
+    CuPy itself never frees what a pool holds that is gone. What an error's traceback still refers
+    to is freed by a later call.
+    """
+    for left in list(_left):
+        device, pool = left
+        with device:
+            pool.free_all_blocks()
+            if not pool.total_bytes():
+                with suppress(ValueError):  # another thread was faster
+                    _left.remove(left)
 
 
 def _capture(stream, work):
@@ -120,4 +148,6 @@ def scope(device):
     return cupy.cuda.Device(parse_device(device)[1])
 
 
-__all__ = ["DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "maker", "scope"]
+__all__ = [
+    "DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "free_memory", "maker", "scope",
+]  # fmt: skip
