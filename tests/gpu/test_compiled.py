@@ -169,7 +169,7 @@ def convolutional():
 MODELS = {
     "LSTM": (
         lambda: Recurrent(nn.LSTM(4, 3, 2, batch_first=True, bidirectional=True, dropout=0.1)),
-        (2, 5, 4),
+        (2, 9, 4),  # CuPy joins more than 8 arrays in another way
     ),
     "GRU": (lambda: Recurrent(nn.GRU(4, 3, batch_first=True, bidirectional=True)), (2, 5, 4)),
     "transformer": (Transformer, (2, 5, 4)),
