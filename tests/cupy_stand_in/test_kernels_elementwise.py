@@ -315,5 +315,5 @@ def test_joined_arrays(monkeypatch):
         lambda: xp.concat(parts, axis=2),
         lambda: xp.stack(parts, axis=3),
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"axis|dimension|shape"):
             wrong()

@@ -408,6 +408,23 @@ def test_programs_that_are_gone_leave_no_memory(why):
     assert before - free() < 2**20
 
 
+def test_plans_of_fourier_transforms_are_kept():
+    """CuPy keeps those that were used last."""
+
+    def f(x):
+        return gg.fft.ifft(gg.fft.fft(x) * 2)
+
+    compiled = gg.compile(f)
+    x = on_device(np.arange(24, dtype="complex64").reshape(2, 12))
+    expected = host([f(x)])[0]
+    assert_equal(host([compiled(x)])[0], expected)
+    for n in range(1, 40):
+        f(on_device(np.ones(n, "complex64")))
+    for _ in range(2):
+        assert_equal(host([compiled(x)])[0], expected)
+    assert why_call_by_call(compiled) == [None]
+
+
 def test_calls_on_several_streams():
     total = on_device(np.zeros(1000, "float32"))
 

@@ -39,7 +39,10 @@ class Graph:
         self._event = cupy.cuda.Event(disable_timing=True)
         self.tf32 = tf32()
         own_memory = cupy.cuda.using_allocator(self._pool.malloc)
-        with _capturing, self._stream, own_memory, captured_on(self._stream) as self._blas:
+        with (
+            _capturing, self._stream, own_memory,
+            captured_on(self._stream) as self._blas, _own_plans() as self._plans,
+        ):  # fmt: skip
             self._device.synchronize()  # an earlier graph may use the same arrays
             warm_up()
             for _ in range(_ATTEMPTS):
@@ -57,7 +60,7 @@ class Graph:
     def __del__(self):
         if not sys.is_finalizing():
             with self._device:
-                self._graph = self._blas = self.kept = None
+                self._graph = self._blas = self._plans = self.kept = None
             _left.append((self._device, self._pool))
             free_memory()
 
@@ -108,6 +111,35 @@ def _capture(stream, work):
                 stream.end_capture()
             raise
         return stream.end_capture(), kept
+
+
+@contextmanager
+def _own_plans():
+    """The plans of Fourier transforms that the block makes, as a list that is complete at its end.
+
+    What is captured uses their memory, but CuPy keeps only the plans that were used last.
+    """
+    cache, plans = cupy.fft.config.get_plan_cache(), []
+    sizes = cache.get_size(), cache.get_memsize()
+    others = _taken_from(cache)
+    cache.set_size(-1)
+    cache.set_memsize(-1)
+    try:
+        yield plans
+    finally:
+        plans += [plan for _, plan in _taken_from(cache)]
+        cache.set_size(sizes[0])
+        cache.set_memsize(sizes[1])
+        for key, plan in reversed(others):
+            cache[key] = plan
+
+
+def _taken_from(cache):
+    """Take all plans out of a cache; returns pairs of a key and a plan, the last used first."""
+    found = [(key, node.plan) for key, node in cache]
+    for key, _ in found:
+        del cache[key]
+    return found
 
 
 @contextmanager
