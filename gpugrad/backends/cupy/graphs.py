@@ -34,6 +34,7 @@ class Graph:
         free_memory()
         self._device = cupy.cuda.Device()
         self._pool = cupy.cuda.MemoryPool()
+        _pools[self._pool] = None
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._last = None  # the stream of the last launch
         self._event = cupy.cuda.Event(disable_timing=True)
@@ -61,7 +62,7 @@ class Graph:
         if not sys.is_finalizing():
             with self._device:
                 self._graph = self._blas = self._plans = self.kept = None
-            _left.append((self._device, self._pool))
+            _pools[self._pool] = self._device
             free_memory()
 
     def follow(self):
@@ -83,7 +84,9 @@ class Graph:
         return self.tf32 == tf32()
 
 
-_left: list = []  # devices and pools of graphs that are gone, until all of their memory is free
+# The pools of all graphs, and of those that are gone until all of their memory is free; for the
+# latter the device.
+_pools: dict = {}
 
 
 def free_memory():
@@ -92,13 +95,12 @@ def free_memory():
     CuPy itself never frees what a pool holds that is gone. What an error's traceback still refers
     to is freed by a later call.
     """
-    for left in list(_left):
-        device, pool = left
-        with device:
-            pool.free_all_blocks()
-            if not pool.total_bytes():
-                with suppress(ValueError):  # another thread was faster
-                    _left.remove(left)
+    for pool, device in list(_pools.items()):
+        if device is not None:
+            with device:
+                pool.free_all_blocks()
+                if not pool.total_bytes():
+                    _pools.pop(pool, None)
 
 
 def _capture(stream, work):

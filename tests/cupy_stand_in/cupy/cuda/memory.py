@@ -56,10 +56,8 @@ class MemoryPool:
     def __init__(self, allocator=None):
         _pools.add(self)
         self._used, self._total, self._limit = Counter(), Counter(), {}
+        weakref.finalize(self, _lost.update, self._total)
         self._free = {}  # memory that is to be used again, by size; of all pools but the usual one
-
-    def __del__(self):
-        _lost.update(self._total)
 
     def malloc(self, size):
         raise NotImplementedError("arrays get their memory otherwise")
