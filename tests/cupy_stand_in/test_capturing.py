@@ -172,6 +172,17 @@ def test_arrays_on_several_devices_are_not_compiled():
     assert (y.device, y.item()) == ("cuda:1", 4.0)
 
 
+@pytest.mark.parametrize("available", [0, 1 << 30])
+def test_the_usual_pool_leaves_memory_for_a_graph(available, monkeypatch):
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (available, 1 << 33))
+    cupy.empty(100_000)  # freed at once
+    pool = cupy.get_default_memory_pool()
+    double = gg.compile(lambda x: x * 2)
+    double(on("cuda", [1.0]))
+    assert [program.call_by_call for program in double._programs] == [None]
+    assert (pool.free_bytes() < 400_000) == (not available)
+
+
 def test_another_stream_waits_for_the_last_launch(monkeypatch):
     """Values would not show it, since the stand-in does the work of the current stream at once."""
     double = gg.compile(lambda x: x * 2)

@@ -45,6 +45,9 @@ class Graph:
             captured_on(self._stream) as self._blas, _own_plans() as self._plans,
         ):  # fmt: skip
             self._device.synchronize()  # an earlier graph may use the same arrays
+            usual = cupy.get_default_memory_pool()
+            if usual.free_bytes() > cupy.cuda.runtime.memGetInfo()[0]:
+                usual.free_all_blocks()  # else it might keep what the graph needs
             warm_up()
             for _ in range(_ATTEMPTS):
                 self._stream.synchronize()

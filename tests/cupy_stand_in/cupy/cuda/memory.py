@@ -68,6 +68,9 @@ class MemoryPool:
     def total_bytes(self):
         return self._total[current_device().id]
 
+    def free_bytes(self):
+        return self.total_bytes() - self.used_bytes()
+
     def free_all_blocks(self, stream=None):
         device = current_device().id
         self._total[device] = self._used[device]
