@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
+from gpugrad.backends.cupy import graphs
 from gpugrad.backends.cupy.cublas import CapturedBlas
 
 
@@ -181,6 +182,20 @@ def test_the_usual_pool_leaves_memory_for_a_graph(available, monkeypatch):
     double(on("cuda", [1.0]))
     assert [program.call_by_call for program in double._programs] == [None]
     assert (pool.free_bytes() < 400_000) == (not available)
+
+
+def test_an_attempt_uses_the_memory_of_the_one_before():
+    calls = []
+
+    def work():
+        calls.append(1)
+        return [cupy.ones(1000) * 2]
+
+    graph = graphs.Graph(work, warm_up=lambda: None)
+    assert len(calls) == 2  # the first takes memory
+    graph.follow()
+    graph.launch()
+    assert (graph.kept[0].get() == 2).all()
 
 
 def test_another_stream_waits_for_the_last_launch(monkeypatch):

@@ -50,6 +50,7 @@ class Graph:
                 usual.free_all_blocks()  # else it might keep what the graph needs
             warm_up()
             for _ in range(_ATTEMPTS):
+                graph = self.kept = None  # whose memory is used again
                 self._stream.synchronize()
                 size = self._pool.total_bytes()
                 graph, self.kept = _capture(self._stream, work)
