@@ -22,7 +22,8 @@ class Graph:
     """Work on the current device that `capture` has recorded, and what it needs to be launched.
 
     All memory that the work allocates comes from a pool of the graph's own, which nothing else
-    allocates from, so what the device finds at the captured addresses is never another's.
+    allocates from, so what the device finds at the captured addresses is never another's. The pool
+    is kept until all of its memory is free, see `free_memory`.
     """
 
     def __init__(self, work, warm_up):
