@@ -90,6 +90,30 @@ for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).t
         assert "inv: " in why
         assert "would run without being compiled" in never
 
+    def test_what_is_not_installed_is_said(self):
+        """Rather than found out by each command."""
+        code = f"""
+import importlib.util, runpy, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "einops" else find(name)
+sys.argv = ["gpu", "--device", "cpu", "--parts", "table"]
+runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "the part 'table' needs einops; pip install" in done.stdout
+        code = f"""
+import runpy, sys
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+sys.modules["scipy"] = None
+runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "scipy" in done.stderr
+        assert "pip install" in done.stderr
+
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1
