@@ -15,7 +15,10 @@ import numpy as np
 
 harness.require_gpugrad()
 sys.path.insert(0, str(harness.ROOT / "tests"))
-from cases import CASES  # noqa: E402  it is found now, and imports gpugrad
+try:
+    from cases import CASES  # it is found now, and imports gpugrad
+except ModuleNotFoundError as error:
+    raise SystemExit(f"{error}; the samples of ops need it: pip install '.[test]'") from None
 
 SIZES = 10, 10_000, 1_000_000
 LIMIT = 2.0

@@ -72,6 +72,47 @@ class TestOnGPU:
         for words in ("must reach", "torch is left out: "):
             assert words in done.stdout
 
+    def test_a_step_that_is_no_graph_is_reported(self, tmp_path):
+        code = f"""
+import sys, types
+sys.path[:0] = {str(ROOT / "benchmarks/gpu")!r}, {str(ROOT / "benchmarks")!r}
+import gpugrad, timing
+x = gpugrad.eye(2, device="cuda")
+for function in (lambda: x + 1, lambda: gpugrad.linalg.inv(x), lambda: (x + 1).to("cuda:1")):
+    timing._run_of = lambda task: (task[0](), types.SimpleNamespace(wait=lambda y: None))
+    task = lambda: gpugrad.compile(function), "gpugrad compiled", "cuda", True, "case"
+    print(timing._begin(task, 0, 0)[1])
+"""
+        done = run("-c", code, stand_in=True)
+        graph, why, never = done.stdout.splitlines()
+        assert graph == "None"
+        assert "inv: " in why
+        assert "would run without being compiled" in never
+
+    def test_what_is_not_installed_is_said(self):
+        """Rather than found out by each command."""
+        code = f"""
+import importlib.util, runpy, sys
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "einops" else find(name)
+sys.argv = ["gpu", "--device", "cpu", "--parts", "table"]
+runpy.run_path({str(ROOT / "benchmarks/gpu/__main__.py")!r}, run_name="__main__")
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "the part 'table' needs einops; pip install" in done.stdout
+        code = f"""
+import runpy, sys
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+sys.modules["scipy"] = None
+runpy.run_path({str(ROOT / "benchmarks/op_table.py")!r})
+"""
+        done = run("-c", code)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "scipy" in done.stderr
+        assert "pip install" in done.stderr
+
     def test_without_a_gpu(self):
         done = run(ROOT / "benchmarks/gpu/gemm.py", "--short", "--libraries", "gpugrad")
         assert done.returncode == 1

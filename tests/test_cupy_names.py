@@ -23,6 +23,8 @@ cupy = pytest.importorskip("cupy", exc_type=ImportError)
 if hasattr(cupy, "_reads"):
     pytest.skip("the stand-in for CuPy has no signatures", allow_module_level=True)
 
+from cupy.fft._cache import PlanCache  # noqa: E402
+
 from gpugrad.backends.cupy.cublas import _SIGNATURES  # noqa: E402  cuBLAS's own functions
 
 PACKAGE = Path(gpugrad.__file__).parent
@@ -218,6 +220,7 @@ CUPY_TYPES = [
     cupy.cuda.Device,
     cupy.cuda.Event,
     cupy.cuda.Stream,
+    PlanCache,
     cupy.cuda.graph.Graph,
     cupy.cuda.MemoryPool,
     cupy.cuda.MemoryPointer,

@@ -10,7 +10,7 @@ the benchmarks.
 The first part is run for what it compiles, not for its results, since tests that run at the same
 time disturb each other. CuPy compiles thousands of kernels, each in half a second to six seconds,
 and keeps them in CUPY_CACHE_DIR, by default ~/.cupy/kernel_cache. If you keep that folder, only
-the first run needs this part. It needs pytest-xdist.
+the first run needs this part.
 
 Each command has a time limit, and runs whether or not the one before succeeded. Its log and the
 files that it writes are in FOLDER, by default runs/gpu: pictures, and the benchmarks' gpu_*.json
@@ -39,6 +39,10 @@ EXAMPLES = (
     "gaussian_process hidden_markov gaussian_mixture bayesian_network fluid"
 ).split()
 BENCHMARKS = "ops", "gemm", "mlp", "models"
+# Modules without which pytest cannot collect the tests of a part.
+TESTS = "pytest xdist scipy ml_dtypes array_api_strict".split()
+ALL_TESTS = [*TESTS, *"matplotlib tqdm safetensors array_api_extra einops sklearn jedi".split()]
+NEEDS = {"compile": ALL_TESTS, "tests": TESTS, "table": ALL_TESTS}
 # Seconds for each command.
 LIMITS = {"compile": 1800, "tests": 900, "table": 900, "examples": 120, "benchmarks": 300}
 
@@ -47,7 +51,7 @@ def commands(options, out):
     """Yield ``(part, name, arguments of python)`` for each command."""
     form = ["--short"] if options.short else ["--full"] if options.full else []
     pytest, own = ["-m", "pytest", "-m", "gpu", "-q", "-rs"], str(ROOT / "tests/gpu")
-    if options.device == "cuda" and find_spec("xdist"):
+    if options.device == "cuda":
         yield "compile", "all", [*pytest, "-n", str(os.cpu_count()), str(ROOT / "tests")]
     yield "tests", "gpu", [*pytest, own]
     yield "table", "ops", [*pytest, str(ROOT / "tests"), f"--ignore={own}"]
@@ -99,6 +103,11 @@ def main():
     if options.device == "cuda" and (problem := cuda.why_not()):
         print(problem)
         return 1
+    for part, names in NEEDS.items():
+        missing = [name for name in names if find_spec(name) is None]
+        if missing and part in options.parts:
+            print(f"the part {part!r} needs {', '.join(missing)}; pip install '{ROOT}[test]'")
+            return 1
     out.mkdir(parents=True, exist_ok=True)
     failed = False
     for part, name, words in todo:

@@ -164,9 +164,14 @@ class Workers:
             turns = results[case] = {}
             firsts[case] = {}
             for library in self.about if only is None else [n for n in only if n in self.about]:
-                first = self._turn(_begin, prepare, library, case, seconds, values)
-                if first is not None:
-                    firsts[case][library], turns[library] = first, []
+                begun = self._turn(_begin, prepare, library, case, seconds, values)
+                if begun is not None:
+                    firsts[case][library], why_no_graph = begun
+                    turns[library] = []
+                    if why_no_graph:
+                        self.leave_out(
+                            library, case, f"measured, but no CUDA graph: {why_no_graph}"
+                        )
             for _ in range(rounds):
                 for library in list(turns):
                     found = self._turn(_measure, prepare, library, case, seconds)
@@ -228,7 +233,10 @@ def _run_of(task):
 
 
 def _begin(task, seconds, values):
-    """Run for a while to warm up; return the first few results."""
+    """Run for a while to warm up; return the first few results, and why it is no CUDA graph.
+
+    The latter is None unless gpugrad compiled it for a GPU and makes its calls one by one.
+    """
     run, clock = _run_of(task)
     first = [float(run()) for _ in range(values)]
     end = time.perf_counter() + seconds
@@ -236,7 +244,12 @@ def _begin(task, seconds, values):
     while runs < 3 or time.perf_counter() < end:  # the third run captures CUDA graphs
         clock.wait(run())
         runs += 1
-    return first
+    if task[1] != "gpugrad compiled" or task[2] == "cpu":
+        return first, None
+    try:
+        return first, run.program().call_by_call
+    except ValueError as error:  # it is not compiled
+        return first, str(error)
 
 
 def _measure(task, seconds):

@@ -70,6 +70,7 @@ class GraphProgram(Program):
             except Exception as error:  # noqa: BLE001  whatever cannot be captured raises
                 self.call_by_call = str(error)
                 self._write(Writer(self))
+            self.graphs.free_memory()
         super().bind()
 
     def launch(self, inputs, numbers):

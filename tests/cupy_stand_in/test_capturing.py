@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpugrad as gg
+from gpugrad.backends.cupy import graphs
 from gpugrad.backends.cupy.cublas import CapturedBlas
 
 
@@ -33,6 +34,7 @@ REFUSED = {
     "a copy to the host": lambda x: x.get(),
     "a number for the host": lambda x: float(x[0, 0]),
     "a copy from the host": lambda x: cupy.asarray(np.ones(2)),
+    "a table for more than 8 arrays": lambda x: cupy.stack([x] * 9),
     "setting an array": lambda x: x.set(np.ones(x.shape)),
     "a shape that depends on values": lambda x: x[x > 0],
     "cuSOLVER": lambda x: cupy.linalg.inv(x),
@@ -169,6 +171,31 @@ def test_arrays_on_several_devices_are_not_compiled():
     with pytest.warns(UserWarning, match="its arrays are on several devices"):
         y = compiled(on("cuda", 1.0))
     assert (y.device, y.item()) == ("cuda:1", 4.0)
+
+
+@pytest.mark.parametrize("available", [0, 1 << 30])
+def test_the_usual_pool_leaves_memory_for_a_graph(available, monkeypatch):
+    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (available, 1 << 33))
+    cupy.empty(100_000)  # freed at once
+    pool = cupy.get_default_memory_pool()
+    double = gg.compile(lambda x: x * 2)
+    double(on("cuda", [1.0]))
+    assert [program.call_by_call for program in double._programs] == [None]
+    assert (pool.free_bytes() < 400_000) == (not available)
+
+
+def test_an_attempt_uses_the_memory_of_the_one_before():
+    calls = []
+
+    def work():
+        calls.append(1)
+        return [cupy.ones(1000) * 2]
+
+    graph = graphs.Graph(work, warm_up=lambda: None)
+    assert len(calls) == 2  # the first takes memory
+    graph.follow()
+    graph.launch()
+    assert (graph.kept[0].get() == 2).all()
 
 
 def test_another_stream_waits_for_the_last_launch(monkeypatch):

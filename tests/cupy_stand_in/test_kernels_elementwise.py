@@ -7,7 +7,7 @@ import pytest
 import gpugrad as gg
 from gpugrad.autograd.rules import kept_names
 from gpugrad.backends.cupy import xp
-from gpugrad.backends.cupy.kernels import loader, zero_discarded_nans
+from gpugrad.backends.cupy.kernels import loader, transfers, zero_discarded_nans
 from gpugrad.backends.numpy import backend as numpy
 from gpugrad.kernels.cuda import elementwise
 from gpugrad.kernels.cuda.elementwise import FORWARDS, RULES
@@ -271,3 +271,49 @@ def test_copies_of_broadcast_arrays(dtype, monkeypatch):
             assert out.flags.c_contiguous
             assert out.dtype == values.dtype
             assert np.array_equal(out.get(), np.broadcast_to(source.get(), target))
+
+
+def test_joined_arrays(monkeypatch):
+    """Many arrays, copied in units of 16 bytes down to one."""
+    launches = []
+
+    def launch(*args):
+        launches.append(args)
+        loader.kernel("transfers", "join", np.dtype("f4"))(*args)
+
+    monkeypatch.setattr(transfers, "kernel", lambda *names: launch)
+    rng = np.random.default_rng(0)
+    failed = []
+    for dtype in ("bool", "float16", "float32", "int64", "complex128"):
+        for count, widths in ((130, (1, 3, 0)), (9, (2,)), (9, (0,)), (9, (2500, 0))):
+            made = [rng.integers(0, 100, (2, widths[k % len(widths)], 2)) for k in range(count)]
+            made = [x.astype(dtype) for x in made]
+            shifted = [cupy.asarray(np.append(x.ravel()[:1], x)) for x in made]
+            for start in (0, 1):  # aligned to 16 bytes, or to no more than an element
+                parts = shifted if start else map(cupy.asarray, made)
+                parts = [y[start * (x.size > 0) :] for x, y in zip(made, parts, strict=True)]
+                parts = [y.reshape(x.shape) for x, y in zip(made, parts, strict=True)]
+                if not np.array_equal(xp.concat(parts, axis=-2).get(), np.concatenate(made, 1)):
+                    failed.append((dtype, count, widths, start))
+        made = [rng.integers(0, 100, (2, 4)).astype(dtype) for _ in range(9)]
+        parts = [*map(cupy.asarray, made)]
+        for axis in (0, 1, -1):
+            out = xp.stack(parts, axis=axis)
+            if out.dtype != dtype or not np.array_equal(out.get(), np.stack(made, axis)):
+                failed.append((dtype, "stack", axis))
+    assert failed == []
+    assert {int(args[2][-1]) for args in launches} == {1, 2, 4, 8, 16}
+    launches.clear()
+    for others in ([x.T for x in parts], [*parts, parts[0].real]):  # left to CuPy
+        assert xp.concat(others, axis=0).shape[0] == sum(len(x) for x in others)
+    assert xp.concat(parts, axis=None).shape == (72,)
+    assert launches == []
+    for wrong in (
+        lambda: xp.concat([*parts, parts[0][:1]], axis=1),
+        lambda: xp.concat([*parts, parts[0][0]], axis=0),
+        lambda: xp.stack([*parts, parts[0][:1]]),
+        lambda: xp.concat(parts, axis=2),
+        lambda: xp.stack(parts, axis=3),
+    ):
+        with pytest.raises(ValueError, match=r"axis|dimension|shape"):
+            wrong()

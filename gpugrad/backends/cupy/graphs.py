@@ -1,6 +1,7 @@
 """CUDA graphs: work captured once and launched as a whole."""
 
 import gc
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,7 +22,8 @@ class Graph:
     """Work on the current device that `capture` has recorded, and what it needs to be launched.
 
     All memory that the work allocates comes from a pool of the graph's own, which nothing else
-    allocates from, so what the device finds at the captured addresses is never another's.
+    allocates from, so what the device finds at the captured addresses is never another's. The pool
+    is kept until all of its memory is free, see `free_memory`.
     """
 
     def __init__(self, work, warm_up):
@@ -30,26 +32,43 @@ class Graph:
         warm_up: the same on copies of what ``work`` overwrites. It runs first, so that kernels are
             compiled and the pool has the memory.
         """
-        self._stream = cupy.cuda.Stream(non_blocking=True)
+        free_memory()
+        self._device = cupy.cuda.Device()
         self._pool = cupy.cuda.MemoryPool()
+        _pools[self._pool] = None
+        self._stream = cupy.cuda.Stream(non_blocking=True)
         self._last = None  # the stream of the last launch
         self._event = cupy.cuda.Event(disable_timing=True)
         self.tf32 = tf32()
-        with _capturing, self._stream, captured_on(self._stream) as self._blas:
-            cupy.cuda.Device().synchronize()  # an earlier graph may use the same arrays
-            with cupy.cuda.using_allocator(self._pool.malloc):
-                warm_up()
-                for _ in range(_ATTEMPTS):
-                    self._stream.synchronize()
-                    size = self._pool.total_bytes()
-                    graph, self.kept = _capture(self._stream, work)
-                    if self._pool.total_bytes() == size:
-                        break
-                else:
-                    raise RuntimeError("every attempt to capture it takes more memory")
+        own_memory = cupy.cuda.using_allocator(self._pool.malloc)
+        with (
+            _capturing, self._stream, own_memory,
+            captured_on(self._stream) as self._blas, _own_plans() as self._plans,
+        ):  # fmt: skip
+            self._device.synchronize()  # an earlier graph may use the same arrays
+            usual = cupy.get_default_memory_pool()
+            if usual.free_bytes() > cupy.cuda.runtime.memGetInfo()[0]:
+                usual.free_all_blocks()  # else it might keep what the graph needs
+            warm_up()
+            for _ in range(_ATTEMPTS):
+                graph = self.kept = None  # whose memory is used again
+                self._stream.synchronize()
+                size = self._pool.total_bytes()
+                graph, self.kept = _capture(self._stream, work)
+                if self._pool.total_bytes() == size:
+                    break
+            else:
+                raise RuntimeError("every attempt to capture it takes more memory")
             self._graph = graph
             self._graph.upload(self._stream)
             self._stream.synchronize()
+
+    def __del__(self):
+        if not sys.is_finalizing():
+            with self._device:
+                self._graph = self._blas = self._plans = self.kept = None
+            _pools[self._pool] = self._device
+            free_memory()
 
     def follow(self):
         """Order what comes after on the current stream after the last launch."""
@@ -70,6 +89,25 @@ class Graph:
         return self.tf32 == tf32()
 
 
+# The pools of all graphs, and of those that are gone until all of their memory is free; for the
+# latter the device.
+_pools: dict = {}
+
+
+def free_memory():
+    """Free the memory of graphs that are gone.
+
+    CuPy itself never frees what a pool holds that is gone. What an error's traceback still refers
+    to is freed by a later call.
+    """
+    for pool, device in list(_pools.items()):
+        if device is not None:
+            with device:
+                pool.free_all_blocks()
+                if not pool.total_bytes():
+                    _pools.pop(pool, None)
+
+
 def _capture(stream, work):
     with _without_garbage_collection():
         stream.begin_capture()
@@ -80,6 +118,35 @@ def _capture(stream, work):
                 stream.end_capture()
             raise
         return stream.end_capture(), kept
+
+
+@contextmanager
+def _own_plans():
+    """The plans of Fourier transforms that the block makes, as a list that is complete at its end.
+
+    What is captured uses their memory, but CuPy keeps only the plans that were used last.
+    """
+    cache, plans = cupy.fft.config.get_plan_cache(), []
+    sizes = cache.get_size(), cache.get_memsize()
+    others = _taken_from(cache)
+    cache.set_size(-1)
+    cache.set_memsize(-1)
+    try:
+        yield plans
+    finally:
+        plans += [plan for _, plan in _taken_from(cache)]
+        cache.set_size(sizes[0])
+        cache.set_memsize(sizes[1])
+        for key, plan in reversed(others):
+            cache[key] = plan
+
+
+def _taken_from(cache):
+    """Take all plans out of a cache; returns pairs of a key and a plan, the last used first."""
+    found = [(key, node.plan) for key, node in cache]
+    for key, _ in found:
+        del cache[key]
+    return found
 
 
 @contextmanager
@@ -120,4 +187,6 @@ def scope(device):
     return cupy.cuda.Device(parse_device(device)[1])
 
 
-__all__ = ["DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "maker", "scope"]
+__all__ = [
+    "DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "free_memory", "maker", "scope",
+]  # fmt: skip

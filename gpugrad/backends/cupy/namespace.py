@@ -17,6 +17,7 @@ from ..bfloat16 import finfo, isdtype, result_type
 from ..dtypes import float32
 from . import kernels
 from .kernels.reductions import shape_without, sum_rows
+from .kernels.transfers import join
 from .linalg import linalg
 from .products import matmul, tensordot, vecdot
 from .standard import arange, fft, floor_divide, linspace, remainder, sign, var
@@ -72,6 +73,36 @@ def _var(x, /, *, axis=None, correction=0.0, keepdims=False):
 def _std(x, /, *, axis=None, correction=0.0, keepdims=False):
     var = _var(x, axis=axis, correction=correction, keepdims=keepdims)
     return cupy.sqrt(var, out=var)
+
+
+_FEW = 8  # arrays, which CuPy joins without a table of them from the host
+
+
+def _concat(arrays, /, *, axis=0):
+    if len(arrays) > _FEW and axis is not None:
+        shapes = [list(x.shape) for x in arrays]
+        shape = shapes[0]
+        if -len(shape) <= axis < len(shape):
+            axis %= len(shape)
+            if all(len(s) == len(shape) for s in shapes):
+                shape = [*shape[:axis], sum([s[axis] for s in shapes]), *shape[axis + 1 :]]
+                if all([*s[:axis], shape[axis], *s[axis + 1 :]] == shape for s in shapes):
+                    out = join(arrays, tuple(shape), axis)
+                    if out is not NotImplemented:
+                        return out
+    return standard.concat(arrays, axis=axis)
+
+
+def _stack(arrays, /, *, axis=0):
+    if len(arrays) > _FEW:
+        shape = arrays[0].shape
+        n = len(shape) + 1
+        if -n <= axis < n and all(x.shape == shape for x in arrays):
+            axis %= n
+            out = join(arrays, (*shape[:axis], len(arrays), *shape[axis:]), axis)
+            if out is not NotImplemented:
+                return out
+    return standard.stack(arrays, axis=axis)
 
 
 def _in_float32(function):
@@ -167,6 +198,8 @@ vars(xp).update(
     var=_in_float32(_var),
     cumulative_prod=_in_float32(xp.cumulative_prod),
     cumulative_sum=_in_float32(xp.cumulative_sum),
+    concat=_concat,
+    stack=_stack,
     where=_where,
     scatter_add=_scatter_add,
     one_hot=_one_hot,

@@ -33,6 +33,19 @@ def _summing(function):
     return call
 
 
+def _joining(join):
+    """Make a function that joins arrays copy a table from the host, as CuPy's does for many."""
+
+    @functools.wraps(join)
+    def call(tup, *args, **options):
+        total = np.sum([x.nbytes for x in tup])
+        if len(tup) > 8 and len({x.dtype for x in tup}) == 1 and total < len(tup) << 21:
+            refuse("a copy from the host")
+        return join(tup, *args, **options)
+
+    return call
+
+
 # Creation
 
 late: list = []  # the pinned arrays that a GPU would have copied later: a record
@@ -157,12 +170,14 @@ def reshape(a, newshape, order="C", *, copy=None):
 
 @_kernel
 def ravel(a, order="C"): ...
+@_joining
 @_kernel
 def concatenate(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
 @_waiting_for_counts
 def repeat(a, repeats, axis=None): ...
 @_kernel
 def roll(a, shift, axis=None): ...
+@_joining
 @_kernel
 def stack(tup, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
 @_kernel

@@ -1,15 +1,90 @@
 """Fourier transforms."""
 
 import functools
+import threading
+import types
+import weakref
 
 import numpy as np
 
+from ._capture import do, spoil
 from ._wrapping import through
 
 __all__ = (
-    "fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq rfftn"
+    "config fft fftfreq fftn fftshift hfft ifft ifftn ifftshift ihfft irfft irfftn rfft rfftfreq "
+    "rfftn"
 ).split()
-_kernel = through(np.fft)
+
+
+class _Plan:
+    """The memory that transforms of one kind and size use."""
+
+
+class PlanCache:
+    """The plans that were used last."""
+
+    def __init__(self):
+        self._plans = {}  # the last used one at the end
+        self._size, self._memsize = 16, -1
+
+    def __iter__(self):
+        for key, plan in reversed(self._plans.items()):
+            yield key, types.SimpleNamespace(key=key, plan=plan)
+
+    def __getitem__(self, key):
+        self._plans[key] = plan = self._plans.pop(key)
+        return plan
+
+    def __setitem__(self, key, plan):
+        self._plans[key] = plan
+        self.set_size(self._size)
+
+    def __delitem__(self, key):
+        del self._plans[key]
+
+    def get_size(self):
+        return self._size
+
+    def set_size(self, size):
+        self._size = size
+        while 0 <= size < len(self._plans):
+            del self._plans[next(iter(self._plans))]
+
+    def get_memsize(self):
+        return self._memsize
+
+    def set_memsize(self, memsize):
+        self._memsize = memsize
+
+
+_local = threading.local()
+
+
+class config:
+    @staticmethod
+    def get_plan_cache():
+        if not hasattr(_local, "cache"):
+            _local.cache = PlanCache()
+        return _local.cache
+
+
+def _kernel(function):
+    """A transform; its launches in a graph use the plan, whose memory is lost with it."""
+    transform, name = through(np.fft)(function), function.__name__
+
+    @functools.wraps(function)
+    def call(a, *args, **options):
+        out = transform(a, *args, **options)
+        cache, key = config.get_plan_cache(), (name, a.shape, a.dtype, str((args, options)))
+        try:
+            plan = cache[key]
+        except KeyError:
+            plan = cache[key] = _Plan()
+        known, values = weakref.ref(plan), out._values
+        do(lambda: None if known() else spoil(values))
+        return out
+
+    return call
 
 
 def _nonempty(transform):
@@ -48,11 +123,11 @@ def irfftn(a, s=None, axes=None, norm=None): ...
 def hfft(a, n=None, axis=-1, norm=None): ...
 @_kernel
 def ihfft(a, n=None, axis=-1, norm=None): ...
-@_kernel
+@through(np.fft)
 def fftfreq(n, d=1.0): ...
-@_kernel
+@through(np.fft)
 def rfftfreq(n, d=1.0): ...
-@_kernel
+@through(np.fft)
 def fftshift(x, axes=None): ...
-@_kernel
+@through(np.fft)
 def ifftshift(x, axes=None): ...

@@ -1,13 +1,27 @@
-// How numbers and arrays of the caller's get into a captured program, and its results out of it.
+// How numbers and arrays of the caller's get into a captured program, and its results out of it; and
+// arrays that are joined along an axis.
 
-#define CHUNK 16384  // bytes that a block copies
+#define CHUNK 16384  // bytes that a block copies into or out of a program
+#define UNITS 2048   // and units of an array that is joined to others
 #define WORDS 448    // so that the arguments fit into the 4 KB of a launch
 
 struct Words { unsigned long long items[WORDS]; };
 
-// words: the number of each copy's first block, the sizes in bytes, the addresses of the program's
-// arrays, and where in `addresses` those of the caller's are; of each `count`.
+// words: the number of each copy's first block, and three others that a kernel needs of it; of each
+// `count`.
 struct Copies { long long count, words[WORDS]; };
+
+// This block's copy: the last one whose first block is not after it.
+__device__ inline int find(const Copies& copies)
+{
+    int low = 0, high = (int)copies.count - 1;
+    while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (copies.words[middle] <= blockIdx.x) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
 
 // Arguments of a launch are copied when it is made, so the host may reuse their memory at once.
 extern "C" __global__ void store_words(const Words words, unsigned long long* out, long long n)
@@ -17,21 +31,17 @@ extern "C" __global__ void store_words(const Words words, unsigned long long* ou
 
 struct alignas(16) Bytes { unsigned long long items[2]; };
 
-// An address of 0 means that there is nothing to copy.
+// words: also the sizes in bytes, the addresses of the program's arrays, and where in `addresses`
+// those of the caller's are. An address of 0 means that there is nothing to copy.
 extern "C" __global__ void copy_arrays(
     const Copies copies, const unsigned long long* addresses, bool outward)
 {
-    int low = 0, high = (int)copies.count - 1;
-    while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (copies.words[middle] <= blockIdx.x) low = middle;
-        else high = middle - 1;
-    }
-    long long start = (blockIdx.x - copies.words[low]) * CHUNK;
-    long long rest = copies.words[copies.count + low] - start;
+    int which = find(copies);
+    long long start = (blockIdx.x - copies.words[which]) * CHUNK;
+    long long rest = copies.words[copies.count + which] - start;
     int n = (int)(rest < CHUNK ? rest : CHUNK);
-    char* own = (char*)copies.words[2 * copies.count + low] + start;
-    unsigned long long address = addresses[copies.words[3 * copies.count + low]];
+    char* own = (char*)copies.words[2 * copies.count + which] + start;
+    unsigned long long address = addresses[copies.words[3 * copies.count + which]];
     if (!address) return;
     char* other = (char*)address + start;
     const char* from = outward ? own : other;
@@ -41,4 +51,32 @@ extern "C" __global__ void copy_arrays(
     for (int i = threadIdx.x * 16; i < packed; i += blockDim.x * 16)
         *(Bytes*)(to + i) = *(const Bytes*)(from + i);
     for (int i = packed + threadIdx.x; i < n; i += blockDim.x) to[i] = from[i];
+}
+
+template <class Unit>
+__device__ inline void join_rows(const Copies& parts, Unit* out, long long rows, long long width)
+{
+    int which = find(parts);
+    long long count = parts.count, start = (blockIdx.x - parts.words[which]) * UNITS;
+    long long columns = parts.words[count + which], rest = rows * columns - start;
+    unsigned stop = (unsigned)(start + (rest < UNITS ? rest : UNITS));
+    out += parts.words[2 * count + which];
+    const Unit* x = (const Unit*)parts.words[3 * count + which];
+    for (unsigned i = (unsigned)start + threadIdx.x; i < stop; i += blockDim.x) {
+        unsigned row = i / (unsigned)columns;
+        out[row * width + i % (unsigned)columns] = x[i];
+    }
+}
+
+// Joins contiguous arrays, each of fewer than 2**31 units, along an axis. The product of the lengths
+// of the axes before it is `rows`; `width` is how many units the result's rows have. words: also how
+// many units an array's rows have, where these begin in those of the result, and its address.
+extern "C" __global__ void join(const Copies parts, char* out, long long rows, long long width,
+                                int unit)
+{
+    if (unit == 16) join_rows(parts, (Bytes*)out, rows, width);
+    else if (unit == 8) join_rows(parts, (unsigned long long*)out, rows, width);
+    else if (unit == 4) join_rows(parts, (unsigned*)out, rows, width);
+    else if (unit == 2) join_rows(parts, (unsigned short*)out, rows, width);
+    else join_rows(parts, (unsigned char*)out, rows, width);
 }

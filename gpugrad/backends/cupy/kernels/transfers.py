@@ -1,14 +1,17 @@
-"""How numbers and arrays get into a captured program, and its results out of it."""
+"""How numbers and arrays get into a captured program, and its results out of it; joined arrays."""
+
+from math import prod
 
 import cupy
 import numpy as np
 from cupy.cuda.function import CPointer
 
 from ...dtypes import float32
-from .loader import kernel
+from .loader import contiguous, kernel
 
 _WORDS = 448  # of a launch's table, as in the source
-_CHUNK = 16384  # bytes that a block copies
+_CHUNK = 16384  # bytes that a block copies into or out of a program
+_UNITS = 2048  # and units of an array that is joined to others
 _THREADS = 256
 _COPIES = np.dtype([("count", "i8"), ("words", "i8", _WORDS)])
 
@@ -92,18 +95,55 @@ def copy_arrays(arrays, addresses, slots, *, outward):
     copies as fit into its table.
     """
     run = kernel("transfers", "copy_arrays", float32)
-    most = _WORDS // 4
-    for i in range(0, len(arrays), most):
-        some = arrays[i : i + most]
-        n = len(some)
-        sizes = np.array([x.nbytes for x in some], np.int64)
-        blocks = -(-sizes // _CHUNK)
+    sizes = np.array([x.nbytes for x in arrays], np.int64)
+    addressed = [x.data.ptr for x in arrays]
+    for table, blocks in _tables(-(-sizes // _CHUNK), sizes, addressed, slots):
+        run((max(blocks, 1),), (_THREADS,), (CPointer(table.ctypes.data), addresses, outward))
+
+
+def _tables(blocks, *rows):
+    """Yield the tables of launches that make copies of so many ``blocks``, and their blocks."""
+    most = _WORDS // (1 + len(rows))
+    for i in range(0, len(blocks), most):
+        some = slice(i, i + most)
+        stops = blocks[some].cumsum()
+        words = np.concatenate([stops - blocks[some], *[row[some] for row in rows]])
         table = np.zeros(1, _COPIES)
-        table["count"] = n
-        words = table["words"][0]
-        words[:n] = blocks.cumsum() - blocks
-        words[n : 2 * n] = sizes
-        words[2 * n : 3 * n] = [x.data.ptr for x in some]
-        words[3 * n : 4 * n] = slots[i : i + most]
-        grid = (max(int(blocks.sum()), 1),)
-        run(grid, (_THREADS,), (CPointer(table.ctypes.data), addresses, outward))
+        table["count"] = len(stops)
+        table["words"][0, : len(words)] = words
+        yield table, int(stops[-1])
+
+
+def join(arrays, shape, axis):
+    """Arrays joined to one of this shape, along an axis that is not negative; NotImplemented if
+    their dtypes differ, if one is not contiguous, unless a stream is being captured, or too large.
+
+    CuPy copies a table of more than 8 small arrays from the host, which it refuses while a stream
+    is captured.
+    """
+    dtype = arrays[0].dtype
+    if any(x.dtype != dtype for x in arrays):
+        return NotImplemented
+    if not all(x.flags.c_contiguous for x in arrays):
+        if not cupy.cuda.get_current_stream().is_capturing():
+            return NotImplemented
+        arrays = [contiguous(x) for x in arrays]
+    rows = prod(shape[:axis])
+    if not prod(shape):
+        return cupy.empty(shape, dtype)
+    addresses = np.array([x.data.ptr for x in arrays], np.int64)
+    widths = np.array([x.nbytes for x in arrays], np.int64) // rows
+    bits = 16 | int(np.bitwise_or.reduce([*addresses, *widths]))
+    unit = bits & -bits  # the greatest power of 2 that divides all
+    widths //= unit
+    if rows * int(widths.max()) >= 2**31:
+        return NotImplemented
+    out = cupy.empty(shape, dtype)
+    run = kernel("transfers", "join", float32)
+    stops = widths.cumsum()
+    blocks = -(-rows * widths // _UNITS)
+    options = out, rows, int(stops[-1]), np.int32(unit)
+    for table, n in _tables(blocks, widths, stops - widths, addresses):
+        if n:
+            run((n,), (_THREADS,), (CPointer(table.ctypes.data), *options))
+    return out

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import weakref
 from collections import Counter
 from contextlib import contextmanager
 
@@ -40,11 +41,22 @@ class UnownedMemory:
     __init__ = PooledMemory.__init__
 
 
+_lost: Counter = Counter()  # bytes of each device that belonged to pools that are gone
+_pools: weakref.WeakSet = weakref.WeakSet()
+
+
+def taken(device):
+    """How many bytes of a device are not free."""
+    return _lost[device] + sum(pool._total[device] for pool in list(_pools))
+
+
 class MemoryPool:
     _kind = PooledMemory  # that of its allocations
 
     def __init__(self, allocator=None):
+        _pools.add(self)
         self._used, self._total, self._limit = Counter(), Counter(), {}
+        weakref.finalize(self, _lost.update, self._total)
         self._free = {}  # memory that is to be used again, by size; of all pools but the usual one
 
     def malloc(self, size):
@@ -56,9 +68,13 @@ class MemoryPool:
     def total_bytes(self):
         return self._total[current_device().id]
 
+    def free_bytes(self):
+        return self.total_bytes() - self.used_bytes()
+
     def free_all_blocks(self, stream=None):
         device = current_device().id
         self._total[device] = self._used[device]
+        self._free.clear()
 
     def set_limit(self, size=None, fraction=None):
         self._limit[current_device().id] = size
@@ -88,7 +104,7 @@ class Block:
     def __del__(self):
         self.pool._used[self.device] -= self.size
         if self.memory is not None:
-            self.pool._free[self.size].append(self.memory)
+            self.pool._free.setdefault(self.size, []).append(self.memory)
 
     def hold(self, values):
         """Return a copy of an array in this memory, or, in the usual pool's, the array itself."""

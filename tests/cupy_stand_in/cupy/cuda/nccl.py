@@ -30,13 +30,13 @@ class NcclError(RuntimeError):
 
 
 def get_unique_id():
-    return tuple(range(128))
+    return bytes(range(128))
 
 
 class NcclCommunicator:
     def __init__(self, ndev, commId, rank):
-        if len(commId) != 128:
-            raise AssertionError
+        if not isinstance(commId, bytes) or len(commId) != 128:
+            raise TypeError("commId is not 128 bytes")
         self._device = current_device().id
         self._rank, self._size = rank, ndev
         self._comm = None

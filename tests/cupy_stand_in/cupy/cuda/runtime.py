@@ -6,7 +6,7 @@ import os
 from .._capture import do
 from .._errors import CUDARuntimeError  # noqa: F401
 from .device import COUNT, Device, current_device
-from .memory import pool
+from .memory import taken
 
 __all__ = (
     "CUDARuntimeError deviceGetPCIBusId driverGetVersion getDevice getDeviceCount "
@@ -37,7 +37,7 @@ def deviceGetPCIBusId(device):
 
 def memGetInfo():
     total = 8 * 2**30
-    return total - pool.total_bytes(), total
+    return total - taken(current_device().id), total
 
 
 memcpyDeviceToDevice = 3
