@@ -271,7 +271,8 @@ if not child:
     os._exit(0)
 _, status = os.waitpid(child, 0)
 print(status)
-"""
+""",
+        PYTHONWARNINGS="ignore::DeprecationWarning",  # of Python 3.12, about threads and fork
     )
     assert found == ["True", "2", "0"]
 
