@@ -32,7 +32,20 @@ from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording, traced_types
 from .replay import FAILED, MISS, Program, spent
 from .report import Report
-from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
+from .state import (
+    _SIMPLE,
+    Given,
+    Reach,
+    Swap,
+    backend_for,
+    has_more,
+    holds,
+    is_own,
+    keys_of,
+    nodes_of,
+    same,
+    same_argument,
+)  # fmt: skip
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -92,8 +105,9 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     it as it is. On CUDA devices such a program repeats its calls one by one.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why. Examples are random numbers of other libraries, iterators, and an
-    `LBFGS` step, of which the closure can be compiled instead. So does any function inside `vmap`
+    warning that says why. Examples are random numbers of other libraries, iterators, changes to
+    lists, dicts and objects that are arguments, and an `LBFGS` step, of which the closure can be
+    compiled instead. So does any function inside `vmap`
     or another transform, and while a tool such as `profile` is on. The first call with a new
     optimizer, or one that first makes what it keeps, runs so too, without a warning.
 
@@ -296,17 +310,18 @@ class Compiled(Generic[P, R]):
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the function too, and compare everything."""
-        reach = Reach(self.__wrapped_function__, leaves)
+        given = Given((*args, *kwargs.values()))
+        reach = Reach(self.__wrapped_function__, leaves, given.nodes)
+        if reach.unsupported:
+            return MISS
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)
-        before = Snapshot(reach)
-        try:
-            with noted() as collectives:
-                result = results(self.__wrapped_function__(*args, **kwargs))
-            expected = result | before.values()
-        finally:
-            before.restore()
+        before = Snapshot(reach, leaves, given)
+        with noted() as collectives:  # an error leaves what it leaves without being compiled
+            result = results(self.__wrapped_function__(*args, **kwargs))
+        expected = result | before.values()
+        before.restore()
         with repeated(collectives):
             returned = self._run(leaves, structure, args, kwargs)
             if returned is MISS:
@@ -375,8 +390,10 @@ def _leaves(args, kwargs):
         else:
             return args, len(args)
     leaves = []
-    structures = [tuple(kwargs)]
-    for x in (*args, *kwargs.values()):
+    trees = (*args, *kwargs.values())
+    # Two dicts have the same structure even if their keys have another order.
+    structures = [tuple(kwargs), [keys_of(x) for x in nodes_of(trees) if type(x) is dict]]
+    for x in trees:
         found, structure = flatten(x, none_is_leaf=True)
         leaves += found
         structures.append(structure)
@@ -448,9 +465,12 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
 
     with_placeholders: whether large results need not be computed.
     """
-    reach = Reach(function, leaves)
+    before = Given((*args, *kwargs.values()))
+    reach = Reach(function, leaves, before.nodes)
     if reach.unsupported:
         raise Unsupported(reach.unsupported)
+    if any(map(has_more, before.nodes)):
+        raise Unsupported("an argument has attributes that its dataclass lacks")
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
@@ -470,6 +490,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.recorder = recording
             swap.enter()
             given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
+            trace.given = before if given is args else Given((*given, *named.values()))
             recording.start, recording.seen = next_order(), swap.originals
             thread.draws = (draws,)
             # Values that were not computed must not cause warnings; a program gives none either.
@@ -478,7 +499,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.draws = outer
             recording.check()
             draws.check()
-            _finish(trace, result, recording.start)
+            _finish(trace, result)
         except (Exception, Unsupported) as error:
             if not (recording.has_failed and recording.has_placeholders):
                 if isinstance(error, (AttributeError, TypeError)) and "'Traced'" in str(error):
@@ -493,12 +514,14 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.recorder = None
             thread.draws = outer
             swap.restore()
+            before.restore()
             draws.restore()
             recording.closed = True
     finally:  # again, in case Ctrl-C came during the first time
         thread.recorder = None
         thread.draws = outer
         swap.restore()
+        before.restore()
         draws.restore()
         recording.closed = True
     if trace is None:
@@ -534,13 +557,20 @@ def _traced_arguments(recording, swap, leaves, args, kwargs):
     return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
 
-def _finish(trace, result, start):
+def _finish(trace, result):
     """Note what the function has returned and changed."""
     swap = trace.swap
     if any(is_own(name) and name in sys.modules for name in trace.reach.not_imported):
         raise Unsupported("it imports a module", once=True)
     for x, *before in swap.originals.values():
         _tensor(trace, x, *before)
+    for traced, var in swap.first.items():
+        if var.source.kind == "argument":
+            _memory(trace, traced)
+    if any(leaf.watch is not None and leaf.watch.hooks for leaf in swap.unwatched):
+        raise Unsupported("it adds hooks to a tensor")
+    if trace.given.changed():
+        raise Unsupported("it changes a list, a dict or an object that is an argument")
     _optimizers(trace)
     _slots(trace)
     swap.check_memory([first for first, _ in trace.written], trace.argument_of)
@@ -550,7 +580,9 @@ def _finish(trace, result, start):
         trace.structure = None
     for x in parts:
         trace.results.append(_result(trace, x))
-    _graph(trace, parts, start)
+    if any(map(has_more, nodes_of([result]))):
+        raise Unsupported("it returns an object with attributes that its dataclass lacks")
+    _graph(trace, parts, trace.recording.start)
 
 
 def _var(trace, array, what):
@@ -631,13 +663,9 @@ def _slots(trace):
             traced_of[id(array)] = traced
             _memory(trace, traced)
     for slot, value, how in (*trace.reach.guards, *trace.reach.module_guards):
-        if how in ("len", "keys"):
+        if how in ("len", "keys", "set"):
             if not holds(slot, value, how):
                 raise Unsupported("it adds to a container, or takes something out", once="first")
-            continue
-        if how == "set":
-            if slot != value:
-                raise Unsupported("it adds to a set, or takes something out", once="first")
             continue
         if how == "type":
             if type(slot) is not value:

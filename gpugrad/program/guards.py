@@ -6,7 +6,7 @@ would take longer to compile than all else in a first call.
 
 import types
 
-from .state import same
+from .state import items_of, keys_of, same
 
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -21,7 +21,7 @@ def rows_of(guards):
         elif how == "type":
             others.append((type, slot, value))
         elif how in ("keys", "set"):
-            others.append((list if how == "keys" else frozenset, slot, value))
+            others.append((keys_of if how == "keys" else items_of, slot, value))
         elif how == "equal" and not (value is None or value is True or value is False):
             equal.append((slot.get, value))
         elif slot.kind == "item" and type(slot.container) is dict:

@@ -473,8 +473,8 @@ class Writer:
                 group = name(optimizer.param_groups[i])
                 h = f"h{name(optimizer)}_{i}"
                 self.line(f"{h} = {name(_hyper)}({o}, {i}, {group}, {defaults})")
-                if bools[i]:
-                    self.unless(" and ".join([f"{h}[{k}] is {value}" for k, value in bools[i]]))
+                checks = [f"{h}[{k}] is {value}" for k, value in bools[i]]
+                self.unless(" and ".join([f"{h} is not None", *checks]))
         random = set(trace.keys)  # and what is computed from them
         for x in trace.numbers_needed:
             if x.call is not None and not random.isdisjoint(x.call.args):
@@ -1061,9 +1061,15 @@ class Writer:
 
 
 def _hyper(optimizer, i, group, names):
-    """The hyper-parameters of a group, as its optimizer passes them on."""
+    """The hyper-parameters of a group, as its optimizer passes them on.
+
+    None if the optimizer makes the state of parameters anew, as after a rate of 0.
+    """
     if [*map(group.__getitem__, names)] != optimizer._hyper[i]:
+        made = optimizer._states_made
         optimizer._change_hyper(i, group)
+        if optimizer._states_made != made:
+            return None
     return optimizer._hyper[i]
 
 
