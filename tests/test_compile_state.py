@@ -170,6 +170,20 @@ def methods_of_classes(compile):
     )
 
 
+class Table:
+    def __init__(self):
+        self.items = {"k": 2.0}
+
+    def __getattr__(self, name):
+        return self.items[name]  # raises a KeyError for an attribute that does not exist
+
+
+@case
+def attributes_that_are_computed(compile):
+    table = Table()
+    return after(compile(lambda x: x * table.k), lambda: table.items.update(k=3.0))
+
+
 class OneSlot:
     __slots__ = "value"
 

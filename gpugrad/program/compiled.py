@@ -138,13 +138,15 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
 class Compiled(Generic[P, R]):
     """A compiled function; see `compile`."""
 
+    __wrapped_function__: Any = None
+
     def __init__(self, function: Callable[P, R], check: int = 0) -> None:
         if not callable(function):
             raise TypeError(
                 f"compile: the first argument must be a function, not {type(function).__name__}"
             )
         if isinstance(function, Module):
-            self.__wrapped_function__: Any = function
+            self.__wrapped_function__ = function
         else:
             self.__wrapped_function__ = function
             update_wrapper(self, function)

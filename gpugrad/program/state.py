@@ -189,11 +189,11 @@ class Reach:
             self._optimizer(x)
         elif isinstance(x, type):
             self._class(x)
-        elif isinstance(x, LRScheduler) or hasattr(x, "get_last_lr"):
+        elif isinstance(x, LRScheduler) or hasattr(kind, "get_last_lr"):
             self.schedulers.append(x)
             for value in vars(x).values():
                 for part in value if isinstance(value, (list, tuple)) else (value,):
-                    if isinstance(part, Optimizer) or hasattr(part, "get_last_lr"):
+                    if isinstance(part, Optimizer) or hasattr(type(part), "get_last_lr"):
                         self._walk(part, None, ())
         elif isinstance(x, Generator):
             self.generators.append(x)
@@ -228,7 +228,7 @@ class Reach:
                     self._walk(part, None, ())
         elif isinstance(x, functools._lru_cache_wrapper):
             self._walk(x.__wrapped__, None, ())
-        elif hasattr(x, "__wrapped_function__"):  # another compiled function
+        elif hasattr(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
             self._attributes(x, [name for name in vars(x) if not name.startswith("_")], names)
         elif not is_own(kind.__module__) and has_state(x):
