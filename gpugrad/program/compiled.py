@@ -411,7 +411,7 @@ class Trace:
         self.swap = swap
         self.is_recording = thread.recording
         self.duplicate = recording.kind.backend_functions.duplicate
-        self.written = []
+        self.written = {}  # from the variables of arrays to those to be written to them
         self.rebound = []
         self.gradients = []
         self.changed = []
@@ -575,7 +575,7 @@ def _finish(trace, result):
         raise Unsupported("it changes a list, a dict or an object that is an argument")
     _optimizers(trace)
     _slots(trace)
-    swap.check_memory([first for first, _ in trace.written], trace.argument_of)
+    swap.check_memory(trace.written, trace.argument_of)
     parts, trace.structure = flatten(result, none_is_leaf=True)
     trace.result_structure = trace.structure
     if len(parts) == 1 and parts[0] is result:
@@ -618,11 +618,11 @@ def _tensor(trace, x, array, node, grad, grad_array, grad_node):
 def _memory(trace, traced):
     """Note if the memory of an input was written to."""
     first, now = trace.swap.first[traced], traced.home.var
-    if now is not first and (first, now) not in trace.written:
+    if now is not first:
         source = first.source
         if source.kind == "argument" or id(source.holder) in trace.argument_of:
             raise Unsupported("it writes into the memory of an argument")
-        trace.written.append((first, now))
+        trace.written[first] = now
 
 
 def _optimizers(trace):
@@ -785,7 +785,7 @@ def _prepare(trace):
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
     outputs += [value for kind, value in trace.results if kind in ("array", "live")]
     outputs += [var for _, var, _ in trace.skips]
-    finals = [final for _, final in trace.written]
+    finals = [*trace.written.values()]
     cotangents = []
     if trace.sweep is not None:
         cotangents = [c for c in trace.sweep.cotangents if c is not None]
@@ -802,7 +802,7 @@ def _prepare(trace):
         return new.get(x, x)
 
     trace.outputs = list(dict.fromkeys(map(replaced, outputs)))
-    trace.written = [(first, replaced(final)) for first, final in trace.written]
+    trace.written = [(first, replaced(final)) for first, final in trace.written.items()]
     trace.written = [(first, final) for first, final in trace.written if first is not final]
     trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
     trace.skips = [(optimizer, replaced(var), counts) for optimizer, var, counts in trace.skips]
@@ -916,7 +916,9 @@ def _inputs(trace, used):
             trace.owners = lambda: {
                 id(_owner(trace.pinned[x]())) for x in targets if x in trace.pinned
             }
-            trace.overlaps = lambda array, owners: id(_owner(array)) in owners
+            trace.overlaps = lambda array, owners: (
+                id(array if array.base is None else _owner(array)) in owners
+            )
         else:
             trace.owners = lambda: {
                 backend.buffer(trace.pinned[x]()) for x in targets if x in trace.pinned

@@ -17,13 +17,12 @@ from functools import lru_cache, partial
 
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..autograd.graph import Leaf, Node, next_order, writes
+from ..autograd.graph import Node, next_order, writes
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
-from .guards import all_hold, rows_of, tensors_hold
+from .guards import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable
-from .state import same_argument
 
 MISS = object()
 FAILED = object()
@@ -348,8 +347,7 @@ class Writer:
             self.line(f"{leaves}, = leaves")
         self.line("try:")
         self.indent += 1
-        for i, leaf in enumerate(trace.leaves):
-            self._leaf(i, leaf)
+        self._leaves()
         rows = rows_of(trace.reach.guards)
         tensors = self.made_name("tensors", self._tensors, "tensors")
         self.unless(f"{name(tensors_hold)}(*{tensors}) and {name(all_hold)}({name(rows)})")
@@ -357,7 +355,7 @@ class Writer:
         for x, source in trace.floating.items():
             self.locals[x] = local = f"a{len(self.locals)}"
             self.line(f"{local} = {self._found(source)}")
-            self._layout(local, x)
+        self._layouts()
         for x, other in trace.aliases:
             self.unless(f"{self._holder(x)}.array is {self._holder(other)}.array")
         for x, i in trace.bare.items():
@@ -377,52 +375,40 @@ class Writer:
         holder = f"x{at}" if at is not None else self.name(source.holder)
         return f"{holder}._grad.array"
 
-    def _layout(self, local, x):
-        kind, dtype = self.trace.recording.backend.array_types[0], self.name(x.dtype)
-        checks = [
-            f"type({local}) is {self.name(kind)} and {local}.shape == {self.name(x.shape)}",
-            f"({local}.dtype is {dtype} or {local}.dtype == {dtype})",
-        ]
-        if x.strides is not None:
-            checks.append(f"{local}.strides == {self.name(x.strides)}")
-        self.fixed["type"] = type
-        backend = self.trace.recording.backend
+    def _layouts(self):
+        """Write the conditions on the arrays that are found anew in each run."""
+        trace, name, backend = self.trace, self.name, self.program.backend
+        found = {x: self.locals[x] for x in trace.floating}
+        if not found:
+            return
+        rows = [(x.shape, x.dtype, x.strides) for x in found]
+        kind = name(backend.array_types[0])
+        self.unless(f"{name(layouts_hold)}(({', '.join(found.values())},), {kind}, {name(rows)})")
         if backend.several_devices or self.planner is None:
-            device = self.trace.devices.get(x)
-            checks.append(f"{self.name(backend.device)}({local}) == {device!r}")
-        if x in self.trace.from_outside and self.trace.owners is not None:
-            check = self.name(self.trace.overlaps)
-            owners = self.made_name("owners", self.trace.owners, "owners")
-            overlaps = f"{check}({local}, {owners})"
-            if self.planner is not None:
-                self.fixed["id"] = id
-                overlaps = f"({local}.base is not None and {overlaps} or id({local}) in {owners})"
-            checks.append(f"not {overlaps}")
-        self.unless(" and ".join(checks))
+            for x, local in found.items():
+                self.unless(f"{name(backend.device)}({local}) == {trace.devices.get(x)!r}")
+        outside = [local for x, local in found.items() if x in trace.from_outside]
+        if outside and trace.owners is not None:
+            owners = self.made_name("owners", trace.owners, "owners")
+            for local in outside:
+                self.unless(f"not {name(trace.overlaps)}({local}, {owners})")
 
-    def _leaf(self, i, leaf):
-        kind, value = leaf
-        if kind == "tensor":
-            self.fixed["type"] = type
-            cls, node, grad = value
-            checks = [f"type(x{i}) is {self.name(cls)}"]
-            if node is None:
-                checks.append(f"x{i}.node is None")
-            elif type(node) is Node:
-                checks.append(f"type(x{i}.node) is {self.name(Node)}")
-            else:
-                checks.append(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
-                checks.append(f"x{i}.grad is {'not ' if grad else ''}None")
-            for k, other in enumerate(self.trace.leaves[:i]):
-                if other[0] == "tensor":
-                    checks.append(f"x{i} is not x{k}")
-            self.unless(" and ".join(checks))
-        elif kind == "same":
-            self.unless(f"x{i} is x{value}")
-        elif kind == "state":
-            self.unless(f"x{i} is {self.name(value)}")
-        elif kind == "static":
-            self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
+    def _leaves(self):
+        """Write the conditions on the leaves of the arguments."""
+        tensors, statics = [], []
+        for i, (kind, value) in enumerate(self.trace.leaves):
+            if kind == "tensor":
+                cls, node, grad = value
+                tensors.append((i, cls, type(node), grad))
+            elif kind == "static":
+                statics.append((i, value))
+            elif kind == "same":
+                self.unless(f"x{i} is x{value}")
+            elif kind == "state":
+                self.unless(f"x{i} is {self.name(value)}")
+        if tensors or statics:
+            rows = f"{self.name(tensors)}, {self.name(statics)}"
+            self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
 
     def _tensors(self):
         """The arguments of `tensors_hold`."""

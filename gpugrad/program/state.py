@@ -9,8 +9,8 @@ import dis
 import functools
 import itertools
 import operator
+import os
 import sys
-import sysconfig
 import types
 import weakref
 from collections import OrderedDict, defaultdict, deque
@@ -44,7 +44,7 @@ _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
-_STDLIB = sysconfig.get_path("stdlib")
+_STDLIB = os.path.dirname(os.__file__)
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
     "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
