@@ -86,9 +86,9 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
-    beyond, such as files, the clock, the insides of other libraries' objects and attributes of
-    modules that are written to ``vars(module)``, is read once. Text is printed only while the
-    function is recorded.
+    beyond, such as files, the clock, the insides of other libraries' objects, what NumPy itself
+    computes with an array in a tuple, and attributes of modules that are written to
+    ``vars(module)``, is read once. Text is printed only while the function is recorded.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the
@@ -472,7 +472,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
     if reach.unsupported:
         raise Unsupported(reach.unsupported)
     if any(map(has_more, before.nodes)):
-        raise Unsupported("an argument has attributes that its dataclass lacks")
+        raise Unsupported("an argument has attributes that are not fields of its dataclass")
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
@@ -583,7 +583,7 @@ def _finish(trace, result):
     for x in parts:
         trace.results.append(_result(trace, x))
     if any(map(has_more, nodes_of([result]))):
-        raise Unsupported("it returns an object with attributes that its dataclass lacks")
+        raise Unsupported("a result has attributes that are not fields of its dataclass")
     _graph(trace, parts, trace.recording.start)
 
 
