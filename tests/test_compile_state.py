@@ -664,12 +664,17 @@ def hooks_that_a_function_adds(compile):
         x.register_hook(lambda g: g * 3)
         (x * x).sum().backward()
 
-    adds, adds_to_argument = compile(adds), compile(adds_to_argument)
-    found = []
+    def adds_after(x):
+        v.register_post_accumulate_grad_hook(lambda v: found.append(v.grad))
+        (v * x).sum().backward()
+
+    adds, adds_to_argument, adds_after = map(compile, (adds, adds_to_argument, adds_after))
+    v, found = normal(3).requires_grad_(), []
     for seed in range(3):
         x = normal(3, seed=seed).requires_grad_()
         adds(x.detach())
         adds_to_argument(x)
+        adds_after(x.detach())
         found += [w.grad, x.grad]
     return found
 

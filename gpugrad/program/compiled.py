@@ -45,7 +45,7 @@ from .state import (
     nodes_of,
     same,
     same_argument,
-)  # fmt: skip
+)
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -107,9 +107,9 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, iterators, changes to
     lists, dicts and objects that are arguments, and an `LBFGS` step, of which the closure can be
-    compiled instead. So does any function inside `vmap`
-    or another transform, and while a tool such as `profile` is on. The first call with a new
-    optimizer, or one that first makes what it keeps, runs so too, without a warning.
+    compiled instead. So does any function inside `vmap` or another transform, and while a tool
+    such as `profile` is on. The first call with a new optimizer, or one that first makes what it
+    keeps, runs so too, without a warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
@@ -394,7 +394,7 @@ def _leaves(args, kwargs):
     leaves = []
     trees = (*args, *kwargs.values())
     # Two dicts have the same structure even if their keys have another order.
-    structures = [tuple(kwargs), [keys_of(x) for x in nodes_of(trees) if type(x) is dict]]
+    structures = [tuple(kwargs), [keys_of(x) for x in nodes_of(trees) if isinstance(x, dict)]]
     for x in trees:
         found, structure = flatten(x, none_is_leaf=True)
         leaves += found
@@ -569,8 +569,9 @@ def _finish(trace, result):
     for traced, var in swap.first.items():
         if var.source.kind == "argument":
             _memory(trace, traced)
-    if any(leaf.watch is not None and leaf.watch.hooks for leaf in swap.unwatched):
-        raise Unsupported("it adds hooks to a tensor")
+    watches = [leaf.watch for leaf in swap.unwatched if leaf.watch is not None]
+    if any(w.hooks or w.accumulated or w.listener or w.label for w in watches):
+        raise Unsupported("it adds hooks or a label to a tensor")
     if trace.given.changed():
         raise Unsupported("it changes a list, a dict or an object that is an argument")
     _optimizers(trace)

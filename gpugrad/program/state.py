@@ -136,7 +136,7 @@ class Reach:
         for x in leaves:
             if not isinstance(x, (Tensor, *_SIMPLE)) and type(x) not in namespace_of:
                 self._walk(x, None, ())
-        for kind in {type(x) for x in nodes}:
+        for kind in dict.fromkeys(map(type, nodes)):
             self._walk(kind, None, ())
 
     def first_change(self):
