@@ -82,7 +82,7 @@ def leaves_hold(leaves, tensors, statics):
     """Whether the leaves of the arguments are what a program is for.
 
     tensors: tuples of the position of a Tensor, its type, the type of its node, and whether it has
-        a gradient if that is a leaf. They are different tensors.
+        a gradient if that is a leaf.
     statics: pairs of a position and the value of what is no array.
     """
     for i, kind, node_kind, has_grad in tensors:
@@ -91,9 +91,7 @@ def leaves_hold(leaves, tensors, statics):
             return False
         if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
             return False
-    if len(tensors) > 1 and len({id(leaves[i]) for i, *_ in tensors}) < len(tensors):
-        return False
-    return all(same_argument(leaves[i], value) for i, value in statics)
+    return not statics or all(same_argument(leaves[i], value) for i, value in statics)
 
 
 def layouts_hold(arrays, kind, rows):

@@ -409,6 +409,10 @@ class Writer:
         if tensors or statics:
             rows = f"{self.name(tensors)}, {self.name(statics)}"
             self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
+        if len(tensors) > 1:  # they are different ones
+            self.fixed |= {"len": len, "id": id}
+            ids = ", ".join([f"id(x{i})" for i, *_ in tensors])
+            self.unless(f"len({{{ids}}}) == {len(tensors)}")
 
     def _tensors(self):
         """The arguments of `tensors_hold`."""
