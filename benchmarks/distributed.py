@@ -62,7 +62,7 @@ def worker(library, seconds, sections):
 
 
 def timed(step, processes, seconds):
-    """The time of a step, that of the slower process, of which a tenth of the steps is faster.
+    """The first decile of the times of steps; the time of a step is that of the slower process.
 
     A median would say more about other programs: a step of two processes is slow as soon as one of
     them is delayed.
@@ -91,7 +91,7 @@ class _gpugrad_processes:
         self.rank, self.barrier = distributed.rank(), distributed.barrier
 
     def slowest(self, times):
-        """Of each time that of the slower process."""
+        """For each time, that of the slower process."""
         x = self.gpugrad.tensor(times, dtype=self.gpugrad.float64)
         return self.distributed.all_reduce(x, "max").tolist()
 
@@ -119,9 +119,9 @@ class _gpugrad_processes:
         """Seconds of steps of the large model: medians of the fastest quarter of the steps.
 
         reductions: from the start of the first reduction to the end of the last.
-        polling: what of that is spent in MPI before backward has computed all gradients. MPI moves
-            and adds numbers only while it is called, which each gradient that arrives does.
-        waiting: what of that is left when backward has computed all gradients.
+        polling: the part of that which is spent in MPI before backward has computed all gradients.
+            MPI moves and adds numbers only while it is called, as it is for each gradient.
+        waiting: the part of that which is left when backward has computed all gradients.
         blocking: the same reductions, one after the other, with nothing else.
         """
         from gpugrad._processes import mpi
@@ -197,7 +197,7 @@ class _torch_processes:
         self.rank, self.barrier = torch.distributed.get_rank(), torch.distributed.barrier
 
     def slowest(self, times):
-        """Of each time that of the slower process."""
+        """For each time, that of the slower process."""
         x = self.torch.tensor(times, dtype=self.torch.float64)
         self.torch.distributed.all_reduce(x, op=self.torch.distributed.ReduceOp.MAX)
         return x.tolist()

@@ -357,10 +357,14 @@ def plot(path, title, environment, panels):
     figure.legend(
         handles.values(), handles, loc="outside lower center", ncols=len(handles), frameon=False
     )
+    save_plot(figure, path, environment, f"{title}\n")
+
+
+def save_plot(figure, path, environment, title=""):
+    """Write a figure to a file; its heading names the processor and the libraries."""
     versions = ", ".join(f"{n} {d['version']}" for n, d in environment["libraries"].items())
-    figure.suptitle(
-        f"{title}\n{environment['processor']}, {environment['cpus']} CPUs; {versions}", fontsize=9
-    )
+    processor = f"{environment['processor']}, {environment['cpus']} CPUs"
+    figure.suptitle(f"{title}{processor}; {versions}", fontsize=9)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     print(f"wrote {path}")

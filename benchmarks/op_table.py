@@ -231,11 +231,7 @@ def plot(path, rows, about, limit):
         ax.grid(axis="y", lw=0.3)
         ax.spines[["top", "right"]].set_visible(False)
     axes[0][0].legend(frameon=False, fontsize=8, loc="lower right")
-    versions = ", ".join(f"{n} {d['version']}" for n, d in about["libraries"].items())
-    figure.suptitle(f"{about['processor']}, {about['cpus']} CPUs; {versions}", fontsize=9)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    print(f"wrote {path}")
+    harness.save_plot(figure, path, about)
 
 
 def main():

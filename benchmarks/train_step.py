@@ -77,7 +77,10 @@ def _gpugrad(net):
             parameter[...] = value
     loss_of = nn.MSELoss() if net.regression else nn.CrossEntropyLoss()
     optimizer = optim.SGD(model.parameters(), lr=LR)
+    return _step(model, loss_of, optimizer, x, y)
 
+
+def _step(model, loss_of, optimizer, x, y):
     def step():
         optimizer.zero_grad()
         loss = loss_of(model(x), y)
@@ -136,15 +139,7 @@ def _torch(net):
             parameter.copy_(torch.from_numpy(value))
     loss_of = nn.MSELoss() if net.regression else nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
-
-    def step():
-        optimizer.zero_grad()
-        loss = loss_of(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
+    return _step(model, loss_of, optimizer, x, y)
 
 
 def _loss(np, x, y, parameters, regression):

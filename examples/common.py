@@ -18,6 +18,8 @@ def report_error(kind, error, trace):
 sys.excepthook = report_error
 
 import argparse  # noqa: E402  Ctrl-C may come while modules are loaded
+import time  # noqa: E402
+import tracemalloc  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 import gpugrad  # noqa: E402
@@ -158,6 +160,18 @@ class NewBatches:
 def progress_bar(steps):
     """Return a progress bar on standard error; its ``write`` prints a line above the bar."""
     return tqdm(total=steps, unit="step", mininterval=0.25, leave=False)
+
+
+def measure(f):
+    """Call ``f``; return its result, the seconds it takes, and its peak host memory in bytes."""
+    began = time.perf_counter()
+    result = f()
+    seconds = time.perf_counter() - began
+    tracemalloc.start()
+    f()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return result, seconds, peak
 
 
 def panels(count=2):

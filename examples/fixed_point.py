@@ -24,10 +24,8 @@ Implicit differentiation: M. Blondel et al., "Efficient and Modular Implicit Dif
 H. F. Walker and P. Ni, "Anderson Acceleration for Fixed-Point Iterations" (2011).
 """
 
-from common import Parser, panels, positive, progress_bar, save_figure
+from common import Parser, measure, panels, positive, progress_bar, save_figure
 
-import time
-import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
@@ -193,18 +191,6 @@ def bfgs(loss, theta, steps):
             options={"maxiter": steps},
         )
     return gg.asarray(done.x, device=device)
-
-
-def measure(f):
-    """Call ``f``; return its result, the seconds it takes, and its peak host memory in bytes."""
-    began = time.perf_counter()
-    result = f()
-    seconds = time.perf_counter() - began
-    tracemalloc.start()
-    f()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return result, seconds, peak
 
 
 def compare(classifier, validation, theta, counts):

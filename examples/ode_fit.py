@@ -24,10 +24,9 @@ Dynamics: the Lotka-Volterra model in Stan" (2018). Adjoint: R. T. Q. Chen et al
 Differential Equations" (2018).
 """
 
-from common import Parser, panels, progress_bar, save_figure
+from common import Parser, measure, panels, progress_bar, save_figure
 
 import time
-import tracemalloc
 
 import numpy as np
 from scipy import integrate
@@ -128,18 +127,6 @@ def gradients(theta, counts, rtol):
         "with checkpoints": lambda: gg.grad(loss)(theta, counts, rtol=rtol, checkpoint=True),
         "by the adjoint": lambda: gg.grad(loss)(theta, counts, rtol=rtol, adjoint=True),
     }
-
-
-def measure(f):
-    """Call ``f``; return its result, the seconds it takes, and its peak host memory in bytes."""
-    began = time.perf_counter()
-    f()
-    seconds = time.perf_counter() - began
-    tracemalloc.start()
-    result = f()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return result, seconds, peak
 
 
 def compare(theta, counts, tolerances):

@@ -11,7 +11,7 @@ from inspect import ismodule as _ismodule
 from math import e, inf, nan, pi
 from typing import Any as _Any
 
-# First, as it imports NumPy: see there.
+# This module comes first because it imports NumPy; a comment in it says why that matters.
 from . import backends as _backends
 
 # isort: split
@@ -98,7 +98,7 @@ _FROM |= {
 # Every op is exported by being defined.
 globals().update(_exports())
 _public = {name for name, value in globals().items() if name[0] != "_" and not _ismodule(value)}
-# Programs write x[key], and have no use for the others, which VJPs call.
+# These are not public: programs write x[key], and only VJPs call the others.
 _public -= set(
     """
     add_along_axis convolution_weight dropout_mask find_in_windows getitem last_written

@@ -9,7 +9,7 @@ from pathlib import Path
 from . import __version__, cuda
 from .backends import backend_for_device
 
-# What gpugrad uses if it is there, by the names of the modules.
+# The optional packages that gpugrad uses if they are installed, by the names of their modules.
 _OPTIONAL = (
     "cupy torch ml_dtypes optree opt_einsum safetensors scipy graphviz matplotlib tqdm einops"
 ).split()
@@ -18,7 +18,7 @@ _VARIABLES += "OPENBLAS_NUM_THREADS MKL_NUM_THREADS OMP_NUM_THREADS".split()
 
 
 def report():
-    """Pairs of texts: what it is about, and how it is here."""
+    """Pairs of texts: a subject, and what was found about it."""
     yield "gpugrad", f"{__version__}, in {Path(__file__).parent}"
     yield "Python", f"{platform.python_version()}, {sys.executable}"
     yield "system", f"{platform.platform()}, {os.cpu_count()} CPUs"
@@ -42,7 +42,7 @@ def _installed(distributions):
     for name in distributions:
         try:
             found.append(f"{version(name)} ({name})")
-        except PackageNotFoundError:  # removed meanwhile
+        except PackageNotFoundError:  # it was removed in the meantime
             continue
     return ", ".join(found) or "is not installed"
 

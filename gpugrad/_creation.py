@@ -200,9 +200,9 @@ def _array(name, data, dtype, device, copy):
 
 
 def _default_dtype(numbers, own=None):
-    """The default dtype for numbers, which NumPy has made an array.
+    """The default dtype for numbers that NumPy has put into an array.
 
-    own: the dtype of those among them that are NumPy's; the others, Python's, are weak.
+    own: the common dtype of those that are NumPy's, if there are any; Python's numbers are weak.
     """
     dtype = DEFAULTS.get(numbers.dtype.kind)
     if dtype is None:

@@ -8,9 +8,10 @@ _EDGE = 4  # rows and columns shown at each end of a long axis
 
 
 def html(tensor):
-    """A line that says what ``tensor`` is, and a table of its last two axes' first and last places.
+    """A line that describes ``tensor``, and a table of its elements or the first and last.
 
-    Of more than two axes the first matrix is shown. Only what is shown comes to the host.
+    Of a tensor with more than two axes it shows the first matrix. Only what is shown comes to the
+    host.
     """
     kind = type(tensor).__name__
     said = [f"<b>{escape(tensor.label)}</b>"] if tensor.label is not None else []

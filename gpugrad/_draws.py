@@ -1,4 +1,4 @@
-"""Random numbers that come again, where a piece of a program is run once more."""
+"""Drawing the same random numbers again when a piece of a program is run once more."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,9 +41,10 @@ class Draws:
         outer = thread.draws, thread.repeats
 
         def restore():
-            thread.draws, thread.repeats = outer
+            thread.repeats = True
             for generator, state in present:
                 generator.set_state(state)
+            thread.draws, thread.repeats = outer
 
         try:
             try:

@@ -1,4 +1,4 @@
-"""Names that PyTorch and NumPy have and gpugrad has not, and what to write here: for errors."""
+"""Names of PyTorch and NumPy that gpugrad lacks, and what to write instead, which errors say."""
 
 import dis
 import warnings
@@ -33,7 +33,8 @@ OF_NUMPY = {
     "rint": "round",
 }
 
-# By module, or kind of object, that has no such name. Those of gpugrad hold in all its modules.
+# For each module or kind of object the names that it lacks, with what to write instead. The entries
+# of gpugrad also serve all of its modules.
 INSTEAD = {
     "gpugrad": {
         **{name: f"gpugrad.{own}" for name, own in OF_NUMPY.items()},
@@ -327,7 +328,7 @@ INSTEAD = {
     "gpugrad.scipy.linalg": {
         name: f"gpugrad.linalg.{name}" for name in "eig eigh eigvals eigvalsh qr solve svd".split()
     },
-    "numpy": {  # functions that Tensors refuse, beside those above
+    "numpy": {  # functions that refuse Tensors, besides those above
         "copyto": "x[...] = value",
         "fill_diagonal": "gpugrad.where(gpugrad.eye(n, dtype=gpugrad.bool), value, x)",
         "nanmedian": "gpugrad.quantile(x[~gpugrad.isnan(x)], 0.5)",
@@ -503,7 +504,7 @@ OPTIONS_OF_COMPILE = {
     "options": "leave it out; there is nothing to choose",
 }
 
-# Keywords of theirs that are called otherwise here.
+# Keywords of PyTorch and NumPy that have other names here.
 RENAMED = {
     "a_max": "max",
     "a_min": "min",
@@ -530,7 +531,8 @@ _OF_COLLECTIVES = {
     "group": "leave it out; all processes are one group",
 }
 
-# By function, or class or base class, keywords of theirs that it does not take, and what to do.
+# For each function, class or base class the keywords of PyTorch and NumPy that it does not take,
+# with what to do instead.
 KEYWORDS = {
     "DataParallel": {
         "broadcast_buffers": "leave it out; buffers come from rank 0 once, at the start",
@@ -654,7 +656,7 @@ def _misfit(name, function, args, keywords):
 
 
 class MissingName:
-    """A class attribute that is not there, as far as ``hasattr`` can tell, and says what is."""
+    """A class attribute that raises AttributeError, saying what to write; ``hasattr`` is False."""
 
     def __init__(self, name, kind):
         self.name = name
@@ -689,7 +691,7 @@ def missing(owner, name, kind=None):
         remedy = INSTEAD["gpugrad"].get(name)
     if remedy:
         return AttributeError(f"{owner} has no attribute {name!r}; write {remedy}", name=name)
-    # Of the object Python tells which names are close.
+    # Given the object, Python suggests names that are similar.
     return AttributeError(f"{owner} has no attribute {name!r}", name=name, obj=modules.get(owner))
 
 
@@ -730,7 +732,7 @@ _UNPACK_SEQUENCE = dis.opmap["UNPACK_SEQUENCE"]
 
 
 def _in_a_namespace(owner, name):
-    """Where a name is that NumPy or PyTorch have at the top and the package deeper."""
+    """The place of a name that NumPy or PyTorch has at the top, and gpugrad in a namespace."""
     if owner != "gpugrad" or name.startswith("_"):
         return None
     for space in "linalg", "special", "fft", "random", "nn.functional":

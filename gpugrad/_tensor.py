@@ -25,7 +25,7 @@ else:
 # Of the array API standard; each has all that the ones before it have.
 _API_VERSIONS = "2022.12", "2023.12", "2024.12", "2025.12"
 
-# What Python numbers become, as their text tells: a repr shows other dtypes only.
+# The dtypes that Python numbers become. A repr leaves them out, as its numbers already show them.
 _DEFAULT_DTYPES = ("float32", "int64", "bool", "complex64")
 
 
@@ -38,8 +38,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     array: the raw array, of NumPy, CuPy or another library; not a copy.
     """
 
-    __module__ = "gpugrad"  # where users find it
-    __slots__ = ("__weakref__", "_grad", "array", "node")  # ops set the last two only
+    __module__ = "gpugrad"  # where users find the class
+    __slots__ = ("__weakref__", "_grad", "array", "node")  # ops set only the last two
 
     array: Any
     node: Any  # what stands for it in the graph: a Node, a Leaf, or None
@@ -196,9 +196,9 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
     def register_post_accumulate_grad_hook(self, hook: Callable[["Tensor"], None]) -> Handle:
         """Have `backward` call ``hook`` with this leaf once every leaf's ``.grad`` is set.
 
-        Such as an optimizer's step for this one parameter. Nothing is recorded in it, unless
-        ``create_graph``. Returns a handle as `register_hook` does; raises ValueError for what
-        is no leaf that requires grad.
+        The hook may, for example, make an optimizer's step for this one parameter. Nothing in
+        it is recorded, unless ``create_graph``. Returns a handle as `register_hook` does;
+        raises ValueError for anything but a leaf that requires grad.
         """
         where = "register_post_accumulate_grad_hook"
         if type(self.node) is not Leaf:
@@ -342,7 +342,8 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
         return backend_of[type(self.array)].to_list(self.array)
 
     def _number(self, how):
-        # Other libraries take numbers so; whoever asks for one with `item` knows what is lost.
+        # Other libraries convert tensors in this way without knowing of the graph. Whoever calls
+        # `item` asks for a plain number.
         if self.node is not None:
             raise RuntimeError(
                 f"{how}: this tensor requires grad, and its gradient would be lost; "
@@ -375,7 +376,7 @@ class Tensor(TensorMethods, metaclass=HidesMissingNames):
 
     def __repr__(self) -> str:
         text = backend_of[type(self.array)].format(self.array, prefix="tensor(")
-        dtype = str(self.dtype).split(".")[-1]  # other libraries' begin with their name
+        dtype = str(self.dtype).split(".")[-1]  # without the library's name, as in torch.float32
         if self.device != "cpu":
             text += f", device='{self.device}'"
         if not self.size and self.shape != (0,):
@@ -441,7 +442,7 @@ def _rebuild(kind, array, requires_grad, label=None):
 class _Labels:
     """The labels of living tensors, by identity, since ``==`` of tensors is elementwise.
 
-    Those of recorded ones are in the graph too. In the tensors they would make all others bigger.
+    The labels of recorded tensors are in the graph too. A slot would make every tensor larger.
     """
 
     def __init__(self):

@@ -51,8 +51,8 @@ def set_recording(enabled: bool) -> None:
 def restores_state(function: F) -> F:
     """Make a function leave this thread's state as it found it, whatever happens inside.
 
-    A ``with`` block inside does so too, unless Ctrl-C comes as the block is being left, before the
-    first line of ``__exit__``. It cannot also come here.
+    The ``with`` blocks in it restore the state too, unless Ctrl-C comes as a block is being left,
+    before the first line of ``__exit__``. Then this function restores it.
     """
 
     @wraps(function)

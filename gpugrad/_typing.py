@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")  # a function's parameters
 R = TypeVar("R")  # its result
-A = TypeVar("A")  # what it returns besides
-F = TypeVar("F", bound=Callable[..., Any])  # a function as a whole
+A = TypeVar("A")  # an auxiliary result
+F = TypeVar("F", bound=Callable[..., Any])  # a function with its parameters and result
 
-if TYPE_CHECKING:  # to make this class takes a while
+if TYPE_CHECKING:  # making this class takes time at import
 
     class Array(Protocol):
         """What an op takes as an input: a Tensor, or an array of NumPy, CuPy or another library."""

@@ -133,7 +133,7 @@ def load(path: str | os.PathLike[str], device: str | None = None) -> dict[Any, A
             dtype = file.get_slice(name).get_dtype()
             if dtype not in _DTYPES.values():
                 raise ValueError(
-                    f"load: {name} in {path} is {dtype}, which arrays here have not; "
+                    f"load: {name} in {path} is {dtype}, a dtype that gpugrad lacks; "
                     f"convert it to F32 where it was saved"
                 )
             if dtype == "BF16":
@@ -249,7 +249,7 @@ def _read_tree(text, tensors, path):
         version = tree["version"]
         state = _decode(tree["state"], tensors) if version == _VERSION else {}
         if not isinstance(state, dict):
-            raise ValueError("it is no dict")
+            raise ValueError("it is not a dict")
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError, struct.error) as error:
         raise ValueError(
             f"load: {os.fspath(path)} has a malformed description of its state, the entry "
@@ -282,7 +282,7 @@ def _decode(node, tensors):
     result: dict[Any, Any] = {}
     for key, x in content:
         if type(key) not in (str, int) or key in result:
-            raise ValueError(f"the key {key!r} is no str or int, or occurs twice")
+            raise ValueError(f"the key {key!r} is neither a str nor an int, or occurs twice")
         result[key] = _decode(x, tensors)
     return result
 
@@ -291,7 +291,7 @@ def _host_array(where, x):
     host = backend_of[type(x.array)].to_numpy(x.array)
     if host.dtype.name not in _DTYPES:
         raise TypeError(
-            f"save: {where} is {host.dtype}, which the format has not; use astype, or for complex "
+            f"save: {where} is {host.dtype}, which the format lacks; use astype, or for complex "
             f"numbers save real and imag"
         )
     # The library reads memory in order, whatever the strides.

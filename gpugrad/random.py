@@ -14,6 +14,7 @@ from ._batched import active_levels, behind
 from ._draws import note_draw
 from ._foreign_names import answer
 from ._tensor import Tensor
+from ._thread_state import thread
 from .autograd import call
 from .autograd.call import wrap
 from .backends import Shape, as_shape, backend_for_device, parse_device
@@ -55,13 +56,18 @@ class Generator:
     """
 
     def __init__(self, seed: SupportsIndex | None = None, device: str = "cpu"):
+        _refuse_in_recordings()
+        self._begin(None if seed is None else _checked(seed), device)
+
+    def _begin(self, seed, device):
         self.device = device
         self.backend = backend_for_device(device)
-        self.reseed(None if seed is None else _checked(seed))
+        self.source = self.backend.generator(seed, device)
+        self._keys = Keys(seed, 1)
 
     def reseed(self, seed: int | None) -> None:
-        self.source = self.backend.generator(seed, self.device)
-        self._keys = Keys(seed, 1)
+        _refuse_in_recordings()
+        self._begin(seed, self.device)
 
     def uniform(
         self,
@@ -197,7 +203,7 @@ class Generator:
         if number > (n if not replacement else number if n else 0):
             raise ValueError(f"multinomial: cannot draw {number} of {n} weights")
         if not replacement:
-            # The times of independent events with these rates: those that come first.
+            # Each index gets the time of an event with this rate, and the first events are drawn.
             times = -log(1 - self.uniform(weights.shape, dtype=float64))
             times = where(weights > 0, times / where(weights > 0, weights, 1.0), inf)
             return topk(times, number, largest=False).indices
@@ -213,7 +219,7 @@ class Generator:
         return minimum(places, argmax(sums, axis=-1, keepdims=True))
 
     def _taken(self, x):
-        """``x`` as a tensor; what is none comes to the generator's device."""
+        """``x`` as a tensor; anything that is not one is put on the generator's device."""
         return x if isinstance(x, Tensor) else call.namespace.asarray(x, device=self.device)
 
     def key(self) -> tuple[int, int]:
@@ -242,6 +248,8 @@ class Generator:
         The generator then draws the same numbers as after `get_state`. Raises ValueError, and
         changes nothing, if ``state`` is not the state of a generator on this kind of device.
         """
+        if not thread.repeats:
+            _refuse_in_recordings()
         before = self._keys.state
         try:
             source, key = state
@@ -282,6 +290,12 @@ def _finish(array, requires_grad):
     return result.requires_grad_() if requires_grad else result
 
 
+def _refuse_in_recordings():
+    """Called before a generator is seeded, which `compile` cannot repeat: it repeats draws."""
+    if thread.recorder is not None:
+        thread.recorder.refuse_seed()
+
+
 def _checked(seed):
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or index(seed) < 0:
         raise ValueError(f"the seed must be an int of at least 0, not {seed!r}")
@@ -291,6 +305,7 @@ def _checked(seed):
 def manual_seed(seed: SupportsIndex) -> None:
     """Seed every device's default generator; an int of at least 0."""
     global _seed
+    _refuse_in_recordings()
     _seed = _checked(seed)
     for generator in list(_generators.values()):
         generator.reseed(_seed)
@@ -303,8 +318,12 @@ def default_generator(device: str | None = None) -> Generator:
         return known
     kind, number = parse_device("cpu" if device is None else device)
     name = "cpu" if kind == "cpu" else f"cuda:{number or 0}"
+    if name in _generators:
+        return _generators[name]
+    generator = object.__new__(Generator)
+    generator._begin(_seed, name)
     # Two threads that arrive at once get the same generator, so that no key is given twice.
-    return _generators.get(name) or _generators.setdefault(name, Generator(_seed, name))
+    return _generators.setdefault(name, generator)
 
 
 @takes_one_shape

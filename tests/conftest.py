@@ -34,6 +34,10 @@ def freeze():
     gc.freeze()
 
 
+def pytest_runtest_setup():
+    gpugrad.manual_seed(0)  # so that the numbers a test draws are the same in each run
+
+
 @pytest.fixture(params=each_library(), scope="session")
 def library(request):
     """Every array library that is installed, in turn."""

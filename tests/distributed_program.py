@@ -636,8 +636,7 @@ def fault(kind):
 if __name__ == "__main__":
     prefix, *arguments = sys.argv[1:]
     is_checked = "unchecked shape" not in arguments
-    timeout = float(os.environ.get("TIMEOUT", 1 if prefix == "fault" else 30))
-    distributed.init(timeout, check=is_checked)
+    distributed.init(float(os.environ.get("TIMEOUT", 60)), check=is_checked)
     if prefix == "fault":
         fault(*arguments)
     else:

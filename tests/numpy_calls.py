@@ -17,6 +17,10 @@ CONSTANTS = {
     "NAN": np.array([[1.0, np.nan, 1.0], [1.0, 1.0, 1.0]]),
 }
 
+# The first release of NumPy that knows a call, or the first that no longer does.
+SINCE = {"np.pad(x, {-1: (1, 2)})": "2.4.0", "np.trim_zeros(x * 0)": "2.2.0"}
+UNTIL = {"np.cross(x[:, :2], A[:, :2])": "2.5.0", "np.cross(x[:, :2], A)": "2.5.0"}
+
 # Lists of Tensors are no arrays to NumPy itself, which takes them to be numbers.
 ONLY_OURS = """
 np.add(x[0, :], [x[0, 0], 2.0, 1.0])

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import threading
+import traceback
 import types
 import warnings
 import weakref
@@ -25,29 +26,17 @@ from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 from gpugrad.backends.numpy import planner
 from gpugrad.program import memory
-from gpugrad.program.compiled import FAILED, Compiled
 
 
 @pytest.fixture(autouse=True)
 def _programs_fail_only_where_functions_do(monkeypatch):
-    """A program that fails for another reason would go unnoticed, as the function runs instead."""
-    run, call = Compiled._run, Compiled.__call__
-    failed = set()
+    """A program that fails for another reason might go unnoticed, as the function runs instead."""
 
-    def noting_run(self, *args):
-        found = run(self, *args)
-        if found is FAILED:
-            failed.add(self)
-        return found
+    def refuse(failure, *args, **kwargs):
+        raise AssertionError(f"the program failed, but the function did not: {failure}")
 
-    def checked_call(self, *args, **kwargs):
-        failed.discard(self)
-        result = call(self, *args, **kwargs)
-        assert self not in failed, "the program failed, but the function did not"
-        return result
-
-    monkeypatch.setattr(Compiled, "_run", noting_run)
-    monkeypatch.setattr(Compiled, "__call__", checked_call)
+    for module in "compiled", "derivatives":
+        monkeypatch.setattr(f"gpugrad.program.{module}.warn_of", refuse)
 
 
 def normal(*shape, seed=0):
@@ -622,15 +611,44 @@ def test_random_numbers_and_their_state():
     same(run(f), run(gg.compile(f)))
 
 
-def test_a_function_that_seeds_runs_as_it_is():
-    def f(x):
+def test_functions_that_seed_run_as_they_are():
+    """Also if they set the seed or the state that a generator has already."""
+    generator = gg.random.Generator(0)
+    state = generator.get_state()
+    for seed in (
+        lambda: gg.manual_seed(0) or gg.random,
+        lambda: gg.random.Generator(0),
+        lambda: generator.reseed(0) or generator,
+        lambda: generator.set_state(state) or generator,
+    ):
+        compiled = gg.compile(lambda x, seed=seed: x * seed().normal(3))
         gg.manual_seed(0)
-        return x * gg.random.normal(3)
+        generator.reseed(0)
+        with pytest.warns(UserWarning, match="it seeds a random generator or sets its state"):
+            first = compiled(normal(3))
+        same(first, compiled(normal(3)))
+
+
+def test_a_generator_that_the_function_is_first_to_use(monkeypatch):
+    monkeypatch.setattr(gg.random, "_generators", {})
+    gg.manual_seed(0)
+    compiled = gg.compile(lambda x: x * gg.random.normal(3))
+    found = [compiled(normal(3)) for _ in range(3)]
+    assert is_replayed(compiled)
+    gg.manual_seed(0)
+    same(found, [normal(3) * gg.random.normal(3) for _ in range(3)])
+
+
+def test_draws_that_a_checkpoint_repeats():
+    def f(x):
+        return gg.grad(lambda x: gg.checkpoint(lambda x: (x * gg.random.normal(3)).sum(), x))(x)
 
     compiled = gg.compile(f)
-    with pytest.warns(UserWarning, match="it seeds a random generator"):
-        first = compiled(normal(3))
-    same(first, compiled(normal(3)))
+    gg.manual_seed(0)
+    found = [compiled(normal(3)) for _ in range(3)]
+    assert is_replayed(compiled)
+    gg.manual_seed(0)
+    same(found, [f(normal(3)) for _ in range(3)])
 
 
 # Arguments and results
@@ -1447,12 +1465,85 @@ def test_check_compares_with_eager_calls():
     same(run(0), run(2))
 
 
-def test_checks_find_programs_that_fail():
-    compiled = gg.compile(lambda x: x + 1, check=2)
-    compiled(normal(3))
-    compiled._programs[0].run = lambda leaves: FAILED
-    with pytest.raises(RuntimeError, match="call 2 of <lambda> raises an error that it does not"):
-        compiled(normal(3))
+@pytest.fixture
+def memory_ends(monkeypatch):
+    """A function after whose call programs have no memory, although functions have."""
+    monkeypatch.undo()  # so that there are warnings
+    memory = [None]
+
+    def guarded(function):
+        def empty(*args):
+            if not memory:
+                raise MemoryError("there is none")
+            return function(*args)
+
+        return empty
+
+    for name in "empty", "empty_array":
+        monkeypatch.setattr(planner, name, guarded(getattr(planner, name)))
+    return memory.clear
+
+
+def doubled(x):
+    return x * 2 + 1
+
+
+def test_a_program_that_fails_where_its_function_does_not(memory_ends):
+    """A warning says so once."""
+    compiled, x = gg.compile(doubled), normal(300, 300)
+    same(compiled(x), doubled(x))
+    memory_ends()
+    message = (
+        "doubled ran without .* its calls failed: empty raised MemoryError: there is none. The"
+    )
+    with pytest.warns(RuntimeWarning, match=message) as found:
+        same(compiled(x), doubled(x))
+    assert [w.filename for w in found] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(compiled(x), doubled(x))
+
+
+def test_a_backward_program_that_fails(memory_ends):
+    def f(x):
+        return gg.sum(gg.sin(x) * x)
+
+    x = normal(300, 300).requires_grad_()
+    y = gg.compile(f)(x)
+    memory_ends()
+    with pytest.warns(RuntimeWarning, match="calls of its backward pass failed: empty raised Mem"):
+        y.backward()
+    same(x.grad, gg.grad(f)(x))
+
+
+def test_checks_find_programs_that_fail(memory_ends):
+    compiled, x = gg.compile(doubled, check=2), normal(300, 300)
+    compiled(x)
+    memory_ends()
+    message = "call 2 of doubled raises .* does not raise .*: empty raised MemoryError: there is n"
+    with pytest.raises(RuntimeError, match=message) as error:
+        compiled(x)
+    assert type(error.value.__cause__) is MemoryError
+
+
+@pytest.mark.parametrize("check", [0, 1])
+def test_errors_of_a_program_are_those_of_its_function(check):
+    def rows_or_zeros(x, i):
+        try:
+            return gg.take(x, i, axis=0)
+        except IndexError:
+            return gg.zeros((2, 3))
+
+    x, good, bad = normal(4, 3), gg.tensor([0, 2]), gg.tensor([0, 9])
+    compiled = gg.compile(rows_or_zeros, check=check)
+    for i in (good, bad, good):
+        same(compiled(x, i), rows_or_zeros(x, i))
+    assert is_replayed(compiled)
+    compiled = gg.compile(lambda x, i: gg.take(x, i, axis=0), check=check)
+    compiled(x, good)
+    with pytest.raises(IndexError, match=r"^take: index 9 is") as error:
+        compiled(x, bad)
+    assert "Failed" not in "".join(traceback.format_exception(error.value))
 
 
 def test_threads_may_call_at_once():

@@ -24,7 +24,7 @@ import pytest
 
 import gpugrad as gg
 import gpugrad.nn.functional as F
-from gpugrad import nn, optim
+from gpugrad import data, nn, optim
 from gpugrad.optim import swa_utils
 
 CASES = []
@@ -970,6 +970,28 @@ def closures_of_lbfgs(compile):
 
 
 @case
+@runs_uncompiled
+def passes_through_loaders(compile):
+    samples = data.TensorDataset(normal(5, 3), normal(5))
+    loader = data.DataLoader(samples, batch_size=2)
+    shuffled = data.DataLoader(samples, batch_size=2, shuffle=True, prefetch=1)
+    w = normal(3).requires_grad_()
+    optimizer = optim.SGD([w], lr=0.1)
+
+    def train(loader):
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = ((x @ w - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+        return loss.detach()
+
+    train = compile(train)
+    found = [train(a) for a in (loader, shuffled) * 3]
+    return [*found, w.detach(), loader.state_dict(), shuffled.state_dict()]
+
+
+@case
 def copies_of_models_with_compiled_methods(compile):
     class Net(nn.Module):
         def __init__(self):
@@ -1024,6 +1046,9 @@ def test_errors_say_what_to_do():
     optimizer = optim.LBFGS([w])
     with pytest.warns(UserWarning, match="compile the closure instead"):
         gg.compile(lambda: optimizer.step(lambda: gg.sum(w * w)))()
+    loader = data.DataLoader(data.TensorDataset(normal(4)), batch_size=2, shuffle=True)
+    with pytest.warns(UserWarning, match="DataLoader; compile the function of one batch instead"):
+        gg.compile(lambda: [w.sum() + x for (x,) in loader])()
 
     def reads(x):
         try:

@@ -68,7 +68,7 @@ def run_without_a_launcher(variables, *command):
         )
         for own in variables
     ]  # fmt: skip
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=120) for process in processes]
     return [process.returncode for process in processes], *map("".join, zip(*outputs, strict=True))
 
 
@@ -115,8 +115,10 @@ FAULTS = {
 def test_faults_end_all_processes(fault):
     processes, shown = FAULTS[fault]
     start = time.monotonic()
-    done = run(processes, TESTS / "distributed_program.py", "fault", fault)
-    assert time.monotonic() - start < 30
+    # Only a process that hangs is found by the time that it takes.
+    timeout = 5 if fault == "hang" else 200
+    done = run(processes, TESTS / "distributed_program.py", "fault", fault, TIMEOUT=str(timeout))
+    assert time.monotonic() - start < 100
     assert done.returncode != 0
     assert "no fault was found" not in done.stdout
     for text in shown:
@@ -184,9 +186,9 @@ class TestWithoutALauncherOfMPI:
     )
     def test_faults_end_all_processes(self, fault, words):
         start = time.monotonic()
-        variables = [{**own, "TIMEOUT": "25"} for own in as_torchrun(3)]
+        variables = [{**own, "TIMEOUT": "200"} for own in as_torchrun(3)]
         codes, out, errors = run_without_a_launcher(variables, "fault", fault)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 100
         assert all(codes)
         assert "no fault was found" not in out
         for text in words:
@@ -198,7 +200,9 @@ class TestWithoutALauncherOfMPI:
             (first, "distributed.init: ranks 1, 2 of 3 did not call it within 1.0 s"),
             (second, "rank 1 does not reach rank 0 at localhost, ports "),
         ]:
-            codes, _, errors = run_without_a_launcher([started], "fault", "none")
+            codes, _, errors = run_without_a_launcher(
+                [{**started, "TIMEOUT": "1"}], "fault", "none"
+            )
             assert all(codes)
             assert words in errors
 
@@ -317,6 +321,25 @@ class TestServer:
                 connection.close()
             assert process.wait(30) == 0
 
+    def test_it_refuses_incomplete_lines_of_mpi(self, server):
+        """With an error for the process that sent them, and goes on."""
+        _, connect = server
+        with connect() as mpi:
+            mpi.sendall(b"gpugrad job mpi 1\n")
+            assert joining._line(mpi) == process_manager.HERE
+            for line, answer in [
+                (b"cmd=put", b"cmd=put_result rc=-1 "),
+                (b"cmd=put value=1", b"cmd=put_result rc=-1 "),
+                (b"cmd=put key=a", b"cmd=put_result rc=-1 "),
+                (b"cmd=get", b"cmd=get_result rc=-1 "),
+                (b"", b"cmd=result rc=-1 "),
+                (b"\xff= cmd", b"cmd=result rc=-1 "),
+                (b"cmd=put key=a value=b=c d", b"cmd=put_result rc=0 "),
+                (b"cmd=get key=a", b"cmd=get_result rc=0 msg=success value=b=c d\n"),
+            ]:
+                mpi.sendall(line + b"\n")
+                assert joining._line(mpi).startswith(answer)
+
     def test_a_process_ends_while_others_are_waited_for(self, server, monkeypatch):
         _, connect = server
         first = connect()
@@ -329,7 +352,23 @@ class TestServer:
         with pytest.raises(RuntimeError, match=r"distributed.init: another process has ended"):
             joining.join(point, self.size, 30.0)
 
+    def test_it_answers_late(self, monkeypatch):
+        """A second connection of the same process would be taken for the end of the first."""
+        monkeypatch.setattr(joining, "_ANSWER", 0.01)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            monkeypatch.setattr(joining, "_ports", lambda point: [port])
+            point = _processes.launcher.MeetingPoint(0, "127.0.0.1", port, "job")
+            thread = threading.Timer(0.3, process_manager._Server(listener, "job", 1, 60).run)
+            thread.start()
+            with joining._connect(point, "rank", time.monotonic() + 60) as connection:
+                connection.settimeout(60)
+                assert joining._line(connection) == process_manager.ALL_HERE
+                connection.sendall(process_manager.LEAVING)
+            thread.join()
+
     def test_other_programs_have_all_ports(self, server, monkeypatch):
+        monkeypatch.setattr(joining, "_ANSWER", 60.0)
         _, connect = server
         with connect() as connection:
             port = connection.getpeername()[1]
@@ -378,7 +417,7 @@ class TestOneProcess:
         x = gg.ones(2)
         with pytest.raises(ValueError, match=r"all_reduce: op must be .*, not 'product'"):
             distributed.all_reduce(x, "product")
-        with pytest.raises(TypeError, match="of bools there is no sum"):
+        with pytest.raises(TypeError, match="bools cannot be reduced"):
             distributed.all_reduce(x > 0)
         with pytest.raises(TypeError, match="the mean of int64"):
             distributed.all_reduce(gg.arange(2), "mean")

@@ -120,6 +120,14 @@ def test_the_reference_has_every_public_name(monkeypatch):
             assert module or re.search(rf"(:: |``){public}(``)?\b", text), (name, public)
 
 
+def test_the_architecture_names_every_folder():
+    text = ROOT.joinpath("ARCHITECTURE.md").read_text("utf-8")
+    packages = [p.parent for p in ROOT.glob("gpugrad/**/__init__.py")]
+    parts = [p.parent for part in ("tests", "benchmarks") for p in ROOT.glob(f"{part}/*/*.py")]
+    folders = {f"`{folder.relative_to(ROOT).as_posix()}/`" for folder in (*packages, *parts)}
+    assert not [folder for folder in sorted(folders - {"`gpugrad/`"}) if folder not in text]
+
+
 def test_the_readme_is_one_page():
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     assert len(lines) <= 200

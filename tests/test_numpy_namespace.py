@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 from libraries import each_library
 from numpy.testing import assert_allclose, assert_array_equal
-from numpy_calls import BOTH, CONSTANTS, ONLY_OURS, A, evaluate, function_of, leaves, lines
+from numpy_calls import (
+    BOTH,
+    CONSTANTS,
+    ONLY_OURS,
+    SINCE,
+    UNTIL,
+    A,
+    evaluate,
+    function_of,
+    leaves,
+    lines,
+)
 
 import gpugrad as gg
 import gpugrad.numpy as gnp
@@ -21,7 +32,12 @@ from gpugrad.testing import gradcheck, gradgradcheck
 SPACES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
 
+VERSION = np.lib.NumpyVersion(np.__version__)
+
+
 def in_this_numpy(line):
+    if VERSION < SINCE.get(line, "0.0.0") or VERSION >= UNTIL.get(line, "99.0.0"):
+        return False
     space, _, name = function_of(line).rpartition(".")
     return hasattr(getattr(np, space) if space else np, name)
 
@@ -80,6 +96,8 @@ class TestNames:
             for name in module.__all__:
                 theirs = getattr(module, name)
                 if not isinstance(theirs, (np.ufunc, type(np.sum))):
+                    continue
+                if name == "in1d":  # `isin`, which NumPy has removed
                     continue
                 key = name_of(theirs)
                 kinds = [key in FUNCTIONS, key in QUESTIONS, name in refused, key in MAKERS]
@@ -181,7 +199,7 @@ class TestValues:
     @pytest.mark.parametrize("values", OTHERS)
     def test_integers_complex_numbers_and_empty_arrays(self, values):
         values, text = np.array(values), OTHERS[values]
-        for line in lines(text):
+        for line in filter(in_this_numpy, lines(text)):
             for result, y in zip(
                 evaluate(line, gnp, gg.asarray(values)), evaluate(line, np, values), strict=True
             ):
@@ -284,7 +302,7 @@ class TestValues:
         for call, words in (
             (lambda: gnp.vectorize(abs)(x), "vectorize: abs would get single numbers"),
             (lambda: gnp.nan_to_num(x, copy=False), "does not write in place"),
-            (lambda: gnp.unique(x * np.nan, return_counts=True), "if there is nan"),
+            (lambda: gnp.unique(x * np.nan, return_counts=True), "if some values are nan"),
             (lambda: gnp.pad(x, 1, "mean"), "the mode is one of .*, not 'mean';"),
             (lambda: gnp.pad(x, 1, "reflect", reflect_type="odd"), "with reflect_type=.odd.;"),
         ):

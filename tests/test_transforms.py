@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from test_memory import some_of_everything
 from test_threads import THREADS, in_threads
 
 import gpugrad as gg
@@ -1099,15 +1100,6 @@ def test_each_argument_in_its_own_batch(name):
         close(found, gradient, rtol=1e-11)
         found = gg.jvp(lambda ms, batch=batch: batch(rows, ms), (MATRICES,), (directions,))[1]
         close(found, tangent, rtol=1e-11)
-
-
-def some_of_everything(x):
-    y = gg.exp(x) * x + x / 2
-    first, *_ = gg.unstack(y)
-    z = gg.concat([y, gg.stack([first, first])])
-    z[0] = z[1] * 3
-    z *= 2
-    return (gg.softmax(z) * z).sum() + gg.max(z)
 
 
 class TestState:

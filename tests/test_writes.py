@@ -34,6 +34,21 @@ class Holder(nn.Module):
         self.p = nn.Parameter(p)
 
 
+def identity_that_steps(p):
+    """A function that returns its argument, and whose VJP overwrites ``p``."""
+
+    @gg.custom_vjp
+    def identity(x):
+        return x + 0
+
+    def backward(residuals, g):
+        step(p)
+        return (g,)
+
+    identity.defvjp(lambda x: (x + 0, None), backward)
+    return identity
+
+
 class TestDuringBackward:
     """A hook, or a rule of the program's own, writes while the sweep is under way."""
 
@@ -55,34 +70,14 @@ class TestDuringBackward:
 
     def test_a_vjp_that_steps(self):
         x, p = leaf(1, 2), leaf(3, 4)
-
-        @gg.custom_vjp
-        def stepping(x):
-            return x + 0
-
-        def backward(residuals, g):
-            step(p)
-            return (g,)
-
-        stepping.defvjp(lambda x: (x + 0, None), backward)
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
-            stepping(x * p).sum().backward()
+            identity_that_steps(p)(x * p).sum().backward()
 
     def test_forward_mode(self):
         p = leaf(3, 4)
-
-        @gg.custom_vjp
-        def stepping(x):
-            return x + 0
-
-        def backward(residuals, g):
-            step(p)
-            return (g,)
-
-        stepping.defvjp(lambda x: (x + 0, None), backward)
         x = gg.tensor([1.0, 2.0], dtype="float64")
         with pytest.raises(RuntimeError, match=OVERWRITTEN):
-            gg.jvp(lambda x: stepping(x) * p.detach(), (x,), (x,))
+            gg.jvp(lambda x: identity_that_steps(p)(x) * p.detach(), (x,), (x,))
 
     def test_a_hook_that_writes_elsewhere(self):
         x, p, other = leaf(1, 2), leaf(3, 4), leaf(5, 6)

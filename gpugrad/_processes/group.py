@@ -6,10 +6,10 @@ from .launcher import processes_launched
 
 
 class Pending:
-    """A collective that has been started. This one has ended."""
+    """A collective that has been started; the base class is one that has already ended."""
 
     def test(self) -> bool:
-        """Let the collective go on; whether it has ended."""
+        """Let the collective make progress; return whether it has ended."""
         return True
 
     def wait(self) -> None:
@@ -66,7 +66,7 @@ _current: Group | None = None
 def current() -> Group:
     """The group of all processes. Raises RuntimeError if there are several and none was installed.
 
-    Else a program that forgets `gpugrad.distributed.init` would train several separate models.
+    Otherwise a program that forgets `gpugrad.distributed.init` would train several separate models.
     """
     if _current is None:
         size, launcher = processes_launched()

@@ -1,4 +1,4 @@
-"""`join`: one MPI program of processes that know only their ranks and where rank 0 is."""
+"""`join`: makes one MPI program of processes that know only their ranks and rank 0's address."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ import time
 from . import process_manager
 from .launcher import MeetingPoint
 
-# The server listens on one of so many ports after the one given, which torchrun uses itself.
+# The server listens on one of this many ports after the given one, which torchrun uses itself.
 _PORTS = 8
 
 # Seconds between two attempts to reach it, and seconds for an answer.
 _PAUSE = 0.05
 _ANSWER = 2.0
 
-# By which MPICH finds the server, and learns who it is.
+# The environment variables that tell MPICH how to reach the server, and this process's rank.
 _VARIABLES = ("PMI_FD", "PMI_RANK", "PMI_SIZE")
 
 
@@ -95,7 +95,7 @@ def _start_server(point, size, timeout):
         with listener:
             listener.set_inheritable(True)
             arguments = [listener.fileno(), point.job, size, timeout]
-            # A process, as MPI's initialization does not let other threads of Python run.
+            # Not a thread, because no other thread of Python runs while MPI is being initialized.
             os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", process_manager.__file__, *map(str, arguments)],
@@ -115,23 +115,35 @@ def _connect(point, kind, deadline):
     """A connection to the server of this job; other programs may have some of its ports."""
     greeting = f"gpugrad {point.job} {kind} {point.rank}\n".encode()
     reason = ""
-    while True:
-        for port in _ports(point):
-            try:
-                connection = socket.create_connection((point.address, port), _ANSWER)
-                connection.sendall(greeting)
-                if _line(connection) == process_manager.HERE:
-                    return connection
-                connection.close()
-                reason = "other programs answer there"
-            except OSError as error:
-                reason = str(error)
-        if time.monotonic() > deadline:
-            raise RuntimeError(
-                f"distributed.init: rank {point.rank} does not reach rank 0 at {point.address}, "
-                f"ports {_ports(point)[0]} to {_ports(point)[-1]} ({reason})"
-            )
-        time.sleep(_PAUSE)
+    # By port; kept, since a server that is still starting will take each one for a process.
+    unanswered: dict[int, socket.socket] = {}
+    try:
+        while True:
+            for port in _ports(point):
+                try:
+                    connection = unanswered.pop(port, None)
+                    if connection is None:
+                        connection = socket.create_connection((point.address, port), _ANSWER)
+                        connection.sendall(greeting)
+                    if _line(connection) == process_manager.HERE:
+                        return connection
+                    connection.close()
+                    reason = "other programs answer there"
+                except TimeoutError as error:
+                    if connection is not None:
+                        unanswered[port] = connection
+                    reason = str(error)
+                except OSError as error:
+                    reason = str(error)
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"distributed.init: rank {point.rank} does not reach rank 0 at "
+                    f"{point.address}, ports {_ports(point)[0]} to {_ports(point)[-1]} ({reason})"
+                )
+            time.sleep(_PAUSE)
+    finally:
+        for connection in unanswered.values():
+            connection.close()
 
 
 def _line(connection):

@@ -15,10 +15,12 @@ _SIZES = {
 
 
 class MeetingPoint(NamedTuple):
-    """Where processes meet that have no launcher of MPI.
+    """Where processes meet that no launcher of MPI has started.
 
-    rank: the number of this process. address: of rank 0's machine. port: after which some port is
-    free there. job: what tells these processes from others, in one word.
+    rank: the number of this process.
+    address: that of rank 0's machine.
+    port: rank 0 listens on one of the ports after this one.
+    job: a word that distinguishes these processes from those of other jobs.
     """
 
     rank: int
@@ -36,7 +38,7 @@ def processes_launched() -> tuple[int, str]:
 
 
 def meeting_point() -> MeetingPoint | None:
-    """Where several processes meet; None if a launcher of MPI sees to that.
+    """Where several processes meet; None if a launcher of MPI brings them together.
 
     Raises RuntimeError if environment variables are missing, or are not what they should be.
     """

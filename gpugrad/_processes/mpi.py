@@ -20,20 +20,21 @@ _OPS = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
 # Tags of messages that a waiting rank looks for.
 _WAITING, _ENDED, _FAILED = 1, 2, 3
 
-# Seconds that a rank asks MPI without a pause before it lets other programs run in between, and
-# before it sleeps in between. MPI goes on with the collective only while it is asked.
+# A waiting rank asks MPI again and again, since MPI goes on with a collective only while asked.
+# After the first of these times, in seconds, the rank lets other programs run between questions;
+# after the second, it sleeps between them.
 _SPIN = 0.001
 _YIELD = 0.2
 
 # Seconds that a rank waits for the others to say what they wait for.
 _GRACE = 1.5
 
-# Seconds in which the launcher passes on what a rank has printed. What it has not by the time that
-# a rank ends all others is lost.
-_TOLD = 0.5
+# Seconds that the launcher gets to pass on what a rank has printed before the rank ends all
+# others. What it has not passed on by then is lost.
+_FLUSH = 0.5
 
 # Seconds in which ranks that fail together learn of each other.
-_TOGETHER = 0.2
+_MEETING = 0.2
 
 _DESCRIPTION = 256  # bytes of what the checked mode compares
 
@@ -267,7 +268,7 @@ class MPIGroup(Group):
         try:
             for rank in self._others():
                 self._control.isend(None, rank, _FAILED)
-            stop = time.monotonic() + _TOGETHER
+            stop = time.monotonic() + _MEETING
             while time.monotonic() < stop:
                 self._listen({})
                 time.sleep(1e-3)
@@ -277,7 +278,7 @@ class MPIGroup(Group):
             sys.stderr.write(f"rank {self.rank} of {self.size}:\n")
             self._report(kind, error, trace)
             sys.stderr.flush()
-            time.sleep(_TOLD)
+            time.sleep(_FLUSH)
         finally:
             MPI.COMM_WORLD.Abort(130 if kind is KeyboardInterrupt else 1)
 
@@ -285,7 +286,7 @@ class MPIGroup(Group):
         """End all processes with a message, from any thread."""
         sys.stderr.write(f"rank {self.rank} of {self.size}: {message}\n")
         sys.stderr.flush()
-        time.sleep(_TOLD)
+        time.sleep(_FLUSH)
         MPI.COMM_WORLD.Abort(1)
 
     def _leave(self):

@@ -21,15 +21,20 @@ import sys
 import time
 import uuid
 
-HERE = b"here\n"  # the answer to a first line that fits
+HERE = b"here\n"  # answers the first line of a process that belongs here
 ALL_HERE = b"all here\n"
-END = b"end\n"  # to the other processes, after one has failed
-LEAVING = b"leaving\n"  # by a process that ends as it should
+END = b"end\n"  # tells the other processes that one has failed
+LEAVING = b"leaving\n"  # sent by a process that ends as it should
 _LONGEST = 1 << 16
+_NEEDED = {b"put": {b"key", b"value"}, b"get": {b"key"}}
 
 
 class _Connection:
-    """rank: whose it is; None until the first line. is_mpi: whether MPI speaks, and not gpugrad."""
+    """A connection of a process.
+
+    rank: that of the process; None until the first line has come.
+    is_mpi: whether MPI uses the connection, rather than gpugrad.
+    """
 
     def __init__(self, sock):
         self.sock = sock
@@ -38,21 +43,21 @@ class _Connection:
         self.received = b""
 
     def send(self, line):
-        with contextlib.suppress(OSError):  # its end is noticed when it is read
+        with contextlib.suppress(OSError):  # reading it will show that it has ended
             self.sock.sendall(line)
 
 
 class _Server:
     def __init__(self, listener, job, size, timeout):
         self.job = job
-        # MPICH names shared memory after it, which processes that were killed may have left behind.
+        # MPICH names shared memory after this, and killed processes may have left theirs behind.
         self.name = f"gpugrad_{uuid.uuid4().hex}".encode()
         self.size = size
         self.timeout = timeout
         self.processes = {}  # rank -> the connection that lasts
         self.are_leaving = set()
-        self.ended = 0  # how many of the processes have
-        self.values = {}  # that MPI's processes tell each other
+        self.ended = 0  # the number of processes that have ended
+        self.values = {}  # what MPI's processes have published for each other
         self.at_barrier = []
         self.selector = selectors.DefaultSelector()
         self.selector.register(listener, selectors.EVENT_READ)
@@ -116,7 +121,7 @@ class _Server:
     def welcome(self, connection, words):
         """Read a connection's first line."""
         match words:
-            case ["gpugrad", self.job, kind, rank] if rank.isdecimal():
+            case ["gpugrad", self.job, "rank" | "mpi" as kind, rank] if rank.isdecimal():
                 rank = int(rank)
             case _:
                 connection.send(b"this is another program\n")
@@ -149,6 +154,8 @@ class _Server:
                 answer = b"cmd=universe_size rc=0 size=%d" % self.size
             case b"get_my_kvsname":
                 answer = b"cmd=my_kvsname rc=0 kvsname=" + self.name
+            case b"put" | b"get" as name if not _NEEDED[name] <= words.keys():
+                answer = b"cmd=%b_result rc=-1 msg=incomplete_line" % name
             case b"put":
                 self.values[words[b"key"]] = line.partition(b" value=")[2]
                 answer = b"cmd=put_result rc=0 msg=success"

@@ -392,7 +392,7 @@ def wrap_outputs(arrays, node):
     return tuple(results)
 
 
-def rewrap(node, saved, joined=True):
+def rewrap(node, saved, joined):
     """A node's saved values as the Tensors that they were, connected to the graph if ``joined``."""
     plan = node.plan
 

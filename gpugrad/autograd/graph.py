@@ -120,11 +120,11 @@ def watched(node):
 
 
 class Listener:
-    """Base class of what is told, during a backward pass, of each gradient that is complete.
+    """Base class of objects that a backward pass tells of each gradient that is complete.
 
     The hooks of `Watch.accumulated` are called when all gradients are set. A listener is called
     as soon as a leaf's gradient cannot change any more, while the pass goes on. A pass under
-    ``create_graph`` tells only of its beginning, and of all leaves at its end.
+    ``create_graph`` calls `started` at its beginning, and `arrived` of all leaves only at its end.
     """
 
     count = 0  # how many leaves have had a listener; passes look for them only if there are any

@@ -133,6 +133,7 @@ class Op:
     """An operation: its definition, its rules, and what it runs on each type of arrays."""
 
     registry: ClassVar[dict[str, "Op"]] = {}  # the library's own, by their public names
+    failures: ClassVar[int] = 0  # how many calls of any op have raised an error
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__
@@ -292,6 +293,7 @@ class Op:
 
     def failure(self, error, values):
         """The exception to raise for a call on these values that failed with ``error``."""
+        Op.failures += 1
         given = ", ".join(map(describe, values))
         for kind in _KINDS:
             if isinstance(error, kind):

@@ -48,7 +48,7 @@ def _run(roots, targets, retain_graph, create_graph, guard):
     if Listener.count:
         last_uses = _last_uses([node for node, _ in roots])
         if last_uses:
-            _run_told(roots, targets, retain_graph, create_graph, guard, last_uses)
+            _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses)
             return
     _set_gradients(roots, targets, retain_graph, create_graph, guard, None)
 
@@ -80,7 +80,7 @@ def _is_awaited(leaf):
 
 
 @restores_state
-def _run_told(roots, targets, retain_graph, create_graph, guard, last_uses):
+def _run_with_listeners(roots, targets, retain_graph, create_graph, guard, last_uses):
     """A backward pass that tells the listeners of the leaves in ``last_uses``."""
     leaves_of, due = {}, {}
     for leaf, node in last_uses.items():

@@ -1,6 +1,7 @@
 """Any other library that implements the array API standard, such as array-api-strict."""
 
 import math
+import sys
 from types import ModuleType
 
 import array_api_compat
@@ -9,6 +10,8 @@ import numpy as np
 from .base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS, Backend
 from .dtypes import bfloat16, is_bfloat16, number_dtype
 from .numpy import backend as host
+
+_FULL_READ_ONLY = 0x11C  # PyBUF_FULL_RO, which `inspect` has from Python 3.12 on
 
 
 class GenericBackend(Backend):
@@ -141,6 +144,13 @@ class GenericBackend(Backend):
         try:
             if array.__dlpack_device__()[0] != 1:  # kDLCPU in DLPack's header
                 return None
+            # From Python 3.12 on, a class that wraps an array may export that array's buffer, which
+            # `numpy.asarray` prefers, but then does not tell whose memory it is.
+            if sys.version_info >= (3, 12) and hasattr(array, "__buffer__"):
+                with array.__buffer__(_FULL_READ_ONLY) as buffer:
+                    owner = buffer.obj
+                    if type(owner) is np.ndarray and buffer.strides == owner.strides:
+                        return owner
             return np.asarray(array, copy=False)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
             return None

@@ -108,7 +108,7 @@ class Torch(GenericBackend):
     def _unique_all(self, x, /):
         try:
             return self.standard.unique_all(x)
-        except NotImplementedError:  # PyTorch has none
+        except NotImplementedError:  # PyTorch has no unique_all
             xp = self.xp
         flat = xp.reshape(x, (-1,))
         order = xp.argsort(flat, stable=True)

@@ -191,7 +191,7 @@ def _check_counts(shape, size, counts, stride, padding, dilation):
 
 
 def _add(backend, out, values, geometry, images=...):
-    """Add the values at all taps of windows to the elements there; of some images, to these."""
+    """Add each value to the element of ``out`` at its tap, in all images or only in ``images``."""
     _, size, _, stride, _, dilation = geometry
     disjoint = _are_disjoint(size, stride, dilation)
     for tap, (_, *windows), elements, _ in _taps(*geometry):
@@ -568,7 +568,7 @@ def convolution_weight(backend, g, x, /, *, shape, stride=1, padding=0, dilation
             total = part if total is None else total + part
         return total
 
-    # A few sums of many blocks: they may each be as large as the input.
+    # There are only a few sums, each over many blocks, because every sum takes memory of its own.
     size_of_sum = ceil(len(blocks) / _SUMS) or 1
     sums = backend.run(
         summed, [blocks[i : i + size_of_sum] for i in range(0, len(blocks), size_of_sum)]

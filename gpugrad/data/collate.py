@@ -16,7 +16,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
     Tensors, arrays and numbers of all samples are stacked along a new first axis to a Tensor.
     Python floats become float32. Dicts, tuples, named tuples and lists hold a batch for each
-    of their members. Of strings and bytes the batch is a list.
+    of their members. The batch of strings or bytes is a list.
 
     Raises ValueError if the samples differ in keys, lengths or shapes, and TypeError for values of
     other types.
@@ -51,7 +51,7 @@ def _collate(samples, path):
     if kind in SCALARS and all(type(s) in SCALARS for s in samples):
         return asarray(samples)
     try:
-        # The scalars of NumPy are to keep their dtype.
+        # NumPy's scalars keep their dtype.
         tensors = [asarray(s, dtype=getattr(s, "dtype", None)).detach() for s in samples]
     except (TypeError, ValueError):
         raise TypeError(

@@ -51,7 +51,7 @@ def _read_array(file, path):
     start = 4 + 4 * ndim
     if ndim > _MOST_AXES:
         raise ValueError(
-            f"read_idx: {path} is no IDX file that can be read: its array would have {ndim} axes, "
+            f"read_idx: {path} cannot be read as an IDX file: its array would have {ndim} axes, "
             f"and {_MOST_AXES} are possible"
         )
     lengths = _read(file, 4 * ndim)
@@ -64,7 +64,7 @@ def _read_array(file, path):
     # The strides of an empty array must be possible too.
     if math.prod([n or 1 for n in shape]) * dtype.itemsize >= 1 << 63:
         raise ValueError(
-            f"read_idx: {path} is no IDX file that can be read: the {ndim} lengths of its axes "
+            f"read_idx: {path} cannot be read as an IDX file: the {ndim} lengths of its axes "
             f"exceed what can be addressed"
         )
     size = math.prod(shape) * dtype.itemsize

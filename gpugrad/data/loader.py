@@ -10,6 +10,7 @@ from typing import Any, Never
 from .._arguments import whole
 from .._creation import asarray
 from .._dtypes import isdtype
+from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of, explain
 from ..backends.dtypes import int64
@@ -40,7 +41,7 @@ _INSTEAD = {
 }
 
 
-_WHOLE = slice(None)  # the rows of an array that is a batch already
+_WHOLE = slice(None)  # all rows of an array, which is already one batch
 
 
 class DataLoader:
@@ -96,8 +97,8 @@ class DataLoader:
         batch_size = whole("DataLoader: batch_size", batch_size, 1)
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise TypeError(
-                f"DataLoader: a data set has a length and items, which a "
-                f"{type(dataset).__name__} has not; use TensorDataset"
+                f"DataLoader: a data set needs __len__ and __getitem__, which a "
+                f"{type(dataset).__name__} lacks; use TensorDataset"
             )
         own = batch_size != 1 or shuffle or sampler is not None or drop_last
         if batch_sampler is not None and own:
@@ -133,6 +134,8 @@ class DataLoader:
         return len(batches)
 
     def __iter__(self) -> Iterator[Any]:
+        if thread.recorder is not None:
+            thread.recorder.refuse_loader()
         epoch = index(self.epoch)
         progress = self._progress
         if progress.begun or progress.epoch != epoch:

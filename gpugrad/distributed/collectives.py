@@ -142,9 +142,9 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
 
     def shape(x):
         if _kind(x, "bool"):
-            raise TypeError("all_reduce: of bools there is no sum; convert them to integers")
+            raise TypeError("all_reduce: bools cannot be reduced; convert them to integers")
         if op == "mean" and not is_floating(x):
-            raise TypeError(f"all_reduce: the mean of {x.dtype} is no integer; convert it")
+            raise TypeError(f"all_reduce: the mean of {x.dtype} needs a floating dtype; convert it")
         return x.shape
 
     def start(copy):
@@ -207,7 +207,7 @@ def reduce_scatter(tree: Any) -> Any:
                 f"processes; the shape is {x.shape}"
             )
         if _kind(x, "bool"):
-            raise TypeError("reduce_scatter: of bools there is no sum; convert them to integers")
+            raise TypeError("reduce_scatter: bools cannot be reduced; convert them to integers")
         return x.shape[1:]
 
     def start(copy):

@@ -46,7 +46,7 @@ class DataParallel(Module):
     statistics of batch normalization, differ between the processes afterwards; see
     `gpugrad.nn.SyncBatchNorm`. The names in `state_dict` are those of ``module``.
 
-    bucket_bytes: gradients are reduced as soon as there are so many bytes of them together, by
+    bucket_bytes: gradients are reduced as soon as this many bytes of them are complete, by
         default 4 MiB on the CPU and 25 MiB on CUDA devices. Smaller buckets begin earlier, larger
         ones have less overhead.
     sum_dtype: the dtype to sum in, such as float32 for a model in float16. By default it is the
@@ -251,7 +251,7 @@ class _Reducer(Listener):
         self._broken = []  # passes that failed: MPI may still write to their arrays
 
     def listen_to_all(self):
-        """Be told of all parameters; those that were frozen meanwhile have new leaves."""
+        """Listen to the leaves of all parameters; freezing one meanwhile gave it a new leaf."""
         for p in self._parameters:
             leaf = p.node
             if leaf is not None and (leaf.watch is None or leaf.watch.listener is not self):

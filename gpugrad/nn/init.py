@@ -180,7 +180,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     If there are more rows than columns, the columns are orthonormal instead. From Saxe, McClelland
     and Ganguli (2014).
     """
-    from ..ops.linalg import diagonal, qr  # by `import gpugrad.nn` it would take some milliseconds
+    from ..ops.linalg import diagonal, qr  # at the top it would slow down `import gpugrad.nn`
 
     _fans("orthogonal_", tensor)
     matrix = draw(tensor, generator, "normal")
@@ -189,7 +189,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
         matrix = matrix.to(float32)
     is_wide = matrix.shape[0] < matrix.shape[1]
     q, r = qr(matrix_transpose(matrix) if is_wide else matrix)
-    q = q * sign(diagonal(r))  # so that every such matrix is equally probable
+    q = q * sign(diagonal(r))  # makes all orthogonal matrices equally probable
     q = matrix_transpose(q) if is_wide else q
     overwrite(tensor, (gain * reshape(q, tensor.shape)).array)
     return tensor

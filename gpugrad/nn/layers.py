@@ -239,7 +239,8 @@ class Embedding(Module):
                 f"{embeddings.shape}"
             )
         rows, width = embeddings.shape
-        layer = cls(rows, width, padding_idx, generator=Generator(0))  # no draw that others see
+        # With a generator of its own, so that the default one is not drawn from.
+        layer = cls(rows, width, padding_idx, generator=Generator(0))
         layer.weight = Parameter(embeddings, requires_grad=not freeze)
         return layer
 

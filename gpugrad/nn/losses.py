@@ -443,7 +443,7 @@ def triplet_margin_loss(
 
     From Balntas et al. (2016). Raises ValueError if the shapes differ.
     """
-    from ..ops.linalg import vector_norm  # by `import gpugrad.nn` it would take some milliseconds
+    from ..ops.linalg import vector_norm  # at the top it would slow down `import gpugrad.nn`
 
     name = "triplet_margin_loss"
     if not margin > 0:

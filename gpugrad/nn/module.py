@@ -520,6 +520,6 @@ def _kind(x):
     return next((kind for kind in kinds if isdtype(x.dtype, kind)), str(x.dtype))
 
 
-def _listed(names, separator, most=10):
-    rest = [f"and {len(names) - most} more"] if len(names) > most else []
-    return separator.join([*names[:most], *rest])
+def _listed(names, separator):
+    rest = [f"and {len(names) - 10} more"] if len(names) > 10 else []
+    return separator.join([*names[:10], *rest])

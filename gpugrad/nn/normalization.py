@@ -35,10 +35,7 @@ class LayerNorm(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        shape = as_shape(normalized_shape)
-        if not shape:
-            raise ValueError("LayerNorm: normalized_shape must name at least one axis")
-        self.normalized_shape = tuple([whole("LayerNorm: normalized_shape", n, 1) for n in shape])
+        self.normalized_shape = _lengths("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
 
@@ -56,6 +53,14 @@ class LayerNorm(Module):
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
+
+
+def _lengths(name, normalized_shape):
+    """``normalized_shape``, an int or a sequence of ints, as a tuple of at least one length."""
+    shape = as_shape(normalized_shape)
+    if not shape:
+        raise ValueError(f"{name}: normalized_shape must name at least one axis")
+    return tuple([whole(f"{name}: normalized_shape", n, 1) for n in shape])
 
 
 class _WithStatistics(Module):
@@ -248,10 +253,7 @@ class RMSNorm(Module):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        shape = as_shape(normalized_shape)
-        if not shape:
-            raise ValueError("RMSNorm: normalized_shape must name at least one axis")
-        self.normalized_shape = tuple([whole("RMSNorm: normalized_shape", n, 1) for n in shape])
+        self.normalized_shape = _lengths("RMSNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self.weight = None

@@ -18,7 +18,7 @@ from .padding import created
 
 
 def _windows(name, n, input, kernel_size, stride, padding, dilation, ceil_mode):
-    """The parameters of the ops for PyTorch's; ``padding`` with that of ``ceil_mode``."""
+    """The parameters of the ops, given PyTorch's; ``ceil_mode`` becomes part of ``padding``."""
     if input.ndim not in (n + 1, n + 2):
         raise ValueError(
             f"{name}: the input must be (n, channels, {LENGTHS[n]}) or (channels, {LENGTHS[n]}), "

@@ -94,7 +94,7 @@ def gradients_of(name, parameters):
     grads = {}
     for p in parameters:
         grad = p.grad
-        if grad is not None and grad.node is not None:  # others may hold it, with its graph
+        if grad is not None and grad.node is not None:  # other code may hold it, with its graph
             p.grad = grad = wrap(grad.array, None)
         if grad is not None and grad.size:
             grads[id(grad)] = grad

@@ -23,17 +23,17 @@ tensor([10., 20.], dtype=float64)
 - Results without a derivative (indices, counts, bools, histograms) are Tensors that require none.
 - Beside Tensors, integer tensors count as `gpugrad.result_type` says: a quotient of two is float32,
   where NumPy has float64. Keep integers in NumPy arrays, or call ``x.astype(float)``.
-- What there is only in NumPy takes tensors on the CPU that require no gradient, as arrays, and
-  refuses others with an error that says what to write. So do parameters such as ``out``.
+- Functions that gpugrad has no counterpart for take tensors on the CPU that require no gradient as
+  arrays, and refuse others with an error that says what to write. So do parameters such as ``out``.
 
-`gpugrad.numpy.random` is NumPy's: its numbers are constants, and a seed gives those that it gives
-there. `gpugrad.random` draws on a GPU.
+`gpugrad.numpy.random` is NumPy's: its numbers are constants, and a seed gives the same
+numbers as in NumPy. `gpugrad.random` draws on a GPU.
 """
 
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from . import _protocols as _protocols  # has NumPy's own functions take Tensors
+from . import _protocols as _protocols  # makes NumPy's own functions take Tensors
 from ._namespace import found as _found
 from ._namespace import numpy as _numpy
 

@@ -77,7 +77,7 @@ def vectorize(pyfunc, *args, **keywords):
     return update_wrapper(of_arrays, pyfunc)
 
 
-# What NumPy itself does not hand over.
+# Functions whose calls NumPy does not hand over.
 MAKERS = {
     "array": array,
     "asanyarray": asarray,

@@ -78,7 +78,7 @@ def norm(x, ord=None, axis=None, keepdims=False):
         x = gg.moveaxis(x, axes, (-2, -1))
         found = gg.linalg.matrix_norm(x, ord=ord, keepdims=keepdims)
         return gg.moveaxis(found, (-2, -1), axes) if keepdims else found
-    raise ValueError(f"norm: ord {ord!r} is of vectors and matrices; give one axis or two")
+    raise ValueError(f"norm: ord {ord!r} is defined for vectors and matrices; give one axis or two")
 
 
 @of_numpy("linalg.cond")
@@ -93,7 +93,7 @@ def cond(x, p=None):
 
 
 def _read_lower(a, UPLO):
-    """Hermitian matrices of which the triangle ``UPLO`` counts, for ops that read the lower one."""
+    """Hermitian matrices given by the triangle ``UPLO``, for ops that read the lower triangle."""
     a, side = floating(a), UPLO.upper()
     if side not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")

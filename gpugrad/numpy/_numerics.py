@@ -9,7 +9,7 @@ def diff(a, n=1, axis=-1, prepend=None, append=None):
     a = tensor(a)
 
     def end(x):
-        """An end given to it, of which a number stands for a slice of this number."""
+        """``prepend`` or ``append`` as a tensor; a number becomes a slice filled with it."""
         if x is None or x is numpy._NoValue:
             return None
         x = tensor(x, a)

@@ -91,7 +91,7 @@ def cross(a, b, axisa=-1, axisb=-1, axisc=-1, axis=None):
 
 
 def _in_space(x):
-    """Vectors of two elements with a third, 0."""
+    """Vectors of three elements; those of two get a third, which is 0."""
     if x.shape[-1] not in (2, 3):
         raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
     return gg.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, 1)]) if x.shape[-1] == 2 else x

@@ -1,9 +1,9 @@
 """NumPy's functions on Tensors, which NumPy hands over: ``numpy.pad(x, 2)``.
 
 NumPy hands calls with a Tensor over by the protocols ``__array_ufunc__`` and
-``__array_function__``. What is in the table keeps the graph. What is not is refused for tensors
-that require grad, or are on another device: a Tensor never becomes an array, which has no graph,
-unasked. Other tensors are ordinary arrays to it.
+``__array_function__``. Functions in the table keep the graph. All others refuse tensors that
+require grad or are on another device, because a Tensor never becomes an array, which has no graph,
+unless the program asks for it. They take other tensors as ordinary arrays.
 """
 
 from functools import cache, lru_cache, partial
@@ -29,31 +29,31 @@ REDUCE = {
 }
 ACCUMULATE = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
-# Answered by NumPy about the values, without gradient: of a shape or dtype,
+# NumPy itself answers these about the values, without a gradient: questions about a shape or dtype,
 QUESTIONS_OF_SHAPE = set(
     "can_cast common_type diag_indices_from iscomplexobj isrealobj min_scalar_type ndim "
     "result_type shape size tril_indices_from triu_indices_from einsum_path".split()
 )
-# of bools, counts or indices, which are constant almost everywhere,
+# those whose results, bools, counts or indices, are constant almost everywhere,
 CONSTANTS = set(
     "argpartition array_equal array_equiv digitize histogram histogram2d "
     "histogram_bin_edges histogramdd ix_ iscomplex isneginf isposinf isreal lexsort nanargmax "
     "nanargmin packbits ravel_multi_index unpackbits unravel_index".split()
 )
-# and of text and memory.
+# and those about text and memory.
 TEXTS = set("array2string array_repr array_str may_share_memory shares_memory".split())
 QUESTIONS = QUESTIONS_OF_SHAPE | CONSTANTS | TEXTS
 
-# What makes arrays from constants, on the device of its argument ``like``.
+# Functions that make arrays from constants, on the device of the argument ``like``.
 MAKERS = set(
     "arange array asanyarray asarray ascontiguousarray empty eye fromfunction full identity ones "
     "tri zeros".split()
 )
 
-# As `numpy.asarray`, these make arrays of tensors that require no gradient: SciPy relies on it.
+# Like `numpy.asarray`, these make arrays of tensors that require no gradient. SciPy relies on it.
 CONVERSIONS = {"atleast_1d", "atleast_2d", "atleast_3d"}
 
-# What writes into its first argument.
+# Functions that write into their first argument.
 IN_PLACE = set("copyto fill_diagonal place put put_along_axis putmask".split())
 
 # What to write for parameters that are refused.
@@ -84,10 +84,10 @@ def array_ufunc(self, ufunc, method, *inputs, **keywords):
 
 @lru_cache(1000)
 def _of_ufunc(ufunc, method):
-    """What errors call a method of a ufunc, and the function for it, or None."""
+    """The name of a ufunc's method in errors, and the function that computes it, or None."""
     module, name = ufunc_module(ufunc), ufunc.__name__
     if method in ("__call__", "outer"):
-        if module is None:  # of the same name, maybe, but who knows what it does
+        if module is None:  # a ufunc of another library, whatever its name
             return name, None
         own = FUNCTIONS.get(name) if module == "numpy" else getattr(gg.special, name, None)
         return f"{module}.{name}", own
@@ -106,11 +106,11 @@ def array_function(self, function, types, args, keywords):
             _check_weights(name, function, args, keywords)
         raw = _of_shape if name in QUESTIONS_OF_SHAPE else _values
         return _as_tensors(function(*map(raw, args), **{k: raw(v) for k, v in keywords.items()}))
-    if name in MAKERS:  # of which this is the argument `like`
+    if name in MAKERS:  # the tensor is the argument `like`
         found = made(name)(*args, **keywords)
         return found if isinstance(found, Tensor) else constant(found, self)
     own, shown = FUNCTIONS.get(name), f"{function.__module__}.{function.__name__}"
-    parameters = _signature(function).parameters
+    parameters = _parameters(function)
     written = args[:1] if name in IN_PLACE else ()
     raw = partial(function, *args, **keywords)
     if name in CONVERSIONS and _are_constants(args):
@@ -119,7 +119,7 @@ def array_function(self, function, types, args, keywords):
 
 
 def _check_weights(name, function, args, keywords):
-    """Raise TypeError for weights whose gradient would be lost; of the places there is none."""
+    """Raise TypeError for weights whose gradient would be lost; places have no gradient."""
     weights = _signature(function).bind(*args, **keywords).arguments.get("weights")
     if isinstance(weights, Tensor) and weights.node is not None:
         raise TypeError(
@@ -149,6 +149,47 @@ def _as_tensors(answer):
 
 
 _signature = cache(signature)
+
+
+@cache
+def _parameters(function):
+    """The parameters of a function of NumPy, which tells those of functions in C from 2.4 on."""
+    try:
+        return signature(function).parameters
+    except ValueError:
+        pass
+    return signature(_IN_C.get(name_of(function), _of_any)).parameters
+
+
+# The signatures of functions in C that have other parameters than the function of the table.
+
+
+def _of_any(*args, **keywords): ...
+
+
+def _bincount(x, weights=None, minlength=0): ...
+
+
+def _concatenate(arrays, axis=0, out=None, *, dtype=None, casting="same_kind"): ...
+
+
+def _copyto(dst, src, casting="same_kind", where=True): ...
+
+
+def _dot(a, b, out=None): ...
+
+
+def _empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None): ...
+
+
+_IN_C = {
+    "bincount": _bincount,
+    "concat": _concatenate,
+    "concatenate": _concatenate,
+    "copyto": _copyto,
+    "dot": _dot,
+    "empty_like": _empty_like,
+}
 
 
 def _call(shown, own, args, keywords, theirs, raw, written):

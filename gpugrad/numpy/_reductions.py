@@ -8,7 +8,7 @@ from ._table import flat, floating, gg, is_complex, numpy, of_numpy, tensor, ten
 
 
 def _masked(a, where, value):
-    """``a`` with another value where the mask ``where`` of NumPy's reductions is False."""
+    """``a`` with ``value`` in place of the elements that ``where``, a mask or True, leaves out."""
     if where is True:
         return a
     a = tensor(a)
@@ -16,7 +16,7 @@ def _masked(a, where, value):
 
 
 def _like(initial, result):
-    """What a reduction begins with, in the dtype of its result."""
+    """The argument ``initial`` of a reduction, in the dtype of its result."""
     return gg.astype(tensor(initial, result), result.dtype)
 
 
@@ -134,7 +134,7 @@ def argmin(a, axis=None, *, keepdims=False):
 
 
 def _flat(a, axis):
-    """``a`` and an axis of it, of which None stands for all elements in row-major order."""
+    """``a`` and the axis; for None, the elements in row-major order and their only axis."""
     return (flat(a), 0) if axis is None else (a, axis)
 
 
@@ -327,7 +327,7 @@ def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=N
 
 
 def _as_rows(name, x):
-    """``x``, of which a vector is the only row."""
+    """``x`` as a matrix; a vector becomes its only row."""
     if x.ndim > 2:
         raise ValueError(f"cov: {name} has more than 2 dimensions: {x.shape}")
     return gg.reshape(x, (1, x.size)) if x.ndim < 2 else x
@@ -407,7 +407,7 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False):
     if missing > 1:  # NumPy counts them as one
         if return_index or return_inverse or return_counts:
             raise TypeError(
-                "numpy.unique: with Tensors it tells no places and counts if there is nan"
+                "numpy.unique: with Tensors it gives no indices or counts if some values are nan"
             )
         return found.values[: 1 - missing]
     wanted = zip((True, return_index, return_inverse, return_counts), found, strict=True)

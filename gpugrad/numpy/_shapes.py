@@ -199,7 +199,7 @@ def stack(arrays, axis=0, *, dtype=None):
 
 
 def _each(function, arrays):
-    """What a function such as `atleast_1d` makes of each array."""
+    """The results of a function such as `atleast_1d` for each of the arrays."""
     return [FUNCTIONS[function](x) for x in tensors(*arrays)]
 
 
@@ -440,7 +440,7 @@ def pad(array, pad_width, mode="constant", **kwargs):
     if not numpy.iterable(values):
         return gg.pad(array, pad_width, mode, constant_values=values)
     pairs = numpy.broadcast_to(numpy.asarray(pad_width), (array.ndim, 2)).tolist()
-    # One axis after the other, as the corners have the values of the last.
+    # One axis after the other, because the corners have the values of the last axis.
     for axis, ends in enumerate(
         numpy.broadcast_to(numpy.asarray(values), (array.ndim, 2)).tolist()
     ):
@@ -467,7 +467,7 @@ def where(condition, x=None, y=None, /):
 
 
 def _operands(*values):
-    """Python's numbers as they are, as they are weak; all else as Tensors."""
+    """The values as Tensors, except Python's numbers, which are weak and stay as they are."""
     for x in values:
         if type(x) is not Tensor and type(x) not in SCALARS:
             break

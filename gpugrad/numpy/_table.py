@@ -15,14 +15,14 @@ from ..autograd import call
 from ..backends import SCALARS, backend_of
 from ..backends.numpy import library as numpy
 
-# The package itself, which is above this floor.
+# The package itself, which this module is not allowed to import; see ARCHITECTURE.md.
 gg: Any = call.namespace
 
-# By NumPy's name, as "pad" or "linalg.norm": the function for calls in which there is a Tensor.
+# The functions for calls in which there is a Tensor, by NumPy's names, as "pad" or "linalg.norm".
 FUNCTIONS: dict[str, Any] = {}
-# Those of them that take sequences of arrays.
+# The names of functions that take sequences of arrays.
 OF_SEQUENCES: set[str] = set()
-# Those that are reductions: the op of each.
+# For each function that is a reduction, the op.
 REDUCTIONS: dict[str, Any] = {}
 
 
@@ -30,13 +30,13 @@ def of_numpy(*names, of_sequence=False, reduction=None):
     """Enter a function in the table, under its own name or these, and return NumPy's with it.
 
     The decorated function is for calls in which there is a Tensor. It has NumPy's positional
-    parameters, in order, up to the last one that it takes; what it lacks is refused unless it has
-    its default. The result takes all calls, those without Tensors to NumPy.
+    parameters, in order, up to the last one that it takes; others are refused unless they have
+    their default values. The function that is returned passes calls without Tensors on to NumPy.
 
     of_sequence: whether the function takes sequences of arrays. For all others, lists and tuples
         that have Tensors in them become Tensors.
-    reduction: the op that the function is for floating Tensors, axes and ``keepdims``. These calls,
-        which are most of all, go there directly.
+    reduction: the op that equals the function for floating Tensors, axes and ``keepdims``. Such
+        calls, which are by far the most frequent, go to the op directly.
     """
 
     def enter(own):
@@ -170,13 +170,13 @@ def positional(own):
 def tensor(x, like=None):
     """``x`` as a Tensor, in the dtype that it has in NumPy.
 
-    like: a tensor beside which numbers and lists come, on its device.
+    like: a tensor on whose device numbers and lists are put.
     """
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (list, tuple)) and holds_tensor(x):
         return gg.asarray(x)
-    # Only of what is none: of a matrix or a masked array this would forget what it is.
+    # Arrays are left as they are, since a matrix or a masked array would lose its class here.
     numbers = isinstance(x, (list, tuple, bool, int, float, complex, numpy.generic))
     if not numbers:
         return gg.asarray(x)

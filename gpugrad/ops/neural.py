@@ -327,7 +327,7 @@ def _cross_entropy_vmap(call, batched, logits, target, *, reduction, ignore_inde
     if reduction != "mean":
         return _reduce_each_example(losses, reduction)
     xp = calls.namespace
-    counted = xp.astype(target != ignore_index, losses.dtype)
+    counted = xp.astype(xp.astype(target, xp.int64) != ignore_index, losses.dtype)
     return _reduce_each_example(losses, reduction) / _reduce_each_example(counted, reduction)
 
 

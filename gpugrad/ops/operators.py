@@ -49,8 +49,8 @@ COMPARISONS = {
 
 UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 
-# What NumPy's arrays or PyTorch's tensors have as methods and programs often chain; all
-# else is a function only. None differs from theirs in meaning.
+# Methods of NumPy's arrays or PyTorch's tensors that programs often chain, with the same meaning.
+# All other ops are functions only.
 METHODS = """
     abs all any argmax argmin argsort astype clip conj cos exp log log_softmax logsumexp matmul
     max mean min permute_dims pow prod relu round sigmoid sign sin softmax sqrt square
@@ -151,7 +151,7 @@ def _key(key, array):
 
 
 def _recorded(tensor, key):
-    """While a function is recorded, the tensor as a constant if only the index is recorded."""
+    """The tensor; as a constant if a program is being recorded and only the index is in it."""
     for k in key if type(key) is tuple else (key,):
         if type(k) in namespace_of and type(k) is not type(tensor.array):
             return call.wrap(backend_of[type(k)].lifted(tensor.array), tensor.node)

@@ -42,7 +42,7 @@ def pad(x, /, pad_width, mode="constant", *, constant_values=0.0):
     return x
 
 
-# For each mode of `pad`, the places of the elements that come to the places ``i`` around 0 to n.
+# For each mode of `pad`, the places in 0 to n - 1 whose elements are copied to the places ``i``.
 _PLACES = {
     "edge": lambda xp, i, n: xp.clip(i, 0, n - 1),
     "reflect": lambda xp, i, n: xp.minimum(i % max(2 * n - 2, 1), -i % max(2 * n - 2, 1)),
@@ -68,7 +68,7 @@ def _widths(pad_width, ndim):
 
 
 def _inside(shape, widths):
-    """The key of an array in its padded form, and the shape of this."""
+    """The key that selects the original elements in the padded array, and its shape."""
     key = [slice(before, before + n) for n, (before, _) in zip(shape, widths, strict=True)]
     padded = [n + before + after for n, (before, after) in zip(shape, widths, strict=True)]
     return tuple(key), tuple(padded)

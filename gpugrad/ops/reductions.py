@@ -294,10 +294,10 @@ def _given_or_only_axis(axis, shape):
     return 0
 
 
-def _slice_along(x, axis, start=None, stop=None, step=None):
-    """``x[start:stop:step]`` along an axis."""
+def _slice_along(x, axis, start=None, stop=None):
+    """``x[start:stop]`` along an axis."""
     # The array API standard does not define slices that reach beyond the ends.
-    part = slice(*slice(start, stop, step).indices(x.shape[axis]))
+    part = slice(*slice(start, stop).indices(x.shape[axis]))
     return x[(slice(None),) * (axis % len(x.shape)) + (part, ...)]
 
 

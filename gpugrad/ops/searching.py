@@ -298,7 +298,7 @@ def quantile(x, q, /, axis=None, *, keepdims=False, method="linear"):
     last = x[n - 1, ...]
 
     def finished(out):
-        """nan where the last of the sorted elements is, and the reduced axis again."""
+        """``out``, but nan where the last sorted element is nan, and with the axis that is kept."""
         out = where(isnan(last), last, out)
         return reshape(out, (*out.shape[: out.ndim - last.ndim], *kept)) if keepdims else out
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, zeros_by_name
 
 
 class Adadelta(Optimizer):
@@ -57,9 +57,7 @@ class Adadelta(Optimizer):
             raise ValueError(f"Adadelta: rho must be from 0 to 1, not {group['rho']}")
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        zeros = backend_of[type(array)].zeros
-        names = "square_avg", "acc_delta"
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, "square_avg", "acc_delta")
 
     def apply_single(self, array, grad, state, step, lr, rho, eps, weight_decay):
         xp = backend_of[type(array)].xp

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root
+from .optimizer import Optimizer, square_root, zeros_by_name
 
 
 class Adam(Optimizer):
@@ -64,8 +64,7 @@ class Adam(Optimizer):
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
         names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * group["amsgrad"]
-        zeros = backend_of[type(array)].zeros
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, *names)
 
     def apply_single(
         self, array, grad, state, step, lr, betas, eps, weight_decay, amsgrad, decoupled

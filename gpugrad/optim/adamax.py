@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, zeros_by_name
 
 
 class Adamax(Optimizer):
@@ -56,9 +56,7 @@ class Adamax(Optimizer):
         self.check_betas(group)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        zeros = backend_of[type(array)].zeros
-        names = "exp_avg", "exp_inf"
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, "exp_avg", "exp_inf")
 
     def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay):
         xp = backend_of[type(array)].xp

@@ -31,7 +31,7 @@ class LBFGS(Optimizer):
 
         x = x - t * H @ g
 
-    ``H`` approximates the inverse Hessian. It is that matrix which the formula of Broyden,
+    ``H`` approximates the inverse Hessian. It is the matrix that the formula of Broyden,
     Fletcher, Goldfarb and Shanno gives for the last changes ``s`` of ``x`` and ``y`` of ``g``,
     beginning from the identity times ``s @ y / (y @ y)``, and ``H @ g`` is computed from these
     vectors without the matrix. Changes with ``s @ y <= 1e-10`` are left out. The step length ``t``
@@ -332,7 +332,7 @@ class _Line:
             elif is_near_end or not left < length < right:
                 is_near_end = False
                 length = right - margin if right - length < length - left else left + margin
-            else:  # once may be right; the second time in a row would make little progress
+            else:  # a second such point in a row would make little progress
                 is_near_end = True
             point = self.at(length)
             tries += 1

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, zeros_by_name
 
 
 class Lion(Optimizer):
@@ -56,7 +56,7 @@ class Lion(Optimizer):
         self.check_betas(group)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        return {"exp_avg": backend_of[type(array)].zeros(array.shape, array.dtype, array)}
+        return zeros_by_name(array, "exp_avg")
 
     def apply_single(self, array, grad, state, step, lr, betas, weight_decay):
         (average,) = state

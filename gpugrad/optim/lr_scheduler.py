@@ -42,7 +42,7 @@ __all__ = [
 ]
 __dir__ = __all__.copy
 
-# Attributes, of PyTorch's schedulers too, that are always false between steps.
+# Attributes of these and PyTorch's schedulers that are always False between steps.
 _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
 
 
@@ -270,7 +270,7 @@ class _OfFunctions(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _attributes(self):
-        """Functions have no state; that of other objects that can be called is their attributes."""
+        """Functions have no state; the state of other callable objects is their attributes."""
         return {**super()._attributes(), "lr_lambdas": [*map(_state_of, self.lr_lambdas)]}
 
     def _read(self, state):

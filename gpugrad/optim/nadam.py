@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root
+from .optimizer import Optimizer, square_root, zeros_by_name
 
 
 class NAdam(Optimizer):
@@ -69,9 +69,7 @@ class NAdam(Optimizer):
         self.check_betas(group)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        zeros = backend_of[type(array)].zeros
-        names = "exp_avg", "exp_avg_sq"
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, "exp_avg", "exp_avg_sq")
 
     def next_numbers(
         self, step, values, lr, betas, eps, weight_decay, momentum_decay, decoupled

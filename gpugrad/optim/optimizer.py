@@ -86,12 +86,14 @@ class Optimizer:
         self._states: dict[Tensor, ParameterState] = {}
         self._hyper: list[list] = []  # each group's values when last checked
         self._arguments: list[tuple] = []  # each group's `maximize`, and the list of the others
-        self._has_stepped = False  # for schedulers
-        # By device, an array that is not 0 if the step in progress is to change nothing.
+        self._has_stepped = False  # which schedulers look at
+        # For each device, an array that is not 0 if the step in progress is to change nothing.
         self._skips: dict[str, Any] = {}
-        # What tells whether the last step was skipped, and how its states were counted before.
+        # A function that tells whether the last step was skipped, and the states' counts before it.
         self._unknown: tuple[Callable[[], Any], list] | None = None
-        self._states_made = 0  # how often the state of a parameter was made anew
+        # How often the state of a parameter was made anew. A compiled function compares it, as it
+        # does all numbers of an optimizer, for its program writes into the state as it was.
+        self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -286,7 +288,7 @@ class Optimizer:
             self._unknown = backend_of[type(array)].read_later(array), counts
 
     def _settle(self):
-        """Undo the count of the last step if that was skipped."""
+        """If the last step was skipped, restore the counts of updates before it."""
         if self._unknown is None:
             return
         is_skipped, counts = self._unknown
@@ -513,6 +515,12 @@ class Optimizer:
             for group in self.param_groups
         ]
         return "\n".join([f"{self._name}(", *groups, ")"])
+
+
+def zeros_by_name(array, *names):
+    """Arrays of zeros like ``array``, as most algorithms keep at first for a parameter."""
+    zeros = backend_of[type(array)].zeros
+    return {name: zeros(array.shape, array.dtype, array) for name in names}
 
 
 def square_root(x):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer, square_root
+from .optimizer import Optimizer, square_root, zeros_by_name
 
 
 class RAdam(Optimizer):
@@ -66,9 +66,7 @@ class RAdam(Optimizer):
         self.check_betas(group)
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        zeros = backend_of[type(array)].zeros
-        names = "exp_avg", "exp_avg_sq"
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, "exp_avg", "exp_avg_sq")
 
     def apply_single(self, array, grad, state, step, lr, betas, eps, weight_decay, decoupled):
         xp = backend_of[type(array)].xp

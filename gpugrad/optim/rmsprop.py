@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, zeros_by_name
 
 
 class RMSprop(Optimizer):
@@ -63,10 +63,9 @@ class RMSprop(Optimizer):
             raise ValueError(f"RMSprop: alpha must be from 0 to 1, not {group['alpha']}")
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        zeros = backend_of[type(array)].zeros
         names = ["square_avg"]
         names += ["momentum_buffer"] * bool(group["momentum"]) + ["grad_avg"] * group["centered"]
-        return {name: zeros(array.shape, array.dtype, array) for name in names}
+        return zeros_by_name(array, *names)
 
     def apply_single(
         self, array, grad, state, step, lr, alpha, eps, weight_decay, momentum, centered

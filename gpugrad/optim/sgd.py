@@ -4,8 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..backends import backend_of
-from .optimizer import Optimizer
+from .optimizer import Optimizer, zeros_by_name
 
 
 class SGD(Optimizer):
@@ -58,10 +57,7 @@ class SGD(Optimizer):
             raise ValueError("SGD: nesterov needs a momentum above 0 and a dampening of 0")
 
     def init_single(self, array: Any, group: Mapping[str, Any]) -> dict[str, Any]:
-        if not group["momentum"]:
-            return {}
-        zeros = backend_of[type(array)].zeros(array.shape, array.dtype, array)
-        return {"momentum_buffer": zeros}
+        return zeros_by_name(array, "momentum_buffer") if group["momentum"] else {}
 
     def apply_single(
         self, array, grad, state, step, lr, momentum, dampening, weight_decay, nesterov

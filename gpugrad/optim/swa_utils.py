@@ -131,7 +131,7 @@ class AveragedModel(Module):
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
     """Compute the running statistics of batch normalization layers anew, as the means over batches.
 
-    Averaged parameters need it, since the statistics are those of other parameters.
+    A model with averaged parameters needs this, since its statistics are those of other parameters.
 
     loader: batches; of a tuple or list the first member is the input.
     device: where to move the inputs to, by default nowhere.
@@ -164,7 +164,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 class SWALR(LRScheduler):
     """Rates that go from what they are to ``swa_lr`` in ``anneal_epochs`` epochs, and stay there.
 
-    For weights that are averaged meanwhile. With ``a`` going from 0 to 1::
+    It is meant for training while weights are averaged. With ``a`` going from 0 to 1::
 
         lr = swa_lr * a + initial_lr * (1 - a)
 

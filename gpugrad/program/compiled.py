@@ -18,6 +18,7 @@ from .._thread_state import restores_state, thread
 from .._typing import P, R
 from ..autograd import implementation
 from ..autograd.graph import Leaf, next_order, writes
+from ..autograd.operation import Op
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..backends.numpy import backend as numpy_backend
@@ -30,7 +31,7 @@ from .graphs import program_of
 from .numbers import Later, Number
 from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording, traced_types
-from .replay import FAILED, MISS, Program, spent
+from .replay import MISS, Failed, Program, spent, warn_of
 from .report import Report
 from .state import (
     _SIMPLE,
@@ -105,11 +106,12 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     it as it is. On CUDA devices such a program repeats its calls one by one.
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why. Examples are random numbers of other libraries, iterators, changes to
-    lists, dicts and objects that are arguments, and an `LBFGS` step, of which the closure can be
-    compiled instead. So does any function inside `vmap` or another transform, and while a tool
-    such as `profile` is on. The first call with a new optimizer, or one that first makes what it
-    keeps, runs so too, without a warning.
+    warning that says why. Examples are random numbers of other libraries, seeding a generator,
+    iterators, a pass through a `DataLoader`, changes to lists, dicts and objects that are
+    arguments, and an `LBFGS` step, of which the closure can be compiled instead. So does any
+    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
+    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
+    warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
@@ -119,7 +121,8 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
     ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
     on the CPU that is state, and was not changed before, is possible. After an error while it is
-    recorded all state is as before the call.
+    recorded all state is as before the call. Where repeating the calls fails, the function runs
+    instead, and raises the error or handles it; if it does neither, a RuntimeWarning says so, once.
 
     >>> import gpugrad
     >>> double = gpugrad.compile(lambda x: x + x)
@@ -158,6 +161,7 @@ class Compiled(Generic[P, R]):
         self._misses = 0  # recordings since a program was last used
         self._given_up = False
         self._warned = False
+        self._has_failed = False  # a program, where the function did not
         self._has_made_objects = False  # while it was recorded; it may do so in its first call only
         self._lock = threading.Lock()
         self._owner: int | None = None
@@ -174,6 +178,7 @@ class Compiled(Generic[P, R]):
         ):
             return function(*args, **kwargs)
         leaves, structure = _leaves(args, kwargs)
+        failure = None
         with self._lock:
             self._owner = get_ident()
             try:
@@ -187,10 +192,17 @@ class Compiled(Generic[P, R]):
                     result = self._run(leaves, structure, args, kwargs)
                 if result is MISS:
                     result = self._record_and_run(leaves, structure, args, kwargs)
+            except Failed as error:
+                result, failure = MISS, str(error)
             finally:
                 self._owner = None
-        if result is MISS or result is FAILED:
-            return function(*args, **kwargs)
+        if result is MISS:
+            failures = Op.failures
+            result = function(*args, **kwargs)
+            # Without an error of an op that the function handles.
+            if failure is not None and failures == Op.failures and not self._has_failed:
+                self._has_failed = True
+                warn_of(failure, function)
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -236,8 +248,6 @@ class Compiled(Generic[P, R]):
                 if found is MISS and program.may_follow():
                     program.bind()
                     found = program.run(leaves)
-            if found is FAILED:
-                return FAILED
             if found is not MISS:
                 self._misses = 0
                 if i:
@@ -320,22 +330,26 @@ class Compiled(Generic[P, R]):
             if isinstance(x, Tensor):
                 reach.tensor(x)
         before = Snapshot(reach, leaves, given)
+        failures = Op.failures
         with noted() as collectives:  # an error leaves what it leaves without being compiled
             result = results(self.__wrapped_function__(*args, **kwargs))
         expected = result | before.values()
         before.restore()
+        name = getattr(self.__wrapped_function__, "__name__", "the function")
         with repeated(collectives):
-            returned = self._run(leaves, structure, args, kwargs)
-            if returned is MISS:
-                returned = self._record_and_run(leaves, structure, args, kwargs)
-            if returned is MISS:
-                return self.__wrapped_function__(*args, **kwargs)
-            name = getattr(self.__wrapped_function__, "__name__", "the function")
-            if returned is FAILED:
+            try:
+                returned = self._run(leaves, structure, args, kwargs)
+                if returned is MISS:
+                    returned = self._record_and_run(leaves, structure, args, kwargs)
+            except Failed as error:
+                if failures != Op.failures:  # errors that the function handles
+                    return self.__wrapped_function__(*args, **kwargs)
                 raise RuntimeError(
                     f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
-                    f"not raise without being compiled; nothing has changed"
-                )
+                    f"not raise without being compiled: {error}; nothing has changed"
+                ) from error.__cause__
+            if returned is MISS:
+                return self.__wrapped_function__(*args, **kwargs)
         found = results(returned) | before.values()
         if differing := differences(expected, found):
             more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""

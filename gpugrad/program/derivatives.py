@@ -12,12 +12,13 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, next_order
+from ..autograd.operation import Op
 from ..autograd.sweep import sweep
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Piece, Recomputed
 from .graphs import program_of
 from .record import Call, Input, Variable, mapped
-from .replay import FAILED, MISS
+from .replay import MISS, Failed, warn_of
 
 _plain = op_of_calls("compiled", materialize=False)
 _discarding = op_of_calls("compiled", materialize=False, discards=True)
@@ -173,6 +174,7 @@ class Derivative:
         self.structure = trace.result_structure
         self.program = program_of(_BackwardTrace(trace, calls, kept), (None, None))
         self.lock = Lock()  # held while the program runs, in memory that its runs share
+        self.has_failed = False  # the program, where the function did not
         self.n_kept = len(kept)
         self.generators = trace.generators
         self.reach = trace.reach
@@ -229,24 +231,33 @@ class Pullback:
         again instead.
         """
         cotangents = several(g)
-        program = self.derivative.program
+        derivative, failure = self.derivative, None
+        program = derivative.program
         backend = program.backend
         if not any(c is None or isinstance(c, Tensor) for c in cotangents):
             cotangents = [backend.asarray(c) for c in cotangents]
-            with self.derivative.lock, program.context():
-                found = program.run([*self.kept, *cotangents])
-                if found is MISS:  # they lie in memory in another order
-                    cotangents = [backend.asarray(c, copy=True) for c in cotangents]
+            try:
+                with derivative.lock, program.context():
                     found = program.run([*self.kept, *cotangents])
-            if found is not MISS and found is not FAILED:
-                return [None if c is None else found[c] for c in self.order]
-        changed = self.derivative.reach.first_change()
+                    if found is MISS:  # they lie in memory in another order
+                        cotangents = [backend.asarray(c, copy=True) for c in cotangents]
+                        found = program.run([*self.kept, *cotangents])
+                if found is not MISS:
+                    return [None if c is None else found[c] for c in self.order]
+            except Failed as error:
+                failure = str(error)
+        changed = derivative.reach.first_change()
         if changed is not None:
             raise RuntimeError(
                 f"gpugrad.compile: backward with create_graph=True, or from some of several "
                 f"results, calls the function again, but {changed} has changed since"
             )
-        return self.again.pull(g, inputs)
+        failures = Op.failures
+        result = self.again.pull(g, inputs)
+        if failure is not None and failures == Op.failures and not derivative.has_failed:
+            derivative.has_failed = True
+            warn_of(failure, derivative.function, "the calls of its backward pass")
+        return result
 
 
 __all__ = ["Derivative", "Sweep", "divide", "next_order"]

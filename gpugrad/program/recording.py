@@ -476,6 +476,17 @@ class Recording:
             "call optimizer.step(closure) outside of compiled functions"
         )
 
+    def refuse_seed(self):
+        """Called when a random generator is seeded, or its state is set."""
+        raise Unsupported("it seeds a random generator or sets its state")
+
+    def refuse_loader(self):
+        """Called when a `DataLoader` begins a pass, which its epoch and its seed decide on."""
+        raise Unsupported(
+            "it iterates over a DataLoader; compile the function of one batch instead, and call it "
+            "in a loop over the loader that is not compiled"
+        )
+
     def check_leaves(self, leaves):
         """Called before leaves get gradients."""
         for leaf in leaves:

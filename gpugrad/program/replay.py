@@ -4,13 +4,15 @@ The function that is generated checks that all it was recorded with still holds,
 numbers, makes the array calls, and writes what the recorded function wrote. What never changes is
 bound to its global names: functions, buffers, views of buffers, arrays of parameters. Where a
 binding is out of date, or a condition is not fulfilled, it returns `MISS` and has done nothing.
-Where values are at fault, such as labels that are out of range, it returns `FAILED` and has done
+Where values are at fault, such as labels that are out of range, it raises `Failed` and has done
 nothing either, if it can: the function itself then raises the error, or handles it.
 """
 
 import builtins
 import operator
+import re
 import types
+import warnings
 import weakref
 from contextlib import nullcontext
 from functools import lru_cache, partial
@@ -22,16 +24,41 @@ from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
 from .guards import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .memory import Memory, most_alive, narrowed
-from .record import Call, Unsupported, Variable
+from .record import Call, Unsupported, Variable, name_of
 
 MISS = object()
-FAILED = object()
 
 _INFIX = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
     operator.pow: "**", operator.floordiv: "//", operator.mod: "%", operator.lt: "<",
     operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.ne: "!=",
 }  # fmt: skip
+
+
+class Failed(Exception):
+    """Raised by a program for an error of one of its calls, before it has changed anything.
+
+    It says which function raised which error, which is its cause.
+    """
+
+    def __init__(self, source, error):
+        at = error.__traceback__
+        values = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
+        names = re.findall(r"\w+(?=\()", source.splitlines()[at.tb_lineno - 1])
+        called = [values[name] for name in names if name in values]
+        name = name_of(getattr(called[0], "func", called[0])) if called else "it"  # func: a partial
+        super().__init__(f"{name} raised {type(error).__name__}: {error}".removesuffix(": "))
+
+
+def warn_of(failure, function, what="its calls"):
+    """Warn that repeating calls has failed, and that ``function``, called instead, has not."""
+    name = getattr(function, "__name__", "the function")
+    warnings.warn(
+        f"gpugrad.compile: {name} ran without being compiled in this call, since repeating {what} "
+        f"failed: {failure}. The function itself did not fail. This is said once",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 class Program:
@@ -547,7 +574,7 @@ class Writer:
         for call in self.program.calls:  # twins have functions that return their check
             if (check := getattr(call.function, "check", None)) is not None:
                 step = check(*call.args, **call.kwargs)
-                checks += [step] if self._is_given(step[1]) else []
+                checks += [step] if self._is_given(step[1]) and step not in checks else []
         if checks:
             self._try(lambda: [self._check_values(step) for step in checks])
 
@@ -578,7 +605,11 @@ class Writer:
         self.indent += 1
         write()
         self.indent -= 1
-        self.line(f"except {self.name(Exception)}: return {self.name(FAILED)}")
+        self.line(f"except {self.name(Exception)} as error: {self._raise_failed()}")
+
+    def _raise_failed(self):
+        failed = self.made_name("failed", lambda: partial(Failed, self.program.source), "failed")
+        return f"raise {failed}(error) from error"
 
     def _protected(self):
         """Write the calls; if one fails before anything was written, the function is called."""
@@ -589,9 +620,9 @@ class Writer:
             self.lines[first:stop] = [
                 "    try:",
                 *["    " + line for line in self.lines[first:stop]],
-                f"    except {self.name(Exception)}:",
+                f"    except {self.name(Exception)} as error:",
                 *(["        for g, s in states: g.set_state(s)"] if self.keeps_states else []),
-                f"        return {self.name(FAILED)}",
+                f"        {self._raise_failed()}",
             ]
 
     def _may_call_instead(self):
@@ -1087,7 +1118,11 @@ def _copy_gradients(pairs):
 
 
 def _with_out(function, x, y, out):
-    return lambda: function(x, y, out=out)
+    def call():
+        return function(x, y, out=out)
+
+    call.func = function  # as a partial has it
+    return call
 
 
 def _unchanged(x):

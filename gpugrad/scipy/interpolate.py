@@ -20,12 +20,12 @@ __dir__ = __all__.copy
 __getattr__ = answer(__name__)
 
 
-def _points(name, x, y, axis, least):
+def _points(name, x, y, axis):
     """The points ``(n,)`` and values ``(n, ...)`` as tensors."""
     x, y = floating(x, y)
-    if x.ndim != 1 or not y.ndim or y.shape[axis] != x.size or x.size < least:
+    if x.ndim != 1 or not y.ndim or y.shape[axis] != x.size or x.size < 2:
         raise ValueError(
-            f"{name}: x must be (n,) with n at least {least}, and y of length n along axis {axis}, "
+            f"{name}: x must be (n,) with n at least 2, and y of length n along axis {axis}, "
             f"not {x.shape} and {y.shape}"
         )
     return x, moveaxis(y, axis, 0)
@@ -68,7 +68,7 @@ class interp1d:
     ) -> None:
         if kind not in ("linear", "cubic"):
             raise ValueError(f"interp1d: kind must be 'linear' or 'cubic', not {kind!r}")
-        x, y = _points("interp1d", x, y, axis, 2)
+        x, y = _points("interp1d", x, y, axis)
         if not assume_sorted:
             order = argsort(x)
             x, y = take(x, order), take(y, order, axis=0)
@@ -136,7 +136,7 @@ class CubicSpline:
     def __init__(
         self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Any = None
     ) -> None:
-        x, y = _points("CubicSpline", x, y, axis, 2)
+        x, y = _points("CubicSpline", x, y, axis)
         self.x, self.axis, self._ndim = x, axis, y.ndim
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
         extrapolate = True if extrapolate is None else extrapolate
@@ -146,7 +146,7 @@ class CubicSpline:
         if periodic:
             s = _periodic_slopes(h, slope)
         else:
-            s = _slopes(h, slope, _conditions(bc_type, x.size))
+            s = _slopes(h, slope, _conditions(bc_type))
         column = _column(h, y)
         curve = (s[:-1, ...] + s[1:, ...] - 2 * slope) / column
         self.c = stack(
@@ -175,7 +175,7 @@ class CubicSpline:
 _DERIVATIVES = {"natural": (2, 0.0), "clamped": (1, 0.0)}
 
 
-def _conditions(bc_type, n):
+def _conditions(bc_type):
     """The conditions at the two ends: ``"not-a-knot"``, or a derivative's order and value."""
     pair = (bc_type, bc_type) if isinstance(bc_type, str) else tuple(bc_type)
     pair = tuple([_DERIVATIVES.get(c, c) if isinstance(c, str) else tuple(c) for c in pair])

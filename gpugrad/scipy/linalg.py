@@ -199,7 +199,7 @@ def _banded(xp, ab, b, /, *, lower, upper):
 
 
 def _banded_vjp(xp, g, ab, out, lower, upper, wanted):
-    # The rows of the transposed matrix's diagonals are those of the matrix, moved to its columns.
+    # The diagonals of the transposed matrix are those of the matrix, shifted to other columns.
     rows = [_moved(xp, ab[..., lower + upper - r, :], r - lower) for r in range(lower + upper + 1)]
     g_b = _again(_banded, xp, xp.stack(rows, axis=-2), g, lower=upper, upper=lower)
     if not wanted[0]:

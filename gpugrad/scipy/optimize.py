@@ -39,8 +39,8 @@ def minimize(
         methods stop early.
     args: further arguments, a tuple or one.
     jac, hess, hessp: by default the gradient, the Hessian and its products with vectors, by this
-        library, for methods that use them. Otherwise functions of tensors, as ``fun``, or what
-        SciPy takes besides.
+        library, for methods that use them. Otherwise they are functions of tensors,
+        like ``fun``, or other values that SciPy takes.
     constraints: dicts with functions of tensors, whose Jacobians are filled in too, or SciPy's
         objects, whose functions take NumPy arrays.
     method, bounds, tol, callback, options: as SciPy takes them. Bounds are for flattened x, and

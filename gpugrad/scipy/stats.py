@@ -107,7 +107,7 @@ class _Distribution:
         return x, shapes, loc, scale, self._valid(*shapes) & (scale > 0)
 
     def _valid(self, *shapes):
-        """Where the shape parameters are; by default where they are positive."""
+        """Where the shape parameters are valid; by default where they are positive."""
         valid = True
         for shape in shapes:
             valid = valid & (shape > 0)
@@ -419,8 +419,11 @@ class _LogNorm(_Continuous):
 
 
 class _Discrete(_Distribution):
-    """A distribution of counts. Quantiles, and the distribution function by the points, are steps:
-    their gradients are 0."""
+    """A distribution of counts.
+
+    Quantiles are step functions, and so is the distribution function of the points; their gradients
+    are 0.
+    """
 
     parameters = ("loc",)
     lower = -0.5  # between counts, so that 0 is inside
@@ -464,7 +467,7 @@ class _Discrete(_Distribution):
         return where(inside, self._sf(where(inside, k, 0.0), *shapes), where(k < 0, 1.0, 0.0))
 
     def _search(self, is_enough, at_end, q, shapes):
-        """The smallest count that is enough, by bisection; -1 where already that is."""
+        """The smallest count that is enough, by bisection; -1 where even -1 is."""
         with no_grad():
             high = maximum(self._bound(*shapes), q * 0.0)
             low = high * 0.0 - 1.0
@@ -478,7 +481,7 @@ class _Discrete(_Distribution):
         raise NotImplementedError
 
     def _bound(self, *shapes):
-        """A count that the distribution function reaches 1 at, up to rounding."""
+        """A count at which the distribution function is 1, up to rounding."""
         raise NotImplementedError
 
 

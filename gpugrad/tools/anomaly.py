@@ -53,7 +53,7 @@ class detect_anomaly(Tool):
             return
         if event.phase != "forward":
             self._check_rule(event)
-        elif event.parent is None:  # of what a rule calls only the rule's result counts
+        elif event.parent is None:  # within a rule, only its result is checked
             for out in arrays_in(event.out):
                 kinds = _kinds(out)
                 if kinds:
@@ -98,7 +98,7 @@ class detect_anomaly(Tool):
     def _check_rule(self, event):
         cotangents = [g for g in _flat(event.inputs) if g is not None]
         if all(map(is_variable, cotangents)) and not any(map(_any, arrays_in(cotangents))):
-            return  # a rule that is run on zeros to be transposed: nobody sees its values
+            return  # the rule is run on zeros only to be transposed
         parts = enumerate(event.out) if event.target is None else [(event.target, event.out)]
         for target, c in parts:
             if not event.plan.wanted[target]:  # a joint rule may return more

@@ -59,9 +59,9 @@ class memory_report(Tool):
     def __init__(self) -> None:
         self._peak = self._total = 0
         self._lock = threading.Lock()
-        self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by their records
+        self._kept: dict[ref, tuple[str, Line | None, list[_Buffer]]] = {}  # by the calls' records
         self._uses: Counter[Any] = Counter()  # of buffers
-        # A record may die at any time, even while the lock is held; here it waits.
+        # Records that have died, which can happen at any time, even while the lock is held.
         self._dead: deque[ref] = deque()
 
     def recorded(self, record, saved):
@@ -159,7 +159,7 @@ class memory_report(Tool):
 
 
 def _identity(array):
-    """What tells the buffer of an array from all others, or else the array itself."""
+    """Identifies the buffer of an array or, if the library hides it, the array itself."""
     backend = backend_of[type(array)]
     buffer = backend.buffer(array)
     return (backend.name, buffer) if buffer is not None else (backend.name, "array", id(array))

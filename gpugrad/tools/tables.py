@@ -6,8 +6,8 @@ _MOST = 30  # rows shown
 def table(columns, rows, most=_MOST):
     """A table as text.
 
-    columns: by their heads, how to show a number, as for `format`; None for text.
-    most: the number of ``rows`` that are shown, the first; None for all.
+    columns: from each column's head to the format of its numbers, as for `format`; None for text.
+    most: how many of the first ``rows`` are shown; None for all.
     """
     heads, forms = list(columns), list(columns.values())
     cells = [

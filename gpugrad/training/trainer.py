@@ -182,7 +182,7 @@ class Trainer:
                 while len(self.history) < self.epochs and not self._is_over():
                     self._train_epoch()
             finally:
-                self._means = _Means()  # those of an epoch that was broken off
+                self._means = _Means()  # an epoch that was broken off leaves some behind
         return self.history
 
     def _is_over(self):
@@ -265,7 +265,7 @@ class Trainer:
         least = math.inf
         if self.best is not None:
             least = sign * self.history[self.best["epoch"] - 1][self.monitor]
-        if sign * self.history[-1][self.monitor] < least:  # False for nan
+        if sign * self.history[-1][self.monitor] < least:  # this is False for nan
             self.best = {"epoch": len(self.history), "model": self.model.state_dict()}
 
     def restore_best(self) -> int:
@@ -450,9 +450,9 @@ def _values(loss, model, batch):
 
 
 class _Means:
-    """Means of values by name, over samples. The values are read when the means are wanted.
+    """Means of values by name, over samples.
 
-    So a GPU is not waited for at each step.
+    The values are read only when the means are asked for, so that no step waits for a GPU.
     """
 
     def __init__(self, totals=()):

@@ -74,7 +74,7 @@ def checkpoint(f: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     variables = [variable(x) for x in arguments.inputs]
     args, kwargs = arguments.of(variables)
     region = thread.autocast
-    # Casts from outside would not be made again.
+    # The region is entered anew because casts from outside would not be made again in backward.
     with draws.noted(), entered(region and region.anew()):
         result = f(*args, **kwargs)
     leaves, structure = flatten(result, none_is_leaf=True)

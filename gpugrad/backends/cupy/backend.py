@@ -59,7 +59,8 @@ def _restore_current_device():
         cupy.cuda.runtime.setDevice(before)
 
 
-# The latest targets of `read_later`. A copy may still be under way when nobody wants it any more.
+# The latest targets of `read_later`, kept because a copy to one may still be under way when the
+# program has already dropped it.
 _copied_to: deque = deque(maxlen=100)
 
 
@@ -150,7 +151,7 @@ class CuPy(Backend):
                 with data.device:
                     return kernels.copy(data)
         with self._scope(device):
-            # Pinned memory CuPy copies later, when the program may have written to it already.
+            # CuPy would copy pinned memory later, when the program may already have written to it.
             waits = type(data) is np.ndarray and is_memory_pinned(data.ctypes.data)
             return cupy.array(data, dtype=dtype, copy=copy, blocking=waits)
 

@@ -124,8 +124,9 @@ class Collectives:
     def _watch(self, group):
         """End all processes if a collective takes too long.
 
-        A program cannot notice that itself: it waits for its device. That the device is slow
-        counts as well, but not that a collective waits for earlier ones.
+        The program cannot notice that itself, because it waits for its device. The time of a
+        collective counts from when it was enqueued or, if that is later, from the end of the one
+        before, and so includes other work of the device.
         """
         since = time.monotonic()
         while True:

@@ -29,6 +29,7 @@ _WAKING = 1 << 21  # multiplications in the time that it takes a thread to begin
 _ROWS = 64  # the fewest rows or columns in a piece
 _ALIGNED = 16  # of which their number is a multiple
 _DIVIDED = frozenset("fdFD")  # the dtypes of products that BLAS computes
+_MOST = 1024  # threads; a mistyped number is not to take all that the system has
 _VARIABLES = "OPENBLAS_NUM_THREADS GOTO_NUM_THREADS OMP_NUM_THREADS".split()
 
 
@@ -43,13 +44,16 @@ def set_num_threads(number: int) -> None:
 
     The rounding of large products may depend on the number, but not on chance. Threads of the
     program itself may call gpugrad, too; then only one of them at a time has the help of others.
+    Where the system allows no more threads, there are fewer than ``number``.
+
+    Raises TypeError if ``number`` is not an integer, and ValueError if it is not from 1 to 1024.
     """
     try:
         count = index(number)
     except TypeError:
         raise TypeError(f"set_num_threads: the number must be an int, not {number!r}") from None
-    if count < 1:
-        raise ValueError(f"set_num_threads: the number must be at least 1, not {count}")
+    if not 1 <= count <= _MOST:
+        raise ValueError(f"set_num_threads: the number must be from 1 to {_MOST}, not {count}")
     _threads.resize(count)
 
 

@@ -41,11 +41,16 @@ def _places(logits, target, ignore_index):
     except IndexError:
         is_checked = False
     if not is_checked:
-        ignored = target == ignore_index
+        ignored = _is(target, ignore_index)
         count = n - int(np.count_nonzero(ignored))
         target = np.where(ignored, 0, target)
         check_labels(target, classes)
     return (target, np.arange(n)), count, ignored
+
+
+def _is(target, ignore_index):
+    # NumPy before 2.2 may crash where it compares an unsigned dtype with a negative number.
+    return target.astype(np.int64, copy=False) == ignore_index
 
 
 def _shifted(xp, logits, few):
@@ -89,7 +94,7 @@ def _check(target, classes, ignore_index):
     try:
         check_all_labels(target, classes)  # faster, and mostly enough
     except IndexError:
-        check_labels(target[target != ignore_index], classes)
+        check_labels(target[~_is(target, ignore_index)], classes)
 
 
 # What a program calls, and with which arguments, before it changes anything.

@@ -8,8 +8,8 @@ from .loader import contiguous, covers, elementwise_grid, flat, kernel
 def zero_discarded_nans(c, g, in_place=False):
     """`Backend.xp.zero_discarded_nans`; NotImplemented unless shapes and dtypes are equal.
 
-    in_place: whether the result may be ``c`` itself, overwritten. Then the kernel only reads ``c``,
-        but for what is near a nan.
+    in_place: whether the result may be ``c`` itself, overwritten. Then the kernel writes
+        only near a nan.
     """
     n, dtype = c.size, c.dtype
     if g.dtype != dtype or g.shape != c.shape or not covers(dtype):

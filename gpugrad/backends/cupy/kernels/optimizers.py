@@ -166,8 +166,8 @@ class _Table:
 class _Tables:
     """The tables of all launches over some tensors, and the numbers that go with them.
 
-    Of NumPy arrays CuPy would read ``__array_interface__`` at every launch, which takes
-    longer than the rest of it.
+    CuPy would read the ``__array_interface__`` of NumPy arrays at every launch, which takes longer
+    than the rest of the launch.
     """
 
     def __init__(self, launches, dtype):

@@ -1,7 +1,8 @@
 """Sums, means and variances over the leading axes of arrays.
 
-For these CuPy has no fast way: CUB, which it uses, takes contiguous rows only. Here sums are always
-added up in the same order, so results are reproducible, also those of `add_rows`.
+CuPy has no fast way to compute these, because CUB, which it uses, takes only contiguous rows.
+Here numbers are always added in the same order, so results are reproducible, those of `add_rows`
+too.
 """
 
 from math import prod
@@ -17,7 +18,7 @@ ROWS = 16  # rows of threads in a block that sums columns, as in common.cuh
 def shape_without(x, axis, keepdims):
     """The shape of a reduction of ``x``, if ``axis`` is its leading axes and a kernel supports it.
 
-    Else None: for reductions over all axes too.
+    Otherwise the result is None, as it is for reductions over all axes.
     """
     axes = axis if type(axis) is tuple else (axis,)
     ndim = x.ndim
@@ -34,7 +35,7 @@ def shape_without(x, axis, keepdims):
 def sum_rows(x, shape, divisor=1.0, mean=None):
     """The sums of the columns of contiguous ``x``, divided by ``divisor``, in this ``shape``.
 
-    mean: the means of the columns; then it is the squares of deviations from these that are summed.
+    mean: if given, the means of the columns; the squares of deviations from them are then summed.
     """
     dtype = x.dtype
     columns = prod(shape)
