@@ -25,6 +25,7 @@ import gpugrad.nn.functional as F
 from gpugrad import nn, optim
 from gpugrad._thread_state import thread
 from gpugrad.backends.numpy import planner
+from gpugrad.program import memory
 
 
 @pytest.fixture(autouse=True)
@@ -1300,6 +1301,48 @@ def test_large_values_wait_for_nothing(monkeypatch):
     large = 256 * 512 * x.dtype.itemsize
     assert report.planned_bytes < 2.5 * large
     assert report.needed_bytes <= report.planned_bytes
+
+
+def test_values_that_live_at_one_time_lie_apart():
+    numbers = random.Random(0)
+    for n in (1, 5, 60):
+        storages = []
+        for _ in range(n):
+            first = numbers.randrange(n)
+            value = types.SimpleNamespace(nbytes=numbers.choice([4, 64, 100, 4096]))
+            last = first + numbers.choice([0, 1, 2, n])
+            storages.append(memory.Storage("planned", value, first, last))
+        total = memory.place(storages)
+        placed, needed = [], 0
+        for s in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
+            size = -(-s.nbytes // 64) * 64
+            taken = [t for t in placed if t.first <= s.last and s.first <= t.last]
+            lowest = min(  # at which nothing else lies
+                offset
+                for offset in (0, *[t.offset + -(-t.nbytes // 64) * 64 for t in taken])
+                if all(t.offset >= offset + size or offset >= t.offset + t.nbytes for t in taken)
+            )
+            assert s.offset == lowest
+            placed.append(s)
+            needed = max(needed, lowest + size)
+        assert total == needed
+
+
+def test_the_source_grows_no_faster_than_the_arguments():
+    def source(n):
+        compiled = gg.compile(lambda *xs: sum(xs[1:], xs[0]))
+        compiled(*[normal(2, seed=i) for i in range(n)])
+        return compiled._programs[0].source
+
+    assert len(source(80)) < 2.5 * len(source(40))
+
+
+def test_tensors_given_twice_are_told_from_two():
+    compiled = gg.compile(lambda x, y, z: (x is y, y is z, x * y + z))
+    x, y, z = [normal(3, seed=i) for i in range(3)]
+    for given in ((x, y, z), (x, x, y), (x, y, y), (x, y, x), (z, y, x)):
+        same(compiled(*given)[2], given[0] * given[1] + given[2])
+        assert compiled(*given)[:2] == (given[0] is given[1], given[1] is given[2])
 
 
 def test_a_comparison_with_a_scalar_waits_for_the_scalar(monkeypatch):

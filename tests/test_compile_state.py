@@ -15,6 +15,7 @@ import math
 import random
 import sys
 import types
+import typing
 import warnings
 import weakref
 
@@ -167,6 +168,20 @@ def methods_of_classes(compile):
         lambda: setattr(Reader, "static", staticmethod(lambda x: x * 2)),
         lambda: setattr(Reader, "__call__", lambda self, x: x + 1),
     )
+
+
+class Table:
+    def __init__(self):
+        self.items = {"k": 2.0}
+
+    def __getattr__(self, name):
+        return self.items[name]  # raises a KeyError for an attribute that does not exist
+
+
+@case
+def attributes_that_are_computed(compile):
+    table = Table()
+    return after(compile(lambda x: x * table.k), lambda: table.items.update(k=3.0))
 
 
 class OneSlot:
@@ -505,7 +520,163 @@ def equal_objects_as_arguments(compile):
     return found + [f(normal(3), types.SimpleNamespace(k=np.float32(k))) for k in (1, 2)]
 
 
+@dataclasses.dataclass
+class Batch:
+    x: gg.Tensor
+    k: float = 2.0
+
+    def scaled(self):
+        return self.x * self.k * Config.scale
+
+
+class Pair(typing.NamedTuple):
+    x: gg.Tensor
+    k: float = 2.0
+
+    def scaled(self):
+        return self.x * self.k * Config.scale
+
+
+@case
+def methods_of_arguments(compile):
+    f = compile(lambda batch: batch.scaled())
+    found = []
+    for kind in (Batch, Pair):
+        for Config.scale in (2.0, 3.0):
+            found += [f(kind(normal(3))), f(kind(normal(3), 3.0))]
+    del Config.scale
+    return found
+
+
+@case
+def order_and_types_of_keys(compile):
+    def f(table):
+        total = 0
+        for place, (key, x) in enumerate(table.items()):
+            total = total + x * key * (place + 1)
+        return total, [*table]
+
+    f = compile(f)
+    a, b = gg.asarray([1, 2]), gg.asarray([3, 5])
+    found = []
+    for table in ({1: a, 2: b}, {2: b, 1: a}, {1.0: a, 2: b}, {True: a, 2: b}):
+        found.append(f(table))
+        found.append(f({"a": table, "b": 1}["a"]))
+    return found
+
+
+@case
+def keys_of_dicts_and_items_of_sets(compile):
+    x, layer, ints = normal(3), nn.Linear(3, 3), gg.asarray([1, 2, 3])
+    tensors, layers, table, numbers = {x: 2.0}, {layer: 3.0}, {1: 1}, {2}
+
+    def f(y):
+        for key, k in tensors.items():
+            y = y + key * k
+        for key, k in layers.items():
+            y = key(y) * k
+        return y.detach(), [ints * k for k in (*table, *numbers)]
+
+    def replace_a_parameter():
+        layer.weight = nn.Parameter(normal(3, 3))
+
+    return after(
+        compile(f),
+        lambda: x.__setitem__(0, 5.0),
+        replace_a_parameter,
+        lambda: (table.clear(), table.update({1.0: 1})),
+        lambda: (numbers.clear(), numbers.add(2.0)),
+    )
+
+
 # What a function writes and returns
+
+
+@case
+@runs_uncompiled
+def arguments_that_the_function_changes(compile):
+    def takes(table):
+        table["z"] = table.pop("y") * 2
+        return table["x"] + table["z"]
+
+    def appends(items):
+        items[0] = items[0] + 1
+        items.append(items[0] * 2)
+        return items[1] + 1
+
+    def assigns(batch):
+        batch.x = batch.x * 2
+        return batch.x * batch.k
+
+    def writes(array):
+        array[0] = 5.0
+        array += 1
+        return gg.asarray(array) * 2
+
+    takes, appends, assigns, writes = map(compile, (takes, appends, assigns, writes))
+    found = []
+    for seed in range(3):
+        table, items = {"x": normal(3, seed=seed), "y": normal(3)}, [normal(3, seed=seed)]
+        batch, array = Batch(normal(3, seed=seed)), normal(3, seed=seed).numpy().copy()
+        found += [takes(table), appends(items), assigns(batch), writes(array)]
+        found += [table, items, batch.x, array.tolist()]
+    return found
+
+
+@case
+@runs_uncompiled
+def iterators_as_arguments(compile):
+    f = compile(lambda numbers: sum(numbers))
+    return [f(normal(3, seed=k) for k in range(i)) for i in (1, 2, 3)]
+
+
+@case
+@runs_uncompiled
+def attributes_that_are_no_fields(compile):
+    def reads(batch):
+        return batch.x * batch.extra
+
+    def makes(x):
+        batch = Batch(x)
+        batch.extra = 3.0
+        return batch
+
+    reads, makes = compile(reads), compile(makes)
+    found = []
+    for extra in (2.0, 3.0):
+        batch = Batch(normal(3))
+        batch.extra = extra
+        found += [reads(batch), makes(normal(3)).extra]
+    return found
+
+
+@case
+@runs_uncompiled
+def hooks_that_a_function_adds(compile):
+    w = normal(3).requires_grad_()
+
+    def adds(x):
+        w.grad = None
+        w.register_hook(lambda g: g * 2)
+        (w * x).sum().backward()
+
+    def adds_to_argument(x):
+        x.register_hook(lambda g: g * 3)
+        (x * x).sum().backward()
+
+    def adds_after(x):
+        v.register_post_accumulate_grad_hook(lambda v: found.append(v.grad))
+        (v * x).sum().backward()
+
+    adds, adds_to_argument, adds_after = map(compile, (adds, adds_to_argument, adds_after))
+    v, found = normal(3).requires_grad_(), []
+    for seed in range(3):
+        x = normal(3, seed=seed).requires_grad_()
+        adds(x.detach())
+        adds_to_argument(x)
+        adds_after(x.detach())
+        found += [w.grad, x.grad]
+    return found
 
 
 @case
@@ -683,6 +854,30 @@ def arrays_of_numbers(compile):
     return [y for lr in (0.5, 0.25, 1.5, 2) for y in after(f, lambda lr=lr: set_lr(optimizer, lr))]
 
 
+@case
+def hyper_parameters_that_make_the_state_anew(compile):
+    found = []
+    for make, name, values in (
+        (optim.Adam, "lr", (0.1, 0.0, 0.2, 0.2)),
+        (functools.partial(optim.SGD, momentum=0.9), "momentum", (0.9, 0.0, 0.8, 0.8)),
+        (optim.Adam, "amsgrad", (False, True, True, False)),
+    ):
+        w = normal(3).requires_grad_()
+        optimizer = make([w], lr=0.1)
+
+        def step(x, w=w, optimizer=optimizer):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+
+        step = compile(step)
+        for i in range(8):
+            optimizer.param_groups[0][name] = values[i % 4]
+            step(normal(3, seed=i))
+            found += [gg.tensor(w), optimizer._states[w].step, optimizer.state_dict()["state"]]
+    return found
+
+
 def set_lr(optimizer, lr):
     optimizer.param_groups[0]["lr"] = lr
 
@@ -816,12 +1011,23 @@ def copies_of_models_with_compiled_methods(compile):
     return [*found, net(normal(4, 3)), other(normal(4, 3))]
 
 
-@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
-def test_nothing_is_stale(function):
+# Those of which a check, which runs the function too, must leave no trace.
+CHECKED = [
+    arguments_that_the_function_changes, iterators_as_arguments, hooks_that_a_function_adds,
+    random_numbers_of_others, errors_in_later_calls, hyper_parameters_that_make_the_state_anew,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "function, check",
+    [*[(f, 0) for f in CASES], *[(f, 1) for f in CHECKED]],
+    ids=lambda x: x if isinstance(x, int) else x.__name__,
+)
+def test_nothing_is_stale(function, check):
     compiled = []
 
     def compile(f):
-        compiled.append(gg.compile(f))
+        compiled.append(gg.compile(f, check=check))
         return compiled[-1]
 
     is_recorded = not hasattr(function, "runs_uncompiled")

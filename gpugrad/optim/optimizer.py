@@ -91,6 +91,9 @@ class Optimizer:
         self._skips: dict[str, Any] = {}
         # A function that tells whether the last step was skipped, and the states' counts before it.
         self._unknown: tuple[Callable[[], Any], list] | None = None
+        # How often the state of a parameter was made anew. A compiled function compares it, as it
+        # does all numbers of an optimizer, for its program writes into the state as it was.
+        self._states_made = 0
         if isinstance(params, Tensor):
             raise TypeError(f"{self._name}: params must be an iterable of tensors; write [tensor]")
         groups = self._as_list(params)
@@ -375,6 +378,7 @@ class Optimizer:
         old: the state so far, of which as much as possible is kept; or None.
         """
         self._check_writeable(p)
+        self._states_made += 1
         arrays = self.init_single(p.array, group)
         step, numbers = 0, tuple(self.numbers.values())
         if old is not None and (old.arrays or not arrays):

@@ -4,19 +4,29 @@ from .._tensor import Tensor
 from ..backends import backend_of, namespace_of
 from ..random import _generators
 from ..transforms.trees import flatten
+from .draws import foreign_states, restore_foreign
 from .state import refill
 
 
 class Snapshot:
-    """Copies of all state that a function reaches, which `restore` puts back."""
+    """Copies of all state that a function reaches or gets, which `restore` puts back.
 
-    def __init__(self, reach):
+    leaves, given: of the arguments.
+    """
+
+    def __init__(self, reach, leaves, given):
         self.reach = reach
+        self.given = given
         self.tensors = [
             (x, x.array, _copy(x.array), x.node, x.grad, _grad(x), _copy(_grad(x)))
             for x in reach.tensors.values()
         ]
-        self.arrays = [(array, _copy(array)) for _, array in reach.arrays]
+        self.unwatched = [
+            x.node for x, *_ in self.tensors if x.node is not None and x.node.watch is None
+        ]
+        arrays = [x for x in leaves if type(x) in namespace_of]
+        arrays += [array for _, array in reach.arrays]
+        self.arrays = [(array, _copy(array)) for array in arrays]
         self.containers = reach.containers
         self.optimizers = [
             (
@@ -38,6 +48,7 @@ class Snapshot:
         ]
         known = {id(g): g for g in (*_generators.values(), *reach.generators)}
         self.generators = [(g, g.get_state()) for g in known.values()]
+        self.foreign = foreign_states(reach.foreign_generators)
         self.slots = [(slot, value) for slot, value, how in reach.guards if how in ("is", "equal")]
 
     def restore(self):
@@ -49,8 +60,11 @@ class Snapshot:
                 grad.array = grad_array
         for array, values in self.arrays:
             _overwrite(array, values)
+        for node in self.unwatched:
+            node.watch = None
         for container, values in self.containers:
             refill(container, values)
+        self.given.restore()
         for o, hyper, arguments, groups, states, table, parts in self.optimizers:
             o._hyper[:], o._arguments[:], o._states = hyper, arguments, table
             for group, values in zip(o.param_groups, groups, strict=False):
@@ -67,6 +81,7 @@ class Snapshot:
             values.update({n: list(v) if isinstance(v, list) else v for n, v in before.items()})
         for g, state in self.generators:
             g.set_state(state)
+        restore_foreign(self.foreign)
         for slot, value in self.slots:
             if not isinstance(slot.container, tuple) and slot.get() is not value:
                 slot.set(value)

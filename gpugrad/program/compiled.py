@@ -33,7 +33,20 @@ from .record import Input, Unsupported, Variable, simplify
 from .recording import Recording, traced_types
 from .replay import MISS, Failed, Program, spent, warn_of
 from .report import Report
-from .state import _SIMPLE, Reach, Swap, backend_for, holds, is_own, same, same_argument
+from .state import (
+    _SIMPLE,
+    Given,
+    Reach,
+    Swap,
+    backend_for,
+    has_more,
+    holds,
+    is_own,
+    keys_of,
+    nodes_of,
+    same,
+    same_argument,
+)
 
 _MOST = 16  # programs of one function
 _LARGE = 1 << 26  # bytes
@@ -74,9 +87,9 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
     Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
     everything else is compared, and if it has changed, the function is recorded again. What lies
-    beyond, such as files, the clock, the insides of other libraries' objects and attributes of
-    modules that are written to ``vars(module)``, is read once. Text is printed only while the
-    function is recorded.
+    beyond, such as files, the clock, the insides of other libraries' objects, what NumPy itself
+    computes with an array in a tuple, and attributes of modules that are written to
+    ``vars(module)``, is read once. Text is printed only while the function is recorded.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the
@@ -94,10 +107,11 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
 
     A function that does what cannot be recorded runs as if it were not compiled, with one
     warning that says why. Examples are random numbers of other libraries, seeding a generator,
-    iterators, a pass through a `DataLoader`, and an `LBFGS` step, of which the closure can be
-    compiled instead. So does any function inside `vmap` or another transform, and while a tool such
-    as `profile` is on. The first call with a new optimizer, or one that first makes what it keeps,
-    runs so too, without a warning.
+    iterators, a pass through a `DataLoader`, changes to lists, dicts and objects that are
+    arguments, and an `LBFGS` step, of which the closure can be compiled instead. So does any
+    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
+    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
+    warning.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
@@ -127,13 +141,15 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
 class Compiled(Generic[P, R]):
     """A compiled function; see `compile`."""
 
+    __wrapped_function__: Any = None
+
     def __init__(self, function: Callable[P, R], check: int = 0) -> None:
         if not callable(function):
             raise TypeError(
                 f"compile: the first argument must be a function, not {type(function).__name__}"
             )
         if isinstance(function, Module):
-            self.__wrapped_function__: Any = function
+            self.__wrapped_function__ = function
         else:
             self.__wrapped_function__ = function
             update_wrapper(self, function)
@@ -306,18 +322,19 @@ class Compiled(Generic[P, R]):
 
     def _checked(self, args, kwargs, leaves, structure):
         """Run the function too, and compare everything."""
-        reach = Reach(self.__wrapped_function__, leaves)
+        given = Given((*args, *kwargs.values()))
+        reach = Reach(self.__wrapped_function__, leaves, given.nodes)
+        if reach.unsupported:
+            return MISS
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)
-        before = Snapshot(reach)
+        before = Snapshot(reach, leaves, given)
         failures = Op.failures
-        try:
-            with noted() as collectives:
-                result = results(self.__wrapped_function__(*args, **kwargs))
-            expected = result | before.values()
-        finally:
-            before.restore()
+        with noted() as collectives:  # an error leaves what it leaves without being compiled
+            result = results(self.__wrapped_function__(*args, **kwargs))
+        expected = result | before.values()
+        before.restore()
         name = getattr(self.__wrapped_function__, "__name__", "the function")
         with repeated(collectives):
             try:
@@ -389,8 +406,10 @@ def _leaves(args, kwargs):
         else:
             return args, len(args)
     leaves = []
-    structures = [tuple(kwargs)]
-    for x in (*args, *kwargs.values()):
+    trees = (*args, *kwargs.values())
+    # Two dicts have the same structure even if their keys have another order.
+    structures = [tuple(kwargs), [keys_of(x) for x in nodes_of(trees) if isinstance(x, dict)]]
+    for x in trees:
         found, structure = flatten(x, none_is_leaf=True)
         leaves += found
         structures.append(structure)
@@ -406,7 +425,7 @@ class Trace:
         self.swap = swap
         self.is_recording = thread.recording
         self.duplicate = recording.kind.backend_functions.duplicate
-        self.written = []
+        self.written = {}  # from the variables of arrays to those to be written to them
         self.rebound = []
         self.gradients = []
         self.changed = []
@@ -462,9 +481,12 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
 
     with_placeholders: whether large results need not be computed.
     """
-    reach = Reach(function, leaves)
+    before = Given((*args, *kwargs.values()))
+    reach = Reach(function, leaves, before.nodes)
     if reach.unsupported:
         raise Unsupported(reach.unsupported)
+    if any(map(has_more, before.nodes)):
+        raise Unsupported("an argument has attributes that are not fields of its dataclass")
     of_state = set(reach.tensors)
     backend = backend_for(reach, leaves)
     if backend is None:
@@ -484,6 +506,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.recorder = recording
             swap.enter()
             given, named = _traced_arguments(recording, swap, leaves, args, kwargs)
+            trace.given = before if given is args else Given((*given, *named.values()))
             recording.start, recording.seen = next_order(), swap.originals
             thread.draws = (draws,)
             # Values that were not computed must not cause warnings; a program gives none either.
@@ -492,7 +515,7 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.draws = outer
             recording.check()
             draws.check()
-            _finish(trace, result, recording.start)
+            _finish(trace, result)
         except (Exception, Unsupported) as error:
             if not (recording.has_failed and recording.has_placeholders):
                 if isinstance(error, (AttributeError, TypeError)) and "'Traced'" in str(error):
@@ -507,12 +530,14 @@ def record(function, leaves, args, kwargs, with_placeholders=True):
             thread.recorder = None
             thread.draws = outer
             swap.restore()
+            before.restore()
             draws.restore()
             recording.closed = True
     finally:  # again, in case Ctrl-C came during the first time
         thread.recorder = None
         thread.draws = outer
         swap.restore()
+        before.restore()
         draws.restore()
         recording.closed = True
     if trace is None:
@@ -548,23 +573,33 @@ def _traced_arguments(recording, swap, leaves, args, kwargs):
     return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
 
-def _finish(trace, result, start):
+def _finish(trace, result):
     """Note what the function has returned and changed."""
     swap = trace.swap
     if any(is_own(name) and name in sys.modules for name in trace.reach.not_imported):
         raise Unsupported("it imports a module", once=True)
     for x, *before in swap.originals.values():
         _tensor(trace, x, *before)
+    for traced, var in swap.first.items():
+        if var.source.kind == "argument":
+            _memory(trace, traced)
+    watches = [leaf.watch for leaf in swap.unwatched if leaf.watch is not None]
+    if any(w.hooks or w.accumulated or w.listener or w.label for w in watches):
+        raise Unsupported("it adds hooks or a label to a tensor")
+    if trace.given.changed():
+        raise Unsupported("it changes a list, a dict or an object that is an argument")
     _optimizers(trace)
     _slots(trace)
-    swap.check_memory([first for first, _ in trace.written], trace.argument_of)
+    swap.check_memory(trace.written, trace.argument_of)
     parts, trace.structure = flatten(result, none_is_leaf=True)
     trace.result_structure = trace.structure
     if len(parts) == 1 and parts[0] is result:
         trace.structure = None
     for x in parts:
         trace.results.append(_result(trace, x))
-    _graph(trace, parts, start)
+    if any(map(has_more, nodes_of([result]))):
+        raise Unsupported("a result has attributes that are not fields of its dataclass")
+    _graph(trace, parts, trace.recording.start)
 
 
 def _var(trace, array, what):
@@ -598,11 +633,11 @@ def _tensor(trace, x, array, node, grad, grad_array, grad_node):
 def _memory(trace, traced):
     """Note if the memory of an input was written to."""
     first, now = trace.swap.first[traced], traced.home.var
-    if now is not first and (first, now) not in trace.written:
+    if now is not first:
         source = first.source
         if source.kind == "argument" or id(source.holder) in trace.argument_of:
             raise Unsupported("it writes into the memory of an argument")
-        trace.written.append((first, now))
+        trace.written[first] = now
 
 
 def _optimizers(trace):
@@ -645,13 +680,9 @@ def _slots(trace):
             traced_of[id(array)] = traced
             _memory(trace, traced)
     for slot, value, how in (*trace.reach.guards, *trace.reach.module_guards):
-        if how in ("len", "keys"):
+        if how in ("len", "keys", "set"):
             if not holds(slot, value, how):
                 raise Unsupported("it adds to a container, or takes something out", once="first")
-            continue
-        if how == "set":
-            if slot != value:
-                raise Unsupported("it adds to a set, or takes something out", once="first")
             continue
         if how == "type":
             if type(slot) is not value:
@@ -769,7 +800,7 @@ def _prepare(trace):
     outputs += [value[1] for kind, value in trace.results if kind == "tensor"]
     outputs += [value for kind, value in trace.results if kind in ("array", "live")]
     outputs += [var for _, var, _ in trace.skips]
-    finals = [final for _, final in trace.written]
+    finals = [*trace.written.values()]
     cotangents = []
     if trace.sweep is not None:
         cotangents = [c for c in trace.sweep.cotangents if c is not None]
@@ -786,7 +817,7 @@ def _prepare(trace):
         return new.get(x, x)
 
     trace.outputs = list(dict.fromkeys(map(replaced, outputs)))
-    trace.written = [(first, replaced(final)) for first, final in trace.written]
+    trace.written = [(first, replaced(final)) for first, final in trace.written.items()]
     trace.written = [(first, final) for first, final in trace.written if first is not final]
     trace.rebound = [(x, where, replaced(var)) for x, where, var in trace.rebound]
     trace.skips = [(optimizer, replaced(var), counts) for optimizer, var, counts in trace.skips]
@@ -900,7 +931,9 @@ def _inputs(trace, used):
             trace.owners = lambda: {
                 id(_owner(trace.pinned[x]())) for x in targets if x in trace.pinned
             }
-            trace.overlaps = lambda array, owners: id(_owner(array)) in owners
+            trace.overlaps = lambda array, owners: (
+                id(array if array.base is None else _owner(array)) in owners
+            )
         else:
             trace.owners = lambda: {
                 backend.buffer(trace.pinned[x]()) for x in targets if x in trace.pinned

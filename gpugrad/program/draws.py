@@ -42,6 +42,17 @@ def _are_equal(x, y):
         return all(map(_are_equal, x, y))
 
 
+def foreign_states(generators):
+    """Pairs of these generators, and of the global ones of Python and NumPy, and their states."""
+    return [(g, _state_of(g)) for g in (python_random, global_generator, *generators)]
+
+
+def restore_foreign(states):
+    for generator, state in states:
+        if not _are_equal(_state_of(generator), state):
+            _set_state(generator, state)
+
+
 class NotedDraws:
     """Has every generator that this thread draws from note its draws; see `_draws.note_draw`.
 
@@ -55,9 +66,7 @@ class NotedDraws:
         known = {id(g): g for g in (*random._generators.values(), *generators)}
         self.before = [(g, g.source, g._keys, g.get_state()) for g in known.values()]
         self.seed = random._seed
-        self.foreign = [
-            (g, _state_of(g)) for g in (python_random, global_generator, *foreign_generators)
-        ]
+        self.foreign = foreign_states(foreign_generators)
 
     def replace(self, generator, state):
         source, keys = _Source(generator, self.recording), _Keys(generator, self.recording)
@@ -79,9 +88,7 @@ class NotedDraws:
         self.foreign = []  # nothing is to be restored
 
     def restore(self):
-        for generator, state in self.foreign:
-            if not _are_equal(_state_of(generator), state):
-                _set_state(generator, state)
+        restore_foreign(self.foreign)
         for generator, source, keys, state, *_ in self.replaced:
             generator.source, generator._keys = source, keys
             generator.set_state(state)

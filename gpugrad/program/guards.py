@@ -6,7 +6,8 @@ would take longer to compile than all else in a first call.
 
 import types
 
-from .state import same
+from ..autograd.graph import Leaf
+from .state import items_of, keys_of, same, same_argument
 
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -21,7 +22,7 @@ def rows_of(guards):
         elif how == "type":
             others.append((type, slot, value))
         elif how in ("keys", "set"):
-            others.append((list if how == "keys" else frozenset, slot, value))
+            others.append((keys_of if how == "keys" else items_of, slot, value))
         elif how == "equal" and not (value is None or value is True or value is False):
             equal.append((slot.get, value))
         elif slot.kind == "item" and type(slot.container) is dict:
@@ -75,6 +76,34 @@ def all_hold(rows):
         if len(x) != n:
             return False
     return not others or all(kind(x) == value for kind, x, value in others)
+
+
+def leaves_hold(leaves, tensors, statics):
+    """Whether the leaves of the arguments are what a program is for.
+
+    tensors: tuples of the position of a Tensor, its type, the type of its node, and whether it has
+        a gradient if that is a leaf.
+    statics: pairs of a position and the value of what is no array.
+    """
+    for i, kind, node_kind, has_grad in tensors:
+        x = leaves[i]
+        if type(x) is not kind or type(x.node) is not node_kind:
+            return False
+        if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
+            return False
+    return not statics or all(same_argument(leaves[i], value) for i, value in statics)
+
+
+def layouts_hold(arrays, kind, rows):
+    """Whether all arrays are of this type, with the shapes, dtypes and strides in the rows."""
+    for x, (shape, dtype, strides) in zip(arrays, rows, strict=True):
+        if type(x) is not kind or x.shape != shape:
+            return False
+        if x.dtype is not dtype and x.dtype != dtype:
+            return False
+        if strides is not None and x.strides != strides:
+            return False
+    return True
 
 
 def tensors_hold(leaves, bare, others, states):

@@ -1,5 +1,7 @@
 """Where the values of a program lie: which buffer, from which call to which."""
 
+from bisect import bisect_left, insort
+
 _ALIGNED = 64  # bytes
 _SMALL = 2048  # bytes that are copied in about the time that a new array takes
 _LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
@@ -252,14 +254,17 @@ def place(storages):
 
     The largest come first, each at the lowest offset that is free from its first to its last use.
     """
-    placed = []
+    # What is placed, by where it begins; in one list are those that live about as long, so that a
+    # part of each list has all that are alive at some time, and little else.
+    placed = {}
     total = 0
     for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
         size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
         begin, end = storage.first, storage.last
-        taken = [
-            (start, stop) for start, stop, first, last in placed if first <= end and begin <= last
-        ]
+        taken = []
+        for bits, rows in placed.items():
+            low, high = bisect_left(rows, (begin - (1 << bits),)), bisect_left(rows, (end + 1,))
+            taken += [(start, stop) for _, last, start, stop in rows[low:high] if begin <= last]
         taken.sort()
         offset = 0
         for start, stop in taken:
@@ -269,7 +274,8 @@ def place(storages):
                 offset = stop
         storage.offset = offset
         total = max(total, offset + size)
-        placed.append((offset, offset + size, begin, end))
+        rows = placed.setdefault((end - begin).bit_length(), [])
+        insort(rows, (begin, end, offset, offset + size))
     return total
 
 

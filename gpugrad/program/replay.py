@@ -19,13 +19,12 @@ from functools import lru_cache, partial
 
 from .._tensor import Tensor
 from .._thread_state import thread
-from ..autograd.graph import Leaf, Node, next_order, writes
+from ..autograd.graph import Node, next_order, writes
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
-from .guards import all_hold, rows_of, tensors_hold
+from .guards import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
-from .state import same_argument
 
 MISS = object()
 
@@ -375,8 +374,7 @@ class Writer:
             self.line(f"{leaves}, = leaves")
         self.line("try:")
         self.indent += 1
-        for i, leaf in enumerate(trace.leaves):
-            self._leaf(i, leaf)
+        self._leaves()
         rows = rows_of(trace.reach.guards)
         tensors = self.made_name("tensors", self._tensors, "tensors")
         self.unless(f"{name(tensors_hold)}(*{tensors}) and {name(all_hold)}({name(rows)})")
@@ -384,7 +382,7 @@ class Writer:
         for x, source in trace.floating.items():
             self.locals[x] = local = f"a{len(self.locals)}"
             self.line(f"{local} = {self._found(source)}")
-            self._layout(local, x)
+        self._layouts()
         for x, other in trace.aliases:
             self.unless(f"{self._holder(x)}.array is {self._holder(other)}.array")
         for x, i in trace.bare.items():
@@ -404,52 +402,44 @@ class Writer:
         holder = f"x{at}" if at is not None else self.name(source.holder)
         return f"{holder}._grad.array"
 
-    def _layout(self, local, x):
-        kind, dtype = self.trace.recording.backend.array_types[0], self.name(x.dtype)
-        checks = [
-            f"type({local}) is {self.name(kind)} and {local}.shape == {self.name(x.shape)}",
-            f"({local}.dtype is {dtype} or {local}.dtype == {dtype})",
-        ]
-        if x.strides is not None:
-            checks.append(f"{local}.strides == {self.name(x.strides)}")
-        self.fixed["type"] = type
-        backend = self.trace.recording.backend
+    def _layouts(self):
+        """Write the conditions on the arrays that are found anew in each run."""
+        trace, name, backend = self.trace, self.name, self.program.backend
+        found = {x: self.locals[x] for x in trace.floating}
+        if not found:
+            return
+        rows = [(x.shape, x.dtype, x.strides) for x in found]
+        kind = name(backend.array_types[0])
+        self.unless(f"{name(layouts_hold)}(({', '.join(found.values())},), {kind}, {name(rows)})")
         if backend.several_devices or self.planner is None:
-            device = self.trace.devices.get(x)
-            checks.append(f"{self.name(backend.device)}({local}) == {device!r}")
-        if x in self.trace.from_outside and self.trace.owners is not None:
-            check = self.name(self.trace.overlaps)
-            owners = self.made_name("owners", self.trace.owners, "owners")
-            overlaps = f"{check}({local}, {owners})"
-            if self.planner is not None:
-                self.fixed["id"] = id
-                overlaps = f"({local}.base is not None and {overlaps} or id({local}) in {owners})"
-            checks.append(f"not {overlaps}")
-        self.unless(" and ".join(checks))
+            for x, local in found.items():
+                self.unless(f"{name(backend.device)}({local}) == {trace.devices.get(x)!r}")
+        outside = [local for x, local in found.items() if x in trace.from_outside]
+        if outside and trace.owners is not None:
+            owners = self.made_name("owners", trace.owners, "owners")
+            for local in outside:
+                self.unless(f"not {name(trace.overlaps)}({local}, {owners})")
 
-    def _leaf(self, i, leaf):
-        kind, value = leaf
-        if kind == "tensor":
-            self.fixed["type"] = type
-            cls, node, grad = value
-            checks = [f"type(x{i}) is {self.name(cls)}"]
-            if node is None:
-                checks.append(f"x{i}.node is None")
-            elif type(node) is Node:
-                checks.append(f"type(x{i}.node) is {self.name(Node)}")
-            else:
-                checks.append(f"type(x{i}.node) is {self.name(Leaf)} and x{i}.node.watch is None")
-                checks.append(f"x{i}.grad is {'not ' if grad else ''}None")
-            for k, other in enumerate(self.trace.leaves[:i]):
-                if other[0] == "tensor":
-                    checks.append(f"x{i} is not x{k}")
-            self.unless(" and ".join(checks))
-        elif kind == "same":
-            self.unless(f"x{i} is x{value}")
-        elif kind == "state":
-            self.unless(f"x{i} is {self.name(value)}")
-        elif kind == "static":
-            self.unless(f"{self.name(same_argument)}(x{i}, {self.name(value)})")
+    def _leaves(self):
+        """Write the conditions on the leaves of the arguments."""
+        tensors, statics = [], []
+        for i, (kind, value) in enumerate(self.trace.leaves):
+            if kind == "tensor":
+                cls, node, grad = value
+                tensors.append((i, cls, type(node), grad))
+            elif kind == "static":
+                statics.append((i, value))
+            elif kind == "same":
+                self.unless(f"x{i} is x{value}")
+            elif kind == "state":
+                self.unless(f"x{i} is {self.name(value)}")
+        if tensors or statics:
+            rows = f"{self.name(tensors)}, {self.name(statics)}"
+            self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
+        if len(tensors) > 1:  # they are different ones
+            self.fixed |= {"len": len, "id": id}
+            ids = ", ".join([f"id(x{i})" for i, *_ in tensors])
+            self.unless(f"len({{{ids}}}) == {len(tensors)}")
 
     def _tensors(self):
         """The arguments of `tensors_hold`."""
@@ -500,8 +490,8 @@ class Writer:
                 group = name(optimizer.param_groups[i])
                 h = f"h{name(optimizer)}_{i}"
                 self.line(f"{h} = {name(_hyper)}({o}, {i}, {group}, {defaults})")
-                if bools[i]:
-                    self.unless(" and ".join([f"{h}[{k}] is {value}" for k, value in bools[i]]))
+                checks = [f"{h}[{k}] is {value}" for k, value in bools[i]]
+                self.unless(" and ".join([f"{h} is not None", *checks]))
         random = set(trace.keys)  # and what is computed from them
         for x in trace.numbers_needed:
             if x.call is not None and not random.isdisjoint(x.call.args):
@@ -1092,9 +1082,15 @@ class Writer:
 
 
 def _hyper(optimizer, i, group, names):
-    """The hyper-parameters of a group, as its optimizer passes them on."""
+    """The hyper-parameters of a group, as its optimizer passes them on.
+
+    None if the optimizer makes the state of parameters anew, as after a rate of 0.
+    """
     if [*map(group.__getitem__, names)] != optimizer._hyper[i]:
+        made = optimizer._states_made
         optimizer._change_hyper(i, group)
+        if optimizer._states_made != made:
+            return None
     return optimizer._hyper[i]
 
 

@@ -9,18 +9,19 @@ import dis
 import functools
 import itertools
 import operator
+import os
 import sys
-import sysconfig
 import types
 import weakref
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields
 from importlib.util import resolve_name
 
 from .._tensor import Tensor
 from ..autograd.call import wrap
-from ..autograd.graph import Node, watched
+from ..autograd.graph import Leaf, Node, watched
 from ..autograd.operation import Op
 from ..autograd.variables import variable
 from ..backends import backend_of, namespace_of
@@ -35,12 +36,15 @@ from .record import Input, Unsupported
 
 _SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_FIELDS = "__dataclass_fields__"
+_DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
+_LISTS = {list, deque}
 _LARGEST = 1000  # items of a container that are looked at
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType, types.WrapperDescriptorType)
-_STDLIB = sysconfig.get_path("stdlib")
+_STDLIB = os.path.dirname(os.__file__)
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
     "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
@@ -102,7 +106,7 @@ class Slot:
 
 
 class Reach:
-    """Everything that a function reaches.
+    """Everything that a function reaches, given the leaves and the nodes of its arguments.
 
     tensors: by id.
     arrays: pairs of a slot and the raw array in it.
@@ -112,7 +116,7 @@ class Reach:
     containers: pairs of a list, dict, set or deque and a copy of it.
     """
 
-    def __init__(self, function, leaves=()):
+    def __init__(self, function, leaves=(), nodes=()):
         self.tensors = {}
         self.arrays = []
         self.guards = []
@@ -132,6 +136,8 @@ class Reach:
         for x in leaves:
             if not isinstance(x, (Tensor, *_SIMPLE)) and type(x) not in namespace_of:
                 self._walk(x, None, ())
+        for kind in dict.fromkeys(map(type, nodes)):
+            self._walk(kind, None, ())
 
     def first_change(self):
         """The first place that does not have the value that it had; None if all have."""
@@ -183,11 +189,11 @@ class Reach:
             self._optimizer(x)
         elif isinstance(x, type):
             self._class(x)
-        elif isinstance(x, LRScheduler) or hasattr(x, "get_last_lr"):
+        elif isinstance(x, LRScheduler) or hasattr(kind, "get_last_lr"):
             self.schedulers.append(x)
             for value in vars(x).values():
                 for part in value if isinstance(value, (list, tuple)) else (value,):
-                    if isinstance(part, Optimizer) or hasattr(part, "get_last_lr"):
+                    if isinstance(part, Optimizer) or hasattr(type(part), "get_last_lr"):
                         self._walk(part, None, ())
         elif isinstance(x, Generator):
             self.generators.append(x)
@@ -222,7 +228,7 @@ class Reach:
                     self._walk(part, None, ())
         elif isinstance(x, functools._lru_cache_wrapper):
             self._walk(x.__wrapped__, None, ())
-        elif hasattr(x, "__wrapped_function__"):  # another compiled function
+        elif hasattr(kind, "__wrapped_function__"):  # another compiled function
             self._walk(x.__wrapped_function__, None, ())
             self._attributes(x, [name for name in vars(x) if not name.startswith("_")], names)
         elif not is_own(kind.__module__) and has_state(x):
@@ -245,16 +251,18 @@ class Reach:
         if not isinstance(x, tuple):
             self.containers.append((x, dict(x) if isinstance(x, dict) else list(x)))
             if keys is x:
-                self._guard(x, [*x], "keys")
+                self._guard(x, keys_of(x), "keys")
             else:
                 self._guard(x, len(x), "len")
         for key in [*itertools.islice(keys, _LARGEST)]:
+            if keys is x and not isinstance(key, _SIMPLE):
+                self._walk(key, None, ())
             self._walk(x[key], Slot("item", x, key), names)
 
     def _set(self, x):
         if isinstance(x, set):
             self.containers.append((x, set(x)))
-            self._guard(x, frozenset(x), "set")
+            self._guard(x, items_of(x), "set")
         for item in itertools.islice(x, _LARGEST):
             self._walk(item, None, ())
 
@@ -410,10 +418,15 @@ class Swap:
         self.of_state = set()
         self.stand_ins = {}
         self.passed = []
+        self.unwatched = []  # leaves
         self.is_restored = False
 
     def enter(self):
         real = self.recording.backend
+        for optimizer in self.reach.optimizers:  # before arrays are replaced, as it may make state
+            for i, group in enumerate(optimizer.param_groups):
+                if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
+                    optimizer._change_hyper(i, group)
         seen_grads = {}
         for key, x in self.reach.tensors.items():
             if type(x.array) not in real.array_types:
@@ -423,6 +436,8 @@ class Swap:
                 x, x.array, x.node, grad,
                 None if grad is None else grad.array, None if grad is None else grad.node,
             )  # fmt: skip
+            if type(x.node) is Leaf and x.node.watch is None:
+                self.unwatched.append(x.node)
             if grad is not None:
                 if id(grad) in self.reach.tensors or grad.node is not None:
                     raise Unsupported("a gradient is also a tensor of the program, or has a graph")
@@ -477,9 +492,6 @@ class Swap:
 
     def _optimizer(self, optimizer):
         recording = self.recording
-        for i, group in enumerate(optimizer.param_groups):
-            if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
-                optimizer._change_hyper(i, group)
         if any(
             state.array is not p.array and state.array is not self.originals[id(p)][1]
             for p, state in optimizer._states.items()
@@ -597,6 +609,8 @@ class Swap:
             x.array, x.node, x._grad = array, node, grad
             if grad is not None:
                 grad.array, grad.node = grad_array, grad_node
+        for leaf in self.unwatched:
+            leaf.watch = None
         for state, values in self.states:
             (
                 state.array, state.arrays, state.values, state.step, state.numbers, state.place,
@@ -684,7 +698,86 @@ def holds(slot, value, how):
             return same(slot.get(), value) if how == "equal" else slot.get() is value
         except (AttributeError, KeyError, IndexError, TypeError, ValueError):
             return False
-    return {"keys": list, "len": len, "type": type, "set": frozenset}[how](slot) == value
+    return {"keys": keys_of, "len": len, "type": type, "set": items_of}[how](slot) == value
+
+
+def keys_of(x):
+    """The keys of a dict in their order, and their types: ``1.0`` is not ``1``."""
+    kinds = [*map(type, x)]
+    return kinds, [*map(id, x)] if Tensor in kinds else [*x]
+
+
+def items_of(x):
+    """The items of a set, each with its type."""
+    return {(type(item), id(item) if isinstance(item, Tensor) else item) for item in x}
+
+
+def nodes_of(trees):
+    """The lists, tuples, dicts and objects of dataclasses that trees are made of."""
+    found = []
+    for x in trees:
+        kind = type(x)
+        if kind is Tensor:
+            continue
+        if kind in _DICTS:
+            inner = x.values()
+        elif kind in _LISTS or isinstance(x, tuple):
+            inner = x
+        elif hasattr(kind, _FIELDS) and not isinstance(x, Tensor):
+            inner = [getattr(x, field.name) for field in fields(x)]
+        else:
+            continue
+        found.append(x)
+        inner = [y for y in inner if type(y) is not Tensor]
+        if inner:
+            found += nodes_of(inner)
+    return found
+
+
+def has_more(x):
+    """Whether a node of a tree has attributes that are no fields, which a copy of it lacks."""
+    return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
+
+
+class Given:
+    """The lists, dicts and objects of dataclasses in arguments, with what is in them."""
+
+    def __init__(self, trees):
+        self.nodes = nodes_of(trees)
+        self.contents = [(x, _contents(x)) for x in self.nodes if not isinstance(x, tuple)]
+
+    def changed(self):
+        """Those that have changed, each with what was in it."""
+        return [(x, before) for x, before in self.contents if _differ(_contents(x), before)]
+
+    def restore(self):
+        for x, before in self.changed():
+            names, values = before[: len(before) // 2], before[len(before) // 2 :]
+            if type(x) in _LISTS:
+                x.clear()
+                x.extend(before)
+            elif type(x) in _DICTS:
+                x.clear()
+                x.update(zip(names, values, strict=True))
+            else:  # one that may be frozen
+                for name in {*getattr(x, "__dict__", ())} - {*names}:
+                    object.__delattr__(x, name)
+                for name, value in zip(names, values, strict=True):
+                    object.__setattr__(x, name, value)
+
+
+def _contents(x):
+    """The items of a list, or the keys and values of a dict, or of the attributes of an object."""
+    if type(x) in _LISTS:
+        return [*x]
+    if type(x) not in _DICTS:
+        names = dict.fromkeys([*getattr(x, "__dict__", ()), *[f.name for f in fields(x)]])
+        x = {name: getattr(x, name, None) for name in names}
+    return [*x, *x.values()]
+
+
+def _differ(now, before):
+    return len(now) != len(before) or any(map(operator.is_not, now, before))
 
 
 def same_argument(x, value):
