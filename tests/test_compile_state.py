@@ -573,6 +573,25 @@ def shapes_of_arguments_without_their_values(compile):
     return [*found, g(normal(3), normal(2)), g(normal(3), gg.asarray([1, 2]))]
 
 
+@case
+def arguments_that_are_state(compile):
+    total, w, v = normal(3), normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+
+    def adds(x):
+        total[0] = 7.0
+        total.__iadd__(x)
+        return x * 2
+
+    def differentiates(x):
+        w.grad = x.grad = None
+        (w * x).sum().backward()
+        return w.grad * 2
+
+    adds, differentiates = compile(adds), compile(differentiates)
+    found = [adds(x) for x in (normal(3), total, normal(3), total)]
+    return [*found, total, *[differentiates(x) for x in (v, w, v, w)], w.grad, v.grad]
+
+
 @dataclasses.dataclass
 class WithOptions:
     x: gg.Tensor

@@ -426,8 +426,13 @@ class Writer:
 
     def _leaves(self):
         """Write the conditions on the leaves of the arguments."""
+        trace = self.trace
         tensors, statics = [], []
-        for i, (kind, value) in enumerate(self.trace.leaves):
+        changed = [x for x, *_ in (*trace.rebound, *trace.gradients)]
+        sources = [first.source for first, _ in trace.written]
+        changed += [s.holder for s in sources if s.kind in ("tensor", "grad")]
+        apart = {id(x) for x in changed} - trace.argument_of.keys()
+        for i, (kind, value) in enumerate(trace.leaves):
             if kind == "tensor":
                 cls, node, grad = value
                 tensors.append((i, cls, type(node), grad))
@@ -438,7 +443,7 @@ class Writer:
             elif kind == "state":
                 self.unless(f"x{i} is {self.name(value)}")
         if tensors or statics:
-            rows = f"{self.name(tensors)}, {self.name(statics)}"
+            rows = f"{self.name(tensors)}, {self.name(statics)}, {self.name(apart)}"
             self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
         if len(tensors) > 1:  # they are different ones
             self.fixed |= {"len": len, "id": id}
