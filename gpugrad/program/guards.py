@@ -88,7 +88,7 @@ def leaves_hold(leaves, tensors, statics, apart):
     """
     for i, kind, node_kind, has_grad in tensors:
         x = leaves[i]
-        if type(x) is not kind or type(x.node) is not node_kind or id(x) in apart:
+        if type(x) is not kind or type(x.node) is not node_kind or (apart and id(x) in apart):
             return False
         if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
             return False

@@ -16,7 +16,7 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from importlib.util import resolve_name
 
 from .._tensor import Tensor
@@ -712,6 +712,15 @@ def items_of(x):
     return {(type(item), id(item) if isinstance(item, Tensor) else item) for item in x}
 
 
+@functools.lru_cache(1000)
+def _fields_of(kind):
+    """The names of all fields of a dataclass, and of its static ones; None for other classes."""
+    if not is_dataclass(kind) or issubclass(kind, Tensor):
+        return None
+    found = fields(kind)
+    return [f.name for f in found], [f.name for f in found if f.metadata.get("static")]
+
+
 def nodes_of(trees):
     """The lists, tuples, dicts and objects of dataclasses that trees are made of."""
     found = []
@@ -723,8 +732,8 @@ def nodes_of(trees):
             inner = x.values()
         elif kind in _LISTS or isinstance(x, tuple):
             inner = x
-        elif hasattr(kind, _FIELDS) and not isinstance(x, Tensor):
-            inner = [getattr(x, field.name) for field in fields(x)]
+        elif names := _fields_of(kind):
+            inner = [getattr(x, name) for name in names[0]]
         else:
             continue
         found.append(x)
@@ -736,13 +745,10 @@ def nodes_of(trees):
 
 def static_fields_of(nodes):
     """The values of static fields, which belong to the structure of a tree; no tensors, arrays."""
-    values = [
-        getattr(x, field.name)
-        for x in nodes
-        if hasattr(type(x), _FIELDS)
-        for field in fields(x)
-        if field.metadata.get("static")
-    ]
+    values = []
+    for x in nodes:
+        if names := _fields_of(type(x)):
+            values += [getattr(x, name) for name in names[1]]
     return [x for x in values if not isinstance(x, Tensor) and type(x) not in namespace_of]
 
 
