@@ -1101,6 +1101,25 @@ def test_nothing_is_stale(function, check):
     assert all(bool(f._programs) is is_recorded is not f._given_up for f in compiled)
 
 
+def test_gradients_as_arguments():
+    """They are told from other tensors where the function changes them in place."""
+
+    def run(compile):
+        w = normal(3).requires_grad_()
+        (w * w).sum().backward()
+
+        def scales(x):
+            w.grad.__imul__(2.0)
+            return x * 2
+
+        scales = compile(scales)
+        return [*[scales(x) for x in (normal(3), normal(3, seed=1))], scales(w.grad), w.grad]
+
+    with pytest.warns(UserWarning, match="a gradient is also a tensor of the program"):
+        found = run(gg.compile)
+    assert bits(found) == bits(run(lambda f: f))
+
+
 def test_errors_say_what_to_do():
     w = normal(3).requires_grad_()
     optimizer = optim.LBFGS([w])

@@ -95,6 +95,12 @@ def leaves_hold(leaves, tensors, statics, apart):
     return not statics or all(same_argument(leaves[i], value) for i, value in statics)
 
 
+def are_no_gradients(leaves, tensors, holders):
+    """Whether none of the tensors, given as for `leaves_hold`, is a gradient of the holders."""
+    gradients = {id(x.grad) for x in holders}
+    return not any(id(leaves[i]) in gradients for i, *_ in tensors)
+
+
 def layouts_hold(arrays, kind, rows):
     """Whether all arrays are of this type, with the shapes, dtypes and strides in the rows."""
     for x, (shape, dtype, strides) in zip(arrays, rows, strict=True):

@@ -23,7 +23,14 @@ from .._thread_state import thread
 from ..autograd.graph import Node, next_order, writes
 from ..nn.changes import changes
 from .blocks import fits, groups, joined, sunk
-from .guards import all_hold, layouts_hold, leaves_hold, rows_of, tensors_hold
+from .guards import (
+    all_hold,
+    are_no_gradients,
+    layouts_hold,
+    leaves_hold,
+    rows_of,
+    tensors_hold,
+)
 from .memory import Memory, most_alive, narrowed
 from .record import Call, Unsupported, Variable, name_of
 
@@ -445,6 +452,11 @@ class Writer:
         if tensors or statics:
             rows = f"{self.name(tensors)}, {self.name(statics)}, {self.name(apart)}"
             self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
+        holders = [x for x, where, _ in trace.rebound if where]
+        holders += [s.holder for s in sources if s.kind == "grad"]
+        if tensors and holders:
+            rows = f"{self.name(tensors)}, {self.name(holders)}"
+            self.unless(f"{self.name(are_no_gradients)}(leaves, {rows})")
         if len(tensors) > 1:  # they are different ones
             self.fixed |= {"len": len, "id": id}
             ids = ", ".join([f"id(x{i})" for i, *_ in tensors])
