@@ -686,6 +686,8 @@ def test_only_the_ignored_label_may_be_no_class():
             loss(x, target, ignore_index=1)
         with pytest.raises(TypeError, match="None"):
             loss(x, target, ignore_index=None)
+    with pytest.raises(IndexError, match="go from 0 to 18446744073709551516"):
+        functional.cross_entropy(x[:2], np.asarray([0, 2**64 - 100], np.uint64))
 
 
 def test_a_compiled_loss_ignores_labels_of_later_batches():

@@ -50,6 +50,8 @@ def _places(logits, target, ignore_index):
 
 def _is(target, ignore_index):
     # NumPy before 2.2 may crash where it compares an unsigned dtype with a negative number.
+    if ignore_index < 0 and target.dtype.kind == "u":
+        return np.zeros(target.shape, bool)  # also for numbers that int64 lacks
     return target.astype(np.int64, copy=False) == ignore_index
 
 
