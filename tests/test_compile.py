@@ -1,5 +1,6 @@
 """Compiled functions give what the functions themselves give, to the bit, and nothing stale."""
 
+import contextlib
 import functools
 import gc
 import queue
@@ -1524,6 +1525,20 @@ def test_checks_find_programs_that_fail(memory_ends):
     with pytest.raises(RuntimeError, match=message) as error:
         compiled(x)
     assert type(error.value.__cause__) is MemoryError
+
+
+def test_errors_of_a_program_do_not_keep_its_arguments():
+    compiled, x = gg.compile(lambda x, i: gg.take(x, i, axis=0)), normal(4, 3)
+    compiled(normal(4, 3), gg.tensor([0, 2]))
+    known = weakref.ref(x)
+    gc.disable()
+    try:
+        with contextlib.suppress(IndexError):
+            compiled(x, gg.tensor([0, 9]))
+        del x
+        assert known() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("check", [0, 1])

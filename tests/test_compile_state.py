@@ -566,13 +566,58 @@ def order_and_types_of_keys(compile):
 
 
 @case
+def shapes_of_arguments_without_their_values(compile):
+    f = compile(lambda x, y: x * y.shape[0])
+    found = [f(normal(3), y) for n in (2, 4) for y in (normal(n), np.zeros(n))]
+    g = compile(lambda x, y: x * (2 if y.dtype == gg.float32 else 3))
+    return [*found, g(normal(3), normal(2)), g(normal(3), gg.asarray([1, 2]))]
+
+
+@case
+def arguments_that_are_state(compile):
+    total, w, v = normal(3), normal(3).requires_grad_(), normal(3, seed=1).requires_grad_()
+
+    def adds(x):
+        total[0] = 7.0
+        total.__iadd__(x)
+        return x * 2
+
+    def differentiates(x):
+        w.grad = x.grad = None
+        (w * x).sum().backward()
+        return w.grad * 2
+
+    adds, differentiates = compile(adds), compile(differentiates)
+    found = [adds(x) for x in (normal(3), total, normal(3), total)]
+    return [*found, total, *[differentiates(x) for x in (v, w, v, w)], w.grad, v.grad]
+
+
+@dataclasses.dataclass
+class WithOptions:
+    x: gg.Tensor
+    options: typing.Any = dataclasses.field(metadata={"static": True})
+
+
+@case
+def static_fields_of_arguments(compile):
+    f = compile(lambda given: given.x * given.options.k)
+    g = compile(lambda given: given.x * given.options)
+    options = types.SimpleNamespace(k=2.0)
+    found = after(lambda x: f(WithOptions(x, options)), lambda: setattr(options, "k", 3.0))
+    return [*found, *[g(WithOptions(gg.asarray([1, 2]), k)) for k in (1, 1.0, True)]]
+
+
+@case
 def keys_of_dicts_and_items_of_sets(compile):
     x, layer, ints = normal(3), nn.Linear(3, 3), gg.asarray([1, 2, 3])
     tensors, layers, table, numbers = {x: 2.0}, {layer: 3.0}, {1: 1}, {2}
+    parameters = {nn.Parameter(gg.ones(1)): gg.asarray(k) for k in (2.0, 3.0)}
 
     def f(y):
         for key, k in tensors.items():
             y = y + key * k
+        for key, k in parameters.items():
+            y = (y + k) * 2 * key
         for key, k in layers.items():
             y = key(y) * k
         return y.detach(), [ints * k for k in (*table, *numbers)]
@@ -586,6 +631,7 @@ def keys_of_dicts_and_items_of_sets(compile):
         replace_a_parameter,
         lambda: (table.clear(), table.update({1.0: 1})),
         lambda: (numbers.clear(), numbers.add(2.0)),
+        lambda: parameters.update([(key := next(iter(parameters)), parameters.pop(key))]),
     )
 
 
@@ -668,14 +714,28 @@ def hooks_that_a_function_adds(compile):
         v.register_post_accumulate_grad_hook(lambda v: found.append(v.grad))
         (v * x).sum().backward()
 
-    adds, adds_to_argument, adds_after = map(compile, (adds, adds_to_argument, adds_after))
-    v, found = normal(3).requires_grad_(), []
+    def adds_to_result(y):
+        y.register_hook(lambda g: g * 5)
+        return (y * y).sum()
+
+    def retains(x):
+        y = u * x
+        y.retain_grad()
+        return y
+
+    functions = adds, adds_to_argument, adds_after, adds_to_result, retains
+    adds, adds_to_argument, adds_after, adds_to_result, retains = map(compile, functions)
+    v, u, found = normal(3).requires_grad_(), normal(3).requires_grad_(), []
     for seed in range(3):
         x = normal(3, seed=seed).requires_grad_()
         adds(x.detach())
         adds_to_argument(x)
         adds_after(x.detach())
-        found += [w.grad, x.grad]
+        found += [w.grad, gg.tensor(x.grad)]
+        adds_to_result(x * 2).backward()
+        y = retains(x.detach())
+        (y * y).sum().backward()
+        found += [x.grad, y.grad]
     return found
 
 

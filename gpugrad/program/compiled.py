@@ -46,6 +46,7 @@ from .state import (
     nodes_of,
     same,
     same_argument,
+    static_fields_of,
 )
 
 _MOST = 16  # programs of one function
@@ -384,7 +385,7 @@ def _fits(program, leaves):
         array = leaf.array if isinstance(leaf, Tensor) else leaf
         if kind == "static" and not same_argument(leaf, value):
             return False
-        for var, source in program.trace.floating.items():
+        for var, source in {**program.trace.floating, **program.trace.unread}.items():
             mine = source.holder is leaf or (
                 source.kind == "argument" and leaves[source.holder] is leaf
             )
@@ -407,13 +408,14 @@ def _leaves(args, kwargs):
             return args, len(args)
     leaves = []
     trees = (*args, *kwargs.values())
+    nodes = nodes_of(trees)
     # Two dicts have the same structure even if their keys have another order.
-    structures = [tuple(kwargs), [keys_of(x) for x in nodes_of(trees) if isinstance(x, dict)]]
+    structures = [tuple(kwargs), [keys_of(x) for x in nodes if isinstance(x, dict)]]
     for x in trees:
         found, structure = flatten(x, none_is_leaf=True)
         leaves += found
         structures.append(structure)
-    return leaves, structures
+    return leaves + static_fields_of(nodes), structures
 
 
 class Trace:
@@ -584,7 +586,9 @@ def _finish(trace, result):
         if var.source.kind == "argument":
             _memory(trace, traced)
     watches = [leaf.watch for leaf in swap.unwatched if leaf.watch is not None]
-    if any(w.hooks or w.accumulated or w.listener or w.label for w in watches):
+    asked = any(w.hooks or w.accumulated or w.listener or w.label for w in watches)
+    watches = [node.watch for node in swap.stand_ins.values()]  # each with a hook of the swap
+    if asked or any(len(w.hooks) > 1 or w.leaf is not None or w.label for w in watches):
         raise Unsupported("it adds hooks or a label to a tensor")
     if trace.given.changed():
         raise Unsupported("it changes a list, a dict or an object that is an argument")
@@ -735,6 +739,8 @@ def _node(trace, x):
         return None
     if type(node) is Leaf:
         raise Unsupported("it returns a new leaf that requires grad")
+    if node.watch is not None and node.watch.leaf is not None:
+        raise Unsupported("it returns a tensor of which it has called retain_grad")
     stack, seen = [node], set()
     while stack:
         at = stack.pop()
@@ -924,6 +930,14 @@ def _inputs(trace, used):
             trace.floating[x] = source
             if source.kind == "argument" or id(source.holder) in trace.argument_of:
                 trace.from_outside.add(x)
+    # Of these no values are needed, but the function may have read their shapes.
+    trace.unread = {}
+    for x in swap.first.values():
+        kind, holder = x.source.kind, id(x.source.holder)
+        is_found = kind == "tensor" and (holder in trace.argument_of or holder in moving)
+        if x not in used and (kind == "argument" or is_found):
+            trace.unread[x] = x.source
+            trace.devices[x] = trace.recording.backend.device(swap.real_of[x])
     targets = [first for first, _ in trace.written]
     backend = trace.recording.backend
     if any(first in trace.pinned for first in targets):

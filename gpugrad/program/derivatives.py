@@ -112,7 +112,7 @@ class _BackwardTrace:
         self.reach = SimpleNamespace(guards=[], module_guards=[])
         self.duplicate = trace.duplicate
         self.structure = None
-        self.floating, self.bare, self.devices = {}, {}, {}
+        self.floating, self.unread, self.bare, self.devices = {}, {}, {}, {}
         self.leaves, self.numbers_needed = [], []
         self.argument_of, self.pinned, self.parameters, self.var_of = {}, {}, {}, {}
         for name in """written rebound gradients changed number_writes skips optimizers states alike

@@ -78,16 +78,17 @@ def all_hold(rows):
     return not others or all(kind(x) == value for kind, x, value in others)
 
 
-def leaves_hold(leaves, tensors, statics):
+def leaves_hold(leaves, tensors, statics, apart):
     """Whether the leaves of the arguments are what a program is for.
 
     tensors: tuples of the position of a Tensor, its type, the type of its node, and whether it has
         a gradient if that is a leaf.
     statics: pairs of a position and the value of what is no array.
+    apart: the ids of tensors of the state that the program changes, which these Tensors are not.
     """
     for i, kind, node_kind, has_grad in tensors:
         x = leaves[i]
-        if type(x) is not kind or type(x.node) is not node_kind:
+        if type(x) is not kind or type(x.node) is not node_kind or id(x) in apart:
             return False
         if node_kind is Leaf and (x.node.watch is not None or (x.grad is not None) is not has_grad):
             return False

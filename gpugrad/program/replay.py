@@ -11,6 +11,7 @@ nothing either, if it can: the function itself then raises the error, or handles
 import builtins
 import operator
 import re
+import sys
 import types
 import warnings
 import weakref
@@ -38,10 +39,13 @@ _INFIX = {
 class Failed(Exception):
     """Raised by a program for an error of one of its calls, before it has changed anything.
 
-    It says which function raised which error, which is its cause.
+    It says which function raised which error, which is its cause. Programs do not give that error
+    a name: before Python 3.13, looking at a frame's variables would close a circle of references
+    from the error to the frame, and keep the arguments.
     """
 
-    def __init__(self, source, error):
+    def __init__(self, source):
+        self.__cause__ = error = sys.exception()
         at = error.__traceback__
         values = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
         names = re.findall(r"\w+(?=\()", source.splitlines()[at.tb_lineno - 1])
@@ -379,7 +383,7 @@ class Writer:
         tensors = self.made_name("tensors", self._tensors, "tensors")
         self.unless(f"{name(tensors_hold)}(*{tensors}) and {name(all_hold)}({name(rows)})")
         self._module_guards()
-        for x, source in trace.floating.items():
+        for x, source in {**trace.floating, **trace.unread}.items():
             self.locals[x] = local = f"a{len(self.locals)}"
             self.line(f"{local} = {self._found(source)}")
         self._layouts()
@@ -405,10 +409,10 @@ class Writer:
     def _layouts(self):
         """Write the conditions on the arrays that are found anew in each run."""
         trace, name, backend = self.trace, self.name, self.program.backend
-        found = {x: self.locals[x] for x in trace.floating}
+        found = {x: self.locals[x] for x in (*trace.floating, *trace.unread)}
         if not found:
             return
-        rows = [(x.shape, x.dtype, x.strides) for x in found]
+        rows = [(x.shape, x.dtype, None if x in trace.unread else x.strides) for x in found]
         kind = name(backend.array_types[0])
         self.unless(f"{name(layouts_hold)}(({', '.join(found.values())},), {kind}, {name(rows)})")
         if backend.several_devices or self.planner is None:
@@ -422,8 +426,13 @@ class Writer:
 
     def _leaves(self):
         """Write the conditions on the leaves of the arguments."""
+        trace = self.trace
         tensors, statics = [], []
-        for i, (kind, value) in enumerate(self.trace.leaves):
+        changed = [x for x, *_ in (*trace.rebound, *trace.gradients)]
+        sources = [first.source for first, _ in trace.written]
+        changed += [s.holder for s in sources if s.kind in ("tensor", "grad")]
+        apart = {id(x) for x in changed} - trace.argument_of.keys()
+        for i, (kind, value) in enumerate(trace.leaves):
             if kind == "tensor":
                 cls, node, grad = value
                 tensors.append((i, cls, type(node), grad))
@@ -434,7 +443,7 @@ class Writer:
             elif kind == "state":
                 self.unless(f"x{i} is {self.name(value)}")
         if tensors or statics:
-            rows = f"{self.name(tensors)}, {self.name(statics)}"
+            rows = f"{self.name(tensors)}, {self.name(statics)}, {self.name(apart)}"
             self.unless(f"{self.name(leaves_hold)}(leaves, {rows})")
         if len(tensors) > 1:  # they are different ones
             self.fixed |= {"len": len, "id": id}
@@ -605,11 +614,11 @@ class Writer:
         self.indent += 1
         write()
         self.indent -= 1
-        self.line(f"except {self.name(Exception)} as error: {self._raise_failed()}")
+        self.line(f"except {self.name(Exception)}: {self._raise_failed()}")
 
     def _raise_failed(self):
         failed = self.made_name("failed", lambda: partial(Failed, self.program.source), "failed")
-        return f"raise {failed}(error) from error"
+        return f"raise {failed}()"
 
     def _protected(self):
         """Write the calls; if one fails before anything was written, the function is called."""
@@ -620,7 +629,7 @@ class Writer:
             self.lines[first:stop] = [
                 "    try:",
                 *["    " + line for line in self.lines[first:stop]],
-                f"    except {self.name(Exception)} as error:",
+                f"    except {self.name(Exception)}:",
                 *(["        for g, s in states: g.set_state(s)"] if self.keeps_states else []),
                 f"        {self._raise_failed()}",
             ]

@@ -704,7 +704,7 @@ def holds(slot, value, how):
 def keys_of(x):
     """The keys of a dict in their order, and their types: ``1.0`` is not ``1``."""
     kinds = [*map(type, x)]
-    return kinds, [*map(id, x)] if Tensor in kinds else [*x]
+    return kinds, [id(key) if isinstance(key, Tensor) else key for key in x]
 
 
 def items_of(x):
@@ -732,6 +732,18 @@ def nodes_of(trees):
         if inner:
             found += nodes_of(inner)
     return found
+
+
+def static_fields_of(nodes):
+    """The values of static fields, which belong to the structure of a tree; no tensors, arrays."""
+    values = [
+        getattr(x, field.name)
+        for x in nodes
+        if hasattr(type(x), _FIELDS)
+        for field in fields(x)
+        if field.metadata.get("static")
+    ]
+    return [x for x in values if not isinstance(x, Tensor) and type(x) not in namespace_of]
 
 
 def has_more(x):
