@@ -1,8 +1,10 @@
 """How arguments that mean the same in several places are read."""
 
 from functools import wraps
+from inspect import signature
 from operator import index
 
+from ._foreign_names import explains_arguments
 from ._tensor import Tensor
 from ._typing import F
 from .backends import backend_of
@@ -20,15 +22,22 @@ def whole(name, value, least):
 
 
 def takes_one_shape(function: F) -> F:
-    """Have a function whose only positional argument is a shape say so when it is given several."""
+    """Have a function whose only positional argument is a shape say so when it is given others.
+
+    Errors about keywords say what it takes.
+    """
+    name = function.__name__
+    explained = explains_arguments(function)
 
     @wraps(function)
     def wrapped(*args, **keywords):
         if len(args) > 1:
-            name = function.__name__
-            shape = ", ".join(map(repr, args))
-            raise TypeError(f"{name}: give the shape as one tuple, {name}(({shape}))")
-        return function(*args, **keywords)
+            if all(isinstance(arg, int) and arg >= 0 for arg in args):
+                shape = ", ".join(map(repr, args))
+                raise TypeError(f"{name}: give the shape as one tuple, {name}(({shape}))")
+            others = ", ".join(list(signature(function).parameters)[1:])
+            raise TypeError(f"{name}: only the shape is positional; pass {others} by name")
+        return explained(*args, **keywords)
 
     return wrapped  # type: ignore[return-value]
 

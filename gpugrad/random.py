@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 from ._arguments import is_floating, takes_one_shape, whole
 from ._batched import active_levels, behind
 from ._draws import note_draw
-from ._foreign_names import answer
+from ._foreign_names import answer, explains_arguments
 from ._tensor import Tensor
 from ._thread_state import thread
 from .autograd import call
@@ -356,6 +356,7 @@ def normal(
     return generator.normal(shape, mean=mean, std=std, dtype=dtype, requires_grad=requires_grad)
 
 
+@explains_arguments
 def integers(
     low: int, high: int, shape: Shape = (), *, dtype: Any = None, device: str | None = None
 ) -> Tensor:

@@ -162,6 +162,12 @@ def test_keywords_of_pytorch_are_answered(kind):
             lambda: gg.quantile(gg.ones(2), 0.5, keepdim=True),
             "keepdim is keepdims here",
         ),
+        (lambda: gg.zeros(2, 3), r"^zeros: give the shape as one tuple, zeros\(\(2, 3\)\)$"),
+        (lambda: gg.zeros((2, 3), gg.float32), "^zeros: only the shape .*; pass dtype, "),
+        (lambda: gg.random.normal(0.0, 1.0), "^normal: only the shape .*; pass mean, std, "),
+        (lambda: gg.random.uniform(-1, 1, 3), "^uniform: only the shape .*; pass low, high, "),
+        (lambda: gg.random.normal(loc=1, size=2), "^normal: .*; loc is mean here; size is shape"),
+        (lambda: gg.random.integers(0, 5, size=2), "^integers: .*; size is shape here; it takes"),
         (lambda: optim.SGD(nn.Linear(2, 2).named_parameters()), "tuple; pass model.parameters()"),
     ],
 )

@@ -532,8 +532,8 @@ def test_sequential_is_indexed_sliced_and_iterated():
 def test_sequential_takes_functions_but_not_classes():
     model = nn.Sequential(nn.Linear(1, 2), gpugrad.sin)
     assert model(gpugrad.zeros((1, 1))).tolist() == gpugrad.sin(model[0].bias)[None].tolist()
-    for wrong in nn.ReLU, 3:
-        with pytest.raises(TypeError, match="Sequential: layer 0 must be a module or a function"):
+    for wrong, remedy in (nn.ReLU, r"; write ReLU\(\), which makes one"), (3, ""):
+        with pytest.raises(TypeError, match=f"layer 0 must be a module or a function.*{remedy}$"):
             nn.Sequential(wrong)
 
 

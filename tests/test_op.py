@@ -354,6 +354,14 @@ def test_forward_without_result():
         nothing(gg.ones(2))
 
 
+def test_forward_without_the_namespace():
+    with pytest.raises(TypeError, match=r"^twice: an op has an input after .*: twice\(xp, x\)$"):
+
+        @gg.op
+        def twice(x):
+            return 2 * x
+
+
 def test_rule_asks_for_a_default_beside_a_required_argument():
     @gg.op
     def scale(xp, x, /, factor, *, shift=0.0):

@@ -446,6 +446,9 @@ def test_errors():
     ):
         with pytest.raises(ValueError, match=words):
             regression(**options)
+    layer = nn.Linear(1, 1)
+    with pytest.raises(TypeError, match="with the model and a batch, which MSELoss does not take"):
+        Trainer(layer, optim.SGD(layer.parameters()), nn.MSELoss(), [])
     with pytest.raises(ValueError, match="epochs must be an int of at least 1"):
         regression().fit(0)
     with pytest.raises(ValueError, match="the loader has no batches"):

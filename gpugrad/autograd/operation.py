@@ -159,6 +159,11 @@ class Op:
             split = 0
         else:
             self.inputs = positional[:split]
+        if not self.inputs:
+            raise TypeError(
+                f"{self.name}: an op has an input after the namespace of the array library: "
+                f"{self.name}(xp, x)"
+            )
         for name in self.inputs:
             if default_of.get(name) is not None:
                 raise TypeError(

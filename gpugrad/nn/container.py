@@ -133,9 +133,13 @@ class Sequential(_List):
             return item
         if callable(item) and not isinstance(item, type):
             return _Function(item)
-        unpack = "; write Sequential(*layers)" if isinstance(item, (list, tuple)) else ""
+        remedy = ""
+        if isinstance(item, (list, tuple)):
+            remedy = "; write Sequential(*layers)"
+        elif isinstance(item, type):
+            remedy = f"; write {item.__name__}(), which makes one"
         raise TypeError(
-            f"Sequential: layer {index} must be a module or a function, not {item!r}{unpack}"
+            f"Sequential: layer {index} must be a module or a function, not {item!r}{remedy}"
         )
 
     def forward(self, input: Tensor) -> Tensor:

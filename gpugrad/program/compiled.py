@@ -586,7 +586,8 @@ def _finish(trace, result):
         if var.source.kind == "argument":
             _memory(trace, traced)
     watches = [leaf.watch for leaf in swap.unwatched if leaf.watch is not None]
-    asked = any(w.hooks or w.accumulated or w.listener or w.label for w in watches)
+    # A listener needs no refusal: what `DataParallel` does for it is recorded.
+    asked = any(w.hooks or w.accumulated or w.label for w in watches)
     watches = [node.watch for node in swap.stand_ins.values()]  # each with a hook of the swap
     if asked or any(len(w.hooks) > 1 or w.leaf is not None or w.label for w in watches):
         raise Unsupported("it adds hooks or a label to a tensor")

@@ -16,6 +16,7 @@ from .._tensor import Tensor
 from ..autograd.mode import no_grad
 from ..distributed import DataParallel, all_reduce
 from ..io import load, save
+from ..nn.losses import _Loss
 from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -110,6 +111,12 @@ class Trainer:
             raise ValueError(
                 f"Trainer: schedule_per must be 'epoch' or 'step', and mode 'min' or 'max', "
                 f"not {schedule_per!r} and {mode!r}"
+            )
+        if isinstance(loss, _Loss):
+            raise TypeError(
+                f"Trainer: loss is called with the model and a batch, which {type(loss).__name__} "
+                f"does not take; write a function, such as "
+                f"lambda model, x, y: criterion(model(x), y)"
             )
         if monitor is None and (patience is not None or isinstance(scheduler, ReduceLROnPlateau)):
             raise ValueError("Trainer: patience and ReduceLROnPlateau need a monitor")
