@@ -1,11 +1,15 @@
 """The threads that share large products: the same bits each time, and NumPy left as it was."""
 
+import gc
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 
 import numpy as np
@@ -323,6 +327,46 @@ def test_errors_in_other_threads(number):
 
     with pytest.raises(KeyError, match="elsewhere"):
         threads.run(fail, range(50))
+
+
+class Held:
+    """An object that a weak reference can follow."""
+
+
+def test_calls_that_are_over_hold_nothing(number):
+    """What they referred to is freed at once, without the garbage collector."""
+    main, variable = threading.current_thread(), ContextVar("variable")
+
+    def call(fails):
+        held, both = Held(), threading.Barrier(2)
+
+        def work(i, held=held):
+            if i < 2:
+                both.wait(60)
+            if fails == ("here" if threading.current_thread() is main else "elsewhere"):
+                raise ValueError(fails)
+
+        gg.set_num_threads(2)
+        with suppress(ValueError):
+            context = copy_context()
+            context.run(variable.set, held)
+            context.run(threads.run, work, range(2))
+        return weakref.ref(held)
+
+    kept = []
+    gc.disable()
+    try:
+        for fails in ("nowhere", "here", "elsewhere"):
+            held = call(fails)
+            for _ in range(100):  # the other thread may not sleep yet
+                if held() is None:
+                    break
+                time.sleep(0.01)
+            else:
+                kept.append(fails)
+    finally:
+        gc.enable()
+    assert kept == []
 
 
 def test_items_are_worked_on_while_others_are_made(number):

@@ -401,9 +401,13 @@ class _Threads:
             except BaseException:
                 job.close()  # for Ctrl-C in the lines above
                 raise
-            self.job = None
+            finally:
+                self.job = None
         if job.error is not None:
-            raise job.error
+            try:
+                raise job.error
+            finally:
+                job.error = None  # whose traceback refers to the job
         return job.results
 
     def _wake(self, number):
@@ -427,7 +431,7 @@ class _Threads:
             if job is not None:
                 context, job = job
                 context.copy().run(job.help)
-            del job
+            context = job = None  # so that what they refer to can be freed
 
     def after_fork(self):  # the child has only the thread that called fork
         self.bells = []
