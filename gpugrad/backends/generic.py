@@ -149,7 +149,8 @@ class GenericBackend(Backend):
             if sys.version_info >= (3, 12) and hasattr(array, "__buffer__"):
                 with array.__buffer__(_FULL_READ_ONLY) as buffer:
                     owner = buffer.obj
-                    if type(owner) is np.ndarray and buffer.strides == owner.strides:
+                    layout = buffer.shape, buffer.strides
+                    if type(owner) is np.ndarray and (owner.shape, owner.strides) == layout:
                         return owner
             return np.asarray(array, copy=False)
         except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):

@@ -389,11 +389,7 @@ class _Threads:
             try:
                 try:
                     self._wake(len(job.todo) - 1)
-                    for item in items:
-                        job.add(item)
-                        self._wake(len(job.todo))
-                        if job.error is not None:
-                            break
+                    self._add(job, items)
                     job.work()
                 finally:
                     job.todo.clear()
@@ -409,6 +405,14 @@ class _Threads:
             finally:
                 job.error = None  # whose traceback refers to the job
         return job.results
+
+    def _add(self, job, items):
+        # Not in `_do`: at the end of a loop's pass, Ctrl-C may skip the handlers around the loop.
+        for item in items:
+            job.add(item)
+            self._wake(len(job.todo))
+            if job.error is not None:
+                break
 
     def _wake(self, number):
         for bell in self.bells[: max(number, 0)]:
