@@ -61,22 +61,21 @@ def _set_gradients(roots, targets, retain_graph, create_graph, guard, due):
     roots.clear()
     if thread.recorder is not None:
         thread.recorder.check_leaves(arrived)
-    awaited = [leaf for leaf in arrived if _is_awaited(leaf)]
+    awaited = []  # whose hooks are to be called; those of leaves with listeners are called later
     while arrived:
         leaf, g = arrived.popitem()
         holder = [conjugate(g)]
         del g
         _accumulate(leaf, holder, create_graph)
-        if _has_listener(leaf):
-            leaf.watch.listener.arrived(leaf)
+        watch = leaf.watch
+        if watch is not None:
+            if watch.listener is not None:
+                watch.listener.arrived(leaf)
+            elif watch.accumulated:
+                awaited.append(leaf)
     if awaited:
+        awaited.reverse()  # in the order in which the leaves were reached
         _call_accumulated(awaited, create_graph)
-
-
-def _is_awaited(leaf):
-    """Whether hooks are to be called; those of leaves with listeners are called after these."""
-    watch = leaf.watch
-    return watch is not None and watch.accumulated and watch.listener is None
 
 
 @restores_state
