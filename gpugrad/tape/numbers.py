@@ -1,0 +1,153 @@
+"""Python numbers that may change from call to call, such as learning rates and step counts.
+
+While a function is recorded, a `Number` stands for each of them. It is an instance of ``float`` or
+``int`` for whoever looks. Arithmetic with it is noted, and each run of the tape computes it again.
+The outcome of a comparison decides what is recorded, so it becomes a condition of the tape, and so
+does the value itself where a plain number is needed, as in ``math.sin(number)``.
+"""
+
+import math
+import numbers
+import operator
+from typing import Any
+
+from ..backends.numpy import backend
+
+_PLAIN = (int, float)
+
+
+class Number:
+    """A number, now ``value``, that is the value ``var`` of a tape.
+
+    is_unique: whether no other Number has this value, so that it may be a key of a dict without
+        becoming a condition of the tape.
+    is_stale: whether a scheduler has set it in the same call, which a tape cannot repeat in time.
+    """
+
+    __slots__ = ("recorder", "var", "value", "is_unique", "is_stale", "__weakref__")
+    __array_ufunc__ = None
+
+    def __init__(self, recorder, var, value, is_stale=False):
+        self.recorder = recorder
+        self.var = var
+        self.value = value
+        self.is_unique = False
+        self.is_stale = is_stale
+
+    __class__ = property(lambda self: type(self.value))  # type: ignore[assignment]  # for isinstance
+
+    def plain(self):
+        """The value, which becomes a condition of the tape."""
+        self.recorder.require(operator.eq, (self,), self.value)
+        return self.value
+
+    def __float__(self):
+        return float(self.plain())
+
+    def __int__(self):
+        return int(self.plain())
+
+    def __index__(self):
+        return operator.index(self.plain())
+
+    def __array__(self, dtype=None, copy=None):
+        return backend.asarray(self.plain(), dtype=dtype)
+
+    def __round__(self, *digits):
+        return round(self.plain(), *digits)
+
+    def __getattr__(self, name):
+        return getattr(self.plain(), name)
+
+    def __hash__(self):
+        return id(self) if self.is_unique else hash(self.plain())
+
+    def __repr__(self):
+        return repr(self.plain())
+
+    def __format__(self, form):
+        return format(self.plain(), form)
+
+    def __bool__(self):
+        return self.recorder.require(operator.truth, (self,), bool(self.value))
+
+    def __reduce_ex__(self, protocol):
+        return self.plain().__reduce_ex__(protocol)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def sqrt(self):
+        return self.recorder.compute(math.sqrt, (self,))
+
+
+def _binary(function):
+    def forward(self, other):
+        if type(other) is not Number and not isinstance(other, _PLAIN):
+            return NotImplemented
+        return self.recorder.compute(function, (self, other))
+
+    def reflected(self, other):
+        if not isinstance(other, _PLAIN):
+            return NotImplemented
+        return self.recorder.compute(function, (other, self))
+
+    return forward, reflected
+
+
+def _unary(function):
+    return lambda self: self.recorder.compute(function, (self,))
+
+
+def _of_plain(name):
+    def method(self, *args):
+        args = [x.plain() if type(x) is Number else x for x in args]
+        return getattr(self.plain(), name)(*args)
+
+    return method
+
+
+def _comparison(function):
+    def compare(self, other):
+        if type(other) is not Number and not isinstance(other, _PLAIN):
+            return NotImplemented
+        values = [x.value if type(x) is Number else x for x in (self, other)]
+        return self.recorder.require(function, (self, other), function(*values))
+
+    return compare
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _forward, _reflected = _binary(getattr(operator, _name))
+    setattr(Number, f"__{_name}__", _forward)
+    setattr(Number, f"__r{_name}__", _reflected)
+for _name in ("divmod", "and", "or", "xor", "lshift", "rshift"):  # seldom used, so not noted
+    setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
+    setattr(Number, f"__r{_name}__", _of_plain(f"__r{_name}__"))
+for _name in ("trunc", "floor", "ceil", "invert"):
+    setattr(Number, f"__{_name}__", _of_plain(f"__{_name}__"))
+for _name in ("neg", "pos", "abs"):
+    setattr(Number, f"__{_name}__", _unary(getattr(operator, _name)))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Number, f"__{_name}__", _comparison(getattr(operator, _name)))
+numbers.Real.register(Number)
+
+
+class Key:
+    """A random key, as `gpugrad.random.Generator.key` returns one: a pair of `Number`s."""
+
+    __slots__ = ("recorder", "var", "value")
+
+    def __init__(self, recorder, var, value):
+        self.recorder = recorder
+        self.var = var
+        self.value = value
+
+    def __iter__(self) -> Any:
+        return iter([self[0], self[1]])
+
+    def __getitem__(self, i):
+        return self.recorder.compute(operator.getitem, (self, i))
+
+    def __len__(self):
+        return len(self.value)

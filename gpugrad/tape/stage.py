@@ -1,0 +1,449 @@
+"""The stage: traced arrays and numbers in the place of all state while a function is recorded.
+
+`enter` puts them there, and `leave` takes them out again. What the function has changed meanwhile
+stays changed, as if it had run without them; `leave` notes it as the effects of the tape.
+"""
+
+import functools
+import gc
+import types
+
+from .._tensor import Tensor
+from ..autograd.call import wrap
+from ..autograd.graph import Leaf, Node, watched
+from ..backends import backend_of, namespace_of
+from ..optim.optimizer import ParameterState
+from .cells import Cell, same
+from .numbers import Number
+from .reach import SIMPLE, holds
+from .tape import Input
+from .tracing import Outcome, Token, Traced
+
+
+class Stage:
+    """All state that a function reaches, replaced by what notes its uses.
+
+    originals: from the id of each Tensor to ``(tensor, array, node, grad, array of grad)``.
+    effects: what the function has changed besides writing in place; after `leave`.
+    """
+
+    def __init__(self, recorder, reach, arguments):
+        self.recorder = recorder
+        self.reach = reach
+        self.arguments = arguments  # ids of the Tensors that are arguments and no state
+        self.originals = {}
+        self.traced = {}  # by the id of a Tensor, the traced array put into it
+        self.grads = {}
+        self.states = []
+        self.numbers = {}  # cells with the original and the Number put into it
+        self.alike = []
+        self.saved = []
+        self.unwatched = []
+        self.boundary = []
+        self.schedulers = []
+        self.has_left = False
+
+    def problem(self):
+        """Why there can be no recording now, as a text and whether that will pass; or None."""
+        kinds = self.recorder.backend.array_types
+        grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
+        for key, x in self.reach.tensors.items():
+            if type(x.array) not in kinds or (x.grad is not None and type(x.grad.array) not in kinds):
+                return "it uses arrays of several libraries or devices", False
+            if key in grads or (x.grad is not None and x.grad.node is not None):
+                return "a gradient is also a tensor of the program, or has a graph", False
+            if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
+                return "an argument has hooks", True
+        for optimizer in self.reach.optimizers:
+            for i, group in enumerate(optimizer.param_groups):
+                if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
+                    return "hyper-parameters of its optimizer have changed", True
+            for p, state in optimizer._states.items():
+                if id(p) in self.reach.tensors and state.array is not p.array:
+                    return "its optimizer has still to follow a parameter", True
+                if any(type(array) not in kinds for array in state.arrays.values()):
+                    return "it uses arrays of several libraries or devices", False
+        return None
+
+    def enter(self):
+        recorder = self.recorder
+        for key, x in self.reach.tensors.items():
+            grad = x.grad
+            x._grad = grad  # so that a program may read the slot
+            self.originals[key] = x, x.array, x.node, grad, None if grad is None else grad.array
+            if type(x.node) is Leaf and x.node.watch is None:
+                self.unwatched.append(x.node)
+        for key, (x, array, node, grad, _) in self.originals.items():
+            kind = "argument" if key in self.arguments else "tensor"
+            holder = self.arguments.get(key, x)
+            x.array = self.traced[key] = recorder.input(array, Input(kind, holder))
+            if grad is not None:
+                grad.array = self.grads[key] = recorder.input(grad.array, Input("grad", x))
+            if type(node) is Node:  # a graph from outside, whose arrays are real
+                self._guard_boundary(node)
+        for cell, array in self.reach.arrays:
+            if type(array) in recorder.backend.array_types:
+                held = cell or Cell("item", [array], 0)
+                traced = recorder.input(array, Input("held", held))
+                if not held.is_fixed() and cell is not None:
+                    self.saved.append((cell, array, traced))
+                    cell.set(traced)
+        for optimizer in self.reach.optimizers:
+            self._enter_optimizer(optimizer)
+        for scheduler in self.reach.schedulers:
+            self._enter_scheduler(scheduler)
+
+    def _guard_boundary(self, node):
+        """Have a sweep that goes on into a graph from outside do so with real arrays."""
+        had_watch = node.watch is not None
+
+        def real(g):
+            self.recorder.stop("it calls backward through a graph from outside")
+            parts = [
+                c if c is None or not isinstance(c.array, Traced) else wrap(c.array.value, c.node)
+                for c in (g if isinstance(g, list) else [g])
+            ]
+            return parts if isinstance(g, list) else parts[0]
+
+        watched(node).hooks[id(self)] = real
+        self.boundary.append((node, had_watch))
+
+    def _number(self, cell, source=None):
+        value = cell.get()
+        if type(value) is Number:
+            return value
+        number = self.recorder.number(source or Input("number", ("cell", cell)), value)
+        self.numbers[cell] = value, number
+        cell.set(number)
+        return number
+
+    def _enter_optimizer(self, optimizer):
+        recorder = self.recorder
+        for i, group in enumerate(optimizer.param_groups):
+            proxies = []
+            for k, value in enumerate(optimizer._hyper[i]):
+                proxies.append(self._hyper(optimizer, i, (k,), value))
+            named = dict(zip(optimizer.defaults, proxies, strict=True))
+            self.saved.append((optimizer, i, [*optimizer._hyper[i]], dict(group), proxies))
+            optimizer._hyper[i] = proxies
+            group.update(named)
+            others = [value for name, value in named.items() if name != "maximize"]
+            optimizer._arguments[i] = named.get("maximize", False), others
+        alike = {}
+        for p, state in optimizer._states.items():
+            if id(p) not in self.originals:
+                continue
+            before = state.array, state.arrays, state.values, state.step, state.numbers
+            before += state.place, state.updater, state.entry
+            traced = {
+                name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
+                for name, array in state.arrays.items()
+            }
+            known = alike.get((state.step, state.numbers))
+            if known is None:
+                self.alike.append([])
+                first = Cell("attr", state, "step"), Cell("attr", state, "numbers")
+                step = recorder.number(Input("number", ("cell", first[0])), state.step)
+                step.is_unique = True  # parameters are grouped by it
+                numbers = tuple([
+                    recorder.number(Input("number", ("item", first[1], k)), value)
+                    for k, value in enumerate(state.numbers)
+                ])  # fmt: skip
+                known = alike[state.step, state.numbers] = step, numbers, self.alike[-1]
+            known[2].append(state)
+            self.states.append((optimizer, state, before, traced, known[:2]))
+            state.array, state.arrays, state.values = p.array, traced, tuple(traced.values())
+            state.step, state.numbers = known[:2]
+            state.place = None
+            if state.entry is not None:
+                state.updater = backend_of[type(p.array)].multi_tensor_updater(p.array)
+                state.entry = (p.array, *state.values)
+
+    def _hyper(self, optimizer, i, path, value):
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, tuple):
+            return tuple([self._hyper(optimizer, i, (*path, k), v) for k, v in enumerate(value)])
+        return self.recorder.number(Input("number", ("hyper", optimizer, i, path)), value)
+
+    def _enter_scheduler(self, scheduler):
+        values, recorder = vars(scheduler), self.recorder
+        step_of_class = functools.partial(type(scheduler).step, scheduler)
+        self._scheduler_numbers(values, False)
+
+        def step(*args, **kwargs):
+            plain = [real_of(x) for x in args], {name: real_of(x) for name, x in kwargs.items()}
+            given = (*args, *kwargs.values())
+            if not all(type(x) is not Number and isinstance(x, SIMPLE) for x in given):
+                recorder.stop("a scheduler reads a value that the function computes")
+            self._leave_schedulers()
+            self._leave_groups()
+            try:
+                result = step_of_class(*plain[0], **plain[1])
+            finally:
+                recorder.afterwards.append((step_of_class, *plain))
+                recorder.has_scheduled = True
+                self._make_stale()
+            return result
+
+        values["step"] = step
+        self.schedulers.append((values, step))
+
+    def _scheduler_numbers(self, values, is_stale):
+        """Put Numbers into the attributes of a scheduler."""
+        recorder = self.recorder
+        for name, value in list(values.items()):
+            if type(value) in (int, float):
+                source = Input("number", ("cell", Cell("item", values, name)))
+                values[name] = recorder.number(source, value)
+                values[name].is_stale = is_stale
+            elif isinstance(value, list) and value and type(value[0]) is float:
+                cell = Cell("item", values, name)
+                values[name] = new = [
+                    recorder.number(Input("number", ("item", cell, k)), v)
+                    for k, v in enumerate(value)
+                ]
+                self.saved.append((values, name, value, new))
+                for number in new:
+                    number.is_stale = is_stale
+
+    def _make_stale(self):
+        """After a scheduler has stepped, have Numbers tell if what it has set is used."""
+        for values, _ in self.schedulers:
+            self._scheduler_numbers(values, True)
+        for optimizer in self.reach.optimizers:
+            for group in optimizer.param_groups:
+                for name in [*optimizer.defaults, "initial_lr"]:
+                    value = group.get(name)
+                    if type(value) in (int, float):
+                        group[name] = Number(self.recorder, None, value, True)
+                    elif isinstance(value, tuple):
+                        group[name] = tuple([Number(self.recorder, None, v, True) for v in value])
+
+    def _leave_schedulers(self):
+        for values, _ in self.schedulers:
+            for name, value in values.items():
+                if type(value) is Number:
+                    values[name] = value.value
+        for entry in self.saved:
+            if len(entry) == 4 and entry[0].get(entry[1]) is entry[3]:
+                values, name, before, new = entry
+                now = [real_of(x) for x in new]
+                if all(map(same, now, before)):
+                    values[name] = before
+                else:
+                    values[name] = now
+
+    def _leave_groups(self):
+        """Give optimizers plain numbers again; returns whether their own are still there."""
+        is_unchanged = True
+        for entry in self.saved:
+            if len(entry) != 5:
+                continue
+            optimizer, i, hyper, named, proxies = entry
+            group = optimizer.param_groups[i]
+            for name, proxy in zip(optimizer.defaults, proxies, strict=True):
+                now = group[name]
+                if now is proxy:
+                    group[name] = named[name]
+                elif _has_number(now):
+                    group[name] = real_of(now)
+                    is_unchanged = is_unchanged and _is_stale(now)
+                elif not self.recorder.has_scheduled:
+                    is_unchanged = False
+            for name, value in group.items():
+                if name not in optimizer.defaults and type(value) is Number:
+                    group[name] = value.value
+            if optimizer._hyper[i] is proxies:
+                optimizer._hyper[i] = hyper
+            else:
+                optimizer._hyper[i] = [real_of(x) for x in optimizer._hyper[i]]
+            named = dict(zip(optimizer.defaults, optimizer._hyper[i], strict=True))
+            others = [value for name, value in named.items() if name != "maximize"]
+            optimizer._arguments[i] = named.get("maximize", False), others
+        return is_unchanged
+
+    def leave(self):
+        """Take everything out again, and note what has changed; may be called again."""
+        if self.has_left:
+            return
+        stop = self.recorder.stop
+        self.rebound, self.gradients, self.changed = [], [], []
+        self.number_writes, self.skips = [], []
+        for node, had_watch in self.boundary:
+            node.watch.hooks.pop(id(self), None)
+            if not had_watch and not _is_watched(node.watch):
+                node.watch = None
+        for values, step in self.schedulers:
+            if values.get("step") is step:
+                del values["step"]
+        self._leave_schedulers()
+        if not self._leave_groups():
+            stop("it changes a hyper-parameter of an optimizer")
+        self._leave_states()
+        for key, (x, array, node, grad, grad_array) in self.originals.items():
+            self._leave_tensor(key, x, array, node, grad, grad_array)
+        for x in self.recorder.strangers:
+            if x.grad is not None and isinstance(x.grad.array, Traced):
+                x.grad.array = x.grad.array.value
+        for entry in self.saved:
+            if len(entry) == 3:
+                cell, array, traced = entry
+                if cell.get() is traced:
+                    cell.set(array)
+        for leaf in self.unwatched:
+            if leaf.watch is not None:
+                stop("it adds hooks or a label to a tensor")
+        self._leave_cells()
+        self.has_left = True
+
+    def _leave_tensor(self, key, x, array, node, grad, grad_array):
+        stop = self.recorder.stop
+        if x.node is not node:
+            stop("a tensor from outside gets a graph, or requires grad from now on")
+            if x.node is not None and type(x.node) is not Leaf:
+                self.recorder.strangers.append(x)
+        if x.array is self.traced[key]:
+            x.array = array
+        else:
+            self.rebound.append((x, "array", self._var(x.array, "a tensor")))
+            x.array = real_of(x.array)
+        new = x.grad
+        if new is grad:
+            if grad is None:
+                return
+            if grad.array is self.grads[key]:
+                grad.array = grad_array
+            else:
+                self.rebound.append((x, "grad", self._var(grad.array, "a gradient")))
+                grad.array = real_of(grad.array)
+            return
+        if grad is not None and grad.array is self.grads[key]:
+            grad.array = grad_array  # somebody may have kept it
+        if new is None:
+            self.gradients.append((x, None, None))
+        else:
+            if new.node is not None:
+                stop("a gradient has a graph")
+            self.gradients.append((x, self._var(new.array, "a gradient"), new))
+            new.array = real_of(new.array)
+
+    def _var(self, array, what):
+        if not isinstance(array, Traced) or type(array) is not self.recorder.kind:
+            self.recorder.stop(f"{what} gets an array from elsewhere")
+            return None
+        return array.var
+
+    def _leave_states(self):
+        stop = self.recorder.stop
+        known = {state for _, state, *_ in self.states}
+        for optimizer in self.reach.optimizers:
+            if optimizer._unknown is not None:
+                outcome, counts = optimizer._unknown
+                if isinstance(outcome, Outcome):
+                    self.skips.append((optimizer, outcome.var, counts))
+                    counts = [(s, real_of(step), real_of(values)) for s, step, values in counts]
+                    optimizer._unknown = outcome.real, counts
+            mine = {state for owner, state, *_ in self.states if owner is optimizer}
+            if mine - {*optimizer._states.values()}:
+                stop("its optimizer makes its state", True)
+            for state in optimizer._states.values():
+                if state not in known and isinstance(state.array, Traced):
+                    stop("its optimizer makes its state", True)
+                    arrays = {name: real_of(a) for name, a in state.arrays.items()}
+                    ParameterState.__init__(
+                        state, real_of(state.array), arrays, real_of(state.step),
+                        real_of(state.numbers), state.is_split,
+                    )  # fmt: skip
+        for _, state, before, traced, (step, numbers) in self.states:
+            if state.arrays is not traced:
+                stop("its optimizer makes its state", True)
+                continue
+            state.array, state.arrays, state.values = before[:3]
+            state.place, state.updater, state.entry = before[5:]
+            if state.step is not step:
+                if type(state.step) is not Number:
+                    stop("an optimizer counts its steps in another way")
+                else:
+                    self.number_writes.append((state, "step", state.step.var))
+            if state.numbers is not numbers:
+                if not all(type(x) is Number for x in state.numbers):
+                    stop("an optimizer keeps a number in another way")
+                else:
+                    values = tuple([x.var for x in state.numbers])
+                    self.number_writes.append((state, "numbers", values))
+            state.step = before[3] if state.step is step else real_of(state.step)
+            state.numbers = before[4] if state.numbers is numbers else real_of(state.numbers)
+
+    def _leave_cells(self):
+        """Note which places hold something else now."""
+        stop = self.recorder.stop
+        for place, value, how in (*self.reach.guards, *self.reach.module_guards):
+            if how == "type" and type(place) is not value:
+                stop("it adds hooks to a module, or removes them")
+            elif how not in ("is", "equal"):
+                if not holds(place, value, how):
+                    stop("it adds to a container, or takes something out", "first")
+                continue
+            try:
+                now = place.get()
+            except (AttributeError, KeyError, IndexError, ValueError):
+                stop("it takes something out of an object", "first")
+                continue
+            if type(now) is Number:
+                self.changed.append((place, now.var))
+                place.set(now.value)
+            elif isinstance(now, Traced):
+                stop(f"it puts a new array into {place}")
+                place.set(now.value)
+            elif now is value or (how == "equal" and same(now, value)):
+                continue
+            elif isinstance(now, SIMPLE):
+                self.changed.append((place, now))
+            else:
+                stop(f"it puts a new object into {place}", "first")
+
+
+def _is_watched(watch):
+    return bool(watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf)
+
+
+def _has_number(x):
+    return type(x) is Number or (isinstance(x, tuple) and any(map(_has_number, x)))
+
+
+def _is_stale(x):
+    return x.is_stale if type(x) is Number else all(map(_is_stale, x))
+
+
+def real_of(x):
+    """What a traced array or a Number stands for; the same for those in tuples."""
+    if isinstance(x, (Traced, Token)) or type(x) is Number:
+        return x.value
+    return tuple(map(real_of, x)) if type(x) is tuple else x
+
+
+def release(traced):
+    """Put real arrays and numbers into all places that still hold these traced ones."""
+    for x in traced:
+        for place in gc.get_referrers(x):
+            kind = type(place)
+            if kind is dict:
+                for name, value in list(place.items()):
+                    if value is x:
+                        place[name] = x.value
+            elif kind is list and place is not traced:
+                for i, value in enumerate(place):
+                    if value is x:
+                        place[i] = x.value
+            elif isinstance(place, Tensor) and place.array is x:
+                place.array = x.value
+            elif kind is types.CellType and place.cell_contents is x:
+                place.cell_contents = x.value
+            elif not isinstance(place, (types.FrameType, tuple)) and hasattr(kind, "__slots__"):
+                for name in [n for base in kind.__mro__ for n in vars(base).get("__slots__", ())]:
+                    if getattr(place, name, None) is x and not isinstance(place, Traced):
+                        setattr(place, name, x.value)
+
+
+__all__ = ["Stage", "namespace_of", "real_of", "release"]

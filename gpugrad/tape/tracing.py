@@ -1,0 +1,935 @@
+"""Tracing: arrays that note what is done with them while the function really runs.
+
+A `Traced` array stands for a real one. It is one more type of array to the rest of the library:
+ops, rules and optimizers call functions of its namespace and its operators. Each such call runs
+the real library's function on the real arrays, and is noted whole, so that what the function does
+inside does not matter. The function computes and changes what it would without it, whether what
+is noted can be used or not.
+"""
+
+import operator
+import threading
+from types import ModuleType
+from typing import Any
+from weakref import ref
+
+from .._thread_state import thread
+from ..autograd.implementation import load_twins
+from ..backends import SCALARS, backend_of, namespace_of
+from ..backends.base import Backend
+from ..backends.declarations import declaration, declare
+from ..tools.observing import in_line, user_line
+from .numbers import Key, Number
+from .tape import Call, Input, Memory, Value
+from .updates import RecordedUpdater
+
+_OF_VALUES = {
+    "nonzero", "argwhere", "flatnonzero", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unique",
+}  # fmt: skip
+_OF_SHAPES = {"ndim", "size", "shape", "can_cast", "isdtype", "result_type", "broadcast_shapes"}
+
+
+class Recorder:
+    """Notes the array calls of a function in one thread.
+
+    backend: of the real arrays.
+    calls: the calls made, as `Call`s.
+    prologue: the computations of numbers, which come before all array calls.
+    conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
+    afterwards: functions and arguments to call when everything else is done.
+    reason: why what was noted cannot be repeated; None so far. The function goes on all the same.
+    passing: whether that reason is of this call only, so that a later call may be recorded.
+    """
+
+    def __init__(self, backend):
+        self.backend = backend
+        self.kind, self.scalar = traced_types(backend)
+        self.array = backend.array_types[0]
+        self.several_devices = backend.several_devices
+        self.devices = set()  # of all results, where there are several
+        self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
+        self.reason, self.passing = None, False
+        self.start = 0  # an order number from before the function ran
+        self.seen = {}  # the tensors that were found, by id
+        self.strangers = []  # tensors that were not, and got gradients
+        self.foreign = []  # values of arrays of unknown origin
+        self.has_failed = False  # whether a call has raised an error
+        self.has_scheduled = False  # whether a scheduler has stepped
+        self._conditions, self._numbers, self._constants = set(), {}, {}
+        self._memories = {}
+        self._kept = []  # so that the ids in these tables stay those of their objects
+        self._alive = []  # weak references to traced arrays
+
+    def stop(self, reason, passing=False):
+        """Note why the recording cannot be used; the function goes on."""
+        if self.reason is None:
+            self.reason, self.passing = reason, passing
+
+    def read(self, what):
+        """Stop because a value is read, on which what the function does may depend."""
+        self.stop(
+            f"{what}{in_line(user_line())}, and what is repeated must not depend on values; choose "
+            f"with gpugrad.where, or return the tensor and read it outside"
+        )
+
+    def forget(self):
+        """Let go of all arrays but those that are on the tape."""
+        self._constants, self._kept, self._memories = {}, [], {}
+        self.seen = {}
+
+    def leaked(self):
+        """The traced arrays that something still refers to."""
+        return [x for x in [r() for r in self._alive] if x is not None]
+
+    # Numbers
+
+    def number(self, source, value):
+        """A `Number` that each run of the tape finds at ``source``."""
+        var = Value("number")
+        var.source = source
+        return Number(self, var, value)
+
+    def key(self, function, value):
+        """A `Key` that each run of the tape draws by calling ``function``."""
+        call = Call(function, (), {}, is_pure=False)
+        var = Value("number")
+        var.call = call
+        call.outs.append(var)
+        self.prologue.append(call)
+        return Key(self, var, value)
+
+    def compute(self, function, args):
+        """``function`` of numbers, as a `Number` that each run computes."""
+        value = function(*[x.value if type(x) in _NUMBERS else x for x in args])
+        if thread.recorder is not self:
+            return value
+        if any(type(x) is Number and x.is_stale for x in args):
+            self.stop("it uses what a scheduler has set, in the same call")
+            return value
+        args = tuple([x.var if type(x) in _NUMBERS else x for x in args])
+        known = function, tuple([(type(x), x) for x in args])
+        var = self._numbers.get(known)
+        if var is None:
+            var = self._numbers[known] = Value("number")
+            var.call = call = Call(function, args, {})
+            call.outs.append(var)
+            self.prologue.append(call)
+        return Number(self, var, value)
+
+    def require(self, function, args, outcome):
+        """Make it a condition of the tape that ``function`` of these numbers is ``outcome``."""
+        if thread.recorder is not self:
+            return outcome
+        if any(type(x) is Number and x.is_stale for x in args):
+            self.stop("it uses what a scheduler has set, in the same call")
+            return outcome
+        args = tuple([x.var if type(x) is Number else x for x in args])
+        if function is operator.eq and len(args) == 1:
+            required = function, (*args, outcome), True
+        else:
+            required = function, args, outcome
+        known = function, tuple([(type(x), x) for x in required[1]])
+        if known not in self._conditions:
+            self._conditions.add(known)
+            self.conditions.append(required)
+        return outcome
+
+    # Arrays
+
+    def input(self, array, source):
+        """A traced array whose values each run finds at ``source``."""
+        traced = self._constants.get(id(array))
+        if traced is None:
+            var = self._value(array)
+            var.source = source
+            buffer = self.backend.buffer(array)
+            known = self._memories.get(buffer)
+            if known is None or buffer is None:
+                known = self._memories[buffer] = Memory()
+            var.memory = known
+            traced = self._constants[id(array)] = self._traced(array, var)
+            self._kept.append(array)
+        return traced
+
+    def constant(self, array):
+        """A traced array for one that the function has from elsewhere, which stays as it is."""
+        traced = self._constants.get(id(array))
+        if traced is None:
+            var = self._value(array)
+            var.constant = array
+            var.memory = Memory()
+            traced = self._constants[id(array)] = self._traced(array, var)
+            self._kept.append(array)
+            self.foreign.append(var)
+        return traced
+
+    def _value(self, array, kind="array"):
+        return Value(kind, array, self.backend.nbytes(array) if kind == "array" else 0)
+
+    def _traced(self, value, var):
+        traced = (self.scalar if var.kind == "scalar" else self.kind)(self, value, var)
+        self._alive.append(ref(traced))
+        return traced
+
+    def call(self, function, args, kwargs=None, *, is_pure=True):
+        """Call a function of the real library, and note it; returns its result, traced."""
+        found = []
+        real, noted = self._both(args, found)
+        named = noted_named = kwargs or {}
+        if kwargs:
+            named, noted_named = self._real(kwargs, found), self._noted(kwargs)
+        if thread.recorder is not self or self.reason is not None:
+            result = self._run(function, real, named, found)
+            return self._unnoted(result) if thread.recorder is self else result
+        result = self._run(function, real, named, found)
+        call = Call(function, noted, noted_named, is_pure=is_pure)
+        kind = type(result)
+        if kind is self.array and not self.several_devices:
+            parts = (result,)
+        elif kind in backend_of:
+            parts = (result,)
+        elif isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
+            parts = result
+            call.several = True
+        else:
+            if kind in SCALARS and found and call.name not in _OF_SHAPES:
+                self.read(f"{call.name} returns a Python number")
+            return result
+        is_constant = is_pure
+        for x in found:
+            if type(x) in _NUMBERS or x.var.constant is None:
+                is_constant = False
+                break
+        traced = []
+        for part in parts:
+            traced.append(self._part(call, part, found, traced, is_constant))
+        if call.several:
+            self.calls.append(call)
+            return getattr(kind, "_make", kind)(traced)
+        if call.outs:
+            self.calls.append(call)
+        return traced[0]
+
+    def _part(self, call, part, found, traced, is_constant):
+        """What stands for one result of a call."""
+        aliases = call.declared.aliases
+        if part is None or not aliases:
+            for x in (*found, *traced):
+                if type(x) is self.kind and x.value is part:  # such as a cast to the same dtype
+                    if call.several:
+                        call.outs.append(Value("unused"))
+                    return x
+        if part is None:
+            call.outs.append(Value("unused"))
+            return None
+        backend = backend_of[type(part)]
+        if backend is not self.backend:
+            self.stop("it moves arrays from one library's device to another's")
+        if type(part) not in namespace_of:
+            var = Value("scalar", part)
+        else:
+            var = self._value(part)
+            source = self._shown(part, found)
+            if source is not None and aliases:
+                var.memory = source.var.memory
+            elif source is not None:
+                var.base, var.memory = source.var, source.var.memory
+            else:
+                var.memory = Memory(call)
+            if self.several_devices:
+                self.devices.add(backend.device(part))
+        if is_constant:
+            var.constant = part
+        var.call = call
+        call.outs.append(var)
+        return self._traced(part, var)
+
+    def _shown(self, part, found):
+        """The operand whose memory ``part`` shows; None if it has memory of its own."""
+        base = getattr(part, "base", self)
+        if base is None or 0 in part.shape:
+            return None
+        sources = [x for x in found if type(x) is self.kind]
+        for x in sources:
+            if x.value is base:
+                return x
+        buffer = self.backend.buffer(part) if sources else None
+        if buffer is not None:
+            for x in sources:
+                if self.backend.buffer(x.value) == buffer:
+                    return x
+        return None
+
+    def _both(self, args, found):
+        """The values of arguments, and what stands for them on the tape."""
+        real, noted = [], []
+        for x in args:
+            kind = type(x)
+            if kind is self.kind or kind is self.scalar:
+                found.append(x)
+                real.append(x.value)
+                noted.append(x.var)
+            elif kind is int or kind is float:
+                real.append(x)
+                noted.append(x)
+            else:
+                real.append(self._real(x, found))
+                noted.append(self._noted(x))
+        return tuple(real), tuple(noted)
+
+    def _real(self, x, found):
+        kind = type(x)
+        if kind in _kinds or kind in _NUMBERS or kind is Token:
+            if kind is not Token:
+                found.append(x)
+            if x.recorder is not self:
+                self.stop("it uses arrays of several libraries")
+            return x.value
+        if kind is tuple:
+            return tuple([self._real(item, found) for item in x])
+        if kind is list:
+            return [self._real(item, found) for item in x]
+        if kind is dict:
+            return {name: self._real(item, found) for name, item in x.items()}
+        if kind is slice:
+            return slice(*[self._real(item, found) for item in (x.start, x.stop, x.step)])
+        return x
+
+    def _noted(self, x):
+        kind = type(x)
+        if kind in _kinds or kind in _NUMBERS or kind is Token:
+            return x.var
+        if kind in namespace_of:
+            return self.constant(x).var
+        if kind is tuple or kind is list:
+            return kind([self._noted(item) for item in x])
+        if kind is dict:
+            return {name: self._noted(item) for name, item in x.items()}
+        if kind is slice:
+            return slice(*[self._noted(item) for item in (x.start, x.stop, x.step)])
+        return x
+
+    def _unnoted(self, result):
+        """What stands for a result of a call that was not noted."""
+        if isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
+            parts = [self._unnoted(x) for x in result]
+            return getattr(type(result), "_make", type(result))(parts)
+        if type(result) in namespace_of:
+            return self._traced(result, Value("array", result))
+        if type(result) in backend_of:
+            return self._traced(result, Value("scalar", result))
+        return result
+
+    def _run(self, function, real, named, found):
+        try:
+            if self.several_devices:
+                for x in found:
+                    if type(x) is self.kind:
+                        with self.backend.scope(x.value):
+                            return function(*real, **named)
+            return function(*real, **named)
+        except Exception:
+            self.has_failed = True
+            raise
+
+    def communicate(self, function, operands=(), results=False):
+        """Make a call that communicates with other processes, and note it.
+
+        operands: arrays, and what other such calls have returned.
+        results: whether it returns a sequence of arrays; else it returns one object for other
+            such calls.
+        """
+        if results:
+            found = self.call(function, tuple(operands), is_pure=False)
+            if self.reason is None:
+                self.calls[-1].communicates = True
+            return found
+        real, noted = self._both(tuple(operands), [])
+        token = Token(self, function(*real), Value("token"))
+        call = Call(function, noted, {}, is_pure=False)
+        call.communicates = True
+        token.var.call = call
+        call.outs.append(token.var)
+        self.calls.append(call)
+        return token
+
+    def write(self, traced, function, args):
+        """Call ``function(traced, *args)``, which overwrites ``traced``."""
+        real, noted = self._both((traced, *args), [])
+        found = self._run(function, real, {}, (traced,))
+        if thread.recorder is self and self.reason is None:
+            self._note_write([traced], Call(function, noted, {}, writes=True))
+        return found
+
+    def write_together(self, arrays, function, args):
+        """Call ``function(arrays, *args)``, which overwrites all of them or returns None.
+
+        Returns whether it was done.
+        """
+        real, noted = self._both((tuple(arrays), *args), [])
+        if self._run(function, real, {}, arrays) is None:
+            return False
+        if thread.recorder is self and self.reason is None:
+            self._note_write(arrays, Call(function, noted, {}, writes=True))
+        return True
+
+    def _note_write(self, arrays, call):
+        for x in arrays:
+            memory, source = x.var.memory, x.var.root().source
+            if source is not None and source.kind == "argument":
+                self.stop("it writes into the memory of an argument")
+            if source is None and not memory.is_own:
+                self.stop("it writes into an array that compile cannot see")
+            memory.is_written = True
+        self.calls.append(call)
+
+    def made_of_numbers(self, numbers, make):
+        """The array ``make(numbers)``, which each run makes anew; None if no number may change.
+
+        numbers: a number, or nested lists and tuples of numbers.
+        """
+        changing = [x for x in flat(numbers) if type(x) is Number]
+        if not changing:
+            return None
+        for x in changing:
+            self.require(type, (x,), type(x.value))  # on which the dtype depends
+
+        def made_of_numbers(numbers):
+            return make(numbers)
+
+        return self.call(declare(made_of_numbers, fails=True), (numbers,))
+
+    # What the rest of the library tells the recorder of this thread
+
+    def check_places(self, places):
+        """Called before memory is overwritten; a traced array has no place."""
+        if self.has_scheduled:
+            self.stop("an optimizer steps after a scheduler, in the same call")
+        if any(place is not None for place in places):
+            self.stop("it overwrites a tensor that compile cannot see")
+
+    def refuse_state(self):
+        """Called when an optimizer is about to make the state of a parameter."""
+        self.stop("its optimizer makes its state", passing=True)
+
+    def refuse_collective(self):
+        """Called when values of other processes are wanted in a way that cannot be noted."""
+        self.stop("it communicates with other processes")
+
+    def refuse_search(self):
+        """Called by an optimizer that evaluates a closure as often as values say."""
+        self.stop(
+            "the losses decide how often LBFGS calls its closure; compile the closure instead, and "
+            "call optimizer.step(closure) outside of compiled functions"
+        )
+
+    def refuse_seed(self):
+        """Called when a random generator is seeded, or its state is set."""
+        self.stop("it seeds a random generator or sets its state")
+
+    def refuse_loader(self):
+        """Called when a `DataLoader` begins a pass, which its epoch and its seed decide on."""
+        self.stop(
+            "it iterates over a DataLoader; compile the function of one batch instead, and call it "
+            "in a loop over the loader that is not compiled"
+        )
+
+    def check_leaves(self, leaves):
+        """Called before leaves get gradients."""
+        for leaf in leaves:
+            x = leaf.owner()
+            if x is not None and id(x) not in self.seen:
+                self.strangers.append(x)
+                if leaf.order > self.start:
+                    self.stop("a gradient reaches a tensor that compile cannot see")
+
+
+class Token:
+    """What a call that communicates returns for other such calls."""
+
+    __slots__ = ("recorder", "value", "var")
+
+    def __init__(self, recorder, value, var):
+        self.recorder = recorder
+        self.value = value
+        self.var = var
+
+
+_NUMBERS = {Number, Key}
+
+
+class Traced:
+    """An array, ``value``, that is the value ``var`` of a tape."""
+
+    __slots__ = ("recorder", "value", "var", "__weakref__")
+    __hash__ = object.__hash__
+
+    def __init__(self, recorder, value, var):
+        self.recorder = recorder
+        self.value = value
+        self.var = var
+
+    @property
+    def shape(self):
+        return self.value.shape
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    @property
+    def ndim(self):
+        return len(self.value.shape)
+
+    @property
+    def size(self):
+        return self.value.size
+
+    @property
+    def device(self):
+        return self.value.device
+
+    @property
+    def T(self):
+        return self.recorder.call(transposed, (self,))
+
+    @property
+    def mT(self):
+        return self.recorder.call(matrix_transposed, (self,))
+
+    @property
+    def real(self):
+        return self.recorder.call(self.recorder.backend.xp.real, (self,))
+
+    @property
+    def imag(self):
+        return self.recorder.call(self.recorder.backend.xp.imag, (self,))
+
+    def astype(self, dtype):
+        return self.recorder.call(self.recorder.backend.xp.astype, (self, dtype))
+
+    def __array_namespace__(self, *, api_version=None):
+        return namespace_of[self.recorder.kind]
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method == "__call__" and "out" not in kwargs and ufunc.nout == 1:
+            return self.recorder.call(ufunc, inputs, kwargs)
+        return self._by_numpy(getattr(ufunc, method), inputs, kwargs)
+
+    def __array_function__(self, function, types, args, kwargs):
+        return self._by_numpy(function, args, kwargs)
+
+    def _by_numpy(self, function, args, kwargs):
+        self.recorder.stop(
+            f"it calls NumPy's {function.__name__} with a raw array{in_line(user_line())}; make "
+            f"the array a tensor first, with gpugrad.asarray"
+        )
+        return function(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
+
+    def __len__(self):
+        return len(self.value)
+
+    def __iter__(self):
+        return iter([self[i] for i in range(len(self))])
+
+    def __getitem__(self, key):
+        _check_key(self.recorder, key)
+        return self.recorder.call(operator.getitem, (self, key))
+
+    def __setitem__(self, key, value):
+        _check_key(self.recorder, key)
+        self.recorder.write(self, operator.setitem, (key, value))
+
+    def __getattr__(self, name):  # of a raw array in the user's own code
+        value = getattr(object.__getattribute__(self, "value"), name)
+        if name.startswith("__") or not callable(value):
+            return value
+        self.recorder.stop(
+            f"it calls the method {name} of a raw array{in_line(user_line())}; make the array a "
+            f"tensor first, with gpugrad.asarray"
+        )
+
+        def method(*args, **kwargs):
+            return value(*self.recorder._real(args, []), **self.recorder._real(kwargs, []))
+
+        return method
+
+    def __array__(self, dtype=None, copy=None):
+        self.recorder.read("the values of an array are read")
+        return self.recorder.backend.to_numpy(self.value).astype(dtype or self.value.dtype)
+
+
+def _reading(name):
+    def read(self, *args):
+        self.recorder.read("the value of a tensor is read")
+        return getattr(self.value, name)(*args)
+
+    return read
+
+
+for _name in "bool float int index complex repr format reduce_ex deepcopy dlpack".split():
+    setattr(Traced, f"__{_name}__", _reading(f"__{_name}__"))
+
+
+def _check_key(recorder, key):
+    for k in key if type(key) is tuple else (key,):
+        if is_unknown(k) and recorder.backend.xp.isdtype(k.dtype, "bool"):
+            recorder.read("an index of bools selects what its values say")
+
+
+def is_unknown(x):
+    """Whether ``x`` is a traced array whose values may differ from call to call."""
+    return type(x) in _kinds and x.var.constant is None
+
+
+@declare(view=True)
+def transposed(x):
+    return x.T
+
+
+@declare(view=True)
+def matrix_transposed(x):
+    return x.mT
+
+
+def _key_may_fail(at):
+    def fails(args, kwargs):
+        return any(type(x) is Value for x in flat(args[at]))
+
+    return fails
+
+
+declare(operator.getitem, fails=_key_may_fail(1), view=True)
+declare(operator.setitem, fails=_key_may_fail(1))
+
+
+def flat(x):
+    """All items of nested containers."""
+    if isinstance(x, (tuple, list)):
+        for item in x:
+            yield from flat(item)
+    elif isinstance(x, dict):
+        yield from flat(list(x.values()))
+    else:
+        yield x
+
+
+class _Operands:
+    """The types that an operator of a traced array takes."""
+
+    def __contains__(self, kind):
+        return kind in SCALARS or kind is Number or kind in backend_of
+
+
+_operands = _Operands()
+
+
+def _operator(function):
+    def forward(self, other):
+        if type(other) in _operands or other is None:
+            return self.recorder.call(function, (self, other))
+        return NotImplemented
+
+    def reflected(self, other):
+        if type(other) in _operands:
+            return self.recorder.call(function, (other, self))
+        return NotImplemented
+
+    return forward, reflected
+
+
+def _writing(function):
+    def write(self, other):
+        if type(other) not in _operands:
+            return NotImplemented
+        self.recorder.write(self, function, (other,))
+        return self
+
+    return write
+
+
+class Scalar(Traced):
+    """A 0-d result that the real library returns as a scalar, not as an array."""
+
+    __slots__ = ()
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift".split():
+    _forward, _reflected = _operator(getattr(operator, _name))
+    _stem = _name.rstrip("_")
+    setattr(Traced, f"__{_stem}__", _forward)
+    setattr(Traced, f"__r{_stem}__", _reflected)
+    setattr(Traced, f"__i{_stem}__", _writing(getattr(operator, f"i{_stem}")))
+    setattr(Scalar, f"__i{_stem}__", _forward)
+for _name in "lt le gt ge eq ne".split():
+    setattr(Traced, f"__{_name}__", _operator(getattr(operator, _name))[0])
+for _name in ("neg", "pos", "abs", "invert"):
+    _function = getattr(operator, _name)
+    setattr(Traced, f"__{_name}__", lambda self, f=_function: self.recorder.call(f, (self,)))
+
+
+# Types
+
+_kinds: dict[type, Any] = {}
+_of_backends: dict[Any, tuple[type, type]] = {}
+_making = threading.Lock()
+
+
+def traced_types(backend):
+    """The types of traced arrays and scalars for a library, which are made when first needed."""
+    with _making:
+        if backend not in _of_backends:
+            # The property has isinstance see an array of the library.
+            looks = property(lambda self: backend.array_types[0])
+            array = type("Traced", (Traced,), {"__slots__": (), "__class__": looks})
+            scalar = type("Scalar", (Scalar,), {"__slots__": ()})
+            array.__module__ = scalar.__module__ = __name__
+            traced = TracedBackend(backend, array, scalar)
+            _kinds.update({array: traced, scalar: traced})
+            backend_of[scalar] = traced
+            backend_of[array] = traced
+            namespace_of[array] = traced.xp
+            _of_backends[backend] = array, scalar
+        return _of_backends[backend]
+
+
+class _Namespace(ModuleType):
+    """A library's namespace whose functions note their calls."""
+
+    def __init__(self, real):
+        super().__init__(f"{getattr(real, '__name__', 'xp')}, traced")
+        self._of = real
+
+    def __getattr__(self, name):
+        value = getattr(self._of, name)
+        if isinstance(value, type):  # a dtype
+            pass
+        elif isinstance(value, ModuleType) or name in ("special", "linalg"):
+            value = _Namespace(value)
+        elif callable(value) and not hasattr(value, "itemsize"):
+            value = _traced(name, value)
+        setattr(self, name, value)
+        return value
+
+
+def _traced(name, function):
+    depends_on_values = name in _OF_VALUES
+
+    def traced(*args, **kwargs):
+        recorder = thread.recorder
+        if recorder is None:
+            recorder = next((x.recorder for x in flat((args, kwargs)) if type(x) in _kinds), None)
+            if recorder is None:
+                return function(*args, **kwargs)
+        elif depends_on_values:
+            recorder.read(f"{name} returns as many elements as the values say")
+        elif name == "repeat" and is_unknown(args[1]):
+            recorder.read("repeat returns as many elements as the values say")
+        return recorder.call(function, args, kwargs)
+
+    return traced
+
+
+class _Whole:
+    """A twin whose run is noted as one call."""
+
+    def __init__(self, twin, backend):
+        self.__code__ = twin.__code__  # which names the values that it keeps
+        self.__kwdefaults__ = twin.__kwdefaults__
+
+        def run(*args, **static):
+            return twin(backend.xp, *args, **static)
+
+        run.__name__ = twin.__name__
+        self._run = declare(run, **declaration(twin)._asdict())
+
+    def __call__(self, xp, *args, **static):
+        for x in args:
+            if type(x) in _kinds:
+                return x.recorder.call(self._run, args, static)
+        return thread.recorder.call(self._run, args, static)
+
+
+class Outcome:
+    """Whether a step is skipped; ``var`` is not 0 if it is."""
+
+    def __init__(self, traced):
+        self.recorder, self.var = traced.recorder, traced.var
+        self.real = traced.recorder.backend.read_later(traced.value)
+
+    def __call__(self):
+        if thread.recorder is self.recorder:
+            self.recorder.stop("an optimizer steps twice in a call, by a GradScaler")
+        return self.real()
+
+
+class TracedBackend(Backend):
+    """What gpugrad needs of traced arrays: the real library's, called with the real arrays."""
+
+    is_recorder = True
+
+    def __init__(self, real, array, scalar):
+        self.real = real
+        self.name = f"traced {real.name}"
+        self.xp = _Namespace(real.xp)
+        self.array_types = (array,)
+        self.scalar_types = (scalar,)
+        self.in_single = real.in_single
+        self._updaters = {}
+        self.duplicate = duplicate_of(real)
+        if real.blend is not None:
+            self.blend = self._blend
+
+    def __reduce__(self):
+        return object.__reduce__(self)
+
+    def twins(self, op):
+        """Those of the real library, each noted as one call: the bits are the same."""
+        load_twins(self.real.name)
+        return {target: _Whole(twin, self.real) for target, twin in self.real.twins(op).items()}
+
+    def lifted(self, array):
+        """A real array, met in a call with traced ones, as a constant of the tape."""
+        recorder = thread.recorder
+        if recorder is None or type(array) not in self.real.array_types:
+            return array
+        return recorder.constant(array)
+
+    def device(self, array):
+        return self.real.device(array.value)
+
+    def has_device(self, device):
+        return self.real.has_device(device)
+
+    def to_device(self, array, device):
+        return array.recorder.call(self.real.to_device, (array, device))
+
+    def asarray(self, data, *, dtype=None, device=None, copy=None):
+        if type(data) in _kinds:
+            recorder = data.recorder
+            if dtype is copy is None and type(data) is recorder.kind:
+                return data
+            if copy and dtype is None and type(data) is recorder.kind:
+                return recorder.call(self.duplicate, (data,))
+            return recorder.call(self.real.asarray, (data,), {"dtype": dtype, "copy": copy})
+        recorder = thread.recorder
+        if recorder is None:
+            return self.real.asarray(data, dtype=dtype, device=device, copy=copy)
+        for x in flat(data):
+            if type(x) in _kinds:
+                recorder.read("a list of values is made an array")
+        data = recorder._real(data, [])
+        return recorder.constant(self.real.asarray(data, dtype=dtype, device=device, copy=copy))
+
+    def dtype(self, dtype):
+        return self.real.dtype(dtype)
+
+    def is_floating(self, dtype):
+        return self.real.is_floating(dtype)
+
+    def is_complex(self, dtype):
+        return self.real.is_complex(dtype)
+
+    def create(self, name, *args, dtype, device=None, like=None, **keywords):
+        like = like.value if type(like) in _kinds else like
+        if like is not None and device is None:
+            device = self.real.device(like)
+        keywords |= {"dtype": dtype, "device": device}
+        recorder = thread.recorder
+        if recorder is None:
+            return self.real.create(name, *args, **keywords)
+        return recorder.call(self.real.create, (name, *args), keywords)
+
+    def zeros(self, shape, dtype, like):
+        return self.create("zeros", shape, dtype=dtype, like=like)
+
+    def _read(self, array):
+        array.recorder.read("the value of a tensor is read")
+        return array.value
+
+    def to_list(self, array):
+        recorder, root = array.recorder, array.var.root()
+        is_state = root.source is not None and root.source.kind in ("tensor", "held")
+        if (
+            is_state
+            and root.size == 1
+            and not root.memory.is_written
+            and thread.recorder is recorder
+            and "cpu" in self.real.device(array.value)
+        ):
+            source = Input("number", ("element", root))
+            return recorder.number(source, self.real.to_list(array.value))
+        return self.real.to_list(self._read(array))
+
+    def to_numpy(self, array):
+        return self.real.to_numpy(self._read(array))
+
+    def host_array(self, array, dtype, copy):
+        return self.real.host_array(self._read(array), dtype, copy)
+
+    def format(self, array, prefix):
+        return self.real.format(self._read(array), prefix)
+
+    def read_later(self, array):
+        return Outcome(array)
+
+    def buffer(self, array):
+        return self.real.buffer(array.value)
+
+    def address_range(self, array):
+        recorder = thread.recorder
+        return None if recorder is array.recorder else self.real.address_range(array.value)
+
+    def buffer_size(self, array):
+        return self.real.buffer_size(array.value)
+
+    def nbytes(self, array):
+        return self.real.nbytes(array.value)
+
+    def scope(self, array):
+        return self.real.scope(array.value)
+
+    def synchronize(self, array):
+        pass
+
+    def multi_tensor_updater(self, array):
+        updater = self.real.multi_tensor_updater(array.value)
+        if updater is None:
+            return None
+        if updater not in self._updaters:
+            self._updaters[updater] = RecordedUpdater(updater)
+        return self._updaters[updater]
+
+    def _blend(self, x, y, a, b):
+        def blend(arrays, y, a, b):
+            return self.real.blend(*arrays, y, a, b) or None
+
+        return x.recorder.write_together([x], blend, (y, a, b))
+
+    def is_unshared(self, array):
+        var = array.var
+        return type(array) is array.recorder.kind and var.base is var.source is var.constant is None
+
+    def generator(self, seed, device):
+        return self.real.generator(seed, device)
+
+    def explain(self, error, devices):
+        return None
+
+
+_duplicates: dict[Any, Any] = {}
+
+
+def duplicate_of(backend):
+    """A function that copies an array of this library, with its order in memory if possible."""
+    if backend not in _duplicates:
+
+        @declare(copies=True)
+        def duplicate(x):
+            if hasattr(x, "strides") and hasattr(x, "copy"):
+                return x.copy("K")
+            return backend.asarray(x, copy=True)
+
+        _duplicates[backend] = duplicate
+    return _duplicates[backend]

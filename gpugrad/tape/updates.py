@@ -1,0 +1,62 @@
+"""Updates of many arrays at once, on a tape as one call each.
+
+They are functions ``(arrays, ...)`` that overwrite the arrays. They return None where they cannot
+do it, and then have changed nothing.
+"""
+
+
+class Step:
+    """An optimizer's step: `MultiTensorUpdater.update` of parameters and their state.
+
+    count: how many arrays belong to each parameter.
+    """
+
+    __name__ = "optimizer_step"
+
+    def __init__(self, updater, kernel, count):
+        self.updater = updater
+        self.kernel = kernel
+        self.count = count
+
+    def __call__(self, arrays, grads, numbers):
+        n = self.count
+        entries = [self.updater.entry(arrays[i : i + n]) for i in range(0, len(arrays), n)]
+        if None in entries or not self.updater.update(entries, grads, self.kernel, numbers):
+            return None
+        return arrays
+
+
+class Scale:
+    """`MultiTensorUpdater.scale`."""
+
+    __name__ = "scale"
+
+    def __init__(self, updater):
+        self.updater = updater
+
+    def __call__(self, arrays, factor):
+        return arrays if self.updater.scale(arrays, factor) else None
+
+
+class RecordedUpdater:
+    """Stands for a `MultiTensorUpdater` while a function is recorded."""
+
+    def __init__(self, updater):
+        self.updater = updater
+
+    def update(self, entries, grads, name, numbers, skip=None):
+        """As the real one's; an entry is the traced arrays themselves."""
+        if skip is not None:
+            return False
+        arrays = [x for entry in entries for x in entry]
+        step = Step(self.updater, name, len(entries[0]))
+        return arrays[0].recorder.write_together(arrays, step, (tuple(grads), tuple(numbers)))
+
+    def norm(self, arrays, most):
+        return arrays[0].recorder.call(self.updater.norm, (tuple(arrays), most))
+
+    def scale(self, arrays, factor):
+        return arrays[0].recorder.write_together(arrays, Scale(self.updater), (factor,))
+
+    def unscale(self, arrays, factor, found):
+        return False
