@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
+from .declarations import are_integers, declare, has_array
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
@@ -95,6 +96,13 @@ class Backend:
             setitem=self.setitem,
             **functions_of_windows(self),
         )
+        for name in ("add_along_axis", "pick"):
+            declare(getattr(xp, name), fails=True)
+        declare(xp.setitem, fails=has_array(2))
+        declare(xp.last_written, fails=has_array(1))
+        declare(xp.pow, fails=are_integers)
+        declare(xp.clip, view=True)
+        declare(xp.to_device, view=True)
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
             half = None if half is None else self.dtype(half)

@@ -3,10 +3,18 @@
 from functools import partial, wraps
 from types import ModuleType
 
+from .declarations import declare
+
 # LAPACK and cuSOLVER have no float16, in which 256 squared would overflow anyway.
 _COMPUTED_IN_FLOAT32 = (
     "cholesky cofactor det eig eigh eigvals eigvalsh inv matrix_norm matrix_power pinv qr slogdet "
     "solve solve_triangular svd svdvals vector_norm"
+).split()
+
+# Functions that raise errors for singular matrices, for nan, or where they do not converge.
+_FALLIBLE = (
+    "cholesky cofactor cond eig eigh eigvals eigvalsh inv lstsq matrix_norm matrix_power "
+    "matrix_rank norm pinv solve solve_triangular svd svdvals tensorinv tensorsolve"
 ).split()
 
 
@@ -24,6 +32,12 @@ def extended_linalg(own, xp, half, solve_triangular):
     if half is not None:
         for name in _COMPUTED_IN_FLOAT32:
             setattr(linalg, name, _in_float32(xp, half, getattr(linalg, name)))
+    for name in _FALLIBLE:
+        if hasattr(linalg, name):
+            declare(getattr(linalg, name), fails=True)
+    for name in ("diagonal", "matrix_transpose"):
+        if hasattr(linalg, name):
+            declare(getattr(linalg, name), view=True)
     return linalg
 
 

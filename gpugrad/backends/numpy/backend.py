@@ -10,7 +10,7 @@ import numpy as np
 from ..base import Backend, address_range
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
-from .namespace import add_at, check_labels, places_along, power, xp
+from .namespace import add_at, pick, places_along, power, xp
 from .random import Random
 from .threads import get_num_threads, run
 
@@ -26,6 +26,7 @@ class NumPy(Backend):
 
     run = staticmethod(run)
     pow = staticmethod(power)
+    pick = staticmethod(pick)
 
     @cached_property
     def planner(self):
@@ -52,11 +53,6 @@ class NumPy(Backend):
         if min is None or max is None or (x.size < 1000 and x.dtype.kind == "f"):
             return super().clip(x, min, max)
         return x.clip(min, max)
-
-    def pick(self, x, labels, /):
-        check_labels(labels, x.shape[-1])
-        rows = x.reshape(labels.size, x.shape[-1])
-        return rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
 
     def dropout_mask(self, x, /, *, shape, p, key):
         from ..philox import kept

@@ -3,6 +3,9 @@
 NumPy's main namespace conforms to the standard from version 2.0 on, so ops run on a copy of it in
 which the functions below replace slow or inaccurate ones. `Backend` adds what all libraries share,
 such as ``einsum``.
+
+Functions that are declared with ``out=True`` also fill memory that is given. What they choose from
+shapes, `noting` can note where each call has the memory for its result among its arguments.
 """
 
 import math
@@ -15,28 +18,41 @@ import numpy as np
 
 from ..base import COMPLEX_TRANSFORMS, REAL_TRANSFORMS
 from ..bfloat16 import finfo, isdtype, result_type
+from ..declarations import are_integers, declare, has_array
 from ..dtypes import bool_, float16, float32, float64
 from .linalg import linalg
+from .noting import Noted
 from .threads import SMALL, product_of
 from .threads import matmul as _large_product
 
 # numpy.sum and similar functions spend 1 to 3 µs in Python before the reduction.
 
 
-def _sum(x, /, *, axis=None, dtype=None, keepdims=False):
+def _into(out, result):
+    """The result, in the memory that is given for it, if any."""
+    if out is None:
+        return result
+    np.copyto(out, result, "unsafe")
+    return out
+
+
+@declare(out=True)
+def _sum(x, /, *, axis=None, dtype=None, keepdims=False, out=None):
     # For bias gradients, normalization and softmax: BLAS takes a third of the time or less.
     if axis is not None and x.size >= 64 and (dtype is None or dtype is x.dtype):
         # NumPy's pairwise sum of one column, or of long rows, is more exact.
         if axis in (0, (0,)) and _is_long(x) and x.shape[1] > 1:
-            total = product_of(x, x)(np.ones(x.shape[0], x.dtype), x)
-            return total[None] if keepdims else total
+            target = out if out is None or not keepdims else out[0]
+            total = product_of(x, x)(np.ones(x.shape[0], x.dtype), x, target)
+            return out if out is not None else total[None] if keepdims else total
         if _has_rows(x, axis) and x.shape[-1] <= 128:
             rows = x.reshape(-1, x.shape[-1])
-            total = product_of(x, x)(rows, np.ones(x.shape[-1], x.dtype))
-            return total.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
+            target = None if out is None else out.reshape(-1)
+            total = product_of(x, x)(rows, np.ones(x.shape[-1], x.dtype), target)
+            return _shaped(total, x, keepdims) if out is None else out
     if x.dtype.char in "eE" and (dtype is None or dtype == x.dtype):  # NumPy sums in 16 bits
-        return np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype)
-    return np.add.reduce(x, axis, dtype, None, keepdims)
+        return _into(out, np.add.reduce(x, axis, np.float32, None, keepdims).astype(x.dtype))
+    return np.add.reduce(x, axis, dtype, out, keepdims)
 
 
 def _is_long(x):
@@ -52,39 +68,49 @@ def _has_rows(x, axis):
     return many and x.dtype in (float32, float64) and x.flags.c_contiguous
 
 
+def _shaped(y, x, keepdims):
+    """What was computed for each row of ``x``, in the shape of a reduction along the last axis."""
+    return y.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
+
+
 # With a number, the loops of maximum and minimum are three times slower than that of clip.
 
 
-def _maximum(x1, x2, /):
+@declare(out=True, elementwise=True)
+def _maximum(x1, x2, /, *, out=None):
     if type(x2) in (int, float) and _is_large(x1):
-        return x1.clip(x2, math.inf)
-    return np.maximum(x1, x2)
+        return x1.clip(x2, math.inf, out)
+    return np.maximum(x1, x2) if out is None else np.maximum(x1, x2, out=out)
 
 
-def _minimum(x1, x2, /):
+@declare(out=True, elementwise=True)
+def _minimum(x1, x2, /, *, out=None):
     if type(x2) in (int, float) and _is_large(x1):
-        return x1.clip(-math.inf, x2)
-    return np.minimum(x1, x2)
+        return x1.clip(-math.inf, x2, out)
+    return np.minimum(x1, x2) if out is None else np.minimum(x1, x2, out=out)
 
 
 def _is_large(x):
-    return type(x) is np.ndarray and x.size > 4096 and x.dtype in (float32, float64)
+    return isinstance(x, np.ndarray) and x.size > 4096 and x.dtype in (float32, float64)
 
 
 def _extremum(ufunc, place):
-    def extremum(x, /, *, axis=None, keepdims=False):
+    @declare(out=True)
+    def extremum(x, /, *, axis=None, keepdims=False, out=None):
         if x.size < 64:
-            return ufunc.reduce(x, axis, None, None, keepdims)
+            return ufunc.reduce(x, axis, None, out, keepdims)
         # Short rows are seven times faster as the columns of a transposed copy, which vectorise.
         if axis in (1, -1) and _is_long(x) and x.shape[1] <= 64:
-            out = ufunc.reduce(np.ascontiguousarray(x.T), 0)
-            return out[:, None] if keepdims else out
+            columns = x.T if x.flags.f_contiguous else x.T.copy()
+            target = out if out is None or not keepdims else out[:, 0]
+            found = ufunc.reduce(columns, 0, None, target)
+            return out if out is not None else found[:, None] if keepdims else found
         # The place of the extremum of a longer row takes NumPy a third of the time.
         if _has_rows(x, axis) and 64 < x.shape[-1] <= 512:
             rows = x.reshape(-1, x.shape[-1])
-            out = x.reshape(-1).take(place(rows, 1) + np.arange(0, x.size, x.shape[-1]))
-            return out.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
-        return ufunc.reduce(x, axis, None, None, keepdims)
+            found = x.reshape(-1).take(place(rows, 1) + np.arange(0, x.size, x.shape[-1]))
+            return _into(out, _shaped(found, x, keepdims))
+        return ufunc.reduce(x, axis, None, out, keepdims)
 
     return extremum
 
@@ -92,10 +118,11 @@ def _extremum(ufunc, place):
 _max, _min = _extremum(np.maximum, np.ndarray.argmax), _extremum(np.minimum, np.ndarray.argmin)
 
 
-def _mean(x, /, *, axis=None, keepdims=False):
+@declare(out=True)
+def _mean(x, /, *, axis=None, keepdims=False, out=None):
     if x.dtype == float16 or not x.size or x.dtype.kind not in "fc":
-        return np.mean(x, axis=axis, keepdims=keepdims)
-    total = _sum(x, axis=axis, keepdims=keepdims)
+        return _into(out, np.mean(x, axis=axis, keepdims=keepdims))
+    total = _sum(x, axis=axis, keepdims=keepdims, out=out)
     total /= x.size // max(total.size, 1)
     return total
 
@@ -217,10 +244,12 @@ def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
+@declare(values_shape=True)
 def _unique_values(x, /):  # numpy.unique_values returns them unordered
     return np.unique(x, equal_nan=False)
 
 
+@declare(view=True)
 def _reshape(x, /, shape, *, copy=None):
     out = x.reshape(shape)
     if copy is None or copy != np.may_share_memory(x, out):
@@ -230,14 +259,17 @@ def _reshape(x, /, shape, *, copy=None):
     raise ValueError("these strides need a copy, but copy is False")
 
 
+@declare(view=True)
 def _permute_dims(x, /, axes):
     return x.transpose(axes)
 
 
+@declare(view=True)
 def _matrix_transpose(x, /):
     return x.swapaxes(-1, -2)
 
 
+@declare(view=True)
 def _expand_dims(x, /, *, axis=0):
     place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
     if type(place) is not int or not 0 <= place <= x.ndim:
@@ -245,10 +277,12 @@ def _expand_dims(x, /, *, axis=0):
     return x.reshape(*x.shape[:place], 1, *x.shape[place:])
 
 
+@declare(view=True)
 def _squeeze(x, /, axis):
     return x.squeeze(axis)
 
 
+@declare(view=True)
 def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
@@ -264,6 +298,7 @@ def _stack(arrays, /, *, axis=0):
     return np.concatenate([x[new] for x in arrays], axis)
 
 
+@declare(view=True)
 def _roll(x, /, shift, axis=None):
     if axis is None:
         return _roll(x.reshape(-1), shift, 0).reshape(x.shape)
@@ -291,10 +326,12 @@ def _triangle(comparison):
 _tril, _triu = _triangle(np.greater_equal), _triangle(np.less_equal)
 
 
+@declare(fails=True)
 def _take(x, indices, /, *, axis):
     return x.take(indices, axis)
 
 
+@declare(fails=True)
 def _take_along_axis(x, indices, /, *, axis=-1):
     if x.ndim > 1 and x.size < 1024:
         return np.take_along_axis(x, indices, axis)
@@ -321,10 +358,38 @@ def places_along(shape, indices, axis):
     return places + offset
 
 
-def _astype(x, dtype, /, *, copy=True, device=None):
-    return x.astype(dtype, copy=copy)
+@declare(out=True, elementwise=True, view=True)
+def _astype(x, dtype, /, *, copy=True, device=None, out=None):
+    return x.astype(dtype, copy=copy) if out is None else _into(out, x)
 
 
+@declare(out=True, elementwise=True)
+def duplicate(x, /, *, out=None):
+    """A copy with the same order in memory."""
+    return x.copy("K") if out is None else _into(out, x)
+
+
+def _assigns_all(args, kwargs):
+    x, value, key = args
+    return _is_whole(key) and (getattr(value, "shape", ()) in ((), x.shape))
+
+
+def _is_whole(key):
+    return key is ... or key == ()
+
+
+@declare(out=True, elementwise=_assigns_all, fails=has_array(2))
+def assigned(x, value, key, /, *, out=None):
+    """A copy of ``x`` in which ``x[key] = value``."""
+    if out is None:
+        out = x.copy("K")
+    elif not _is_whole(key):
+        np.copyto(out, x)
+    out[key] = value
+    return out
+
+
+@declare(view=True)
 def _broadcast_to(x, /, shape):
     # Like numpy.broadcast_to, at a quarter of its fixed cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
@@ -343,12 +408,24 @@ def _broadcast_to(x, /, shape):
     return out
 
 
-def _matmul(x1, x2, /):
+def _has_one_term(args, kwargs):
+    """Whether the elements of a product are products of two elements."""
+    x1, x2 = args[:2]
+    return len(x1.shape) > 1 < len(x2.shape) and x1.shape[-1] == x2.shape[-2] == 1
+
+
+@declare(out=True, elementwise=_has_one_term)
+def _matmul(x1, x2, /, *, out=None):
     if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
-        return np.asarray(_matmul(x1.astype(float32), x2.astype(float32))).astype(float16)
+        product = _matmul(x1.astype(float32), x2.astype(float32))
+        return _into(out, np.asarray(product).astype(float16))
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
-            return np.dot(x1, x2) if is_small_outer_product(x1, x2) else x1 * x2
+            if not is_small_outer_product(x1, x2):
+                return np.multiply(x1, x2, out)
+            if out is None or out.flags.c_contiguous:
+                return np.dot(x1, x2, out)
+            return np.matmul(x1, x2, out)  # with the same bits, 0 for -0, into any memory
         # A single product of all rows takes half the time of one for each matrix. vmap repeats a
         # matrix without copies when a gradient is by a weight the examples share.
         if x1.ndim > 2 == x2.ndim:
@@ -358,26 +435,36 @@ def _matmul(x1, x2, /):
             one = one and x1.shape[:-2] == x2.shape[:-2]
         if one:
             rows = x1.reshape(math.prod(x1.shape[:-1]), x1.shape[-1])
-            out = product_of(x1, x2)(rows, x2[(0,) * (x2.ndim - 2)])
-            return out.reshape(*x1.shape[:-1], x2.shape[-1])
+            target = None if out is None else out.reshape(rows.shape[0], x2.shape[-1])
+            product = product_of(x1, x2)(rows, x2[(0,) * (x2.ndim - 2)], target)
+            return product.reshape(*x1.shape[:-1], x2.shape[-1]) if out is None else out
     if x1.size > SMALL or x2.size > SMALL:
-        return _large_product(x1, x2)
-    return np.matmul(x1, x2)
+        return _large_product(x1, x2, out)
+    return np.matmul(x1, x2, out)
 
 
-def is_small_outer_product(x1, x2):
+def is_small_outer_product(x1, x2, shape=None):
     """Whether `numpy.dot` is the fastest for a product with a single inner index, such as at batch
     size 1. It takes about half the time of broadcasting, but more if BLAS has to pack large
-    operands. `numpy.matmul` takes several times as long."""
+    operands. `numpy.matmul` takes several times as long.
+
+    shape: of the whole result, where the operands are for a block of it.
+    """
     if len(x1.shape) != 2 or len(x2.shape) != 2:
         return False
-    m, n = x1.shape[0], x2.shape[1]
+    m, n = shape or (x1.shape[0], x2.shape[1])
     if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
         return False
     return x1.dtype in (float32, float64) and x2.dtype is x1.dtype
 
 
-def power(x1, x2, /):
+def _is_plain_power(args, kwargs):
+    # For these exponents, all elements decide how each of them is computed.
+    return type(args[1]) not in (int, float) or args[1] not in (-1.5, -0.5, 1.5)
+
+
+@declare(out=True, elementwise=_is_plain_power, fails=are_integers)
+def power(x1, x2, /, *, out=None):
     """``x1 ** x2``, without NumPy's power for many numbers and most small exponents.
 
     NumPy's takes up to 100 times as long as a few products, above all for negative bases. The
@@ -385,38 +472,42 @@ def power(x1, x2, /):
     """
     kind = type(x2)
     if kind is int and x2 == 3 and x1.dtype in (float32, float64):
-        return multiply(multiply(x1, x1), x1)
+        return multiply(multiply(x1, x1), x1, out)
     if (kind is int or kind is float) and x1.size > MANY and x1.dtype in (float32, float64):
-        return _power_of_many(x1, x2)
-    return x1**x2
+        return _power_of_many(x1, x2, out)
+    return x1**x2 if out is None else _into(out, x1**x2)
 
 
 multiply = np.multiply
 MANY = 256  # bases; for fewer, calls of several functions would take longer
 
 
-def _power_of_many(x, n):
+def _power_of_many(x, n, out):
     if n == 2:
-        return np.square(x)
+        return np.square(x, out)
     if n == 3:
-        return multiply(multiply(x, x), x)
+        return multiply(multiply(x, x), x, out)
     if n == 4:
-        square = np.square(x)
+        square = np.square(x, out)
         return multiply(square, square, square)
     if n == -2:  # not the reciprocal of the square, which would overflow or underflow too early
-        inverse = np.reciprocal(x)
+        inverse = np.reciprocal(x, out)
         return multiply(inverse, inverse, inverse)
-    if n not in (-1, 0, 1) and is_small_integer(n):
-        out = np.power(np.abs(x), n)
-        return np.copysign(out, x, out) if n % 2 else out
+    if n == -1 or n == 0.5:
+        return np.reciprocal(x, out) if n == -1 else np.sqrt(x, out)
+    if n not in (0, 1) and is_small_integer(n):
+        # The signs of x are needed after the result is written, perhaps over x.
+        size = np.power(np.abs(x), n, out if n % 2 == 0 else None)
+        return np.copysign(size, x, size if out is None else out) if n % 2 else size
     if n in (-1.5, -0.5, 1.5) and x.size > 4096 and x.min() >= 0:  # else -inf may be among them
         root = np.sqrt(x)
         if n == 1.5:
-            return multiply(root, x, root)
+            return multiply(root, x, root if out is None else out)
         if n == -1.5:
-            return np.divide(np.reciprocal(root, root), x, root)
-        return np.reciprocal(np.abs(root, root), root)  # of -0 it is inf, not -inf
-    return x**n
+            return np.divide(np.reciprocal(root, root), x, root if out is None else out)
+        # Of -0 it is inf, not -inf.
+        return np.reciprocal(np.abs(root, root), root if out is None else out)
+    return x**n if out is None else _into(out, x**n)
 
 
 def is_small_integer(x):
@@ -426,34 +517,36 @@ def is_small_integer(x):
 _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 
-def _where(condition, x1, x2, /):
+@declare(out=True, elementwise=True)
+def _where(condition, x1, x2, /, *, out=None):
     # numpy.where branches at every element. For a large mask without a pattern, such as relu's,
-    # arithmetic on the bits takes a tenth of the time.
-    like = x1 if type(x1) is np.ndarray else x2
+    # arithmetic on the bits takes a tenth of the time, and it takes memory for the result.
+    like = x1 if isinstance(x1, np.ndarray) else x2
     if (
-        type(like) is np.ndarray
-        and like.size > 256
+        isinstance(like, np.ndarray)
+        and (like.size > 256 or out is not None)
         and like.dtype in _bits_of
-        and type(condition) is np.ndarray
+        and isinstance(condition, np.ndarray)
         and condition.dtype is bool_
         and condition.shape == like.shape
     ):
         mask = condition.view(np.int8)
         b1, b2 = _bits(x1, like), _bits(x2, like)
-        out = np.empty_like(like)  # a view would have to be copied to be a leaf's gradient
-        bits = out.view(_bits_of[like.dtype])
+        # A view would have to be copied to be a leaf's gradient.
+        result = np.empty_like(like) if out is None else out
+        bits = result.view(_bits_of[like.dtype])
         if b2 is _ZERO and b1 is not None:
             np.multiply(b1, mask, bits)
-            return out
+            return result
         if b1 is _ZERO and b2 is not None:
             np.multiply(b2, mask ^ 1, bits)
-            return out
-        if like.size > 4096 and b1 is not None and b2 is not None:
-            np.bitwise_xor(b1, b2, bits)
-            bits *= mask
-            bits ^= b2
-            return out
-    return np.where(condition, x1, x2)
+            return result
+        if (like.size > 4096 or out is not None) and b1 is not None and b2 is not None:
+            found = np.bitwise_xor(b1, b2, bits if out is None else None)
+            found *= mask
+            np.bitwise_xor(found, b2, bits)
+            return result
+    return _into(out, np.where(condition, x1, x2))
 
 
 _ZERO = np.int8(0)
@@ -467,7 +560,7 @@ def _bits(x, like):
         if x == 0 and math.copysign(1, x) > 0:
             return _ZERO
         return like.dtype.type(x).view(_bits_of[like.dtype]) or _ZERO
-    if type(x) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:
+    if isinstance(x, np.ndarray) and x.dtype is like.dtype and x.shape == like.shape:
         return x.view(_bits_of[like.dtype])
     return None
 
@@ -484,6 +577,7 @@ def _logaddexp(x1, x2, /):
     return out
 
 
+@declare(fails=has_array(2))
 def _scatter_add(values, /, shape, key):
     out = np.zeros(shape, values.dtype)
     if _may_repeat(key):
@@ -509,19 +603,57 @@ def _may_repeat(key):
     return any(isinstance(k, np.ndarray) and k.dtype != bool_ for k in keys)
 
 
-def _one_hot(labels, /, n):
+def _check_of_labels(args, kwargs):
+    return check_labels, args
+
+
+@declare(out=True, fails=True, check=_check_of_labels)
+def _one_hot(labels, /, n, *, out=None):
     check_labels(labels, n)
     dtype = np.min_scalar_type(n)  # the narrower, the more elements are compared at a time
-    return labels.astype(dtype)[..., None] == np.arange(n, dtype=dtype)
+    return np.equal(labels.astype(dtype)[..., None], np.arange(n, dtype=dtype), out)
 
 
 def check_labels(labels, n):
-    if labels.size and not (0 <= labels.min() and labels.max() < n):
+    """Raise IndexError for labels outside [0, n)."""
+    if type(labels) is Noted:
+        labels.note(check_labels, labels, n)
+    elif labels.size and not _are_labels(labels, n):
         raise IndexError(
             f"labels must be from 0 to {n - 1}, but go from {labels.min()} to {labels.max()}"
         )
 
 
+def _are_labels(labels, n):
+    unsigned = _UNSIGNED.get(labels.dtype)
+    if unsigned is None:
+        return 0 <= labels.min() and labels.max() < n
+    # A third of the time for few labels; as an unsigned integer, a negative one is very large.
+    return np.maximum.reduce(labels.view(unsigned), None) < n
+
+
+_UNSIGNED = {np.dtype(f"{kind}{k}"): np.dtype(f"u{k}") for k in (1, 2, 4, 8) for kind in "iu"}
+
+
+def _check_of_pick(args, kwargs):
+    x, labels = args
+    return check_labels, (labels, x.shape[-1])
+
+
+@declare(out=True, fails=True, check=_check_of_pick)
+def pick(x, labels, /, *, out=None):
+    """The elements (...) of ``x`` (..., n) at labels (...)."""
+    check_labels(labels, x.shape[-1])
+    if out is not None and x.flags.c_contiguous and np.can_cast(labels.dtype, np.intp):
+        firsts = np.arange(0, x.size, x.shape[-1]).reshape(labels.shape)
+        # The places are known to be in range.
+        return x.reshape(-1).take(np.add(labels, firsts), None, out, "clip")
+    rows = x.reshape(labels.size, x.shape[-1])
+    picked = rows[np.arange(labels.size), labels.reshape(-1)].reshape(labels.shape)
+    return picked if out is None else _into(out, picked)
+
+
+@declare(aliases=True)
 def _zero_discarded_nans(c, g, /):
     if c is g:  # where it is 0 it is not nan
         return c
@@ -542,6 +674,7 @@ def _keep_integers(rounded):
     return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
 
 
+@declare(view=True)
 def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
@@ -589,3 +722,27 @@ vars(xp).update({name: globals()[f"_{name}"] for name in _DEFINED})
 if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to floats
     for _name in ("ceil", "floor", "trunc"):
         setattr(xp, _name, _keep_integers(getattr(np, _name)))
+
+# What NumPy's own functions in the namespace are.
+_OF_NUMPY = {
+    "view": """
+        real imag moveaxis swapaxes rollaxis transpose flip fliplr flipud rot90 squeeze ravel
+        diagonal atleast_1d atleast_2d atleast_3d broadcast_arrays split array_split hsplit vsplit
+        dsplit asarray ascontiguousarray asfortranarray require
+    """,
+    "values_shape": """
+        nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse extract compress
+        union1d intersect1d setdiff1d setxor1d trim_zeros bincount delete
+    """,
+    "fails": """
+        bincount choose compress delete digitize insert interp percentile quantile nanpercentile
+        nanquantile put_along_axis ravel_multi_index unravel_index histogram histogram2d
+        histogramdd histogram_bin_edges asarray_chkfinite float_power piecewise select
+        polyfit roots busday_offset busday_count is_busday nanargmin nanargmax
+    """,
+}
+for _property, _names in _OF_NUMPY.items():
+    for _name in _names.split():
+        if hasattr(np, _name):
+            declare(getattr(np, _name), **{_property: True})
+declare(np.repeat, fails=has_array(1), values_shape=has_array(1))

@@ -23,6 +23,8 @@ from threading import Lock, RLock, Thread, get_ident
 
 import numpy as np
 
+from .noting import CannotNote, Noted
+
 SMALL = 4096  # elements of the operands: OpenBLAS computes smaller products without threads
 _PIECE = 6 << 20  # the fewest multiplications in a piece
 _WAKING = 1 << 21  # multiplications in the time that it takes a thread to begin and to end
@@ -76,6 +78,11 @@ def product_of(x1, x2):
 
 def matmul(x1, x2, out=None):
     """`numpy.matmul` by several threads, or by one if the product is too small to be divided."""
+    if type(x1) is Noted or type(x2) is Noted:
+        if type(out) is not Noted:
+            raise CannotNote
+        out.note(matmul, x1, x2, out)
+        return out
     number = _threads.number
     if number is None or x1.dtype.char not in _DIVIDED or x2.dtype is not x1.dtype:
         return _product(x1, x2, out)

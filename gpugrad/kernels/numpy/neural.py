@@ -7,8 +7,8 @@ ones.
 
 import numpy as np
 
+from ...backends.declarations import declare
 from ...backends.dtypes import float32, float64
-from ...backends.numpy.lowering import check_labels as check_all_labels
 from ...backends.numpy.namespace import check_labels
 from ...ops.neural import cross_entropy
 
@@ -36,7 +36,7 @@ def _places(logits, target, ignore_index):
     n, classes = logits.shape
     ignored, count = None, n
     try:
-        check_all_labels(target, classes)  # faster, and mostly enough
+        check_labels(target, classes)  # faster, and mostly enough
         is_checked = not 0 <= ignore_index < classes
     except IndexError:
         is_checked = False
@@ -94,7 +94,7 @@ def _cross_entropy(xp, logits, target, /, *, reduction="mean", ignore_index=-100
 def _check(target, classes, ignore_index):
     """Raise IndexError for labels that are no classes, as the twin does."""
     try:
-        check_all_labels(target, classes)  # faster, and mostly enough
+        check_labels(target, classes)  # faster, and mostly enough
     except IndexError:
         check_labels(target[~_is(target, ignore_index)], classes)
 
@@ -105,6 +105,7 @@ def _check_of(logits, target, *, reduction="mean", ignore_index=-100):
 
 
 _cross_entropy.check = _check_of  # type: ignore[attr-defined]
+declare(_cross_entropy, fails=True, check=lambda args, kwargs: _check_of(*args, **kwargs))
 
 
 def _cross_entropy_vjp(xp, g, logits, target, reduction, ignore_index):
@@ -126,6 +127,7 @@ def _check_of_vjp(g, logits, target, reduction, ignore_index):
 
 
 _cross_entropy_vjp.check = _check_of_vjp  # type: ignore[attr-defined]
+declare(_cross_entropy_vjp, fails=True, check=lambda args, kwargs: _check_of_vjp(*args, **kwargs))
 
 
 cross_entropy.twin("numpy", _cross_entropy, logits=_cross_entropy_vjp)

@@ -1,0 +1,130 @@
+"""Calls of array functions with fixed operands, ready to be made again and again into one memory.
+
+Calling what `bind` returns costs what NumPy's own function costs: everything that depends on
+shapes, dtypes and strides is decided when it is made.
+"""
+
+import operator
+from functools import partial
+
+import numpy as np
+
+from ..declarations import UFUNCS, declaration
+from . import namespace
+from .noting import CannotNote, bound_ufunc, note
+
+_POWERS = operator.pow, operator.ipow
+# Functions that treat numbers and 0-d arrays differently.
+_WITH_NUMBERS = namespace.power, namespace._maximum, namespace._minimum, *_POWERS
+_NUMBERS = bool, int, float, complex, np.generic
+
+
+def bind(function, args, kwargs, out, *, whole=None, checked=False):
+    """A function without arguments that fills ``out`` with ``function(*args, **kwargs)``.
+
+    args, kwargs: arrays, whose memory stays the same while their values may change; numbers, also
+        as 0-d arrays of the dtype of the operands; tuples and other constants.
+    out: an array of the dtype and the shape of the result, in any order in memory. It may be an
+        operand where `declaration` says that the function is elementwise.
+    whole: the shape of the whole result, where ``out`` and the operands are blocks of larger
+        arrays: what is chosen by the size is chosen for the whole.
+    checked: whether the values have been checked, by the ``check`` that is declared.
+
+    The bits are those of ``function(*args, **kwargs)``. Returns None if it cannot be done. What
+    takes several calls has them in its attribute ``calls``, see `flat`.
+    """
+    declared = declaration(function)
+    if not declared.out or (kwargs and "out" in kwargs):
+        return None
+    if whole is not None and not declared.holds("elementwise", args, kwargs):
+        return None
+    if function in _WITH_NUMBERS and _may_be_number(function, *args, whole):
+        return None
+    if function in UFUNCS or function in _POWERS:
+        return _bound_ufunc(_ufunc_of(function, args), args, out)
+    if type(function) is np.ufunc and function.signature is None:
+        return None if kwargs else _bound_ufunc(function, args, out)
+    if not out.size:
+        return _nothing
+    if function is namespace._matmul and whole is not None:
+        return _block_of_product(*args, out, whole)
+    function = np.matmul if function is operator.matmul else function
+    is_any = out.flags.c_contiguous or declared.holds("elementwise", args, kwargs)
+    target = out if is_any else np.empty(out.shape, out.dtype)
+    try:
+        calls = note(function, args, kwargs, target, whole)
+    except CannotNote:
+        if whole is not None:
+            return None
+        calls = [partial(function, *args, **kwargs, out=target)]
+    if checked:
+        calls = [f for f in calls if getattr(f, "func", None) is not namespace.check_labels]
+    if target is not out:
+        calls.append(partial(np.copyto, out, target))
+    return _together(calls)
+
+
+def flat(bounds):
+    """A list of the calls that bound functions make, so that one loop can make all of them."""
+    return [call for bound in bounds for call in getattr(bound, "calls", (bound,))]
+
+
+def _may_be_number(function, x1, x2, whole):
+    """Whether an operand may stand for a number with which the function does something else."""
+    if not isinstance(x2, np.ndarray) or x2.ndim or not isinstance(x1, np.ndarray):
+        return False
+    is_bound = function in (namespace._maximum, namespace._minimum)
+    return not is_bound or whole is not None or namespace._is_large(x1)
+
+
+def _ufunc_of(function, args):
+    """The ufunc that an operator calls, or None."""
+    if function not in _POWERS:
+        return UFUNCS[function]
+    x, n = args
+    if type(n) not in (int, float):
+        return np.power
+    is_square = isinstance(x, np.ndarray) and x.dtype.char in "fd" and n == 2
+    return np.square if is_square else None
+
+
+def _bound_ufunc(ufunc, args, out):
+    if ufunc is None or not all(isinstance(x, (np.ndarray, *_NUMBERS)) for x in args):
+        return None
+    args = args[: ufunc.nin]
+    arrays = [x for x in args if isinstance(x, np.ndarray)]
+    if len(args) < ufunc.nin or not arrays or out.dtype.char == "O":
+        return None
+    if any(x.dtype.kind == "c" for x in (*arrays, out)):
+        # NumPy rounds complex products in place, or with gaps, in another way.
+        if not all(x.flags.c_contiguous and x.shape == out.shape for x in (*arrays, out)):
+            return None
+        if any(np.may_share_memory(x, out) for x in arrays):
+            return None
+    return bound_ufunc(ufunc, args, out)
+
+
+def _block_of_product(x1, x2, out, whole):
+    """The product of a column and a row, for a block of the result."""
+    if x1.dtype.char == "e":
+        return None
+    if namespace.is_small_outer_product(x1, x2, whole):
+        return partial(np.matmul, x1, x2, out)  # with the bits of numpy.dot
+    return _bound_ufunc(np.multiply, (x1, x2), out)
+
+
+def _nothing():
+    pass
+
+
+def _together(calls):
+    """A function that makes all of the calls."""
+    if len(calls) == 1:
+        return calls[0]
+
+    def call_all():
+        for call in calls:
+            call()
+
+    call_all.calls = calls
+    return call_all
