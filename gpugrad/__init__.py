@@ -85,7 +85,7 @@ _FROM = dict.fromkeys(
 )
 _FROM |= dict.fromkeys("detect_anomaly draw memory_report profile".split(), "tools")
 _FROM |= {
-    "compile": "program",
+    "compile": "tape",
     "finfo": "_limits",
     "get_num_threads": "backends",
     "iinfo": "_limits",

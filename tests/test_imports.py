@@ -28,7 +28,7 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
-    {"amp", "program"},
+    {"amp", "program", "tape"},
     {"distributed"},
     {"training"},
     {""},  # the package itself, which imports all other rooms

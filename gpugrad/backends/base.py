@@ -76,6 +76,7 @@ class Backend:
     column_block: int | None = None
     several_devices = False
     planner: Any = None
+    binder: Any = None
     graphs: Any = None
     is_recorder = False
 

@@ -8,6 +8,7 @@ import types
 
 from .._tensor import Tensor
 from ..autograd.graph import Leaf
+from ..backends import backend_of
 
 
 class Cell:
@@ -128,8 +129,12 @@ def _values_of(x):
     return [*x.values()]
 
 
+def _bytes_of(x):
+    return backend_of[type(x)].to_numpy(x).tobytes()
+
+
 content_of = {
-    "keys": keys_of, "len": len, "type": type, "set": _items_of, "values": _values_of,
+    "bytes": _bytes_of, "keys": keys_of, "len": len, "type": type, "set": _items_of, "values": _values_of,
 }  # fmt: skip
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 

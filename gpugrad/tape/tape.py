@@ -10,6 +10,7 @@ from functools import partial
 
 from ..backends import backend_of
 from ..backends.declarations import declaration
+from .cells import same
 
 
 class Memory:
@@ -122,8 +123,7 @@ class Call:
     @property
     def may_fail(self):
         """Whether the values of its operands may make it raise an error."""
-        fails = self.declared.fails
-        return fails(self.args, self.kwargs) if callable(fails) else fails
+        return self.declared.holds("fails", self.args, self.kwargs)
 
     def operands(self):
         """The values among the arguments."""
@@ -290,7 +290,7 @@ def _apart(calls):
     """
     apart = {}
     for call in calls:
-        if call.is_view() or call.declared.elementwise:
+        if call.is_view() or call.declared.holds("elementwise", call.args, call.kwargs):
             continue
         roots = {x.root() for x in call.operands() if x.memory is not None}
         if len(roots) > 1:
@@ -324,18 +324,108 @@ def _key(call, new, versions):
     return key
 
 
+class Unsupported(Exception):
+    """Raised where a tape cannot be made a program; the function then runs without it."""
+
+
 class Tape:
     """A finished recording of a function: its calls, and what they begin and end with.
 
-    calls: the array calls, as `Call`s.
-    prologue: computations of numbers, which come before all array calls.
+    structure, result_structure: of the arguments and of the result.
+    signature: the kinds and layouts of the arguments and of all tensors.
+    leaves: what each leaf of the arguments has to be: pairs of a kind and a value.
+    reach: the `Reach` of the function, with its guards.
+    calls: the array calls, as `Call`s, in their order.
+    prologue: the computations of numbers, which come before all array calls.
+    numbers: the numbers that something needs, each after what it is computed from.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
-    effects: what the function has changed besides writing in place; see `tracing.Effects`.
-    results: pairs ``(kind, value)`` for the leaves of the result.
+    pinned: from inputs that stay in their places to functions that return their arrays.
+    floating: from inputs that are found anew in each run to their `Input`.
+    tensors: tuples of a tensor of the state, its node, that node's ``watch``, whether it has a
+        gradient, and whether its array is pinned.
+    rebound: triples of a tensor, "array" or "grad", and the value of its new array.
+    gradients: triples of a tensor, the value of its new gradient, and the Tensor of that.
+    changed: pairs of a `Cell` and what the function has put into it.
+    number_writes: triples of a `ParameterState`, an attribute, and the numbers that it gets.
+    skips: of optimizers whose step may be skipped: the value that says so, and counts before.
+    afterwards: functions and arguments to call when everything else is done.
+    results: pairs of a kind and a value for the leaves of the result.
+    leaving: the values that leave the program.
+    graph: the `derivatives.Graph` of the results, or None.
     """
 
     def __init__(self, **values):
         vars(self).update(values)
+
+    def forget(self):
+        """Let go of what only the recording needed."""
+        self.gradients = [(x, value, None) for x, value, _ in self.gradients]
+
+    def holds(self):
+        """Whether all guards hold; those of the arguments apart."""
+        return self.reach.first_change() is None
+
+    def is_alike(self, other):
+        """Whether two recordings are of the same kind of call, on state of the same kind."""
+        mine = [(k, v[:2] if k == "static" else None) for k, v in self.leaves]
+        its = [(k, v[:2] if k == "static" else None) for k, v in other.leaves]
+        return (
+            self.signature == other.signature
+            and len(mine) == len(its)
+            and all(
+                a[0] == b[0] and (a[0] != "static" or _same_static(a[1], b[1]))
+                for a, b in zip(mine, its, strict=True)
+            )
+            and self._described_conditions() == other._described_conditions()
+        )
+
+    def fits(self, leaves):
+        """Whether the arguments have the shapes, dtypes and values that the tape is for."""
+        if len(leaves) != len(self.leaves):
+            return False
+        for x, (kind, value), known in zip(leaves, self.leaves, self.signature[1:], strict=False):
+            array = getattr(x, "array", x)
+            if kind == "static" and not _same_static((x, value[1]), value):
+                return False
+            if known[1] is not None and known[1][:2] != (tuple(array.shape), array.dtype):
+                return False
+        return True
+
+    def described_arguments(self):
+        """What each leaf of the arguments is, to be compared."""
+        return [
+            repr(value[0]) if kind == "static" else repr(known[1])
+            for (kind, value), known in zip(self.leaves, self.signature[1:], strict=False)
+        ]
+
+    def _described_conditions(self):
+        described = _Described(None)
+        for call in self.prologue:
+            described.of(call.args)
+            described.of(call.outs)
+        return [
+            (function, described.of(args), type(outcome), outcome)
+            for function, args, outcome in self.conditions
+        ]
+
+    def described(self):
+        """Pairs of a text for people and what the tape does besides its calls."""
+        for x, what, value in self.rebound:
+            yield "the new array of a tensor", (id(x), what, value)
+        for x, value, _ in self.gradients:
+            yield "a gradient", (id(x), value)
+        for place, value in self.changed:
+            yield f"what it puts into {place}", (place.kind, id(place.container), value)
+        for state, name, value in self.number_writes:
+            yield f"{name} of an optimizer", (id(state), value)
+        for kind, value in self.results:
+            if kind == "tensor":
+                value = value[1]
+            yield "a result", (kind, value if kind != "same" else id(value))
+
+
+def _same_static(one, other):
+    return one[0] is other[0] or (not one[1] and same(one[0], other[0]))
 
 
 def first_difference(one, other):
@@ -356,6 +446,8 @@ class _Described:
     def __init__(self, tape):
         self.numbers = {}
         self.lines = []
+        if tape is None:
+            return
         for call in (*tape.prologue, *tape.calls):
             name = call.name
             given = self.of(call.args), self.of(call.kwargs)

@@ -34,6 +34,12 @@ class NumPy(Backend):
 
         return planner
 
+    @cached_property
+    def binder(self):
+        from . import programs
+
+        return programs
+
     def asarray(self, data, *, dtype=None, device=None, copy=None):
         if dtype is copy is None and type(data) is np.ndarray:
             return data

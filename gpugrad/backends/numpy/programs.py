@@ -1,0 +1,39 @@
+"""What a program needs of NumPy to keep its values in memory that is planned once."""
+
+import numpy as np
+
+from ..declarations import UFUNCS
+from .binding import bind, flat
+
+__all__ = ["arena", "bind", "copy_into", "empty", "flat", "place", "scalar", "ufunc_of"]
+
+copy_into = np.copyto
+
+
+def arena(nbytes):
+    """Memory for ``nbytes`` bytes, which begins at a multiple of 64."""
+    data = np.empty(nbytes + 64, np.uint8)
+    start = -data.__array_interface__["data"][0] % 64
+    return data[start : start + nbytes]
+
+
+def place(memory, offset, shape, dtype, strides):
+    """An array at ``offset`` in an `arena`; in C order if ``strides`` is None."""
+    return np.ndarray(shape, dtype, memory, offset, strides)
+
+
+def empty(shape, dtype, strides):
+    """A new array with these strides."""
+    axes = sorted(range(len(shape)), key=lambda i: -strides[i])
+    whole = np.empty([shape[i] for i in axes], dtype)
+    return whole.transpose([axes.index(i) for i in range(len(shape))])
+
+
+def scalar(dtype):
+    """A 0-d array that can stand for a Python number beside arrays of ``dtype``; or None."""
+    return np.zeros((), dtype) if dtype.char in "fd" else None
+
+
+def ufunc_of(function):
+    """The ufunc that a function or an operator is, or None."""
+    return function if type(function) is np.ufunc else UFUNCS.get(function)

@@ -1,0 +1,419 @@
+"""`compile`: a function that is recorded while it runs, and then replayed."""
+
+import threading
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from .._batched import BatchedTensor
+from .._draws import Draws
+from .._foreign_names import OPTIONS_OF_COMPILE
+from .._processes.repeating import noted, repeated
+from .._tensor import Tensor
+from .._thread_state import thread
+from .._typing import P, R
+from ..autograd import implementation
+from ..autograd.graph import next_order
+from ..autograd.operation import Op
+from ..backends import namespace_of
+from ..backends.numpy import backend as numpy_backend
+from ..nn.module import Module
+from ..transforms.trees import flatten, unflatten
+from .cells import keys_of
+from .checking import Snapshot, differences, results
+from .graphs import program_of
+from .recording import nodes_of, record, static_fields_of
+from .report import Report
+from .run import MISS, Failed, Program, warn_of
+from .tape import Tape, Unsupported, first_difference
+from .tracing import traced_types
+
+_MOST = 16  # programs of one function
+_recording = threading.RLock()  # held by the thread that records
+# What recordings with NumPy share, which the first one would make otherwise.
+_SHARED = traced_types(numpy_backend)
+
+
+@overload
+def compile(function: Callable[P, R], *, check: int = 0) -> "Compiled[P, R]": ...
+@overload
+def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
+def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
+    """A function that does what ``function`` does, to the bit, in less time.
+
+    ``function`` runs once while the array calls that it makes are recorded. The calls are then
+    repeated, without running it, in memory that is planned once: no Python between one array
+    call and the next, nothing computed twice, and chains of elementwise calls in blocks that stay
+    in the cache. Usually it is a training step::
+
+        @gpugrad.compile
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+    Arguments are trees (nested tuples, lists, dicts, dataclasses) of tensors and arrays; whatever
+    else is in them is part of what is recorded. There is a program for each structure, shape,
+    dtype, device and memory layout, for each value of what is no array, and with recording of
+    gradients on or off. The last 16 are kept.
+
+    What the function reads besides is state, and never stale. It reaches the function's closure,
+    the globals that it names, what it names of modules that it imports, the functions and classes
+    of the program (not of libraries) that it names, objects that are arguments, and what all these
+    hold directly or in modules, optimizers, schedulers, random generators, a `GradScaler`, lists,
+    tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
+    Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
+    everything else is compared, and if it has changed, the function is recorded again. What lies
+    beyond, such as files, the clock, the insides of other libraries' objects, what NumPy itself
+    computes with an array in a tuple, and attributes of modules that are written to
+    ``vars(module)``, is read once. Text is printed only while the function is recorded.
+
+    On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
+    numbers and addresses that have changed, and launches it. Arguments are copied into the
+    memory of the graph and results out of it; what the graph computes with stays allocated
+    while the program exists. CUDA does not allow all calls in a graph: those of cuSOLVER and
+    complex products, and an argument with gaps between its elements, leave a program whose
+    calls are repeated one by one, as they are for libraries other than NumPy and CuPy.
+    ``step.program(x, y).call_by_call`` says why. Products may differ from those of the function
+    in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
+    devices runs as if it were not compiled.
+
+    With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
+    the same order as without it. Other processes may at the same time record the function or run
+    it as it is. On CUDA devices such a program repeats its calls one by one.
+
+    A function that does what cannot be recorded runs as if it were not compiled, with one
+    warning that says why. Examples are random numbers of other libraries, seeding a generator,
+    iterators, a pass through a `DataLoader`, changes to lists, dicts and objects that are
+    arguments, and an `LBFGS` step, of which the closure can be compiled instead. So does any
+    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
+    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
+    warning.
+
+    check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
+        RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
+        other processes. The collectives are made once, so that each process may check when it
+        wants to.
+
+    Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
+    ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
+    on the CPU that is state, and was not changed before, is possible. After an error while it is
+    recorded all state is as before the call. Where repeating the calls fails, the function runs
+    instead, and raises the error or handles it; if it does neither, a RuntimeWarning says so, once.
+
+    >>> import gpugrad
+    >>> double = gpugrad.compile(lambda x: x + x)
+    >>> double(gpugrad.tensor([1.0, 2.0]))
+    tensor([2., 4.])
+    """
+    for name in others:
+        if name in OPTIONS_OF_COMPILE:
+            raise TypeError(f"compile: there is no option {name}: {OPTIONS_OF_COMPILE[name]}")
+        raise TypeError(f"compile: got an unexpected keyword argument {name!r}")
+    if function is None:
+        return lambda function: Compiled(function, check)
+    return Compiled(function, check)
+
+
+class Compiled(Generic[P, R]):
+    """A compiled function; see `compile`."""
+
+    __wrapped_function__: Any = None
+
+    def __init__(self, function: Callable[P, R], check: int = 0) -> None:
+        if not callable(function):
+            raise TypeError(
+                f"compile: the first argument must be a function, not {type(function).__name__}"
+            )
+        if isinstance(function, Module):
+            self.__wrapped_function__ = function
+        else:
+            self.__wrapped_function__ = function
+            update_wrapper(self, function)
+        if isinstance(check, bool) or not isinstance(check, int) or check < 0:
+            raise ValueError(f"compile: check must be an int of at least 0, not {check!r}")
+        self._check = check
+        self._calls = 0
+        self._programs: list[Program] = []
+        self._tapes: list[Tape] = []  # recorded once so far
+        self._misses = 0  # recordings since a program was last made or used
+        self._given_up = False
+        self._warned = False
+        self._has_failed = False  # a program, where the function did not
+        self._has_made_objects = False  # while it was recorded; it may do so in its first call only
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        function = self.__wrapped_function__
+        if (
+            self._given_up
+            or thread.recorder is not None
+            or thread.levels
+            or thread.autocast is not None  # inside the function it is recorded
+            or implementation.instruments
+            or self._owner == get_ident()
+        ):
+            return function(*args, **kwargs)
+        leaves, structure = _leaves(args, kwargs)
+        failure = None
+        if self._check:
+            self._calls += 1
+            if self._calls % self._check == 0:
+                return self._checked(args, kwargs, leaves, structure)
+        try:
+            result = self._run(leaves, structure, args, kwargs)
+        except Failed as error:
+            failure = str(error)
+        else:
+            if result is not MISS:
+                return result
+            return self._record(leaves, structure, args, kwargs)
+        failures = Op.failures
+        result = function(*args, **kwargs)
+        # Without an error of an op that the function handles.
+        if failures == Op.failures and not self._has_failed:
+            self._has_failed = True
+            warn_of(failure, function)
+        return result
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        raise TypeError(
+            "compile: this is a method; compile it where it is bound, as "
+            "step = gpugrad.compile(trainer.step)"
+        )
+
+    def __repr__(self) -> str:
+        return f"gpugrad.compile({self.__wrapped_function__!r})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):  # called only for attributes that do not exist
+            function = vars(self).get("__wrapped_function__")
+            known = isinstance(function, Module) and hasattr(function, name)
+            if known and not name.startswith("_"):
+                kind = type(function).__name__
+                raise AttributeError(
+                    f"a compiled {kind} is a function without the attribute {name!r}; use that of "
+                    f"the {kind} itself",
+                    name=name,
+                )
+            return super().__getattribute__(name)  # raises Python's own error
+
+    def __reduce__(self):
+        return Compiled, (self.__wrapped_function__, self._check)
+
+    def _run(self, leaves, structure, args, kwargs):
+        """What a program gives for this call, or MISS."""
+        if not self._programs:
+            return MISS
+        with self._lock:
+            self._owner = get_ident()
+            try:
+                return self._run_one(leaves, structure, args, kwargs)
+            finally:
+                self._owner = None
+
+    def _run_one(self, leaves, structure, args, kwargs):
+        programs = self._programs
+        for i, program in enumerate(programs):
+            if program.tape.structure != structure:
+                continue
+            derivative = program.derivative
+            if derivative is not None:
+                start, draws = next_order(), Draws()
+                for generator in derivative.generators:
+                    draws.states[generator] = generator.get_state()
+            with program.context():
+                found = program.run(leaves)
+                if found is MISS and program.may_follow():
+                    program.bind()
+                    found = program.run(leaves)
+            if found is not MISS:
+                self._misses = 0
+                if i:
+                    programs.insert(0, programs.pop(i))
+                if derivative is not None:
+                    found = derivative.join(found, leaves, args, kwargs, start, draws)
+                if program.tape.is_leaf:
+                    return found[0]
+                return unflatten(program.tape.result_structure, found)
+        return MISS
+
+    def _record(self, leaves, structure, args, kwargs):
+        """Call the function, record what it does, and make a program if that is known by now."""
+        function = self.__wrapped_function__
+        is_known = any(type(x) is BatchedTensor for x in leaves)
+        if is_known or (self._misses > _MOST and self._misses % _MOST):
+            self._misses += not is_known
+            return function(*args, **kwargs)
+        if not _recording.acquire(blocking=False):  # another thread is recording
+            return function(*args, **kwargs)
+        try:
+            known = [t for t in self._tapes if t.structure == structure and t.holds()]
+            recorded = record(function, leaves, structure, args, kwargs, self._derivative_keys)
+            self._note(recorded, known)
+        finally:
+            _recording.release()
+        return recorded.result
+
+    def _note(self, recorded, known):
+        tape = recorded.tape
+        if tape is None:
+            passing = recorded.passing
+            if passing is not True and (not passing or self._has_made_objects):
+                self._give_up(recorded.reason)
+            elif "no tensors" in recorded.reason:
+                self._warn(f"ran once without being compiled: in this call {recorded.reason}")
+            self._has_made_objects = passing == "first"
+            return
+        self._has_made_objects = False
+        for other in known:
+            if other.is_alike(tape):
+                self._tapes.remove(other)
+                difference = first_difference(other, tape)
+                if difference is not None:
+                    self._give_up(
+                        f"two calls differ, though nothing that compile can see has changed: "
+                        f"{difference}"
+                    )
+                    return
+                try:
+                    program = program_of(tape)
+                except Unsupported as error:
+                    self._give_up(str(error))
+                    return
+                self._programs.insert(0, program)
+                del self._programs[_MOST:]
+                self._misses = 0
+                return
+        self._misses += 1
+        self._tapes.insert(0, tape)
+        del self._tapes[_MOST:]
+        if self._misses > _MOST:
+            self._warn(
+                f"runs without being compiled where no earlier recording fits: it was recorded "
+                f"{_MOST} times in a row because of what changed: {self._changing()}"
+            )
+
+    def _changing(self):
+        first, second = self._tapes[0], self._tapes[1]
+        a, b = first.described_arguments(), second.described_arguments()
+        differing = [f"argument {i}" for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y]
+        return ", ".join(differing) or str(second.reach.first_change() or "its state")
+
+    def _give_up(self, why):
+        self._given_up = True
+        self._tapes = []
+        self._warned = False  # what was said before was of single calls
+        self._warn(f"runs without being compiled: {why}")
+
+    def _warn(self, what):
+        if not self._warned:
+            self._warned = True
+            name = getattr(self.__wrapped_function__, "__name__", "the function")
+            warnings.warn(f"gpugrad.compile: {name} {what}", stacklevel=5)
+
+    def _checked(self, args, kwargs, leaves, structure):
+        """Run the program and the function, on the same state, and compare everything."""
+        function = self.__wrapped_function__
+        before = Snapshot(function, leaves, args, kwargs)
+        name = getattr(function, "__name__", "the function")
+        failures, failure = Op.failures, None
+        with noted() as collectives:
+            try:
+                returned = self._run(leaves, structure, args, kwargs)
+            except Failed as error:
+                failure = error
+        if failure is None and returned is MISS:
+            return self._record(leaves, structure, args, kwargs)
+        if failure is not None:
+            result = function(*args, **kwargs)
+            if failures != Op.failures:  # errors that the function handles
+                return result
+            raise RuntimeError(
+                f"gpugrad.compile: call {self._calls} of {name} raises an error that it does "
+                f"not raise without being compiled: {failure}"
+            ) from failure.__cause__
+        found = results(returned) | before.values()
+        before.restore()
+        with repeated(collectives):
+            result = function(*args, **kwargs)
+        expected = results(result) | before.values()
+        if differing := differences(expected, found):
+            more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+            raise RuntimeError(
+                f"gpugrad.compile: in call {self._calls} of {name} these differ from what it "
+                f"gives without being compiled: {', '.join(differing[:5])}{more}; what it reads "
+                f"may lie beyond what compile can see, which its documentation says"
+            )
+        return result
+
+    def program(self, *args: P.args, **kwargs: P.kwargs) -> Report:
+        """The program that a call with these arguments runs; see `Report`.
+
+        If there is none yet, the function is called and recorded, and everything that it has
+        changed is put back.
+
+        Raises ValueError if it would run without being compiled.
+        """
+        leaves, structure = _leaves(args, kwargs)
+        for program in self._programs:
+            if program.tape.structure == structure and program.tape.fits(leaves):
+                return Report(program)
+        before = Snapshot(self.__wrapped_function__, leaves, args, kwargs)
+        with _recording:
+            recorded = None
+            for _ in range(3):  # the first call of an optimizer makes its state
+                try:
+                    recorded = record(
+                        self.__wrapped_function__, leaves, structure, args, kwargs,
+                        self._derivative_keys,
+                    )  # fmt: skip
+                finally:
+                    before.restore()
+                if recorded.tape is not None or recorded.passing is not True:
+                    break
+            if recorded.tape is None:
+                raise ValueError(
+                    f"program: it would run without being compiled: {recorded.reason}"
+                )
+            try:
+                return Report(program_of(recorded.tape))
+            except Unsupported as error:
+                raise ValueError(f"program: it would run without being compiled: {error}") from None
+
+    _derivative_keys: tuple = ()
+
+
+_PLAIN = (Tensor, int, float, bool, str, type(None))
+
+
+def _leaves(args, kwargs):
+    """The leaves of the arguments and their structure, which compares equal to equal ones."""
+    if not kwargs:
+        for x in args:
+            kind = type(x)
+            if kind is not Tensor and not isinstance(x, _PLAIN) and kind not in namespace_of:
+                break
+        else:
+            return args, len(args)
+    leaves = []
+    trees = (*args, *kwargs.values())
+    nodes = nodes_of(trees)
+    # Two dicts have the same structure even if their keys have another order.
+    structures = [tuple(kwargs), [keys_of(x) for x in nodes if isinstance(x, dict)]]
+    for x in trees:
+        found, structure = flatten(x, none_is_leaf=True)
+        leaves += found
+        structures.append(structure)
+    return leaves + static_fields_of(nodes), structures
+
+
+__all__ = ["Compiled", "compile"]

@@ -1,0 +1,458 @@
+"""The plan of a program: the order of its calls, and where their results lie from when to when.
+
+Chains of elementwise calls on large arrays become groups: divided into blocks that stay in the
+cache, they go through memory once.
+"""
+
+import math
+from bisect import bisect_left, insort
+
+_ALIGNED = 64  # bytes
+SMALL = 2048  # bytes that are copied in about the time that a new array takes
+LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
+BLOCK = 1 << 16  # elements
+_LEAST = 1 << 17  # bytes of an array that is divided
+
+
+class Storage:
+    """The memory of one or, one after another, of several values.
+
+    kind: "planned" (a part of the program's own memory), "fresh" (new in each run, given to the
+        call), "loose" (whatever the call returns).
+    first, last: the positions of the calls that write it first and use it last.
+    offset: in the program's memory.
+    """
+
+    __slots__ = ("kind", "nbytes", "first", "last", "offset")
+
+    def __init__(self, kind, nbytes, first=-1, last=-1):
+        self.kind = kind
+        self.nbytes = nbytes
+        self.first = first
+        self.last = last
+        self.offset = 0
+
+
+class Group:
+    """The calls from ``start`` to ``stop``, which run block by block.
+
+    shape: of all their results.
+    axis, length: along which axis the arrays are divided, and how many rows are in a block.
+    inner: the values that no other call uses; they exist for one block only.
+    """
+
+    def __init__(self, start, stop, shape, axis):
+        self.start = start
+        self.stop = stop
+        self.shape = shape
+        self.axis = axis
+        self.length = max(1, BLOCK * shape[axis] // math.prod(shape))
+        self.inner = set()
+
+    def slices(self):
+        """The bounds of each block in an array of ``shape``."""
+        n = self.shape[self.axis]
+        return [(i, min(i + self.length, n)) for i in range(0, n, self.length)]
+
+    def axis_of(self, shape):
+        """The axis along which an operand of ``shape``, which broadcasts, is divided, or None."""
+        axis = self.axis - (len(self.shape) - len(shape))
+        return axis if axis >= 0 and shape[axis] != 1 else None
+
+    def block_shape(self):
+        return (*self.shape[: self.axis], self.length, *self.shape[self.axis + 1 :])
+
+
+class Plan:
+    """An order of calls, and the storage of their results.
+
+    calls: in their order.
+    groups: the `Group`s among them.
+    of: from the `Memory` of a value that a call makes to its `Storage`.
+    total: bytes of the program's own memory.
+
+    leaving: values that leave the program; those in ``copied`` are copied at its end.
+    can_bind: whether a call can write its result into memory that is given.
+    """
+
+    def __init__(self, calls, leaving, copied, can_bind):
+        self.calls = calls
+        self._uses = [_Uses(call) for call in calls]
+        self._can_bind = {call: can_bind(call) for call in calls}
+        self.leaving = leaving
+        lasting = {x.memory for x in leaving}
+        self.groups = []
+        if any(map(self._fits, calls)):
+            self._sink()
+            self._join()
+            self.groups = self._find_groups(lasting)
+        self._place(leaving, copied)
+
+    @classmethod
+    def best(cls, calls, leaving, copied, can_bind):
+        """A plan that needs little memory for large values."""
+        first = cls(calls, leaving, copied, can_bind)
+        other = narrowed(calls, {x.memory for x in leaving}, first._can_bind)
+        if other is None:
+            return first
+        second = cls(other, leaving, copied, can_bind)
+        return second if second.total <= 0.9 * first.total else first
+
+    def _fits(self, call):
+        """Whether a call is elementwise on large arrays, so that it may run block by block."""
+        out = _result(call)
+        return (
+            self._can_bind[call]
+            and out.nbytes >= _LEAST
+            and call.declared.holds("elementwise", call.args, call.kwargs)
+        )
+
+    def _reorder(self, order):
+        self.calls = order
+        self._uses = [_Uses(call) for call in order]
+
+    def _may_wait(self, i, k):
+        """Whether call i may be made right before call k instead."""
+        return all(_independent(self._uses[i], other) for other in self._uses[i + 1 : k])
+
+    def _sink(self):
+        """Compute large results of small operands only where they are first used.
+
+        Such as the gradient of a weight by a single example, which can then be computed in blocks
+        together with the update of the weight.
+        """
+        first = {}
+        for i, uses in enumerate(self._uses):
+            for memory in uses.reads | uses.writes:
+                first.setdefault(memory, []).append(i)
+        waiting, order = {}, []
+
+        def emit(i):
+            for k in waiting.pop(i, ()):
+                emit(k)
+            order.append(self.calls[i])
+
+        for i, call in enumerate(self.calls):
+            if call.outs and self._fits(call):
+                later = first[call.outs[0].memory]
+                later = later[1] if len(later) > 1 else i
+                size = sum([x.root().nbytes for x in call.operands()])
+                small = size <= call.outs[0].nbytes / 4
+                if later > i + 1 and small and self._may_wait(i, later):
+                    waiting.setdefault(later, []).append(i)
+                    continue
+            emit(i)
+        self._reorder(order)
+
+    def _join(self):
+        """Move what is between two chains of elementwise calls behind both.
+
+        A sum at the end of a forward, for example, is not needed for the backward chain, which can
+        then be computed in the same blocks.
+        """
+        calls = self.calls
+        i = 0
+        while i < len(calls):
+            if not self._fits(calls[i]):
+                i += 1
+                continue
+            shape = _result(calls[i]).shape
+            i = self._end(calls, i, shape)
+            between = i
+            while between < len(calls) and between - i < 16 and _is_small(calls[between], shape):
+                between += 1
+            stop = self._end(calls, between, shape)
+            if between == i or stop == between:
+                continue
+            waiting = [_Uses(call) for call in calls[i:between]]
+            before, after = [], []
+            for call in calls[between:stop]:
+                uses = _Uses(call)
+                if all(_independent(uses, other) for other in waiting):
+                    before.append(call)
+                else:
+                    after.append(call)
+                    waiting.append(uses)
+            if before:
+                calls[i:stop] = [*before, *calls[i:between], *after]
+        self._reorder(calls)
+
+    def _end(self, calls, i, shape):
+        """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
+        while i < len(calls) and self._fits(calls[i]) and _result(calls[i]).shape == shape:
+            i += 1
+        return i
+
+    def _find_groups(self, lasting):
+        found = []
+        i = 0
+        while i < len(self.calls):
+            group = self._group_at(i)
+            if group is None:
+                i += 1
+            else:
+                found.append(group)
+                i = group.stop
+        for group in found:
+            inside = self.calls[group.start : group.stop]
+            outside = [*self.calls[: group.start], *self.calls[group.stop :]]
+            used = {x.memory for call in outside for x in (*call.operands(), *call.outs)}
+            views = {out.memory for call in inside for out in call.outs if out.base is not None}
+            views |= {x.memory for call in inside for x in call.operands() if x.base is not None}
+            made = {out for call in inside for out in call.outs if out.base is None}
+            group.inner = {x for x in made if x.memory not in used | views | lasting}
+        return found
+
+    def _group_at(self, start):
+        if not self._fits(self.calls[start]):
+            return None
+        first = _result(self.calls[start])
+        written, read, members, stop = {}, {}, 0, start
+        while stop < len(self.calls):
+            call = self.calls[stop]
+            if call.is_view():  # which takes no time
+                if any(out.memory in written for out in call.outs):
+                    break
+            elif not self._fits(call) or _result(call).shape != first.shape:
+                break
+            else:
+                out = _result(call)
+                operands = [x for x in call.operands() if x.memory is not None]
+                # Of what the group writes it may see, in each block, that block only.
+                if any(written.get(x.memory, x) is not x for x in operands):
+                    break
+                if read.get(out.memory, {out}) != {out}:
+                    break
+                written[out.memory] = out
+                for x in operands:
+                    read.setdefault(x.memory, set()).add(x)
+                if read.get(out.memory, {out}) != {out}:
+                    break
+                members += 1
+            stop += 1
+        if members < 2:
+            return None
+        axes = [k for k, n in enumerate(first.shape) if n > 1]
+        axes.sort(key=lambda k: -abs(first.strides[k]))
+        for axis in axes:
+            if math.prod(first.shape) // first.shape[axis] <= BLOCK:
+                return Group(start, stop, first.shape, axis)
+        return None
+
+    def _place(self, leaving, copied):
+        end = len(self.calls)
+        self.of = {}
+        self.last_use = last_use = {}
+        group_of = {i: g for g in self.groups for i in range(g.start, g.stop)}
+        for i, (call, uses) in enumerate(zip(self.calls, self._uses, strict=True)):
+            for memory in (*uses.reads, *uses.writes):
+                last_use[memory] = i
+            if call.declared.aliases:  # what it returns may be an operand
+                for x in call.operands():
+                    last_use[x.memory] = end
+        for x in leaving:
+            last_use[x.memory] = end
+        own = {x.memory for x in leaving if x not in copied}
+        for i, call in enumerate(self.calls):
+            group = group_of.get(i)
+            for out in call.outs:
+                if out.base is not None or out.memory is None or out.memory in self.of:
+                    continue
+                if not self._can_bind[call]:
+                    kind = "loose"
+                elif out.memory in own:
+                    kind = "loose" if group is None else "fresh"
+                else:
+                    kind = "planned"
+                    taken = self._take(i, call, out, group)
+                    if taken is not None:
+                        self.of[out.memory] = taken
+                        taken.last = max(taken.last, last_use[out.memory])
+                        continue
+                storage = Storage(kind, out.nbytes, i, last_use[out.memory])
+                if group is not None and out in group.inner:
+                    storage.nbytes = out.nbytes * group.length // group.shape[group.axis]
+                self.of[out.memory] = storage
+        for group in self.groups:
+            for call in self.calls[group.start : group.stop]:
+                for x in (*call.operands(), *call.outs):
+                    storage = self.of.get(x.memory)
+                    if storage is not None and x not in group.inner:
+                        storage.first = min(storage.first, group.start)
+                        storage.last = max(storage.last, group.stop - 1)
+        self.total = place({s for s in self.of.values() if s.kind == "planned"})
+
+    def _take(self, i, call, out, group):
+        """The storage of an operand that dies in call i and can have the result; else None."""
+        if not call.declared.holds("elementwise", call.args, call.kwargs):
+            return None
+        operands = [x for x in call.operands() if x.memory is not None]
+        for x in operands:
+            storage = self.of.get(x.memory)
+            if (
+                storage is not None
+                and storage.kind == "planned"
+                and x.base is None
+                and storage.last == i
+                and self.last_use[x.memory] == i
+                and _alike(x, out)
+                and all(y is x or y.memory is not x.memory for y in operands)
+                and (group is None or (x in group.inner) == (out in group.inner))
+            ):
+                return storage
+        return None
+
+
+class _Uses:
+    """Which memory a call reads and writes."""
+
+    __slots__ = ("reads", "writes", "is_fixed")
+
+    def __init__(self, call):
+        self.reads = {x.memory for x in call.operands() if x.memory is not None}
+        self.writes = {x.memory for x in call.targets()}
+        self.writes |= {x.memory for x in call.outs if x.memory is not None and x.base is None}
+        self.reads |= {x.memory for x in call.outs if x.base is not None}
+        self.is_fixed = not call.is_pure
+
+
+def _independent(one, other):
+    """Whether two calls may change places."""
+    return (
+        not (one.is_fixed and other.is_fixed)
+        and one.writes.isdisjoint(other.reads)
+        and one.writes.isdisjoint(other.writes)
+        and one.reads.isdisjoint(other.writes)
+    )
+
+
+def _result(call):
+    """The array that a call makes or overwrites."""
+    return call.outs[0] if call.outs else call.targets()[0]
+
+
+def _is_small(call, shape):
+    # A collective starts as early as it can.
+    if not call.is_pure:
+        return False
+    results = call.outs or call.targets()
+    return all(x.kind != "token" and x.size * 4 <= math.prod(shape) for x in results)
+
+
+def _alike(x, out):
+    return x.shape == out.shape and x.dtype == out.dtype and x.strides == out.strides
+
+
+def narrowed(calls, lasting, can_bind):
+    """The calls in an order in which large values may need less memory; None if it is the same.
+
+    A large product, such as the gradient of an activation, is computed only where it is first
+    used. If only a small result of a large array is still needed, such as the mask of a ReLU, it is
+    computed right after the use before. So neither waits while gradients of weights are computed.
+
+    lasting: memory that is needed after the last call.
+    """
+    if not any(can_bind[call] and _result(call).nbytes >= LARGE for call in calls):
+        return None
+    uses = [_Uses(call) for call in calls]
+    users = {}  # for each memory, the numbers of the calls that use it
+    for i, use in enumerate(uses):
+        for memory in use.reads:
+            users.setdefault(memory, []).append(i)
+
+    def is_elementwise(call):
+        return call.declared.holds("elementwise", call.args, call.kwargs)
+
+    def may_move(i, k):
+        between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
+        return all(_independent(uses[i], other) for other in between)
+
+    at = list(range(len(calls)))  # the number of the call before which each is made
+    for i, call in reversed(list(enumerate(calls))):
+        if not call.outs or not can_bind[call] or is_elementwise(call):
+            continue
+        out = call.outs[0]
+        if out.nbytes >= LARGE and out.memory in users and out.memory not in lasting:
+            k = min([at[j] for j in users[out.memory]])
+            if may_move(i, k):
+                at[i] = k
+    before, after, moved = {}, {}, set()
+    for i, k in enumerate(at):
+        if k != i:
+            before.setdefault(k, []).append(i)
+            moved.add(i)
+    for i, call in enumerate(calls):
+        if not call.outs or not can_bind[call] or not is_elementwise(call) or i in moved:
+            continue
+        sources = {x.memory: x for x in call.operands() if x.memory is not None}
+        if len(sources) != 1:
+            continue
+        ((memory, x),) = sources.items()
+        root = x.root()
+        if not memory.is_own or memory in lasting or root.nbytes < LARGE:
+            continue
+        others = [k for k in users[memory] if k != i]
+        is_last = others and others[-1] < i and others[-1] not in moved
+        if is_last and call.outs[0].nbytes <= root.nbytes / 2 and may_move(i, others[-1]):
+            after.setdefault(others[-1], []).append(i)
+            moved.add(i)
+    if not after:
+        return None
+    order = []
+
+    def emit(i):
+        order.extend(before.get(i, ()))
+        order.append(i)
+        for k in after.get(i, ()):
+            emit(k)
+
+    for i in range(len(calls)):
+        if i not in moved:
+            emit(i)
+    return [calls[i] for i in order]
+
+
+def place(storages):
+    """Give each storage an offset so that those used at one time do not meet; the total size.
+
+    The largest come first, each at the lowest offset that is free from its first to its last use.
+    """
+    # What is placed, by where it begins; in one list are those that live about as long, so that a
+    # part of each list has all that are alive at some time, and little else.
+    placed = {}
+    total = 0
+    for storage in sorted(storages, key=lambda s: (-s.nbytes, s.first)):
+        size = -(-storage.nbytes // _ALIGNED) * _ALIGNED
+        begin, end = storage.first, storage.last
+        taken = []
+        for bits, rows in placed.items():
+            low, high = bisect_left(rows, (begin - (1 << bits),)), bisect_left(rows, (end + 1,))
+            taken += [(start, stop) for _, last, start, stop in rows[low:high] if begin <= last]
+        taken.sort()
+        offset = 0
+        for start, stop in taken:
+            if start - offset >= size:
+                break
+            if stop > offset:
+                offset = stop
+        storage.offset = offset
+        total = max(total, offset + size)
+        rows = placed.setdefault((end - begin).bit_length(), [])
+        insort(rows, (begin, end, offset, offset + size))
+    return total
+
+
+def most_alive(storages):
+    """The largest sum of bytes that are in use at one time."""
+    changes = {}
+    for s in storages:
+        changes[s.first] = changes.get(s.first, 0) + s.nbytes
+        changes[s.last + 1] = changes.get(s.last + 1, 0) - s.nbytes
+    most = now = 0
+    for at in sorted(changes):
+        now += changes[at]
+        most = max(most, now)
+    return most
+
+
+__all__ = ["Group", "Plan", "Storage", "most_alive", "place"]

@@ -1,0 +1,104 @@
+"""A program as a table and as a drawing."""
+
+from typing import Any
+
+from ..tools.drawing import DIRECTIONS, Drawing
+from ..tools.tables import table
+
+
+class Report:
+    """The calls of a program in their order, where their results lie, and for how long.
+
+    rows: a dict for each call: its number, the name of its function, the shape, dtype and bytes of
+        its result, ``lifetime`` (the numbers of the first and the last call that use the memory),
+        ``memory`` ("planned": a part of the program's own memory; "state": the array that is
+        updated; "new": of the caller's; "view"; "value": whatever the call returns) and
+        ``group`` (calls of one group run block by block), or None.
+    planned_bytes: the size of the program's own memory.
+    needed_bytes: the largest sum of the sizes of planned values that are needed at one time.
+    call_by_call: on a CUDA device, why the calls are made one by one, or None if all of them are
+        one CUDA graph; None elsewhere.
+    """
+
+    def __init__(self, program: Any) -> None:
+        self._program = program
+        self.rows = list(_rows(program))
+        self.planned_bytes = program.plan.total
+        self.needed_bytes = program.least_bytes
+                self.call_by_call = program.call_by_call
+
+    def __repr__(self) -> str:
+        columns = {
+            "call": "d", "function": None, "shape": None, "dtype": None, "bytes": ",d",
+            "lifetime": None, "memory": None, "group": None,
+        }  # fmt: skip
+        rows = [
+            [row[name] if row[name] is not None else "" for name in columns] for row in self.rows
+        ]
+        head = (
+            f"{len(self.rows)} calls, {self.planned_bytes:,d} bytes of planned memory, of which "
+            f"{self.needed_bytes:,d} are needed at one time"
+        )
+        if self.call_by_call is not None:
+            head += f"\ncalled one by one, not as a CUDA graph: {self.call_by_call}"
+        elif self._program.backend.graphs is not None:
+            head += "\nlaunched together, as a CUDA graph"
+        return f"{head}\n{table(columns, rows)}"
+
+    def draw(self, direction: str = "TB") -> Drawing:
+        """A picture of the calls; an arrow leads from each value to the calls that use it.
+
+        direction: where arrows point: "TB" (top to bottom), "BT", "LR" or "RL".
+        """
+        if direction not in DIRECTIONS:
+            raise ValueError(f"draw: direction must be one of {DIRECTIONS}, not {direction!r}")
+        boxes: list = []
+        arrows = []
+        number: dict[Any, int] = {}
+        leaving = set(self._program.tape.leaving)
+        for call in self._program.plan.calls:
+            mine = len(boxes)
+            kind = "output" if leaving.intersection(call.outs) else "op"
+            shown = [f"{x.dtype} {tuple(x.shape)}" for x in call.outs if x.kind != "token"]
+            boxes.append((kind, [call.name, *shown]))
+            for x in dict.fromkeys(call.operands()):
+                if x.kind == "number" or x.constant is not None:
+                    continue
+                if x not in number:
+                    number[x] = len(boxes)
+                    source = x.source.kind if x.source is not None else "value"
+                    boxes.append(("leaf", [source, f"{x.dtype} {tuple(x.shape)}"]))
+                arrows.append((number[x], mine, ""))
+            number.update(dict.fromkeys(call.outs, mine))
+        return Drawing(boxes, arrows, direction)
+
+
+_NAMES = {"fresh": "new", "loose": "value"}
+
+
+def _rows(program):
+    group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
+    for i, call in enumerate(program.plan.calls):
+        out = (call.outs or call.targets())[0]
+        storage = program.plan.of.get(out.memory)
+        if call.writes and not out.memory.is_own:
+            memory, lifetime = "state", ""
+        elif call.is_view():
+            memory, lifetime = "view", ""
+        elif storage is None:
+            memory, lifetime = "value", ""
+        else:
+            memory = _NAMES.get(storage.kind, storage.kind)
+            if memory == "planned" and out in program.tape.leaving:
+                memory = "new"  # it is small, and is copied at the end
+            lifetime = f"{max(storage.first, 0)}-{min(storage.last, len(program.plan.calls))}"
+        yield {
+            "call": i,
+            "function": call.name,
+            "shape": "" if out.kind == "token" else str(tuple(out.shape)),
+            "dtype": "" if out.kind == "token" else str(out.dtype),
+            "bytes": out.nbytes,
+            "lifetime": lifetime,
+            "memory": memory,
+            "group": group_of.get(i),
+        }
