@@ -87,9 +87,12 @@ def empty_cache(device: Device = None) -> None:
 
 
 def synchronize(device: Device = None) -> None:
-    """Wait until a device has finished the work submitted so far on all its streams."""
+    """Wait until a device has finished the work submitted so far on all its streams.
+
+    While another thread captures a compiled function on the device, it waits for that first.
+    """
     cupy, number = cuda_device(device)
-    cupy.scope(number).synchronize()
+    cupy.synchronize(number)
 
 
 def allow_tf32(allowed: bool = True) -> None:

@@ -413,6 +413,39 @@ class TestErrors:
         with pytest.raises(TypeError, match="scale: fwd must return a pair"):
             self.rule(lambda residuals, g: (g, None), result)()
 
+    @pytest.mark.parametrize(
+        "result, message",
+        [
+            (lambda y: y.sum().item(), r"the result of fwd is the Python number .* \(float\)"),
+            (lambda y: np.float32(3), r"the result of fwd is the NumPy number 3.0 \(float32\)"),
+            (lambda y: y.numpy(), r"the result of fwd is an array of numpy \(float64"),
+            (lambda y: {"y": [y, 2.5]}, r"the result\['y'\]\[1\] of fwd is the Python number 2.5"),
+        ],
+    )
+    def test_results_without_graph(self, result, message):
+        """Their cotangents would never come to bwd."""
+
+        @custom_vjp
+        def f(x):
+            return result(x.detach() * 2)
+
+        f.defvjp(lambda x: (f(x), None), lambda _, g: (g * 2,))
+        message = f"^f: {message}.*, which has no graph, so bwd would not be called for it; return"
+        with pytest.raises(TypeError, match=message):
+            gg.grad(lambda x: (f(x) * x).sum())(gg.asarray(X))
+        f(gg.asarray(X))  # nothing is recorded
+
+    def test_results_that_have_no_cotangent(self):
+        """Such as integers are no mistake."""
+
+        @custom_vjp
+        def f(x):
+            return x * 2, len(x), np.arange(3), "name", None
+
+        f.defvjp(lambda x: (f(x), None), lambda _, g: (g[0] * 5,))
+        found = gg.grad(lambda x: f(x)[0].sum())(gg.asarray(X))
+        np.testing.assert_array_equal(found.numpy(), np.full_like(X, 5))
+
     def test_tensors_from_outside(self):
         w = leaf(Y)
         rule = lambda _, g: (g, None)  # noqa: E731

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -98,9 +99,129 @@ def test_results_that_are_not_scalar(transform):
         )
     raises(
         TypeError,
-        f"{name}: the result must be an array or a number, not str",
+        f"{name}: the result must be a tensor, not str",
         lambda: transform(lambda x: "text")(*args),
     )
+
+
+# Every transform that computes derivatives, as a function of f and a tensor.
+OF_ONE_ARGUMENT = {
+    "grad": lambda f, x: gg.grad(f)(x),
+    "value_and_grad": lambda f, x: gg.value_and_grad(f)(x),
+    "jacobian": lambda f, x: gg.jacobian(f)(x),
+    "jacobian in forward mode": lambda f, x: gg.jacobian(f, mode="forward")(x),
+    "hessian": lambda f, x: gg.hessian(f)(x),
+    "hvp": lambda f, x: gg.hvp(f)(x, x),
+    "vjp": lambda f, x: gg.vjp(f, x),
+    "jvp": lambda f, x: gg.jvp(f, (x,), (x,)),
+    "linearize": lambda f, x: gg.linearize(f, x),
+}
+# Functions whose results have no graph, and what errors call these.
+WITHOUT_GRAPH = {
+    "item": (lambda x: x.sum().item() ** 2, "the Python number 36.0 (float)"),
+    "float": (lambda x: float(x.detach().sum()), "the Python number 6.0 (float)"),
+    "an integer": (lambda x: len(x), "the Python number 3 (int)"),
+    "a bool": (lambda x: x.sum().item() > 0, "the Python number True (bool)"),
+    "a constant": (lambda x: 1.0, "the Python number 1.0 (float)"),
+    "a complex number": (lambda x: 1j, "the Python number 1j (complex)"),
+    "another number": (lambda x: Fraction(1, 3), "the Python number 1/3 (Fraction)"),
+    "a NumPy number": (
+        lambda x: np.float32(x.sum().item()), "the NumPy number 6.0 (float32)"
+    ),
+    "a NumPy array": (
+        lambda x: x.detach().numpy(), "an array of numpy (float32 (3,) on cpu)"
+    ),
+    "through checkpoint": (
+        lambda x: gg.checkpoint(lambda x: x.sum().item(), x), "the Python number 6.0 (float)"
+    ),
+    "through a transform": (
+        lambda x: gg.grad(lambda y: (y * x).sum())(x).sum().item(), "the Python number 6.0 (float)"
+    ),
+    "through compile": (gg.compile(lambda x: 2.0), "the Python number 2.0 (float)"),
+}  # fmt: skip
+REMEDY = (
+    "which has no graph, so no derivative of it can be computed; return a tensor, and do not call "
+    "item(), float() or numpy() on it"
+)
+
+
+@pytest.mark.parametrize("transform", OF_ONE_ARGUMENT)
+class TestResultsWithoutGraph:
+    """Their derivatives would be 0, in silence."""
+
+    @pytest.mark.parametrize("result", WITHOUT_GRAPH)
+    def test_numbers_and_arrays(self, transform, result):
+        f, what = WITHOUT_GRAPH[result]
+        name = transform.split()[0]
+        raises(
+            TypeError,
+            f"{name}: the result is {what}, {REMEDY}",
+            lambda: OF_ONE_ARGUMENT[transform](f, X),
+        )
+
+    def test_among_tensors(self, transform):
+        name = transform.split()[0]
+        hint = "; with has_aux=True, what needs no derivative can be returned as aux"
+        for f, label, what in (
+            (lambda x: (loss(x), loss(x).item()), "[1]", "the Python number 14.0 (float)"),
+            (lambda x: {"a": [loss(x), 2]}, "['a'][1]", "the Python number 2 (int)"),
+            (lambda x: [np.ones(2), x], "[0]", "an array of numpy (float64 (2,) on cpu)"),
+        ):
+            raises(
+                TypeError,
+                f"{name}: the result{label} is {what}, {REMEDY}{'' if name == 'hvp' else hint}",
+                lambda f=f: OF_ONE_ARGUMENT[transform](f, X),
+            )
+
+    def test_inside_vmap_and_compile(self, transform):
+        name = transform.split()[0]
+        message = f"{name}: the result is the Python number 2.0 (float), {REMEDY}"
+
+        def derivative(x):
+            return OF_ONE_ARGUMENT[transform](lambda x: 2.0, x)
+
+        raises(TypeError, message, lambda: gg.vmap(derivative)(ROWS))
+        raises(TypeError, message, lambda: gg.compile(derivative)(X))
+
+    def test_a_constant_tensor_has_the_derivative_0(self, transform):
+        derivative = OF_ONE_ARGUMENT[transform](lambda x: gg.tensor(3.0), X)
+        if isinstance(derivative, tuple):  # of the value and what gives the derivative
+            derivative = derivative[1]
+        if transform == "vjp":
+            (derivative,) = derivative(gg.tensor(1.0))
+        elif transform == "linearize":
+            derivative = derivative(X)
+        assert not derivative.numpy().any()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: gg.grad(f, has_aux=True)(X),
+        lambda f: gg.value_and_grad(f, has_aux=True)(X),
+        lambda f: gg.jacobian(f, has_aux=True)(X),
+        lambda f: gg.hessian(f, has_aux=True)(X),
+        lambda f: gg.vjp(f, X, has_aux=True),
+        lambda f: gg.jvp(f, (X,), (X,), has_aux=True),
+        lambda f: gg.linearize(f, X, has_aux=True),
+    ],
+)
+def test_auxiliary_results_may_be_numbers(call):
+    aux = {"loss": 1.5, "values": [np.ones(2), 3]}
+    found = call(lambda x: (loss(x), aux))
+    found = found[0] if isinstance(found[0], tuple) else found  # ((value, aux), gradient)
+    assert found[-1]["loss"] == 1.5
+    assert found[-1]["values"][1] == 3
+    with pytest.raises(TypeError, match=r"the result is the Python number 14\.0"):
+        call(lambda x: (loss(x).item(), loss(x)))
+
+
+def test_a_number_of_a_compiled_function():
+    """The learning rate is one that may change from call to call."""
+    optimizer = gg.optim.SGD([gg.nn.Parameter(gg.ones(2))], lr=0.25)
+    compiled = gg.compile(lambda x: gg.grad(lambda x: optimizer.param_groups[0]["lr"] * 2)(x))
+    with pytest.raises(TypeError, match=r"grad: the result is the Python number 0\.5 \("):
+        compiled(X)
 
 
 @pytest.mark.parametrize("transform", DERIVATIVES, ids=lambda t: t.__name__)
@@ -342,7 +463,7 @@ def test_jacobians():
     )
     raises(
         TypeError,
-        "jacobian: the result must be an array or a number, not str",
+        "jacobian: the result must be a tensor, not str",
         lambda: gg.jacobian(lambda x: "text")(X),
     )
 

@@ -587,7 +587,7 @@ class TestPullbacks:
 
     def test_integers_and_constant_results(self):
         _, tangent = gg.jvp(
-            lambda x: (gg.argmax(x), gg.ones(2), 3.0), (t(1.0, 2.0),), (t(1.0, 1.0),)
+            lambda x: (gg.argmax(x), gg.ones(2), t(3.0)), (t(1.0, 2.0),), (t(1.0, 1.0),)
         )
         assert [v.item() if v.ndim == 0 else v.tolist() for v in tangent] == [0, [0.0, 0.0], 0.0]
         assert tangent[0].dtype == gg.int64

@@ -28,8 +28,17 @@ from .pieces import (
     to_function_axes,
     to_graph_axes,
 )
-from .recording import callable_or_error, fitted, fresh, like, parameters, same
-from .trees import flatten, shown, unflatten
+from .recording import (
+    callable_or_error,
+    fitted,
+    fresh,
+    is_floating,
+    like,
+    parameters,
+    same,
+    without_graph,
+)
+from .trees import as_tensor, flatten, names, shown, unflatten
 
 
 class custom_vjp(Generic[P, R]):
@@ -52,7 +61,8 @@ class custom_vjp(Generic[P, R]):
 
     Raises TypeError or ValueError, naming the argument, for cotangents that do not fit, and
     ValueError if ``fwd`` uses a tensor from outside that requires grad, whose gradient would
-    be lost.
+    be lost. A recorded call raises TypeError if ``fwd`` returns a floating number or another
+    library's array, to which no cotangent could come; it has to be a tensor.
 
     >>> import gpugrad as gg
     >>> @gg.custom_vjp
@@ -167,6 +177,9 @@ class custom_vjp(Generic[P, R]):
                         f"requires grad, whose gradient would be lost; make it an argument of "
                         f"{self._name}, or detach() it"
                     )
+        for i, y in enumerate(leaves):
+            if not isinstance(y, Tensor) and without_graph(y) is not None:
+                self._check_number(y, structure, i)
         places = [i for i, y in enumerate(leaves) if is_recordable(y)]
         if not places:
             return result
@@ -198,6 +211,15 @@ class custom_vjp(Generic[P, R]):
         for i, y in zip(places, results, strict=True):
             leaves[i] = y
         return unflatten(structure, leaves)
+
+    def _check_number(self, y, structure, i):
+        """Raise if leaf ``i`` of the result, a number or an array, should have had a cotangent."""
+        label = f"{self._name}: {names(structure, 'the result')[i]} of fwd"
+        if is_floating(as_tensor(y, label)):
+            raise TypeError(
+                f"{label} is {without_graph(y)}, so bwd would not be called for it; return a "
+                f"tensor, such as gpugrad.asarray(y)"
+            )
 
     def __repr__(self) -> str:
         return f"<custom_vjp {self._name}>"

@@ -54,6 +54,9 @@ def jvp(
     order of recording: an elementwise op costs about one more evaluation, any other op about
     as much as its VJP. The graph is kept until then, so memory use is that of reverse mode.
 
+    Raises TypeError, naming it, for a primal that is not floating, or for a leaf of the result
+    that is not a tensor, such as a Python number, because it has no graph.
+
     >>> import gpugrad as gg
     >>> gg.jvp(gg.sin, (gg.tensor(0.0),), (gg.tensor(2.0),))
     (tensor(0.), tensor(2.))
@@ -90,7 +93,7 @@ def linearize(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> An
 
     Like `jvp`, for many tangents at one point: ``f`` is run once, and each call of the returned
     function takes one tangent for each primal and pushes them through the recorded graph.
-    Calling it inside `vmap` pushes many tangents at once.
+    Calling it inside `vmap` pushes many tangents at once. Errors are those of `jvp`.
 
     >>> import gpugrad as gg
     >>> y, derivative = gg.linearize(gg.sin, gg.tensor(0.0))

@@ -33,7 +33,7 @@ def jacobian(
 ) -> Callable[P, Any]:
     """The Jacobian of a function, as a function of the same arguments.
 
-    f: a function that takes and returns arrays or nested containers of arrays.
+    f: a function that takes arrays or nested containers of arrays, and returns such of tensors.
     argnums, has_aux: as for `grad`.
     mode: ``"forward"`` needs a tangent for each element of the arguments, ``"reverse"`` a
         cotangent for each element of the results; the default is whichever needs fewer.
@@ -43,6 +43,9 @@ def jacobian(
     of shape ``(*m, *n)``. For containers it has the structure of the result, with the structure
     of the argument (a tuple, if ``argnums`` is one) in place of each leaf. The arguments must
     be real; complex results need forward mode.
+
+    Raises TypeError, naming it, for an argument or a result that is not floating, or for a result
+    that is not a tensor, such as a Python number, because it has no graph.
 
     >>> import gpugrad as gg
     >>> gg.jacobian(lambda x: x**2)(gg.tensor([1.0, 2.0]))

@@ -1,20 +1,21 @@
 """Runs a function once on variables and keeps its graph for forward and reverse sweeps."""
 
 import math
+import numbers
 from functools import cached_property
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from .._batched import BatchedTensor, behind, levels_of, lifted, physical
+from .._batched import BatchedTensor, behind, check_open, levels_of, lifted, physical
 from .._tensor import Tensor
 from .._thread_state import restores_state
 from ..autograd.call import wrap
 from ..autograd.mode import enable_grad, is_grad_enabled
 from ..autograd.sweep import leading_to
 from ..autograd.variables import close, is_open, variable
-from ..backends import SCALARS, backend_of, describe
+from ..backends import SCALARS, backend_of, describe, namespace_of
 from ..ops.manipulation import permute_dims
-from .trees import as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
+from .trees import LEAF, as_tensor, flatten, grouped, map_tensors, names, shown, unflatten
 
 
 class Like(NamedTuple):
@@ -111,6 +112,9 @@ class Inputs:
 class Outputs:
     """The leaves of a function's result, and whether they depend on more than the variables.
 
+    Raises TypeError for a leaf that is not a Tensor: it has no graph, and its derivative would be 0
+    in silence.
+
     enabled: whether recording was on where the transform was called.
     recorded: whether to record the derivatives: recording was on, and the result also depends
         on something else that may be differentiated by later.
@@ -118,10 +122,12 @@ class Outputs:
 
     def __init__(self, transform, tree, inputs, enabled):
         leaves, self.structure = flatten(tree)
-        self.leaves = [
-            y if type(y) is Tensor else as_tensor(y, f"{transform}: {self.names[i]}")
-            for i, y in enumerate(leaves)
-        ]
+        self.leaves = leaves
+        for i, y in enumerate(leaves):
+            if type(y) is not Tensor:
+                if not isinstance(y, Tensor):
+                    raise TypeError(self._no_tensor(transform, self.names[i], y))
+                check_open(f"{transform}: {self.names[i]}", *levels_of(y))
         nodes = [y.node for y in self.leaves if y.node is not None]
         self.needed, more = leading_to(nodes, set(inputs.nodes))
         # None where a leaf does not depend on the variables.
@@ -133,6 +139,18 @@ class Outputs:
     @cached_property
     def names(self):
         return names(self.structure, "the result")
+
+    def _no_tensor(self, transform, name, y):
+        what = without_graph(y)
+        if what is None:
+            return f"{transform}: {name} must be a tensor, not {type(y).__name__}"
+        text = (
+            f"{transform}: {name} is {what}, so no derivative of it can be computed; return a "
+            f"tensor, and do not call item(), float() or numpy() on it"
+        )
+        if self.structure is LEAF or transform == "hvp":
+            return text
+        return f"{text}; with has_aux=True, what needs no derivative can be returned as aux"
 
     def tree(self, leaves):
         return unflatten(self.structure, leaves)
@@ -184,6 +202,18 @@ def check_real(transform, inputs):
 def fresh(x):
     """A new object with the value and graph of ``x``; ``+=`` on it leaves ``x`` unchanged."""
     return x.of(x.payload) if type(x) is BatchedTensor else wrap(x.array, x.node)
+
+
+def without_graph(x):
+    """Describe a number or an array given in place of a tensor; None for other values."""
+    kind = type(x)
+    for known in list(namespace_of):
+        if isinstance(x, known):  # also a subclass
+            return f"an array of {backend_of[known].name} ({describe(x)}), which has no graph"
+    if kind in backend_of or isinstance(x, numbers.Number):
+        library = "NumPy" if kind.__module__ == "numpy" else "Python"
+        return f"the {library} number {x} ({kind.__name__}), which has no graph"
+    return None
 
 
 def is_floating(x):

@@ -58,7 +58,9 @@ def grad(
     else that ``f`` depends on. No ``.grad`` changes.
 
     Raises TypeError for an argument that is not floating, naming it, or for a result that is
-    not a real scalar.
+    not a real scalar. A result that is a number or another library's array, as after ``item()``,
+    is a TypeError too, because it has no graph; a tensor that does not depend on an argument has
+    the gradient 0.
 
     >>> import gpugrad as gg
     >>> gg.grad(lambda x: (x**3).sum())(gg.tensor([1.0, 2.0]))
@@ -129,6 +131,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     The pullback can be called any number of times, also inside `vmap`; it keeps the graph and
     all it saved alive. Complex cotangents follow PyTorch's convention: the pullback of f is the
     adjoint of its derivative in the real inner product ``Re(sum(conj(a) * b))``.
+
+    Raises TypeError, naming it, for a primal that is not floating, or for a leaf of the result
+    that is not a tensor, such as a Python number, because it has no graph.
 
     >>> import gpugrad as gg
     >>> y, pullback = gg.vjp(gg.sin, gg.tensor(0.0))

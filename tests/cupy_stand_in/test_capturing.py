@@ -2,14 +2,14 @@
 graph's launches do; and what compiled functions do where a part of them cannot be captured."""
 
 import re
+from threading import Thread
 
 import cupy
 import numpy as np
 import pytest
 
 import gpugrad as gg
-from gpugrad.backends.cupy import graphs
-from gpugrad.backends.cupy.cublas import CapturedBlas
+from gpugrad.backends.cupy import cublas, graphs, products
 
 
 def captured(work):
@@ -28,6 +28,12 @@ def launch(graph):
     graph.launch(cupy.cuda.get_current_stream())
 
 
+def first_handle():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cublas, "_known", {})
+        return cublas.CapturedBlas(cupy.cuda.get_current_stream(), 0).handle
+
+
 REFUSED = {
     "synchronizing the device": lambda x: cupy.cuda.Device().synchronize(),
     "synchronizing the stream": lambda x: cupy.cuda.get_current_stream().synchronize(),
@@ -39,7 +45,7 @@ REFUSED = {
     "a shape that depends on values": lambda x: x[x > 0],
     "cuSOLVER": lambda x: cupy.linalg.inv(x),
     "cuBLAS through CuPy": lambda x: x @ x,
-    "a handle of cuBLAS": lambda x: CapturedBlas(cupy.cuda.get_current_stream(), 0),
+    "a handle of cuBLAS": lambda x: first_handle(),
 }  # fmt: skip
 
 
@@ -53,6 +59,52 @@ def test_what_is_refused_spoils_the_capture(what):
         with pytest.raises(Exception, match="cudaErrorStreamCaptureInvalidated"):
             stream.end_capture()
     assert (x.get() == 1).all()
+
+
+def in_a_thread(function):
+    """What a function returns in another thread, or the error that it raises there."""
+    found = []
+
+    def run():
+        try:
+            found.append(function())
+        except Exception as error:  # noqa: BLE001
+            found.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_another_thread_that_waits_for_the_device_spoils_the_capture():
+    x, stream = cupy.ones(2), cupy.cuda.Stream(non_blocking=True)
+    with stream, cupy.cuda.using_allocator(cupy.cuda.MemoryPool().malloc):
+        stream.begin_capture()
+        assert in_a_thread(cupy.cuda.Device(1).synchronize) is None
+        x + 1
+        error = in_a_thread(cupy.cuda.Device().synchronize)
+        assert error.status == 900
+        with pytest.raises(cupy.cuda.runtime.CUDARuntimeError) as caught:
+            x + 1
+        assert caught.value.status == 901
+        with pytest.raises(cupy.cuda.runtime.CUDARuntimeError) as caught:
+            stream.end_capture()
+        assert caught.value.status == 901
+    assert in_a_thread(cupy.cuda.Device().synchronize) is None
+
+
+def test_a_pool_frees_its_memory_where_cuda_has_none(monkeypatch):
+    """Also while a stream is captured, which makes what was captured use freed memory."""
+    pool = cupy.cuda.MemoryPool()
+    with cupy.cuda.using_allocator(pool.malloc):
+        cupy.empty(1000, "u1")
+        assert pool.free_bytes() == 1024
+        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0) + 2048)
+        cupy.empty(3000, "u1")
+        assert pool.total_bytes() == 3072
+        with pytest.raises(cupy.cuda.memory.OutOfMemoryError, match="allocating 4,096 bytes"):
+            cupy.empty(4000, "u1")
 
 
 def test_an_allocation_from_the_usual_pool_is_refused():
@@ -215,3 +267,217 @@ def test_another_stream_waits_for_the_last_launch(monkeypatch):
         with stream:
             double(x)
     assert waits == [(a, null), (b, a), (null, b)]
+
+
+def free_memory():
+    return cupy.cuda.runtime.memGetInfo()[0]
+
+
+def test_graphs_share_one_workspace(monkeypatch):
+    """It is as large as all arrays of a small model are together."""
+    monkeypatch.setattr(cublas, "_known", {})
+    w = on("cuda", np.ones((4, 3)))
+    before = free_memory()
+    gg.compile(lambda x: x + 1)(w)
+    assert before - free_memory() < 2**20  # nothing is multiplied
+    product = gg.compile(lambda x: x @ w)
+    for n in range(1, 9):
+        np.testing.assert_array_equal(product(on("cuda", np.ones((n, 4)))).cpu().numpy(), 4.0)
+    assert [program.call_by_call for program in product._programs] == [None] * 8
+    assert 32 * 2**20 <= before - free_memory() < 33 * 2**20
+
+
+def test_graphs_that_share_the_workspace_take_turns(monkeypatch):
+    w = on("cuda", np.ones((4, 3)))
+    product, double = gg.compile(lambda x: x @ w), gg.compile(lambda x: x * 2)
+    small, large = on("cuda", np.ones((2, 4))), on("cuda", np.ones((5, 4)))
+    null = cupy.cuda.Stream.null
+    a, b = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    waits = []
+
+    def wait_event(self, event):
+        waits.append((self, event._stream))
+
+    for x in (small, large):
+        product(x)
+        double(x)
+    monkeypatch.setattr(cupy.cuda.Stream, "wait_event", wait_event)
+    for stream, function, x, expected in (
+        (a, product, small, [(a, null)] * 2),  # for its own memory, and for the workspace
+        (a, product, small, []),
+        (b, double, small, [(b, null)]),
+        (b, product, large, [(b, null), (b, a)]),
+        (a, product, small, [(a, b)]),
+        (a, double, large, [(a, null)]),
+    ):
+        waits.clear()
+        with stream:
+            function(x)
+        assert waits == expected
+
+
+def test_products_of_a_warm_up_take_turns_with_launches():
+    """Both use the workspace, and another thread may launch meanwhile."""
+    x = cupy.ones((2, 2), "float32")
+    launched = []
+
+    def work():
+        return [products.matmul(x, x)]
+
+    first = graphs.Graph(work, work)
+    first.follow()
+
+    def launch():
+        first.launch()
+        launched.append(1)
+
+    def warm_up():
+        thread.start()
+        thread.join(0.1)
+        assert not launched
+        work()
+
+    thread = Thread(target=launch)
+    graphs.Graph(work, warm_up)
+    thread.join()
+    assert launched
+
+
+def test_waiting_for_the_device_waits_for_a_capture():
+    """CUDA would refuse it, and spoil the capture."""
+    calls, threads = [], []
+    found = []
+
+    def work():
+        calls.append(1)
+        thread = Thread(target=lambda: found.append(gg.cuda.synchronize()))
+        thread.start()
+        thread.join(0.1)
+        threads.append(thread)
+        assert thread.is_alive()
+        return []
+
+    graphs.Graph(work, warm_up=lambda: None)
+    for thread in threads:
+        thread.join()
+    assert found == [None]
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("spoilt", [1, 2, 100])
+def test_a_capture_that_another_thread_has_spoilt_is_repeated(spoilt):
+    x, calls = cupy.zeros(3), []
+
+    def work():
+        calls.append(1)
+        if len(calls) <= spoilt:
+            assert in_a_thread(cupy.cuda.Device().synchronize).status == 900
+            if spoilt == 2:  # else it is found at the end of the capture
+                try:
+                    cupy.add(x, 1, out=x)
+                except RuntimeError as error:
+                    raise ValueError("add") from error
+        cupy.add(x, 1, out=x)
+        return []
+
+    if spoilt == 100:
+        with pytest.raises(RuntimeError, match="spoilt by another thread"):
+            graphs.Graph(work, warm_up=lambda: None)
+        assert len(calls) == graphs._ATTEMPTS
+        return
+    graph = graphs.Graph(work, warm_up=lambda: None)
+    assert len(calls) == spoilt + 1
+    graph.follow()
+    graph.launch()
+    assert (x.get() == 1).all()
+
+
+def test_a_compiled_function_stays_a_graph_when_its_capture_was_spoilt(monkeypatch):
+    calls = []
+    begin = cupy.cuda.Stream.begin_capture
+
+    def begin_capture(self, mode=None):
+        begin(self, mode)
+        calls.append(1)
+        if len(calls) == 1:
+            in_a_thread(cupy.cuda.Device().synchronize)
+
+    monkeypatch.setattr(cupy.cuda.Stream, "begin_capture", begin_capture)
+    double = gg.compile(lambda x: x * 2)
+    assert double(on("cuda", 1.5)).item() == 3
+    assert [program.call_by_call for program in double._programs] == [None]
+    assert len(calls) == 2
+
+
+def test_what_is_refused_is_not_repeated():
+    x, calls = cupy.ones((2, 2)), []
+
+    def work():
+        calls.append(1)
+        cupy.linalg.inv(x)
+
+    with pytest.raises(RuntimeError, match="cuSOLVER"):
+        graphs.Graph(work, warm_up=lambda: None)
+    assert calls == [1]
+
+
+def test_a_graph_that_is_gone_while_another_is_captured_is_freed_later():
+    """To free its memory while a stream is captured may wait for the device."""
+    x = cupy.ones(1000)
+    holder = [graphs.Graph(lambda: [x + 1], lambda: x + 1)]
+    pool = holder[0]._pool
+    totals = []
+
+    def work():
+        in_a_thread(holder.clear)
+        totals.append(pool.total_bytes())
+        return []
+
+    graphs.Graph(work, warm_up=lambda: None)
+    assert totals == [8192]
+    assert pool.total_bytes() == 0
+
+
+def test_memory_that_is_exhausted_while_capturing(monkeypatch):
+    """What the pool holds is not freed, since what was captured uses it."""
+    x, calls, states = cupy.ones(1000), [], []
+
+    def work():
+        calls.append(1)
+        first = x + 1  # in memory that the second sum would take over
+        address = first.data.ptr
+        del first
+        if len(calls) == 1:
+            taken = cupy.cuda.memory.taken(0)
+            monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", taken)
+            with pytest.raises(MemoryError, match="allocating 16,384 bytes") as caught:
+                cupy.zeros(2000)
+            states.append(graph_pool().free_bytes())
+            monkeypatch.undo()
+            raise ValueError("zeros") from caught.value
+        second = x + 2
+        assert second.data.ptr == address
+        return [second, cupy.zeros(2000)]
+
+    def graph_pool():
+        return cupy.cuda.memory.current_pool()
+
+    graph = graphs.Graph(work, warm_up=lambda: None)
+    assert states == [8192]
+    assert len(calls) == 3  # the second one takes the memory
+    graph.follow()
+    graph.launch()
+    assert (graph.kept[0].get() == 3).all()
+
+
+def test_memory_that_stays_exhausted_while_capturing(monkeypatch):
+    calls = []
+
+    def work():
+        calls.append(1)
+        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", cupy.cuda.memory.taken(0))
+        cupy.zeros(2000)
+
+    with pytest.raises(RuntimeError, match="Out of memory allocating 16,384 bytes"):
+        graphs.Graph(work, warm_up=lambda: None)
+    assert len(calls) == graphs._ATTEMPTS

@@ -1,11 +1,15 @@
 """cuBLAS on a stream that is being captured, where CuPy refuses every call of it.
 
-The functions are those of the library that CuPy has loaded, called by `ctypes`.
+The functions are those of the library that CuPy has loaded, called by `ctypes`. All graphs of a
+device share a handle and its workspace: one for each would take more memory than most graphs, and
+to destroy a handle is to wait for the whole device. Both are made when first needed and kept for
+good; `graphs` sees to it that no two streams use them at a time.
 """
 
 import ctypes
 import sys
-from functools import cache
+import threading
+from functools import cache, cached_property
 
 import cupy
 from cupy.cuda import runtime
@@ -18,7 +22,6 @@ _STACK = *_MATRIX, _LONG  # and the distance between matrices
 _FIRST = _POINTER, _INT, _INT, _INT, _INT, _INT, _POINTER  # the handle, flags, sizes and alpha
 _SIGNATURES = {
     "cublasCreate_v2": (_POINTER,),
-    "cublasDestroy_v2": (_POINTER,),
     "cublasSetStream_v2": (_POINTER, _POINTER),
     "cublasSetWorkspace_v2": (_POINTER, _POINTER, ctypes.c_size_t),
     "cublasSetMathMode": (_POINTER, _INT),
@@ -46,28 +49,52 @@ def _check(status):
         raise RuntimeError(f"cuBLAS returned status {status}")
 
 
+_known: dict = {}  # a handle and its workspace, by the number of their device
+_making = threading.Lock()
+
+
+def _shared(device):
+    """The handle of the current device and its workspace."""
+    with _making:
+        if device not in _known:
+            workspace = _memory(_WORKSPACE)  # else captured calls would allocate one
+            handle = ctypes.c_void_p()
+            _check(_library().cublasCreate_v2(ctypes.byref(handle)))
+            _known[device] = handle.value, workspace
+        return _known[device]
+
+
+def _memory(size):
+    """Memory of no pool: that of the graph that is being made may be gone before."""
+    try:
+        return cupy.cuda.Memory(size)
+    except runtime.CUDARuntimeError:
+        cupy.get_default_memory_pool().free_all_blocks()  # which may have what is missing
+        return cupy.cuda.Memory(size)
+
+
 class CapturedBlas:
-    """A handle of the current device for one stream, with a workspace of its own.
+    """The handle of the current device, set to one stream when it is first used.
 
     Has the functions of `cupy.cuda.cublas` that `products` calls, which take ``handle`` first.
     """
 
-    handle = None
-
     def __init__(self, stream, math_mode):
-        self._library = _library()
-        self._workspace = cupy.empty(_WORKSPACE, "u1")  # else captured calls would allocate one
-        handle = ctypes.c_void_p()
-        _check(self._library.cublasCreate_v2(ctypes.byref(handle)))
-        self.handle = handle.value
-        _check(self._library.cublasSetStream_v2(self.handle, stream.ptr))
-        address = self._workspace.data.ptr
-        _check(self._library.cublasSetWorkspace_v2(self.handle, address, _WORKSPACE))
-        _check(self._library.cublasSetMathMode(self.handle, math_mode))
+        self._stream = stream
+        self._math_mode = math_mode
 
-    def __del__(self):
-        if self.handle is not None and not sys.is_finalizing():
-            self._library.cublasDestroy_v2(self.handle)
+    @cached_property
+    def handle(self):
+        library = self._library = _library()
+        handle, workspace = _shared(runtime.getDevice())
+        _check(library.cublasSetStream_v2(handle, self._stream.ptr))  # forgets the workspace
+        _check(library.cublasSetWorkspace_v2(handle, workspace.ptr, workspace.size))
+        _check(library.cublasSetMathMode(handle, self._math_mode))
+        return handle
+
+    @property
+    def is_used(self):
+        return "handle" in vars(self)
 
     def gemmEx(self, *args):
         _check(self._library.cublasGemmEx(*args))

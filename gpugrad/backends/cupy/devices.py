@@ -12,6 +12,7 @@ from cupy.cuda import runtime
 from cupy.cuda.memory import OutOfMemoryError
 
 from ..dtypes import float32  # an object, since CuPy would parse the name in every product
+from .captures import without_captures
 
 GiB = 2**30
 
@@ -160,6 +161,12 @@ def _wait(number, other):
         current_stream(other).record(mark)
     with scope(number):
         current_stream(number).wait_event(mark)
+
+
+def synchronize(number: int) -> None:
+    """Wait until a device has done all work of all its streams."""
+    with without_captures(number):
+        scope(number).synchronize()
 
 
 # Precision

@@ -7,15 +7,18 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import cupy
+from cupy.cuda.memory import OutOfMemoryError
 
 from ..registry import parse_device
+from .captures import capturing, if_not_capturing
 from .devices import tf32
 from .kernels.random import DeviceKey
 from .kernels.transfers import Numbers, copy_arrays
 from .products import captured_on
 
-_ATTEMPTS = 3
-_capturing = threading.Lock()  # garbage collection is off meanwhile, in all threads
+_ATTEMPTS = 4
+_UNSUPPORTED, _INVALIDATED = 900, 901  # cudaError_t, "stream capture"
+_making = threading.Lock()  # garbage collection is off while capturing, in all threads
 
 
 class Graph:
@@ -23,7 +26,8 @@ class Graph:
 
     All memory that the work allocates comes from a pool of the graph's own, which nothing else
     allocates from, so what the device finds at the captured addresses is never another's. The pool
-    is kept until all of its memory is free, see `free_memory`.
+    is kept until all of its memory is free, see `free_memory`. Only the workspace of cuBLAS is
+    shared with other graphs, which therefore take turns.
     """
 
     def __init__(self, work, warm_up):
@@ -34,90 +38,215 @@ class Graph:
         """
         free_memory()
         self._device = cupy.cuda.Device()
-        self._pool = cupy.cuda.MemoryPool()
+        self._allocator = _Allocator()
+        self._pool = cupy.cuda.MemoryPool(self._allocator.malloc)
         _pools[self._pool] = None
         self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._last = None  # the stream of the last launch
-        self._event = cupy.cuda.Event(disable_timing=True)
+        self._turns = _Turns()
+        self._graph = self._plans = self.kept = None
         self.tf32 = tf32()
         own_memory = cupy.cuda.using_allocator(self._pool.malloc)
+        products = _products.setdefault(self._device.id, _Turns())
         with (
-            _capturing, self._stream, own_memory,
-            captured_on(self._stream) as self._blas, _own_plans() as self._plans,
+            _making, self._stream, own_memory,
+            captured_on(self._stream) as blas, _own_plans() as self._plans,
         ):  # fmt: skip
-            self._device.synchronize()  # an earlier graph may use the same arrays
-            usual = cupy.get_default_memory_pool()
-            if usual.free_bytes() > cupy.cuda.runtime.memGetInfo()[0]:
-                usual.free_all_blocks()  # else it might keep what the graph needs
-            warm_up()
-            for _ in range(_ATTEMPTS):
-                graph = self.kept = None  # whose memory is used again
+            with products.lock:  # the products of `warm_up` use the workspace too
+                self._device.synchronize()  # an earlier graph may use the same arrays
+                _leave_memory()
+                warm_up()
                 self._stream.synchronize()
-                size = self._pool.total_bytes()
-                graph, self.kept = _capture(self._stream, work)
-                if self._pool.total_bytes() == size:
-                    break
-            else:
-                raise RuntimeError("every attempt to capture it takes more memory")
-            self._graph = graph
+            self._graph, self.kept = self._captured(work)
             self._graph.upload(self._stream)
             self._stream.synchronize()
+        self._products = products if blas.is_used else None
+        free_memory()  # of graphs that were gone meanwhile
+
+    def _captured(self, work):
+        """The graph of ``work`` and what it returns; tries again what may succeed then."""
+        for _ in range(_ATTEMPTS):
+            graph = kept = None  # whose memory is used again
+            self._stream.synchronize()
+            size = self._pool.total_bytes()
+            try:
+                graph, kept = _capture(self._stream, work, self._allocator)
+            except _AgainError as error:
+                why = str(error)
+                if error.frees:
+                    cupy.get_default_memory_pool().free_all_blocks()
+                continue
+            if self._pool.total_bytes() == size:
+                return graph, kept
+            why = "every attempt to capture it takes more memory"
+        raise RuntimeError(why)
 
     def __del__(self):
         if not sys.is_finalizing():
-            with self._device:
-                self._graph = self._blas = self._plans = self.kept = None
-            _pools[self._pool] = self._device
+            gone = [self._graph, self._plans, self.kept]
+            self._graph = self._plans = self.kept = None
+            _pools[self._pool] = self._device, gone
+            del gone
             free_memory()
 
     def follow(self):
         """Order what comes after on the current stream after the last launch."""
-        stream = cupy.cuda.get_current_stream()
-        last = self._last
-        if last is not stream:
-            if last is not None and last != stream:
-                self._event.record(last)
-                stream.wait_event(self._event)
-            self._last = stream
+        self._turns.take(cupy.cuda.get_current_stream())
 
     def launch(self):
         """Launch the graph on the current stream, after `follow`."""
-        self._graph.launch(self._last)
+        stream, products = self._turns.stream, self._products
+        if products is None:
+            self._graph.launch(stream)
+        else:
+            with products.lock:  # no launch may come between these two
+                products.take(stream)
+                self._graph.launch(stream)
 
     def is_current(self):
         """Whether nothing has changed that products of matrices were captured with."""
         return self.tf32 == tf32()
 
 
-# The pools of all graphs, and of those that are gone until all of their memory is free; for the
-# latter the device.
+class _Turns:
+    """The order of several streams of the current device that use the same memory.
+
+    stream: the one that used it last.
+    """
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.stream = None
+        self._event = cupy.cuda.Event(disable_timing=True)
+
+    def take(self, stream):
+        """Order what ``stream`` is given from now on after all that the last one was given."""
+        last = self.stream
+        if last is not stream:
+            if last is not None and last != stream:
+                self._event.record(last)
+                stream.wait_event(self._event)
+            self.stream = stream
+
+
+# For each device, the order of the graphs that multiply matrices, whose workspace is shared.
+_products: dict = {}
+
+
+class _Allocator:
+    """Allocates what the pool of a graph has not got.
+
+    While a stream is captured, as ``is_capturing`` says, CuPy must not see an error of CUDA's about
+    memory: it would free what the pool holds, which what was captured uses, and try again.
+    """
+
+    def __init__(self):
+        self.is_capturing = False
+        self._total = 0
+
+    def malloc(self, size):
+        try:
+            memory = cupy.cuda.Memory(size)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if not self.is_capturing or "MemoryAllocation" not in str(error):
+                raise
+            raise OutOfMemoryError(size, self._total, 0) from error
+        self._total += size
+        return cupy.cuda.MemoryPointer(memory, 0)
+
+
+def _leave_memory():
+    """Free what the usual pool holds, if it might keep what a graph needs."""
+    usual = cupy.get_default_memory_pool()
+    if usual.free_bytes() > cupy.cuda.runtime.memGetInfo()[0]:
+        usual.free_all_blocks()
+
+
+# The pools of all graphs. For those that are gone the device and what they still hold, until all of
+# their memory is free.
 _pools: dict = {}
 
 
 def free_memory():
-    """Free the memory of graphs that are gone.
+    """Free what graphs held that are gone.
 
     CuPy itself never frees what a pool holds that is gone. What an error's traceback still refers
-    to is freed by a later call.
+    to, or what is gone while a stream of its device is captured, is freed by a later call.
     """
-    for pool, device in list(_pools.items()):
-        if device is not None:
-            with device:
+    for pool, gone in list(_pools.items()):
+        if gone is None:
+            continue
+        device, held = gone
+        with if_not_capturing(device.id) as may_wait, device:
+            if may_wait:
+                held.clear()
                 pool.free_all_blocks()
                 if not pool.total_bytes():
                     _pools.pop(pool, None)
 
 
-def _capture(stream, work):
-    with _without_garbage_collection():
+class _AgainError(Exception):
+    """Raised where a capture has failed that may succeed when it is repeated.
+
+    frees: whether memory has to be freed before.
+    """
+
+    def __init__(self, why, frees=False):
+        super().__init__(why)
+        self.frees = frees
+
+
+def _capture(stream, work, allocator):
+    """The graph of ``work`` and what it returns, or an `_AgainError`."""
+    with capturing(cupy.cuda.Device().id), _without_garbage_collection():
         stream.begin_capture()
+        allocator.is_capturing = True
         try:
-            kept = work()
-        except BaseException:
-            with suppress(Exception):  # what was refused has spoilt the capture
-                stream.end_capture()
+            try:
+                kept = work()
+            except BaseException as error:
+                is_lost = False
+                with suppress(Exception):
+                    is_lost = _end(stream) is None
+                again = _again(error, is_lost)
+                if again is None:
+                    raise
+            else:
+                graph = _end(stream)
+                if graph is not None:
+                    return graph, kept
+                again = _AgainError(_SPOILT)
+        finally:
+            allocator.is_capturing = False
+    raise again
+
+
+_SPOILT = "each attempt to capture it was spoilt by another thread, which waited for the device"
+
+
+def _end(stream):
+    """The graph of what was captured, or None if that is lost."""
+    try:
+        return stream.end_capture()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        if error.status != _INVALIDATED:
             raise
-        return stream.end_capture(), kept
+    return None
+
+
+def _again(error, is_lost):
+    """The `_AgainError` for an error of ``work``; None if it was refused what it does."""
+    chain = []
+    while error is not None and error not in chain:
+        if not isinstance(error, Exception):  # an interruption
+            return None
+        chain.append(error)
+        error = error.__cause__ or error.__context__
+    for x in chain:
+        if isinstance(x, OutOfMemoryError):
+            return _AgainError(str(x), frees=True)
+    if is_lost and all(getattr(x, "status", None) != _UNSUPPORTED for x in chain):
+        return _AgainError(_SPOILT)
+    return None
 
 
 @contextmanager

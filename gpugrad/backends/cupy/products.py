@@ -102,7 +102,10 @@ _handles = _Handles()
 
 @contextmanager
 def captured_on(stream):
-    """Compute the products inside the block, of this thread, on a stream that may be captured."""
+    """Compute the products inside the block, of this thread, on a stream that may be captured.
+
+    The first one must not be captured.
+    """
     _handles.captured = blas = CapturedBlas(stream, _SUMS_IN_FLOAT32)
     try:
         yield blas

@@ -21,13 +21,46 @@ def switch(capture):
     _local.capture = capture
 
 
+_under_way: list = []  # all captures, of all threads
+
+
 class Capture(list):
-    """The work captured so far.
+    """The work captured so far, on a stream of a device.
 
     is_invalid: whether something was refused, after which nothing can be captured any more.
     """
 
     is_invalid = False
+
+    def __init__(self, device_id):
+        self.device_id = device_id
+        _under_way.append(self)
+
+    def end(self):
+        _under_way[:] = [x for x in _under_way if x is not self]
+
+    def note(self, work):
+        if self.is_invalid:
+            raise CUDARuntimeError(
+                "cudaErrorStreamCaptureInvalidated: operation failed due to a previous error "
+                "during capture"
+            )
+        self.append(work)
+
+
+def refuse_on(device_id, what):
+    """Raise if any thread captures a stream of the device, whose capture is lost then."""
+    lost = [x for x in list(_under_way) if x.device_id == device_id]
+    for capture in lost:
+        capture.is_invalid = True
+    if lost:
+        raise _unsupported(what)
+
+
+def _unsupported(what):
+    return CUDARuntimeError(
+        f"cudaErrorStreamCaptureUnsupported: {what} is not permitted when stream is capturing"
+    )
 
 
 def refuse(what):
@@ -35,9 +68,7 @@ def refuse(what):
     capture = current()
     if capture is not None:
         capture.is_invalid = True
-        raise CUDARuntimeError(
-            f"cudaErrorStreamCaptureUnsupported: {what} is not permitted when stream is capturing"
-        )
+        raise _unsupported(what)
 
 
 def silent(compute):
@@ -52,7 +83,7 @@ def do(work):
     if capture is None:
         silent(work)
     else:
-        capture.append(lambda: silent(work))
+        capture.note(lambda: silent(work))
 
 
 def made(compute, wrap, operands):
@@ -78,7 +109,7 @@ def made(compute, wrap, operands):
                     np.copyto(target, value)
 
         if any(new):
-            capture.append(again)
+            capture.note(again)
         for target, is_new in zip(targets, new, strict=True):
             if is_new:
                 spoil(target)

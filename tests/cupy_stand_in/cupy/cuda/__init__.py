@@ -3,5 +3,5 @@
 from . import device, function, memory, pinned_memory, runtime  # noqa: F401
 from .device import Device  # noqa: F401
 from .graph import Graph  # noqa: F401
-from .memory import MemoryPool, using_allocator  # noqa: F401
+from .memory import Memory, MemoryPointer, MemoryPool, using_allocator  # noqa: F401
 from .stream import Event, Stream, get_current_stream, get_elapsed_time  # noqa: F401

@@ -155,10 +155,6 @@ def _cublasCreate_v2(pointer):
     Library._handles[handle] = {"device": current_device().id}
 
 
-def _cublasDestroy_v2(handle):
-    Library._handles[handle] = {}
-
-
 def _cublasSetStream_v2(handle, stream):
     Library._handles[handle].update(stream=stream, workspace=0)
 

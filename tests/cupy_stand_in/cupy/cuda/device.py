@@ -2,6 +2,7 @@
 
 import threading
 
+from .._capture import refuse_on
 from .._reads import note
 
 __all__ = ["Device", "from_pointer", "get_cublas_handle"]
@@ -42,6 +43,7 @@ class Device:
         _current.id = self.id
 
     def synchronize(self):
+        refuse_on(self.id, "synchronizing the device")
         note("device")
 
 

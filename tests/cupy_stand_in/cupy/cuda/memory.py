@@ -8,9 +8,15 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from .._errors import CUDARuntimeError
 from .device import current_device
 
-__all__ = ["MemoryAsync", "MemoryPool", "OutOfMemoryError", "PooledMemory", "UnownedMemory"]
+__all__ = [
+    "Memory", "MemoryAsync", "MemoryPointer", "MemoryPool", "OutOfMemoryError", "PooledMemory",
+    "UnownedMemory",
+]  # fmt: skip
+
+CAPACITY = 8 * 2**30  # bytes of each device
 
 _UNIT = 512  # the pool counts in units of this many bytes
 
@@ -19,6 +25,41 @@ class OutOfMemoryError(MemoryError):
     def __init__(self, size, total, limit=0):
         text = f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes"
         super().__init__(text + (f", limit set to: {limit:,} bytes)." if limit else ")."))
+
+
+_raw: Counter = Counter()  # bytes of each device that no pool has
+
+
+class Memory:
+    """Memory that CUDA gives, for a pool's `Block` or for its own sake."""
+
+    def __init__(self, size):
+        self._device = current_device().id
+        self._raw = 0
+        if taken(self._device) + size > CAPACITY:
+            raise CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
+        self._count(size)
+        self.size = size
+        self.values = np.empty(size + _UNIT, np.uint8)
+        self.ptr = self.values.ctypes.data
+
+    def _count(self, size):
+        _raw[self._device] += size - self._raw
+        self._raw = size
+
+    def given_to_a_pool(self):
+        """The memory itself, which the pool counts from now on."""
+        self._count(0)
+        return self.values
+
+    def __del__(self):
+        self._count(0)
+
+
+class MemoryPointer:
+    def __init__(self, mem, offset):
+        self.mem = mem
+        self.ptr = mem.ptr + offset
 
 
 class PooledMemory:
@@ -47,7 +88,7 @@ _pools: weakref.WeakSet = weakref.WeakSet()
 
 def taken(device):
     """How many bytes of a device are not free."""
-    return _lost[device] + sum(pool._total[device] for pool in list(_pools))
+    return _lost[device] + _raw[device] + sum(pool._total[device] for pool in list(_pools))
 
 
 class MemoryPool:
@@ -55,9 +96,11 @@ class MemoryPool:
 
     def __init__(self, allocator=None):
         _pools.add(self)
+        self._allocator = allocator or _malloc
         self._used, self._total, self._limit = Counter(), Counter(), {}
         weakref.finalize(self, _lost.update, self._total)
-        self._free = {}  # memory that is to be used again, by size; of all pools but the usual one
+        # Memory that is to be used again, by device and size; of all pools but the usual one.
+        self._free = {}
 
     def malloc(self, size):
         raise NotImplementedError("arrays get their memory otherwise")
@@ -74,7 +117,8 @@ class MemoryPool:
     def free_all_blocks(self, stream=None):
         device = current_device().id
         self._total[device] = self._used[device]
-        self._free.clear()
+        for place in [place for place in self._free if place[0] == device]:
+            del self._free[place]
 
     def set_limit(self, size=None, fraction=None):
         self._limit[current_device().id] = size
@@ -82,19 +126,35 @@ class MemoryPool:
     def _take(self, size, device):
         """Return a block that holds memory of this size until it is deleted, or raise."""
         size = -(-size // _UNIT) * _UNIT
+        free = self._free.setdefault((device, size), [])
+        memory = free.pop() if free else None
         limit = self._limit.get(device)
-        if limit and self._total[device] + size > limit:
+        if memory is None and limit and self._total[device] + size > limit:
             gc.collect()
             self._total[device] = self._used[device]
             if self._used[device] + size > limit:
                 raise OutOfMemoryError(size, self._total[device], limit)
-        self._used[device] += size
-        self._total[device] = max(self._total[device], self._used[device])
         if self is pool:
-            return Block(self, size, device)
-        free = self._free.setdefault(size, [])
-        memory = free.pop() if free else np.empty(size + _UNIT, np.uint8)
+            self._total[device] = max(self._total[device], self._used[device] + size)
+        elif memory is None and size:
+            memory = self._allocated(size)
+            self._total[device] += size
+        self._used[device] += size
         return Block(self, size, device, memory)
+
+    def _allocated(self, size):
+        """New memory; where CUDA has none, CuPy frees what the pool holds and tries again."""
+        for release in (self.free_all_blocks, lambda: (gc.collect(), self.free_all_blocks())):
+            try:
+                return self._allocator(size).mem.given_to_a_pool()
+            except CUDARuntimeError as error:
+                if error.status != 2:
+                    raise
+            release()
+        try:
+            return self._allocator(size).mem.given_to_a_pool()
+        except CUDARuntimeError as error:
+            raise OutOfMemoryError(size, self.total_bytes()) from error
 
 
 class Block:
@@ -104,7 +164,7 @@ class Block:
     def __del__(self):
         self.pool._used[self.device] -= self.size
         if self.memory is not None:
-            self.pool._free.setdefault(self.size, []).append(self.memory)
+            self.pool._free.setdefault((self.device, self.size), []).append(self.memory)
 
     def hold(self, values):
         """Return a copy of an array in this memory, or, in the usual pool's, the array itself."""
@@ -134,6 +194,10 @@ def using_allocator(allocator=None):
         yield
     finally:
         _local.pool = before
+
+
+def _malloc(size):
+    return MemoryPointer(Memory(size), 0)
 
 
 pool = MemoryPool()

@@ -5,8 +5,8 @@ import os
 
 from .._capture import do
 from .._errors import CUDARuntimeError  # noqa: F401
+from . import memory
 from .device import COUNT, Device, current_device
-from .memory import taken
 
 __all__ = (
     "CUDARuntimeError deviceGetPCIBusId driverGetVersion getDevice getDeviceCount "
@@ -28,7 +28,7 @@ def setDevice(device):
 
 def getDeviceProperties(device):
     name = f"Stand-in {device}".encode()
-    return {"name": name, "major": 9, "minor": 0, "totalGlobalMem": 8 * 2**30}
+    return {"name": name, "major": 9, "minor": 0, "totalGlobalMem": memory.CAPACITY}
 
 
 def deviceGetPCIBusId(device):
@@ -36,8 +36,7 @@ def deviceGetPCIBusId(device):
 
 
 def memGetInfo():
-    total = 8 * 2**30
-    return total - taken(current_device().id), total
+    return memory.CAPACITY - memory.taken(current_device().id), memory.CAPACITY
 
 
 memcpyDeviceToDevice = 3

@@ -104,7 +104,7 @@ class Stream:
         if not self.ptr:
             raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
         self._finish()
-        self._capture = Capture()
+        self._capture = Capture(current_device().id)
         switch(get_current_stream()._capture)
 
     def end_capture(self):
@@ -114,6 +114,7 @@ class Stream:
         switch(get_current_stream()._capture)
         if capture is None:
             raise RuntimeError("no capture was begun")
+        capture.end()
         if capture.is_invalid:
             raise CUDARuntimeError("cudaErrorStreamCaptureInvalidated")
         return Graph._of(list(capture))

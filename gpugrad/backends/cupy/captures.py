@@ -1,0 +1,51 @@
+"""When streams of a device are captured, and when that must not be.
+
+While one of a device's streams is captured, CUDA refuses to wait for the whole device, in all
+threads and in all modes of capture, and the capture is lost too. What may wait is kept apart from
+captures by a lock for each device.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_locks: dict[int, Any] = {}
+_under_way: set[int] = set()
+
+
+def _lock(number):
+    return _locks.setdefault(number, threading.RLock())
+
+
+@contextmanager
+def capturing(number: int) -> Iterator[None]:
+    """A block in which this thread captures a stream of a device, and no other one does."""
+    with _lock(number):
+        _under_way.add(number)
+        try:
+            yield
+        finally:
+            _under_way.discard(number)
+
+
+@contextmanager
+def without_captures(number: int) -> Iterator[None]:
+    """A block during which no other thread captures a stream of the device."""
+    with _lock(number):
+        yield
+
+
+@contextmanager
+def if_not_capturing(number: int) -> Iterator[bool]:
+    """`without_captures` for a block that must not wait, and whether that is so.
+
+    Destructors must not: they run anywhere, also where their thread holds what others wait for.
+    """
+    lock = _lock(number)
+    is_held = lock.acquire(blocking=False)
+    try:
+        yield is_held and number not in _under_way
+    finally:
+        if is_held:
+            lock.release()
