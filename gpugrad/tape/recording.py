@@ -157,8 +157,9 @@ class _Recording:
                 found.append((type(x), _layout(x)))
             else:
                 found.append((type(x), None))
-        for x in self.reach.tensors.values():
-            found.append((id(x), _layout(x.array), id(x.node), x.grad is not None))
+        for key, x in self.reach.tensors.items():
+            if key not in self.stage.arguments:
+                found.append((key, _layout(x.array), id(x.node), x.grad is not None))
         return found
 
     # The tape

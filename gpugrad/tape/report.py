@@ -25,7 +25,7 @@ class Report:
         self.rows = list(_rows(program))
         self.planned_bytes = program.plan.total
         self.needed_bytes = program.least_bytes
-                self.call_by_call = program.call_by_call
+        self.call_by_call = program.call_by_call
 
     def __repr__(self) -> str:
         columns = {

@@ -925,8 +925,11 @@ def duplicate_of(backend):
     """A function that copies an array of this library, with its order in memory if possible."""
     if backend not in _duplicates:
 
-        @declare(copies=True)
-        def duplicate(x):
+        @declare(out=True, elementwise=True)
+        def duplicate(x, *, out=None):
+            if out is not None:
+                out[...] = x
+                return out
             if hasattr(x, "strides") and hasattr(x, "copy"):
                 return x.copy("K")
             return backend.asarray(x, copy=True)
