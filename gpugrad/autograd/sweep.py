@@ -369,6 +369,7 @@ def sweep(
             i = -1
             try:
                 if plan.special:
+                    guarded = guard
                     if plan.discards:
                         guard = True
                     if plan.output is not None:
@@ -376,6 +377,8 @@ def sweep(
                         continue
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
+                    if plan.op.sees_guard:
+                        g = g, guarded
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
                 for rule in plan.guarded if guard else plan.rules:

@@ -140,6 +140,7 @@ class Compiled(Generic[P, R]):
         self._calls = 0
         self._programs: list[Program] = []
         self._tapes: list[Tape] = []  # recorded once so far
+        self._sweeps: list = []  # kinds of backward sweeps, besides the usual one
         self._misses = 0  # recordings since a program was last made or used
         self._given_up = False
         self._warned = False
@@ -226,6 +227,9 @@ class Compiled(Generic[P, R]):
             if program.tape.structure != structure:
                 continue
             derivative = program.derivative
+            if derivative is not None and derivative.lacks(self._sweeps):
+                programs.remove(program)
+                return MISS
             if derivative is not None:
                 start, draws = next_order(), Draws()
                 for generator in derivative.generators:
@@ -257,7 +261,7 @@ class Compiled(Generic[P, R]):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.holds()]
-            recorded = record(function, leaves, structure, args, kwargs, self._derivative_keys)
+            recorded = record(function, leaves, structure, args, kwargs, self._sweeps)
             self._note(recorded, known)
         finally:
             _recording.release()
@@ -285,7 +289,7 @@ class Compiled(Generic[P, R]):
                     )
                     return
                 try:
-                    program = program_of(tape)
+                    program = program_of(tape, self.__wrapped_function__, self._sweeps)
                 except Unsupported as error:
                     self._give_up(str(error))
                     return
@@ -374,7 +378,7 @@ class Compiled(Generic[P, R]):
                 try:
                     recorded = record(
                         self.__wrapped_function__, leaves, structure, args, kwargs,
-                        self._derivative_keys,
+                        self._sweeps,
                     )  # fmt: skip
                 finally:
                     before.restore()
@@ -385,11 +389,9 @@ class Compiled(Generic[P, R]):
                     f"program: it would run without being compiled: {recorded.reason}"
                 )
             try:
-                return Report(program_of(recorded.tape))
+                return Report(program_of(recorded.tape, self.__wrapped_function__, []))
             except Unsupported as error:
                 raise ValueError(f"program: it would run without being compiled: {error}") from None
-
-    _derivative_keys: tuple = ()
 
 
 _PLAIN = (Tensor, int, float, bool, str, type(None))

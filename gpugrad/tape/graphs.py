@@ -1,13 +1,15 @@
 """Programs on a CUDA device."""
 
+from .derivatives import Derivative
 from .run import Program
 
 
-def program_of(tape):
-    """The program of a tape; one that is captured, where its array library can."""
+def program_of(tape, function, wanted):
+    """The program of a tape; one that is captured, where its array library can.
+
+    wanted: a list for the kinds of backward sweeps of which there is no tape yet.
+    """
     program = Program(tape)
     if tape.graph is not None:
-        from .derivatives import Derivative
-
-        program.derivative = Derivative(tape)
+        program.derivative = Derivative(tape, function, wanted)
     return program

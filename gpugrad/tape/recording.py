@@ -14,6 +14,7 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
+from .derivatives import Graph
 from .draws import NotedDraws
 from .numbers import Number
 from .reach import SIMPLE, Reach, is_own
@@ -67,21 +68,21 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     problem = stage.problem()
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    return _Recording(function, recorder, reach, stage, given).run(
-        leaves, structure, args, kwargs, derivative_keys
-    )
+    recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
+    return recording.run(leaves, structure, args, kwargs)
 
 
 class _Recording:
-    def __init__(self, function, recorder, reach, stage, given):
+    def __init__(self, function, recorder, reach, stage, given, derivative_keys):
         self.function = function
         self.recorder = recorder
         self.reach = reach
         self.stage = stage
         self.given = given
+        self.derivative_keys = derivative_keys
 
     @restores_state
-    def run(self, leaves, structure, args, kwargs, derivative_keys):
+    def run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
         outer = thread.draws
@@ -100,8 +101,8 @@ class _Recording:
                 thread.draws = outer
                 draws.end()
                 stage.leave()
-                if recorder.has_failed:
-                    recorder.stop("it handles an error of a call, which depends on values")
+            if recorder.has_failed:
+                recorder.stop("it handles an error of a call, which depends on values")
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -180,16 +181,16 @@ class _Recording:
         graph = None
         live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
         if live:
-            from .derivatives import Graph
-
-            graph = Graph.of(recorder, stage, [parts[i] for i in live], live, results)
+            roots = [parts[i] for i in live]
+            graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
             if graph is None or recorder.reason is not None:
                 return None
         rebound = stage.rebound
         leaving = [value for _, _, value in rebound]
         leaving += [value for _, value, _ in stage.gradients if value is not None]
         leaving += [value[1] for kind, value in results if kind == "tensor"]
-        leaving += [value for kind, value in results if kind in ("array", "kept")]
+        leaving += [value[1] for kind, value in results if kind == "live"]
+        leaving += [value for kind, value in results if kind == "array"]
         leaving += [var for _, var, _ in stage.skips]
         leaving = [x for x in leaving if x is not None]
         if graph is not None:
@@ -197,6 +198,9 @@ class _Recording:
         calls, new = simplify(recorder.calls, leaving, duplicate)
         found = lambda x: new.get(x, x)  # noqa: E731
         results = [_replaced(kind, value, new) for kind, value in results]
+        if graph is not None:
+            graph.rename(new)
+            results += [("number" if x.kind == "number" else "kept", x) for x in graph.kept]
         tape = Tape(
             backend=backend,
             duplicate=duplicate,
@@ -504,7 +508,9 @@ class _as_recorder:
 def _replaced(kind, value, new):
     if kind == "tensor":
         return kind, (value[0], new.get(value[1], value[1]), value[2])
-    if kind in ("array", "kept"):
+    if kind == "live":
+        return "array", new.get(value[1], value[1])
+    if kind == "array":
         return kind, new.get(value, value)
     return kind, value
 

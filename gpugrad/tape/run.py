@@ -165,7 +165,8 @@ class Program:
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
         tape, regs = self.tape, self.regs
-        if thread.recording is not tape.is_recording:
+        self._leaves = leaves
+        if tape.is_recording is not None and thread.recording is not tape.is_recording:
             return False
         for optimizer, _, _ in tape.skips:
             optimizer._settle()
@@ -386,8 +387,8 @@ class Program:
             cell, k = rest
             return lambda: cell.get()[k]
         if kind == "leaf":
-            at = self.slot_of_leaf(rest[0])
-            return lambda: self.regs[at]
+            (at,) = rest
+            return lambda: self._leaves[at]
         if kind == "element":
             to_list, at = self.backend.to_list, self.slot(rest[0])
             return lambda: to_list(self.regs[at])
@@ -758,6 +759,8 @@ class Program:
 
     def _leaving(self, x):
         """A function of the registers that returns a value in memory of its own."""
+        if x.kind != "array":
+            return itemgetter(self.slot(x))
         storage = self.plan.of.get(x.memory)
         is_own = x.memory is not None and x.memory.is_own and x.constant is None
         first = x.memory not in self._taken
@@ -786,7 +789,7 @@ class Program:
         if kind == "static":
             return lambda regs, made: value
         if kind in ("number", "kept", "array"):
-            get = itemgetter(self.slot(value)) if kind != "array" else self._shown(value)
+            get = self._leaving(value) if kind != "array" else self._shown(value)
             return lambda regs, made: get(regs)
         if kind == "same":
             return lambda regs, made: value
@@ -820,6 +823,7 @@ class Program:
             made = {"leaves": leaves}
             return [make(regs, made) for make in self._results]
         finally:
+            self._leaves = None
             for at in self._dynamic:
                 regs[at] = None
 

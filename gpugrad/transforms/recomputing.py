@@ -158,18 +158,47 @@ class Recomputed(NamedTuple):
     outputs: list[Output]
 
     @restores_state
-    def pull(self, g, inputs):
+    def pull(self, g, inputs, guard=True):
         """The cotangents of the inputs and of ``outside``, given those of the outputs."""
         cotangents = several(g)
         tensors = any(isinstance(c, Tensor) for c in cotangents)
         create_graph = tensors and is_grad_enabled()
+        nodes, piece, variables = self._recomputed(inputs, tensors)
+        roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
+        own = [x.node for x in variables]
+        arrived = sweep(
+            roots,
+            {*own, *self.outside},
+            create_graph,
+            create_graph,
+            guard=guard,
+            tensors=tensors,
+            joined=bool(self.outside)
+            or any(getattr(x, "node", None) is not None for x in inputs[: len(own)]),
+            needed=piece.nodes,
+            piece=True,
+        )
+        for x in variables:
+            close(x)
+        return [arrived.get(node) for node in (*own, *self.outside)]
+
+    @restores_state
+    def recomputed(self, inputs):
+        """The nodes of the outputs after running ``f`` again on raw arrays.
+
+        Returns them, a function that tells which nodes are from outside, and one to call at last.
+        """
+        nodes, piece, variables = self._recomputed(inputs, False)
+        outside = {*[x.node for x in variables], *piece.outside}
+        return nodes, outside.__contains__, lambda: [close(x) for x in variables]
+
+    def _recomputed(self, inputs, tensors):
         n = len(self.arguments.places)
         inputs, values = inputs[:n], inputs[n:]
         variables = [variable(x if tensors else wrap(x, None)) for x in inputs]
         start = next_order()
         nodes = self._again(variables)
-        targets = {x.node for x in variables}
-        piece = Piece(nodes, targets, start)
+        piece = Piece(nodes, {x.node for x in variables}, start)
         if set(piece.outside) != set(self.outside):
             raise RuntimeError(
                 f"checkpoint: computed again for backward, {_name(self.f)} depends on other "
@@ -180,22 +209,7 @@ class Recomputed(NamedTuple):
         for node, value in zip(self.outside, values, strict=True):
             if _array(node) is not getattr(value, "array", value):
                 raise RuntimeError(_OVERWRITTEN)
-        roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
-        targets.update(self.outside)
-        arrived = sweep(
-            roots,
-            targets,
-            create_graph,
-            create_graph,
-            guard=True,
-            tensors=tensors,
-            joined=bool(self.outside) or any(getattr(x, "node", None) is not None for x in inputs),
-            needed=piece.nodes,
-            piece=True,
-        )
-        for x in variables:
-            close(x)
-        return [arrived.get(node) for node in (*[x.node for x in variables], *self.outside)]
+        return nodes, piece, variables
 
     def _again(self, variables):
         """The nodes of the outputs after running ``f`` again."""

@@ -5,7 +5,8 @@ import numpy as np
 from ..declarations import UFUNCS
 from .binding import bind, flat
 
-__all__ = ["arena", "bind", "copy_into", "empty", "flat", "place", "scalar", "ufunc_of"]
+__all__ = ["arena", "bind", "copy_into", "empty", "flat", "ones_with_strides", "place", "scalar",
+           "ufunc_of"]  # fmt: skip
 
 copy_into = np.copyto
 
@@ -27,6 +28,15 @@ def empty(shape, dtype, strides):
     axes = sorted(range(len(shape)), key=lambda i: -strides[i])
     whole = np.empty([shape[i] for i in axes], dtype)
     return whole.transpose([axes.index(i) for i in range(len(shape))])
+
+
+def ones_with_strides(array, strides):
+    """Ones of the shape and dtype of an array, with these strides; None if one is negative."""
+    if any(step < 0 for step in strides):
+        return None
+    last = sum([(n - 1) * step for n, step in zip(array.shape, strides, strict=True)])
+    whole = np.ones(last // array.itemsize + 1, array.dtype)
+    return np.ndarray(array.shape, array.dtype, whole, 0, strides)
 
 
 def scalar(dtype):

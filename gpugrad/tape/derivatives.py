@@ -1,0 +1,454 @@
+"""Derivatives of compiled functions: a second program computes the cotangents.
+
+Where a result leaves with a graph, the recording goes on with a sweep through that graph, with
+cotangents as inputs. It is a tape of its own, and the first program also returns the values that
+it needs. Both hang in the graph as one node. There is a backward tape for each kind of sweep: which
+results have cotangents, how these lie in memory, and whether the sweep guards its rules.
+
+A node that the function uses several times gets one cotangent for each use, in the order of the
+uses, so that the sweep outside adds them up as it would without the program.
+"""
+
+from threading import Lock, get_ident
+from types import SimpleNamespace
+
+from .._tensor import Tensor
+from .._thread_state import thread
+from ..autograd.call import wrap
+from ..autograd.graph import Leaf, Node
+from ..autograd.operation import Op
+from ..autograd.sweep import sweep
+from ..transforms.custom import _Call as CustomCall
+from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
+from ..transforms.recomputing import Recomputed
+from .run import MISS, Failed, Program, warn_of
+from .tape import Call, Input, Memory, Tape, Value, mapped, simplify
+from .tracing import duplicate_of
+
+_MOST = 8  # kinds of sweeps
+_plain = op_of_calls("compiled", materialize=False)
+_discarding = op_of_calls("compiled", materialize=False, discards=True)
+_plain.sees_guard = _discarding.sees_guard = True
+
+
+class _Edge:
+    """One use of a node from outside, in the place of that node in a copy of a graph."""
+
+    __slots__ = ("node", "order", "shape", "dtype")
+    watch = None
+    parents = ()
+
+    def __init__(self, node, number):
+        self.node = node
+        self.order = node.order + number * 2.0**-20  # no two alike
+        self.shape = node.shape
+        self.dtype = node.dtype
+
+
+class Piece:
+    """The part of a graph between some roots and the nodes from outside.
+
+    is_outside: a function of a node.
+    edges: the uses of nodes from outside, in the order in which a sweep comes to them.
+    """
+
+    def __init__(self, roots, is_outside):
+        self.nodes, stack = {}, list(roots)
+        while stack:
+            node = stack.pop()
+            if node not in self.nodes and not is_outside(node):
+                self.nodes[node] = None
+                if type(node) is not Leaf:
+                    stack.extend(node.parents)
+        ordered = sorted(self.nodes, key=lambda node: -node.order)
+        self.edges = []
+        uses = {}
+        for node in reversed(ordered):
+            if type(node) is not Leaf:
+                for i, parent in enumerate(node.parents):
+                    if parent not in self.nodes:
+                        uses[node, i] = _Edge(parent, len(self.edges))
+                        self.edges.append(uses[node, i])
+        for node in ordered:  # the oldest first
+            self.nodes[node] = _copy(node, self.nodes, uses)
+        self.discards = any(type(n) is Node and n.plan.discards for n in self.nodes)
+
+    def sweep(self, roots, guard):
+        """For each edge its cotangent, or None; given pairs of a root and its cotangent."""
+        copies = self.nodes
+        needed = dict.fromkeys([*copies.values(), *self.edges], False)
+        arrived = sweep(
+            [(copies[node], g) for node, g in roots],
+            set(self.edges),
+            True,
+            False,
+            guard=guard,
+            needed=needed,
+            piece=True,
+        )
+        return [arrived.get(edge) for edge in self.edges]
+
+
+def _copy(node, copies, uses):
+    if type(node) is Leaf:  # made inside, it depends on nothing
+        return node
+    new = Node()
+    new.order, new.plan, new.saved, new.watch = node.order, node.plan, node.saved, node.watch
+    new.shape, new.dtype = node.shape, node.dtype
+    new.parents = tuple([uses.get((node, i)) or copies[p] for i, p in enumerate(node.parents)])
+    return new
+
+
+class Graph:
+    """The graph of a tape's results, with the tapes of the sweeps through it.
+
+    places: the positions of the results that have a graph.
+    kept: the values that the program has to return for the backward ones.
+    edges: for each use of a node from outside the Tensor that has it.
+    backward: from keys to pairs of the calls of a sweep and the values of its cotangents.
+    """
+
+    @classmethod
+    def of(cls, recorder, stage, results, places, keys):
+        """The graph of a recording that has not stopped; None if it stops now."""
+        problem = _problem(recorder, stage, results)
+        if problem is not None:
+            recorder.stop(problem)
+            return None
+        self = cls()
+        start = recorder.start
+        piece = Piece([y.node for y in results], lambda node: node.order > start)
+        holders = {x.node: x for x, *_ in stage.originals.values() if x.node is not None}
+        if not all(edge.node in holders for edge in piece.edges):
+            recorder.stop("a result depends on tensors that compile cannot see")
+            return None
+        for node in piece.nodes:
+            if type(node) is Node and _calls_back(node):
+                recorder.stop("its gradient calls functions of the program: hooks or a custom_vjp")
+                return None
+        self.places = places
+        self.op = _discarding if piece.discards else _plain
+        self.edges = [holders[edge.node] for edge in piece.edges]
+        self.backward = {}
+        first = len(recorder.calls)
+        plain = tuple([(tuple(y.shape), None) for y in results]), False
+        for key in dict.fromkeys((plain, *[key for key in keys if len(key[0]) == len(results)])):
+            self._record(key, piece, recorder, results, first)
+        if recorder.reason is not None:
+            return None
+        self._divide(recorder.calls[:first], duplicate_of(recorder.backend))
+        del recorder.calls[first:]
+        return self
+
+    def _record(self, key, piece, recorder, results, first):
+        """Record the sweep of one kind."""
+        layouts, guard = key
+        del recorder.calls[first:]
+        roots = []
+        inputs = []
+        backend = recorder.backend
+        for k, (y, layout) in enumerate(zip(results, layouts, strict=True)):
+            if layout is None:
+                continue
+            like = y.array.value
+            shape, strides = layout
+            ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
+            if strides is not None:
+                ones = _with_strides(backend, ones, strides)
+                if ones is None:
+                    return
+            g = recorder.input(ones, Input("argument", k))
+            inputs.append(g.var)
+            roots.append((y.node, g))
+        found = piece.sweep(roots, guard)
+        cotangents = []
+        for c in found:
+            if c is not None and type(c) is not recorder.kind:
+                c = recorder.call(backend.asarray, (c,))
+            cotangents.append(None if c is None else c.var)
+        self.backward[key] = recorder.calls[first:], inputs, cotangents
+
+    def _divide(self, forward, duplicate):
+        """Find the values that the backward calls need of the forward ones."""
+        made = {out for call in forward for out in call.outs}
+        kept = {}
+        for key, (calls, inputs, cotangents) in self.backward.items():
+            wanted = [c for c in cotangents if c is not None]
+            calls, new = simplify(calls, wanted, duplicate)
+            cotangents = [new.get(c, c) for c in cotangents]
+            again = {}
+            given = set(inputs)
+
+            def need(x, again=again, given=given):
+                """Keep ``x``, or what it is a view of, which is then made again."""
+                if x.constant is not None or x in given:
+                    return
+                call = x.call
+                if call is not None and x.kind != "number" and call.is_view() and x in made:
+                    again.setdefault(call, None)
+                    for y in call.operands():
+                        need(y)
+                elif x in made or call is None or x.kind == "number":
+                    kept[x] = None
+
+            for call in calls:
+                for x in call.operands():
+                    need(x)
+            for c in cotangents:
+                if c is not None:
+                    need(c)
+            views = [call for call in forward if call in again]
+            self.backward[key] = [*views, *calls], inputs, cotangents
+        self.kept = list(kept)
+
+    def rename(self, new):
+        """Use other values, those in the dict ``new``, of the forward program."""
+        self.original = list(self.kept)
+        self.kept = [new.get(x, x) for x in self.kept]
+
+
+def _problem(recorder, stage, results):
+    if len({id(y) for y in results}) < len(results):
+        return "it returns a tensor that requires grad twice"
+    if any(call.communicates for call in recorder.calls):
+        return "it returns a result that requires grad, and communicates with other processes"
+    changed = stage.rebound or stage.gradients or stage.number_writes or stage.changed
+    written = any(not x.memory.is_own for call in recorder.calls for x in call.targets())
+    if changed or written or recorder.afterwards or stage.skips:
+        return "it returns a result that requires grad, and also changes state"
+    is_complex = recorder.backend.is_complex
+    if any(not y.shape and is_complex(y.dtype) for y in results):
+        # NumPy multiplies complex scalars and 0-d arrays with different roundings, and a cotangent
+        # may be either.
+        return "it returns a complex number that requires grad"
+    return None
+
+
+def _calls_back(node):
+    if node.watch is not None and node.watch.hooks:
+        return True
+    return any(isinstance(x, CustomCall) for x in node.saved or ())
+
+
+def _with_strides(backend, array, strides):
+    """An array of ones with these strides, which may be 0; None if it cannot be made."""
+    binder = backend.binder
+    return None if binder is None else binder.ones_with_strides(array, strides)
+
+
+def _layout_of(c):
+    strides = getattr(c, "strides", None)
+    flags = getattr(c, "flags", None)
+    in_order = strides is None or (flags is not None and flags.c_contiguous)
+    return tuple(c.shape), None if in_order else strides
+
+
+def _empty_tape(backend, duplicate, **values):
+    """A tape without state."""
+    fields = dict.fromkeys(
+        "rebound gradients changed number_writes skips optimizers alike tensors aliases "
+        "generators conditions afterwards written_sources".split(),
+        (),
+    )
+    dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
+    return Tape(
+        backend=backend, duplicate=duplicate, is_recording=None, structure=None,
+        reach=SimpleNamespace(guards=[], module_guards=[]), unread=set(), own_gradients=set(),
+        communicates=False, graph=None, **fields, **dicts, **values,
+    )  # fmt: skip
+
+
+def _tape_of(graph, key, tape):
+    """The tape of a sweep; its arguments are the kept values and the cotangents."""
+    calls, inputs, cotangents = graph.backward[key]
+    new, floating, numbers, leaves, devices = {}, {}, {}, [], {}
+    given = [*graph.original, *inputs]
+    for i, x in enumerate(given):
+        clone = new[x] = _clone(x)
+        leaves.append(("any", None))
+        if x.kind in ("number", "scalar"):
+            clone.source = Input("number", ("leaf", i))
+            numbers[clone] = None
+        else:
+            clone.source = Input("argument", i)
+            clone.memory = Memory()
+            floating[clone] = clone.source
+    calls = [_clone_call(call, new) for call in calls]
+    found = [None if c is None else new.get(c, c) for c in cotangents]
+    leaving = list(dict.fromkeys([c for c in found if c is not None]))
+    return _empty_tape(
+        tape.backend, tape.duplicate, calls=calls, prologue=[], numbers=numbers, leaves=leaves,
+        floating=floating, devices=devices, leaving=leaving, is_leaf=False, result_structure=None,
+        results=[("static", None) if c is None else ("array", c) for c in found],
+    )  # fmt: skip
+
+
+def _clone(x):
+    new = Value(x.kind)
+    for name in ("shape", "dtype", "strides", "nbytes", "constant"):
+        setattr(new, name, getattr(x, name))
+    return new
+
+
+def _clone_call(call, new):
+    clone = Call(
+        call.function, mapped(call.args, new), mapped(call.kwargs, new),
+        is_pure=call.is_pure, writes=call.writes,
+    )  # fmt: skip
+    clone.several = call.several
+    for out in call.outs:
+        twin = new[out] = _clone(out)
+        twin.call = clone
+        twin.base = None if out.base is None else new.get(out.base, out.base)
+        if out.memory is not None:
+            twin.memory = new.get(out.memory)
+            if twin.memory is None:
+                root = twin.base and twin.base.memory
+                twin.memory = root or Memory(clone)
+                twin.memory.is_written = out.memory.is_written
+                new[out.memory] = twin.memory
+        clone.outs.append(twin)
+    return clone
+
+
+class Derivative:
+    """How a program's results are joined to the graph.
+
+    wanted: the keys of sweeps for which there is no tape yet.
+    """
+
+    def __init__(self, tape, function, wanted):
+        self.function = function
+        self.wanted = wanted
+        self.graph = graph = tape.graph
+        self.structure = tape.result_structure
+        self.programs = {key: _Backward(_tape_of(graph, key, tape)) for key in graph.backward}
+        self.has_failed = False  # a program, where the function did not
+        self.n_kept = len(graph.kept)
+        self.generators = tape.generators
+        self.reach = tape.reach
+        self.edges = [(x, tape.argument_of.get(id(x))) for x in graph.edges]
+        self.tensors = list({id(x): x for x, at in self.edges if at is None}.values())
+
+    def lacks(self, keys):
+        """Whether one of the kinds of sweeps has no tape, though its results are like these."""
+        shapes = [shape for shape, _ in next(iter(self.programs))[0]]
+        return any(
+            key not in self.programs
+            and len(key[0]) == len(shapes)
+            and all(x is None or x[0] == shape for x, shape in zip(key[0], shapes, strict=True))
+            for key in keys
+        )
+
+    def join(self, found, leaves, args, kwargs, start, draws):
+        """The leaves of the result, with the graph that leads to arguments and state."""
+        graph = self.graph
+        found, kept = found[: len(found) - self.n_kept], found[len(found) - self.n_kept :]
+        arguments = Arguments(args, kwargs)
+        tensors = [x if at is None else leaves[at] for x, at in self.edges]
+        tensors += [*arguments.inputs, *self.tensors]
+        parents = [x.node for x in tensors]
+        arrays = [
+            None if type(x.node) is not Leaf and k >= len(tensors) - len(self.tensors) else x.array
+            for k, x in enumerate(tensors)
+        ]
+        arguments.let_go()
+        outputs = [wrap(found[i], None) for i in graph.places]
+        again = Recomputed(
+            self.function, arguments, draws, (), thread.autocast, start,
+            [x.node for x in self.tensors], self.structure,
+            [output(i, y) for i, y in zip(graph.places, outputs, strict=True)],
+        )  # fmt: skip
+        record = Pullback(self, kept, again)
+        tensors = recorded_outputs(graph.op, arrays, parents, outputs, record, start)
+        for i, y in zip(graph.places, tensors, strict=True):
+            found[i] = y
+        return found
+
+
+class _Backward(Program):
+    """The program of a sweep; one thread at a time runs it."""
+
+    def __init__(self, tape):
+        super().__init__(tape)
+        self.owner, self.lock = None, Lock()
+
+    def pull(self, given):
+        """The cotangents; MISS if this thread is running the program already."""
+        if self.owner == get_ident():
+            return MISS
+        with self.lock:
+            self.owner = get_ident()
+            try:
+                with self.context():
+                    return self.run(given)
+            finally:
+                self.owner = None
+
+
+class Pullback:
+    """The VJP of a compiled call."""
+
+    def __init__(self, derivative, kept, again):
+        self.derivative = derivative
+        self.kept = kept
+        self.again = again
+
+    def pull(self, seen, inputs):
+        """The cotangents of the inputs, given those of the results.
+
+        seen: the cotangents, and whether the sweep guards its rules.
+
+        Where these are to be differentiated themselves, or there is no tape of such a sweep, the
+        function runs again instead.
+        """
+        g, guard = seen
+        derivative, failure = self.derivative, None
+        cotangents = several(g)
+        n = len(derivative.edges)
+        if not any(isinstance(c, Tensor) for c in cotangents):
+            asarray = next(iter(derivative.programs.values())).backend.asarray
+            cotangents = [None if c is None else asarray(c) for c in cotangents]
+            key = tuple([None if c is None else _layout_of(c) for c in cotangents]), guard
+            program = derivative.programs.get(key)
+            if program is None:
+                if key not in derivative.wanted and len(derivative.wanted) < _MOST:
+                    derivative.wanted.append(key)
+            else:
+                given = [*self.kept, *[c for c in cotangents if c is not None]]
+                try:
+                    found = program.pull(given)
+                    if found is not MISS:
+                        return [*found, *[None] * (len(inputs) - n)]
+                except Failed as error:
+                    failure = str(error)
+        changed = derivative.reach.first_change()
+        if changed is not None:
+            raise RuntimeError(
+                f"gpugrad.compile: backward calls the function again, with create_graph=True and "
+                f"for the first of its kind, but {changed} has changed since"
+            )
+        failures = Op.failures
+        if any(isinstance(c, Tensor) for c in cotangents):
+            found = [*[None] * n, *self.again.pull(g, inputs[n:], guard)]
+        else:
+            found = [*self._contributions(cotangents, inputs[n:], guard)]
+            found += [None] * (len(inputs) - n)
+        if failure is not None and failures == Op.failures and not derivative.has_failed:
+            derivative.has_failed = True
+            warn_of(failure, derivative.function, "the calls of its backward pass")
+        return found
+
+    def _contributions(self, cotangents, inputs, guard):
+        """The cotangent of each edge, by running the function again."""
+        nodes, is_outside, close = self.again.recomputed(inputs)
+        piece = Piece(nodes, is_outside)
+        roots = [(node, c) for node, c in zip(nodes, cotangents, strict=True) if c is not None]
+        found = piece.sweep(roots, guard)
+        close()
+        if len(found) != len(self.derivative.edges):
+            raise RuntimeError("gpugrad.compile: run again for backward, the function differs")
+        return found
+
+
+__all__ = ["Derivative", "Graph"]
