@@ -29,7 +29,7 @@ from .derivatives import Derivative, Sweep, divide
 from .draws import NotedDraws
 from .graphs import program_of
 from .numbers import Later, Number
-from .record import Input, Unsupported, Variable, simplify
+from .record import Input, Unsupported, Variable, living, simplify
 from .recording import Recording, traced_types
 from .replay import MISS, Failed, Program, spent, warn_of
 from .report import Report
@@ -818,7 +818,7 @@ def _prepare(trace):
         trace.calls, trace.backward, trace.kept = divide(trace, trace.calls)
         outputs += [x for x in trace.kept if x.kind == "array" and x.call is not None]
         trace.results += [("number" if x.kind == "number" else "kept", x) for x in trace.kept]
-        trace.calls, _ = simplify(trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept])
+        trace.calls = living(trace.calls, [*[new.get(x, x) for x in outputs], *trace.kept])
 
     def replaced(x):
         return new.get(x, x)

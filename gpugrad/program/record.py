@@ -5,6 +5,7 @@ place is a new variable.
 """
 
 import math
+import operator
 
 
 class Unsupported(BaseException):
@@ -164,65 +165,135 @@ def mapped(x, new):
     return x
 
 
-_PRODUCTS = {"matmul", "imatmul", "vecdot", "tensordot", "einsum", "inner", "outer", "dot"}
-
-
-def simplify(calls, outputs, *, merges=True):
+def simplify(calls, outputs):
     """The calls that the variables in ``outputs`` need, each value computed once.
 
     Returns the calls and a dict of variables that others replace. A copy is replaced by what it
     copies where both lie in memory alike, for nothing in a record writes to a variable.
+
+    BLAS computes the product of a matrix and itself in another way than that of two equal ones. So
+    operands that lay in different memory still do, unless the call is elementwise; operands that
+    are views of one array are so still.
     """
-    new = {}
-    known = {}
-    kept = []
-    before = []
-    for call in calls:
-        operands = call.operands()
-        if new and not new.keys().isdisjoint(operands):
-            before.append((call, call.args, call.kwargs))
+    new = _replacements(calls, {})
+    if new:
+        numbers = _kept_apart(calls, new)
+        if numbers:
+            # Fewer values are replaced now, so no others can meet.
+            new = _replacements(calls, numbers)
+    kept = [call for call in calls if new.keys().isdisjoint(call.outs)]
+    for call in kept:
+        if not new.keys().isdisjoint(call.operands()):
             call.replace(new)
-            if merges and call.name in _PRODUCTS and _met(operands, call.operands()):
-                # BLAS computes the product of a matrix and itself in another way.
-                for changed, args, kwargs in before:
-                    changed.give(args, kwargs)
-                return simplify(calls, outputs, merges=False)
-        if call.is_pure and merges:
-            key = _key(call)
-            same = known.setdefault(key, call) if key is not None else call
-            if same is not call:
-                for out, first in zip(call.outs, same.outs, strict=True):
-                    new[out] = new.get(first, first)  # it may be a copy, which is left out
-                continue
-            if call.name == "duplicate" and call.args[0].strides == call.outs[0].strides:
-                new[call.outs[0]] = new.get(call.args[0], call.args[0])
-                continue
-        kept.append(call)
-    needed = {new.get(x, x) for x in outputs}
-    living = []
-    for call in reversed(kept):
+        for out in call.outs:
+            out.base = new.get(out.base, out.base)
+    return living(kept, [new.get(x, x) for x in outputs]), new
+
+
+def living(calls, outputs):
+    """The calls that the variables in ``outputs`` need, and those that do more than compute."""
+    needed = set(outputs)
+    found = []
+    for call in reversed(calls):
         if not call.is_pure or not needed.isdisjoint(call.outs):
-            living.append(call)
+            found.append(call)
             for x in call.operands():
                 needed.add(x)
                 if x.base is not None:
                     needed.add(x.base)
-    for call in living:
-        for out in call.outs:
-            if out.base is not None:
-                out.base = new.get(out.base, out.base)
-    return living[::-1], new
+    return found[::-1]
 
 
-def _met(before, after):
-    """Whether operands that lay in different memory are in the same memory now."""
-    return len({x.root() for x in before}) > len({x.root() for x in after})
+def _replacements(calls, numbers):
+    """A dict from variables to others that have the same values, which no others replace.
+
+    numbers: see `_kept_apart`. Only variables of the same number replace each other; those without
+        one go with any.
+    """
+    new = {}
+    known = {}
+    for call in calls:
+        if not call.is_pure:
+            continue
+        args, kwargs = call.args, call.kwargs
+        if new and not new.keys().isdisjoint(call.operands()):
+            args, kwargs = mapped(args, new), mapped(kwargs, new)
+        key = _key(call.function, args, kwargs)
+        if key is not None:
+            key = key, tuple([numbers.get(out, 0) for out in call.outs])
+            same = known.setdefault(key, call)
+            if same is not call:
+                for out, first in zip(call.outs, same.outs, strict=True):
+                    new[out] = new.get(first, first)  # it may be a copy, which is left out
+                continue
+        if call.name == "duplicate" and args[0].strides == call.outs[0].strides:
+            (source, *_), (copy,) = args, call.outs
+            root = _now(source.root(), new)
+            if copy not in numbers or numbers[copy] == numbers.get(root, 0):
+                new[copy] = source
+    return new
 
 
-def _key(call):
+def _kept_apart(calls, new):
+    """Numbers for variables that ``new`` would put into one memory, and that a call may tell apart.
+
+    Those of equal values that meet in a call get different numbers from 0 on. Products that are
+    computed again, as by `checkpoint`, have operands of the same numbers, so they are still equal.
+    """
+    order = {x: i for i, x in enumerate([out for call in calls for out in call.outs])}
+    met = {}
+    for call in calls:
+        if is_elementwise(call.function):
+            continue
+        together = {}
+        for x in dict.fromkeys([root for y in call.operands() for root in _memory(y)]):
+            together.setdefault(_now(x, new), []).append(x)
+        for group in together.values():
+            if len(group) > 1:
+                for x in group:
+                    met.setdefault(x, set()).update(group)
+    numbers = {}
+    for x in sorted(met, key=lambda x: order.get(x, -1)):
+        taken = {numbers.get(y) for y in met[x]}
+        numbers[x] = next(i for i in range(len(taken) + 1) if i not in taken)
+    return numbers
+
+
+def is_elementwise(function):
+    """Whether it is known that BLAS has no part in a function of several arrays.
+
+    That is so for all operators but ``@``, in place or not, and for ufuncs of elements, which have
+    no signature. What any other function calls is not known.
+    """
+    function = getattr(function, "write", function)
+    if getattr(function, "__module__", None) == "_operator":
+        return function is not operator.matmul and function is not operator.imatmul
+    return getattr(function, "signature", "") is None
+
+
+def _memory(x):
+    """The variables whose memory ``x`` shows, or may show."""
+    if x.kind != "array":
+        return []
+    x = x.root()
+    found = [x]
+    if x.call is not None and x.call.may_alias:
+        for y in x.call.operands():
+            found += _memory(y)
+    return found
+
+
+def _now(x, new):
+    """The variable whose memory that of ``x`` is, if others replace those in ``new``."""
+    while x in new:
+        x = new[x].root()
+    return x
+
+
+def _key(function, args, kwargs):
     try:
-        args = tuple([x if type(x) is Variable else _hashable(x) for x in call.args])
-        key = call.function, args, _hashable(call.kwargs) if call.kwargs else ()
+        args = tuple([x if type(x) is Variable else _hashable(x) for x in args])
+        key = function, args, _hashable(kwargs) if kwargs else ()
         hash(key)
     except TypeError:
         return None

@@ -1,0 +1,186 @@
+"""Compiled products have the bits of the function's own, whichever kernels BLAS has.
+
+BLAS computes the product of a matrix and itself in another way than that of two equal matrices, so
+operands must lie in one memory where they do so without `compile`, and nowhere else.
+"""
+
+import numpy as np
+import pytest
+from test_compile import is_replayed, same
+
+import gpugrad as gg
+import gpugrad.nn.functional as F
+from gpugrad import nn
+
+SHAPES = (60, 70), (128, 100), (33, 257), (7, 300)
+
+
+def exp_plus_one(x):
+    y = gg.exp(x)
+    y += 1
+    return y
+
+
+def of_one(product):
+    """The same product of one array."""
+    return lambda x: product(*[gg.exp(x)] * 2)
+
+
+def of_two(product):
+    """The product of two arrays that are computed alike."""
+    return lambda x: product(gg.exp(x), gg.exp(x))
+
+
+PRODUCTS = {
+    "T": lambda x, y: x @ y.T,
+    "mT": lambda x, y: gg.matmul(x.mT, y),
+    "slices": lambda x, y: x[:, :40] @ y[:, :40].T,
+    "rows": lambda x, y: x[::2] @ y[::2].T,
+    "stacked": lambda x, y: gg.stack([x, x]) @ y.T,
+    "batches": lambda x, y: x.reshape(1, *x.shape) @ y.reshape(1, *y.shape).mT,
+    "vectors": lambda x, y: x.reshape(-1) @ y.reshape(-1),
+    "einsum": lambda x, y: gg.einsum("ij,kj->ik", x, y),
+    "einsum of three": lambda x, y: gg.einsum("ij,kj,kl->il", x, y, x),
+    "vecdot": lambda x, y: gg.vecdot(x, y),
+    "tensordot": lambda x, y: gg.tensordot(x, y, axes=((1,), (1,))),
+    "inner": lambda x, y: np.inner(x, y),
+    "linear": F.linear,
+    "outer": lambda x, y: gg.linalg.outer(x[0], y[0]),
+    "attention": lambda x, y: F.scaled_dot_product_attention(x, y, x),
+    "solve": lambda x, y: gg.linalg.solve(x @ y.T + 100 * gg.eye(len(x), dtype=x.dtype), x),
+    "copy": lambda x, y: gg.asarray(x, copy=True) @ y.T,
+    "copy of a copy": lambda x, y: gg.asarray(gg.asarray(x, copy=True), copy=True) @ y.T,
+    "copies": lambda x, y: gg.asarray(x, copy=True) @ gg.asarray(y, copy=True).T,
+    "copy without a graph": lambda x, y: gg.tensor(x) @ x.T + x @ gg.tensor(y).T,
+    "copies without a graph": lambda x, y: gg.tensor(gg.tensor(x)) @ gg.tensor(y).T + x @ y.T,
+    "view of a copy": lambda x, y: gg.asarray(x, copy=True)[:9] @ y[:9].T,
+    "copies of the second": lambda x, y: (
+        x @ y.T,
+        gg.tensor(y[:40]) @ y[:40].T,
+        gg.tensor(y) @ y.T,
+    ),
+    "products twice": lambda x, y: (x @ y.T) @ (y @ x.T).T,
+}
+PROGRAMS = {
+    **{f"{name} of two": of_two(product) for name, product in PRODUCTS.items()},
+    **{f"{name} of one": of_one(product) for name, product in PRODUCTS.items()},
+    "an argument": lambda x: (x @ x.T, gg.tensor(x) @ x.T, gg.asarray(x, copy=True) @ x.T),
+    "written in place": lambda x: exp_plus_one(x) @ exp_plus_one(x).T,
+    "several results": lambda x: gg.linalg.qr(gg.exp(x))[1] @ gg.linalg.qr(gg.exp(x))[1].T,
+    "checkpoint": lambda x: gg.checkpoint(of_two(PRODUCTS["T"]), x),
+    "again": lambda x: tuple([f(PRODUCTS["T"])(x) for f in (of_two, of_one, of_two, of_one)]),
+}
+
+
+def inputs():
+    for dtype in np.float32, np.float64:
+        for shape in SHAPES:
+            values = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+            yield gg.asarray(values)
+
+
+def compare(function, *args):
+    compiled = gg.compile(function)
+    expected = function(*args)
+    for _ in range(2):
+        same(compiled(*args), expected)
+    assert is_replayed(compiled)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_products(name):
+    for x in inputs():
+        compare(PROGRAMS[name], x)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_of_products(name):
+    def loss(x):
+        results = PROGRAMS[name](x)
+        results = results if isinstance(results, tuple) else (results,)
+        return gg.sum(gg.stack([gg.sum(y * y) for y in results]))
+
+    for x in inputs():
+        compare(gg.value_and_grad(loss), x)
+        compare(gg.grad(lambda x: gg.sum(gg.grad(loss)(x) * x)), x)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_after_the_program(name):
+    compiled = gg.compile(PROGRAMS[name])
+    for x in inputs():
+        found = []
+        for function in compiled, PROGRAMS[name], compiled:
+            leaf = gg.tensor(x, requires_grad=True)
+            results = function(leaf)
+            results = results if isinstance(results, tuple) else (results,)
+            for y in results:
+                # Its rows lie one after the other, as those of the cotangent when it is recorded.
+                cotangent = np.cos(np.arange(y.size, dtype=y.dtype)).reshape(y.shape)
+                y.backward(gg.asarray(cotangent), retain_graph=True)
+            found.append((*[y.detach() for y in results], leaf.grad))
+        same(found[0], found[1])
+        same(found[2], found[1])
+    assert is_replayed(compiled)
+
+
+def test_arguments_that_are_one_array():
+    def f(x, y):
+        return x @ y.T, gg.exp(x) @ gg.exp(y).T, x[:5] @ y[:5].T
+
+    compiled = gg.compile(f)
+    for x in inputs():
+        copy = gg.asarray(x, copy=True)
+        for _ in range(2):
+            for args in (x, x), (x, copy), (copy, x), (copy, copy):
+                same(compiled(*args), f(*args))
+
+
+def test_layers_with_equal_weights():
+    for x in inputs():
+        n = x.shape[1]
+        layers = [nn.Linear(n, n, dtype=x.dtype) for _ in range(2)]
+        layers[1].load_state_dict(layers[0].state_dict())
+
+        def f(x, layers=layers):
+            first, second = [layer(x) for layer in layers]
+            again = layers[0](x)
+            product = layers[0].weight @ layers[1].weight.T
+            return first @ second.T, first @ again.T, first @ first.T, product
+
+        compare(f, x)
+
+
+def calls_of(function, x):
+    return [row["function"] for row in gg.compile(function).program(x).rows]
+
+
+def test_equal_calls_are_made_once_where_no_product_tells_them_apart():
+    x = next(inputs())
+
+    def elementwise(x):
+        return gg.exp(x) * gg.exp(x) + gg.maximum(gg.exp(x), 2) - gg.tensor(x)
+
+    assert calls_of(elementwise, x).count("exp") == 1
+    assert "duplicate" not in calls_of(elementwise, x)
+
+    def other_products(x):
+        return gg.exp(x) @ gg.cos(x).T, gg.exp(x) @ gg.cos(x).T, gg.sin(x) @ gg.sin(x).T
+
+    calls = calls_of(other_products, x)
+    assert [calls.count(name) for name in ("exp", "cos", "sin", "matmul")] == [1, 1, 2, 2]
+
+
+def test_a_product_that_is_computed_again_is_made_once():
+    def f(x):
+        return [gg.exp(x) @ gg.exp(x).T for _ in range(3)], gg.exp(x) * gg.exp(x)
+
+    calls = calls_of(f, next(inputs()))
+    assert [calls.count(name) for name in ("exp", "matmul")] == [2, 1]
+
+
+def test_a_copy_is_made_of_what_it_meets():
+    calls = calls_of(of_two(PRODUCTS["copies of the second"]), next(inputs()))
+    assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 2]
+    calls = calls_of(of_two(lambda x, y: (x @ y.T, gg.tensor(y) * 2)), next(inputs()))
+    assert [calls.count(name) for name in ("exp", "duplicate")] == [2, 0]
