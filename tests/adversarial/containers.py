@@ -244,7 +244,7 @@ def a_long_list_whose_middle_changes(world):
 
 @program
 def a_large_dict_whose_value_changes(world):
-    numbers = {k: 1.0 for k in range(3000)}
+    numbers = dict.fromkeys(range(3000), 1.0)
     f = world.compile(lambda x: x * sum(numbers.values()))
     world.play(f, changes=[lambda: numbers.update({2999: 3.0})])
 

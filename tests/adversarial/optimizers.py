@@ -463,7 +463,7 @@ def a_branch_on_a_rate(lr):
 
 @program
 def a_rate_as_the_argument_of_a_layer(world):
-    w, optimizer = setting()
+    _, optimizer = setting()
 
     @world.compile
     def f(x):
@@ -475,7 +475,7 @@ def a_rate_as_the_argument_of_a_layer(world):
 
 @program
 def the_type_of_what_a_rate_makes(world):
-    w, optimizer = setting()
+    _, optimizer = setting()
 
     @world.compile
     def f(x):
@@ -526,7 +526,7 @@ def a_change_after_so_many_steps(world):
 
 @program
 def other_entries_of_a_group(world):
-    w, optimizer = setting()
+    _, optimizer = setting()
     optimizer.param_groups[0]["initial_lr"] = 2.0
     f = world.compile(lambda x: x * optimizer.param_groups[0]["initial_lr"])
     world.play(f, changes=[put(optimizer, initial_lr=3.0), put(optimizer, initial_lr=3)])
