@@ -21,7 +21,8 @@ def script(*arguments):
             f = world.compile(function)
             for _ in range(3):
                 for args in arguments:
-                    args, kwargs = args if type(args[-1]) is dict else (args, {})
+                    named = len(args) == 2 and type(args[0]) is tuple and type(args[1]) is dict
+                    args, kwargs = args if named else (args, {})
                     world.call(f, *args, **kwargs)
 
         runs.__name__, runs.__module__ = function.__name__, function.__module__
@@ -91,7 +92,7 @@ class Batch:
     b: typing.Any = 2.0
 
 
-Other = collections.namedtuple("Other", "a b")  # noqa: PYI024
+Other = collections.namedtuple("Other", "a b")
 
 
 @script((Point(X, 2),), (Batch(X, 2),), (Other(X, 2),), (Point(X, 2.0),), (Batch(X, Y),))

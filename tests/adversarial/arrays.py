@@ -241,9 +241,26 @@ def layouts_of_arguments(world):
 
     def inputs(i):
         kinds = [*LAYOUTS.values()]
+        return (gg.asarray(kinds[i // 2 % len(kinds)](normal(4, 4, seed=i).numpy())),)
+
+    world.play(f, inputs, calls=2 * len(LAYOUTS))
+
+
+@program
+def layouts_of_raw_arguments(world):
+    f = world.compile(lambda x: (x * 2, gg.sum(x, axis=0), gg.exp(x)))
+
+    def inputs(i):
+        kinds = [*LAYOUTS.values()]
         return (kinds[i // 2 % len(kinds)](normal(4, 4, seed=i).numpy()),)
 
     world.play(f, inputs, calls=2 * len(LAYOUTS))
+
+
+@program
+def methods_of_raw_arguments(world):
+    f = world.compile(lambda x: (x.sum(0), x.reshape(-1), x.T, x[0], x.astype("f8"), x.copy()))
+    world.play(f, lambda i: (normal(4, 4, seed=i).numpy(),))
 
 
 @program
@@ -372,7 +389,7 @@ def integers_that_overflow(world):
 
 @program
 def complex_numbers(world):
-    z = gg.asarray((normal(3).numpy() + 1j * normal(3, seed=1).numpy())).requires_grad_()
+    z = gg.asarray(normal(3).numpy() + 1j * normal(3, seed=1).numpy()).requires_grad_()
 
     @world.compile
     def f(x):

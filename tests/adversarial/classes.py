@@ -473,8 +473,18 @@ def a_cache_of_a_helper_that_is_cleared(world):
         table["k"] += 1
         lookup.cache_clear()
 
-    world.watch(made, lambda: lookup.cache_info())
+    world.watch(made)
     world.play(world.compile(lambda x: x * lookup("k")), changes=[clear, clear])
+
+
+@program
+def a_cache_whose_hits_are_counted(world):
+    @functools.lru_cache
+    def lookup(name):
+        return 2.0
+
+    world.watch(lambda: lookup.cache_info())
+    world.play(world.compile(lambda x: x * lookup("k")), changes=[lambda: lookup("m")])
 
 
 @program

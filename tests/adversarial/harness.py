@@ -313,13 +313,19 @@ def difference(expected, found):
     """The first entry of two records that differs, in words; None if they are equal."""
     for number, (a, b) in enumerate(itertools.zip_longest(expected, found), 1):
         if a != b:
-            return f"entry {number}:\n  eager    {shortened(a)}\n  compiled {shortened(b)}"
+            place = ""
+            while type(a) is type(b) in (list, tuple) and len(a) == len(b):
+                i = next(i for i, pair in enumerate(zip(a, b, strict=True)) if pair[0] != pair[1])
+                if a[0] != b[0] and a[0] in ("returned", "raised"):
+                    break
+                a, b, place = a[i], b[i], f"{place}[{i}]"
+            return f"entry {number}{place}:\n  eager    {shortened(a)}\n  compiled {shortened(b)}"
     return None
 
 
 def shortened(x):
     text = repr(x)
-    return text if len(text) < 1500 else f"{text[:750]} ... {text[-750:]}"
+    return text if len(text) < 600 else f"{text[:300]} ... {text[-300:]}"
 
 
 def failure(function, directory):

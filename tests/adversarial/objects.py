@@ -475,7 +475,10 @@ def objects_that_are_equal_to_everything(world):
     world.watch(lambda: holder.thing.compared)
     world.play(
         world.compile(lambda x: x * holder.thing.k),
-        changes=[lambda: setattr(holder, "thing", Ordered(k)) for k in (3.0,)] + [lambda: None],
+        changes=[
+            lambda: setattr(holder, "thing", Ordered(3.0)),
+            lambda: setattr(holder.thing, "k", 5),
+        ],
     )
 
 

@@ -14,8 +14,8 @@ from gpugrad import nn, optim
 from .harness import leaf, model, normal, program
 
 
-def setting(make=functools.partial(optim.SGD, lr=0.1)):
-    w = leaf(3)
+def setting(make=None):
+    w, make = leaf(3), make or functools.partial(optim.SGD, lr=0.1)
     return w, make([w])
 
 
