@@ -346,13 +346,6 @@ def the_recording_of_gradients_is_switched_inside(world):
 
 
 @program
-def names_of_the_operations(world):
-    w = leaf(3)
-    f = world.compile(lambda x: (gg.exp(w * x), w * 2))
-    world.play(lambda x: [y.shape for y in f(x)] + [y.is_leaf for y in f(x)])
-
-
-@program
 def leaves_that_are_made_inside(world):
     @world.compile
     def f(x):
