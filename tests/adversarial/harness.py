@@ -35,7 +35,7 @@ PROGRAMS = {}
 SCHEDULES = (2, 1), (3, 2), (4, 1), (5, 2)
 
 # The seconds after which a program counts as one that hangs.
-LIMIT = 20
+LIMIT = 10
 
 
 def program(function=None, *, in_child=False, needs=None):
@@ -354,4 +354,4 @@ def wait_for(condition):
     while not condition():
         if time.monotonic() > end:
             raise TimeoutError("a condition does not come to hold")
-        time.sleep(0.001)
+        time.sleep(0.0001)

@@ -17,19 +17,17 @@ def of_matrices(function):
         world.play(f, lambda i: (normal(*SHAPES[i // 3 % 8], seed=i),), calls=24)
 
     def backward(world):
-        def both(x):
-            y = function(x)
-            g = normal(*y.shape, seed=3)
-            return gg.autograd.grad(y, [x], [g])
+        @world.compile
+        def inside(x, g):
+            return gg.autograd.grad(function(x), [x], [g])
 
-        inside = world.compile(both)
         outside = world.compile(function)
 
         def whole(x):
-            x = x.requires_grad_()
-            y = outside(x)
-            y.backward(normal(*y.shape, seed=3))
-            return inside(x), x.grad
+            y = outside(x.requires_grad_())
+            g = normal(*y.shape, seed=3)
+            y.backward(g)
+            return inside(x, g), x.grad
 
         world.play(whole, lambda i: (normal(*SHAPES[i // 3 % 8], seed=i),), calls=24)
 

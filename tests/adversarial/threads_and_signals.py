@@ -60,11 +60,11 @@ def a_handler_that_writes_to_a_tensor_inside(world):
         world.play(f)
 
 
-def rung_in_between(prepare, needs=NO_SIGNALS):
+def rung_in_between(prepare):
     """A program whose function a timer interrupts once in each call.
 
-    ``prepare`` returns the function that is called, one for the handler, and what to watch. What
-    the handler writes is reached by the function, but no result depends on when.
+    ``prepare`` returns the function that is called, one for the handler, what to watch, and a
+    change. What the handler writes is reached by the function, but no result depends on when.
     """
 
     def runs(world):
@@ -77,23 +77,23 @@ def rung_in_between(prepare, needs=NO_SIGNALS):
 
         def whole(x):
             n = len(rung)
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0.001)
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + n % 5))
             try:
                 y = function(x)
-                wait_for(lambda: [*range(1000)] and len(rung) > n)
+                wait_for(lambda: len(rung) > n)
                 return y
             finally:
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
         world.watch(watched)
-        with handling(handle, signal.SIGVTALRM):
+        with handling(handle, signal.SIGALRM):
             world.play(whole, changes=[change, nothing, change])
 
     runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
-    return program(runs, needs=needs)
+    return program(runs, needs=NO_SIGNALS, in_child=True)
 
 
-def worked(x, n=150):
+def worked(x, n=80):
     """Some work that takes a millisecond or more."""
     for _ in range(n):
         x = gg.tanh(x * 1.5) + x * 0.5
@@ -441,15 +441,15 @@ def interrupts_at_any_time_leave_whole_gradients(world):
 
     def whole(i):
         with contextlib.suppress(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0002 * (i + 1))
+            signal.setitimer(signal.ITIMER_REAL, 0.0001 * (i + 1))
             step(normal(4, 3, seed=i))
-            wait_for(lambda: [*range(1000)] and False)
+            wait_for(lambda: False)
         assert all(p.grad is None or isinstance(p.grad.array, np.ndarray) for p in params)
         assert all(p.grad is None or p.grad.shape == p.shape for p in params)
         net.load_state_dict(start)
         return step(normal(4, 3, seed=i)), [p.grad for p in params]
 
-    with handling(handler, signal.SIGVTALRM):
+    with handling(handler, signal.SIGALRM):
         world.play(whole, lambda i: (i,), calls=25)
 
 
@@ -465,7 +465,7 @@ def beside(prepare):
 
     def runs(world):
         function, action, is_whole, change = prepare(world)
-        done = 0
+        done, errors = 0, []
 
         def whole(x):
             nonlocal done
@@ -473,9 +473,13 @@ def beside(prepare):
 
             def work():
                 nonlocal done
-                while not ends.is_set():
-                    action()
-                    done += 1
+                try:
+                    while not ends.is_set():
+                        action()
+                        done += 1
+                        started.set()
+                except Exception as error:  # noqa: BLE001
+                    errors.append(error)
                     started.set()
 
             thread = threading.Thread(target=work, daemon=True)
@@ -488,7 +492,7 @@ def beside(prepare):
                 thread.join(20)
                 assert not thread.is_alive()
 
-        world.watch(lambda: is_whole(done))
+        world.watch(lambda: is_whole(done), errors)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-5)
         try:
@@ -648,7 +652,12 @@ def a_thread_that_computes_for_the_function(world):
     @world.compile
     def f(x):
         found = []
-        thread = threading.Thread(target=lambda: found.append(x * 3))
+
+        def work():
+            with contextlib.suppress(RuntimeError):
+                found.append(x * 3)
+
+        thread = threading.Thread(target=work)
         thread.start()
         thread.join(20)
         return found[0] + x

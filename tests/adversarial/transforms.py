@@ -4,6 +4,8 @@ import gpugrad as gg
 
 from .harness import leaf, model, normal, program
 
+V = normal(3, seed=30)
+
 
 def transformed(apply):
     """Two programs: a transform of a compiled function, and a compiled transform."""
@@ -60,7 +62,7 @@ def the_jacobian(f):
 
 @transformed
 def forward_mode(f):
-    return lambda x: gg.jvp(f, (x,), (normal(3, seed=30),))
+    return lambda x: gg.jvp(f, (x,), (V,))
 
 
 @transformed
@@ -89,7 +91,7 @@ def the_gradient_of_the_gradient(f):
 
 @transformed
 def a_product_with_the_hessian(f):
-    return lambda x: gg.hvp(f)(x, normal(3, seed=30))
+    return lambda x: gg.hvp(f)(x, V)
 
 
 @transformed
