@@ -330,18 +330,15 @@ def sizes_that_are_zero(world):
 
 @program
 def tensors_without_axes(world):
-    @world.compile
-    def f(x):
-        return x * 2, x + gg.asarray([1, 2]), gg.exp(x), x.reshape(1), x[...]
+    f = world.compile(lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), x.reshape(1), x[...]))
+    inputs = [normal(seed=0), normal(1), normal(seed=2), gg.asarray(2), normal(seed=3)]
+    world.play(f, lambda i: (inputs[i % 5],), calls=10)
 
-    inputs = [
-        normal(seed=0),
-        normal(1),
-        normal(seed=2),
-        normal(seed=3),
-        np.float32(2),
-        np.array(2.0),
-    ]
+
+@program
+def numbers_of_numpy_as_arguments(world):
+    f = world.compile(lambda x: (x * 2, x + gg.asarray([1, 2]), gg.exp(x), type(x)))
+    inputs = [np.float32(2), np.array(2.0), np.float64(2), np.float32(3), np.int8(3), np.array(3)]
     world.play(f, lambda i: (inputs[i % 6],), calls=12)
 
 
