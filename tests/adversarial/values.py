@@ -1,4 +1,4 @@
-"""Values that a function looks at: branches, assertions, conversions, shapes that depend on them."""
+"""Values that a function looks at: in branches, assertions and loops, as numbers and shapes."""
 
 import numpy as np
 
