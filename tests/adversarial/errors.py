@@ -1,0 +1,284 @@
+"""Errors: which are raised, when, with what left behind; values that a function looks at."""
+
+import gpugrad as gg
+from gpugrad.nn import functional
+
+from .harness import leaf, model, normal, program
+
+GOOD = gg.eye(3)
+BAD = -gg.eye(3)
+
+
+def at(*bad):
+    """Arguments that are bad in these calls, counted from 0."""
+    return lambda i: (BAD * (i + 1.0) if i in bad else GOOD * (i + 1.0),)
+
+
+def every(function):
+    """Programs that fail first in the call 0, 1, 2, 3 and 5, and then in later ones."""
+    for first in (0, 1, 2, 3, 5):
+
+        def runs(world, first=first):
+            function(world, at(first, first + 3))
+
+        runs.__name__ = f"{function.__name__}_first_in_call_{first + 1}"
+        runs.__module__ = function.__module__
+        program(runs)
+    return function
+
+
+@every
+def a_factor_that_nothing_uses(world, inputs):
+    @world.compile
+    def f(x):
+        gg.linalg.cholesky(x)
+        return x * 2
+
+    world.play(f, inputs, calls=10)
+
+
+@every
+def an_error_that_is_handled(world, inputs):
+    handled = []
+
+    @world.compile
+    def f(x):
+        try:
+            return gg.linalg.cholesky(x)
+        except Exception as error:  # noqa: BLE001
+            handled.append(str(error))
+            return x * 3
+
+    world.watch(handled)
+    world.play(f, inputs, calls=10)
+
+
+@every
+def an_error_after_writes(world, inputs):
+    w, table = normal(3, 3), {"calls": 0}
+
+    @world.compile
+    def f(x):
+        table["calls"] += 1
+        w.__iadd__(1)
+        y = gg.linalg.cholesky(x)
+        w.__iadd__(y)
+        table["calls"] += 100
+        return w * 2
+
+    world.watch(w, table)
+    world.play(f, inputs, calls=10)
+
+
+@program
+def an_index_that_is_out_of_range_and_unused(world):
+    @world.compile
+    def f(x, i):
+        x[i]
+        return x * 2
+
+    places = [gg.asarray(k) for k in (0, 1, 2, 5, 0, -9, 1, 2)]
+    world.play(f, lambda i: (normal(3, seed=i), places[i]), calls=8)
+
+
+@program
+def indices_that_are_out_of_range_and_unused(world):
+    @world.compile
+    def f(x, i):
+        gg.take(x, i, axis=0)
+        return x * 2
+
+    places = [gg.asarray([k, 0]) for k in (0, 1, 2, 5, 0, -9, 1, 2)]
+    world.play(f, lambda i: (normal(3, seed=i), places[i]), calls=8)
+
+
+@program
+def a_python_index_that_grows_out_of_range(world):
+    state = {"i": 0}
+
+    @world.compile
+    def f(x):
+        state["i"] += 1
+        return x[state["i"] - 1] * 2
+
+    world.watch(state)
+    world.play(f, calls=7)
+
+
+@program
+def labels_that_are_out_of_range(world):
+    w = leaf(3)
+
+    @world.compile
+    def f(x, labels):
+        loss = functional.cross_entropy(x * w, labels)
+        loss.backward()
+        return loss.detach()
+
+    bad = {1, 4, 6}
+    world.watch(w)
+    world.play(
+        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
+    )
+
+
+@program
+def labels_that_are_out_of_range_and_unused(world):
+    @world.compile
+    def f(x, labels):
+        functional.cross_entropy(x, labels)
+        return x + 1
+
+    bad = {2, 4, 6}
+    world.play(
+        f, lambda i: (normal(4, 3, seed=i), gg.asarray([0, 1, 2, 5 if i in bad else 1])), calls=9
+    )
+
+
+@program
+def a_matrix_that_is_singular(world):
+    @world.compile
+    def f(x):
+        gg.linalg.inv(x)
+        return gg.linalg.solve(x, GOOD)
+
+    world.play(f, lambda i: (gg.zeros((3, 3)) if i in (1, 4, 5) else GOOD * (i + 1.0),), calls=9)
+
+
+@program
+def an_embedding_of_an_index_that_is_out_of_range(world):
+    table = leaf(4, 3)
+
+    @world.compile
+    def f(i):
+        table.grad = None
+        y = functional.embedding(i, table)
+        y.sum().backward()
+        return y.detach()
+
+    world.watch(table)
+    world.play(f, lambda i: (gg.asarray([0, 7 if i in (2, 5) else 3]),), calls=8)
+
+
+@program
+def shapes_that_do_not_fit(world):
+    w, calls = normal(3), []
+
+    @world.compile
+    def f(x):
+        calls.append(x.shape)
+        return x * w
+
+    world.watch(calls)
+    world.play(f, lambda i: (normal(4 if i in (1, 2, 5) else 3, seed=i),), calls=9)
+
+
+@program
+def an_error_of_the_program_itself(world):
+    state = {"calls": 0}
+
+    @world.compile
+    def f(x):
+        state["calls"] += 1
+        if state["calls"] % 3 == 0:
+            raise KeyError("own", state["calls"])
+        return x * state["calls"]
+
+    world.watch(state)
+    world.play(f, calls=10)
+
+
+@program
+def an_error_in_a_finally(world):
+    log = []
+
+    @world.compile
+    def f(x):
+        try:
+            log.append("try")
+            return gg.linalg.cholesky(x)
+        finally:
+            log.append("finally")
+
+    world.watch(log)
+    world.play(f, at(2, 5), calls=8)
+
+
+@program
+def an_error_that_a_context_manager_swallows(world):
+    import contextlib
+
+    log = []
+
+    @world.compile
+    def f(x):
+        with contextlib.suppress(Exception):
+            y = gg.linalg.cholesky(x)
+            log.append(y)
+        return x * len(log)
+
+    world.watch(log)
+    world.play(f, at(1, 5), calls=8)
+
+
+@program
+def an_error_in_a_hook(world):
+    w, state = leaf(3), {"fails": False}
+
+    def hook(g):
+        if state["fails"]:
+            raise ValueError("own")
+        return g * 2
+
+    w.register_hook(hook)
+
+    @world.compile
+    def f(x):
+        (w * x).sum().backward()
+
+    def switch():
+        state["fails"] = not state["fails"]
+
+    world.watch(w)
+    world.play(f, changes=[switch, switch, switch])
+
+
+@program
+def an_error_in_the_step_of_an_optimizer(world):
+    net = model(3, 3)
+    optimizer = gg.optim.SGD(net.parameters(), lr=0.1)
+
+    @world.compile
+    def f(x):
+        optimizer.zero_grad()
+        (net(x) ** 2).sum().backward()
+        optimizer.step()
+
+    def spoil(value):
+        optimizer.param_groups[0]["momentum"] = value
+
+    world.watch(net)
+    world.play(
+        f,
+        lambda i: (normal(4, 3, seed=i),),
+        changes=[lambda: spoil(-1.0), lambda: spoil(0.5), lambda: spoil("a"), lambda: spoil(0)],
+    )
+
+
+@program
+def recursion_without_an_end(world):
+    state = {"endless": False}
+
+    def deeper(x):
+        return deeper(x) if state["endless"] else x * 2
+
+    def whole(x):
+        try:
+            return f(x)
+        except RecursionError:
+            return "too deep"
+
+    f = world.compile(deeper)
+    world.play(
+        whole, changes=[lambda: state.update(endless=True), lambda: state.update(endless=False)]
+    )

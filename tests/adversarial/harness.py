@@ -1,0 +1,357 @@
+"""What a program of the corpus is written with, and what runs it.
+
+A program is a function of a `World`. It makes fresh state, compiles functions with
+``world.compile``, and calls them at least six times, with changes in between. It is run as it is
+and compiled, each time from the same state of the random generators, and all that is recorded has
+to be equal: after each call its result or its error, what it printed, its own warnings, and what
+the program watches; at the end once more all results, which later calls must not overwrite.
+"""
+
+import builtins
+import collections
+import contextlib
+import dataclasses
+import functools
+import io
+import itertools
+import os
+import pickle
+import random
+import signal
+import sys
+import threading
+import time
+import types
+import warnings
+
+import numpy as np
+
+import gpugrad as gg
+from gpugrad import nn, optim
+
+PROGRAMS = {}
+
+# Before which call the first change is made, and how many calls later each of the others.
+SCHEDULES = (2, 1), (3, 2), (4, 1), (5, 2)
+
+# The seconds after which a program counts as one that hangs.
+LIMIT = 10
+
+
+def program(function=None, *, in_child=False, needs=None):
+    """Add a program to the corpus.
+
+    in_child: whether it runs in a child process, because it may hang, or changes the process.
+    needs: a reason to skip it on this platform, or None.
+    """
+    if function is None:
+        return functools.partial(program, in_child=in_child, needs=needs)
+    family = function.__module__.rpartition(".")[2]
+    name = f"{family}-{function.__name__}"
+    assert name not in PROGRAMS, name
+    function.in_child, function.needs = in_child, needs
+    PROGRAMS[name] = function
+    return function
+
+
+def missing(module, *names):
+    """A reason to skip programs that need these names of a module, or None."""
+    absent = [name for name in names if not hasattr(module, name)]
+    return f"there is no {module.__name__}.{absent[0]}" if absent else None
+
+
+def normal(*shape, seed=0, dtype=np.float32):
+    """A tensor of normal numbers that depend on the shape and the seed only."""
+    values = np.random.default_rng([seed, *shape]).standard_normal(shape)
+    return gg.asarray(values.astype(dtype))
+
+
+def leaf(*shape, seed=0, dtype=np.float32):
+    return normal(*shape, seed=seed, dtype=dtype).requires_grad_()
+
+
+def model(*sizes, seed=0):
+    """A network of linear layers whose weights depend on the sizes and the seed only."""
+    net = nn.Sequential(*[nn.Linear(*pair) for pair in itertools.pairwise(sizes)])
+    for i, p in enumerate(net.parameters()):
+        p.array[...] = normal(*p.shape, seed=seed + i).array
+    return net
+
+
+def bits(x):
+    """All that can be seen of a value, such that equal descriptions mean equal values."""
+    kind = type(x).__qualname__
+    if isinstance(x, gg.Tensor):
+        array = bits(x.array)
+        return kind, array, x.requires_grad, x.is_leaf, bits(x.grad)
+    if isinstance(x, np.ndarray):
+        return kind, str(x.dtype), x.shape, x.tobytes()
+    if isinstance(x, nn.Module):
+        state = {k: bits(v) for k, v in [*x.named_parameters(), *x.named_buffers()]}
+        return kind, state, [m.training for m in x.modules()]
+    if isinstance(x, (optim.Optimizer, gg.amp.GradScaler)):
+        return kind, bits(x.state_dict())
+    if isinstance(x, optim.lr_scheduler.LRScheduler):
+        state = {k: v for k, v in x.state_dict().items() if not callable(v)}
+        return kind, bits(state), bits(x.get_last_lr())
+    if isinstance(x, gg.random.Generator):
+        return kind, repr(x.get_state())
+    if isinstance(x, (np.random.Generator, np.random.RandomState)):
+        state = x.bit_generator.state if isinstance(x, np.random.Generator) else x.get_state()
+        return kind, bits(state)
+    if isinstance(x, random.Random):
+        return kind, hash(x.getstate())
+    if isinstance(x, (list, tuple, collections.deque)):
+        return kind, [bits(y) for y in x]
+    if isinstance(x, (set, frozenset)):
+        return kind, sorted(repr(bits(y)) for y in x)
+    if isinstance(x, (dict, types.MappingProxyType)):
+        return kind, [(bits(k), bits(v)) for k, v in x.items()]
+    if isinstance(x, (types.FunctionType, types.MethodType, types.BuiltinFunctionType, type)):
+        return kind, x.__qualname__
+    if isinstance(x, BaseException):
+        return kind, str(x)
+    if dataclasses.is_dataclass(x) or type(x).__repr__ is object.__repr__:
+        return kind, bits(vars(x)) if hasattr(x, "__dict__") else None
+    return kind, repr(x)
+
+
+class World:
+    """Where a program runs: what it compiles and calls functions with, and the record."""
+
+    def __init__(self, compiles, schedule, directory):
+        self._compiles, self._schedule = compiles, schedule
+        self._watched, self._results = [], []
+        self.record = []
+        self.uses_schedule = False
+        self.directory = directory  # for files
+
+    def compile(self, function=None, **options):
+        if function is None:
+            return functools.partial(self.compile, **options)
+        return gg.compile(function, **options) if self._compiles else function
+
+    @property
+    def first(self):
+        """The number of the call, from 1, before which the first change is made."""
+        self.uses_schedule = True
+        return self._schedule[0]
+
+    def watch(self, *things):
+        """Record these after each call; functions without arguments are called for a value."""
+        self._watched += things
+
+    def note(self, *values):
+        """Record these now."""
+        self.record.append(("note", bits(values)))
+
+    def seen(self):
+        calls = types.FunctionType, types.MethodType, functools.partial
+        return [bits(x() if isinstance(x, calls) else x) for x in self._watched]
+
+    def call(self, function, *args, keep=True, **kwargs):
+        """Call a function and record what comes of it; returns its result, or None."""
+        result, text = None, io.StringIO()
+        with (
+            warnings.catch_warnings(record=True) as warned,
+            contextlib.redirect_stdout(text),
+            np.errstate(all="ignore"),
+        ):
+            warnings.simplefilter("always")
+            try:
+                result = function(*args, **kwargs)
+                entry = "returned", bits(result)
+            except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001
+                entry = "raised", bits(error)
+        own = [(w.category.__name__, str(w.message)) for w in warned if is_own(w.message)]
+        self.record.append((*entry, text.getvalue(), own, self.seen()))
+        if keep:
+            self._results.append(result)
+        return result
+
+    def play(self, function, inputs=None, changes=(), after=None, calls=7):
+        """Call a function again and again, with changes in between.
+
+        inputs: a function of the number of the call, from 0, that returns the arguments; by
+            default one vector, other numbers in each call.
+        changes: functions to call in between, at the times of the schedule.
+        after: what to do with each result, as the caller may.
+        calls: how many, if there are no changes.
+        """
+        if inputs is None:
+            inputs = one_vector
+        due = {}
+        if changes:
+            first, distance = self.first, self._schedule[1]
+            due = {first + i * distance: change for i, change in enumerate(changes)}
+            calls = max(7, *[number + 2 for number in due])
+        for number in range(1, calls + 1):
+            if number in due:
+                due[number]()
+            result = self.call(function, *inputs(number - 1))
+            if after is not None:
+                after(result)
+
+    def module(self, source, name="adversarial_module"):
+        """A fresh Python module with this source, which ``import`` finds until the run ends."""
+        found = types.ModuleType(name)
+        found.__file__ = os.path.join(self.directory, f"{name}.py")
+        builtins.exec(builtins.compile(source, found.__file__, "exec"), vars(found))
+        sys.modules[name] = found
+        return found
+
+    def finish(self):
+        self.record.append(("at the end", bits(self._results), self.seen()))
+        return self.record
+
+
+def one_vector(number):
+    return (normal(3, seed=number),)
+
+
+def is_own(message):
+    """Whether this is a program's warning, rather than one of a library."""
+    return str(message).startswith("own")
+
+
+def nothing():
+    """A change that changes nothing."""
+
+
+def run(function, compiles, schedule=SCHEDULES[0], directory="."):
+    """Run a program; returns its record, and whether the schedule matters to it."""
+    gg.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
+    gg.set_grad_enabled(True)
+    modules = dict(sys.modules)
+    world = World(compiles, schedule, directory)
+    try:
+        function(world)
+    finally:
+        gg.set_grad_enabled(True)
+        for name in [*sys.modules]:
+            if name.startswith("adversarial_") and name not in modules:
+                del sys.modules[name]
+    return world.finish(), world.uses_schedule
+
+
+class Hangs(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def time_limit():
+    """Raises Hangs in the main thread once the block has taken too long, where signals exist."""
+    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_):
+        raise Hangs(f"it takes longer than {LIMIT} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def in_child(function):
+    """Call ``function()`` in a forked child and return what it returns; raises if it hangs."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads may exist
+        child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.close(reader)
+            try:
+                answer = function()
+            except BaseException as error:  # noqa: BLE001
+                answer = RuntimeError(f"{type(error).__name__}: {error}")
+            with os.fdopen(writer, "wb") as file:
+                pickle.dump(answer, file)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as file:
+        received = []
+        thread = threading.Thread(target=lambda: received.append(file.read()))
+        thread.start()
+        thread.join(LIMIT)
+        hangs = thread.is_alive()
+        if hangs:
+            os.kill(child, signal.SIGKILL)
+        thread.join()
+    os.waitpid(child, 0)
+    if hangs:
+        raise Hangs(f"it takes longer than {LIMIT} seconds")
+    if not received or not received[0]:
+        raise RuntimeError("the child ended without an answer")
+    answer = pickle.loads(received[0])
+    if isinstance(answer, RuntimeError):
+        raise answer
+    return answer
+
+
+def record_of(function, compiles, schedule, directory):
+    def runs():
+        with time_limit():
+            return run(function, compiles, schedule, directory)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return in_child(runs) if function.in_child else runs()
+
+
+def difference(expected, found):
+    """The first entry of two records that differs, in words; None if they are equal."""
+    for number, (a, b) in enumerate(itertools.zip_longest(expected, found), 1):
+        if a != b:
+            place = ""
+            while type(a) is type(b) in (list, tuple) and len(a) == len(b):
+                i = next(i for i, pair in enumerate(zip(a, b, strict=True)) if pair[0] != pair[1])
+                if a[0] != b[0] and a[0] in ("returned", "raised"):
+                    break
+                a, b, place = a[i], b[i], f"{place}[{i}]"
+            return f"entry {number}{place}:\n  eager    {shortened(a)}\n  compiled {shortened(b)}"
+    return None
+
+
+def shortened(x):
+    text = repr(x)
+    return text if len(text) < 600 else f"{text[:300]} ... {text[-300:]}"
+
+
+def failure(function, directory):
+    """How a compiled run of a program differs from an eager one, in words; None if it does not."""
+    for schedule in SCHEDULES:
+        expected, uses_schedule = record_of(function, False, schedule, directory)
+        assert sum(entry[0] in ("returned", "raised") for entry in expected) >= 6, "too few calls"
+        try:
+            found, _ = record_of(function, True, schedule, directory)
+            different = difference(expected, found)
+        except (Hangs, Exception) as error:  # noqa: BLE001
+            different = f"the program ends with {type(error).__name__}: {error}"
+        if different:
+            again, _ = record_of(function, False, schedule, directory)
+            assert difference(expected, again) is None, "two eager runs differ: the test is wrong"
+            when = f"first change before call {schedule[0]}, " if uses_schedule else ""
+            return when + different
+        if not uses_schedule:
+            return None
+    return None
+
+
+def wait_for(condition):
+    """Wait until a condition holds, for at most the limit."""
+    end = time.monotonic() + LIMIT
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError("a condition does not come to hold")
+        time.sleep(0.0001)

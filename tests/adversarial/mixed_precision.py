@@ -1,0 +1,171 @@
+"""Casting regions and the scaling of gradients."""
+
+import gpugrad as gg
+from gpugrad import optim
+
+from .harness import model, normal, program
+
+
+def batches(number):
+    return (normal(4, 3, seed=number),)
+
+
+@program
+def a_region_around_some_calls(world):
+    net = model(3, 3, 2)
+    f = world.compile(lambda x: net(x).detach())
+
+    def whole(x, dtype):
+        if dtype is None:
+            return f(x)
+        with gg.amp.autocast(dtype=dtype):
+            return f(x)
+
+    dtypes = None, gg.float16, gg.float16, None, gg.float16
+    world.play(whole, lambda i: (normal(4, 3, seed=i), dtypes[i % 5]), calls=10)
+
+
+@program
+def a_region_inside_that_is_switched(world):
+    net, table = model(3, 3, 2), {"enabled": True}
+
+    @world.compile
+    def f(x):
+        net.zero_grad()
+        with gg.amp.autocast(dtype=gg.float16, enabled=table["enabled"]):
+            y = net(x)
+        y.astype(gg.float32).sum().backward()
+        return y.detach()
+
+    world.watch(net)
+    world.play(
+        f,
+        batches,
+        changes=[lambda: table.update(enabled=False), lambda: table.update(enabled=True)],
+    )
+
+
+@program
+def a_region_that_is_entered_twice(world):
+    net, region = model(3, 3, 2), gg.amp.autocast(dtype=gg.float16)
+
+    @world.compile
+    def f(x):
+        with region:
+            y = net(x)
+            with gg.amp.autocast(enabled=False):
+                z = net(x)
+        return y.detach(), z.detach(), gg.amp.is_autocast_enabled()
+
+    world.play(f, batches)
+
+
+@program
+def whether_a_region_is_entered(world):
+    f = world.compile(lambda x: x * (2 if gg.amp.is_autocast_enabled() else 3))
+
+    def whole(x, inside):
+        with gg.amp.autocast(dtype=gg.float16, enabled=inside):
+            return f(x)
+
+    world.play(whole, lambda i: (normal(3, seed=i), i % 3 == 2), calls=9)
+
+
+def scaled(world, **options):
+    net = model(3, 4, 1)
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.5)
+    scaler = gg.amp.GradScaler(init_scale=1024.0, growth_interval=2, **options)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
+
+    world.watch(net, optimizer, scaler)
+    return step, scaler, optimizer
+
+
+@program
+def steps_that_are_skipped(world):
+    step, _, _ = scaled(world)
+    bad = {1, 4, 5}
+    world.play(
+        step,
+        lambda i: (normal(4, 3, seed=i) * (float("inf") if i in bad else 1.0),),
+        calls=10,
+    )
+
+
+@program
+def options_of_a_scaler_that_change(world):
+    step, scaler, optimizer = scaled(world)
+    saved = []
+    world.play(
+        step,
+        batches,
+        changes=[
+            lambda: scaler.set_growth_factor(4.0),
+            lambda: scaler.set_growth_interval(1),
+            lambda: saved.append(scaler.state_dict()),
+            lambda: scaler.set_backoff_factor(0.1),
+            lambda: scaler.load_state_dict(saved[0]),
+            lambda: optimizer.param_groups[0].update(lr=0.0),
+        ],
+    )
+
+
+@program
+def a_scaler_that_is_updated_outside(world):
+    step, scaler, _ = scaled(world)
+    world.play(
+        step,
+        batches,
+        changes=[lambda: scaler.update(64.0), lambda: scaler.update(2.0**20)],
+    )
+
+
+@program
+def a_scale_that_is_looked_at(world):
+    scaler = gg.amp.GradScaler(init_scale=8.0)
+    scaler.scale(gg.ones(()))
+
+    @world.compile
+    def f(x):
+        scale = scaler.get_scale()
+        return scaler.scale(x), scale, type(scale), x * (2 if scale > 10 else 3)
+
+    world.play(f, changes=[lambda: scaler.update(16.0), lambda: scaler.update(4.0)])
+
+
+@program
+def a_scaler_that_is_off(world):
+    step, _, _ = scaled(world, enabled=False)
+    world.play(step, batches)
+
+
+@program
+def unscaling_before_clipping(world):
+    net = model(3, 4, 1)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    scaler, table = gg.amp.GradScaler(init_scale=64.0), {"clip": 0.1}
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        scaler.scale((net(x) ** 2).mean()).backward()
+        scaler.unscale_(optimizer)
+        norm = gg.nn.utils.clip_grad_norm_(net.parameters(), table["clip"])
+        scaler.step(optimizer)
+        scaler.update()
+        return norm
+
+    world.watch(net, optimizer, scaler)
+    world.play(
+        step,
+        batches,
+        changes=[lambda: table.update(clip=10.0), lambda: table.update(clip=1)],
+    )

@@ -1,0 +1,224 @@
+"""Values that are not finite, zeros of both signs, ties, and the guards of backward."""
+
+import numpy as np
+
+import gpugrad as gg
+
+from .harness import program
+
+VALUES = (
+    [0.0, 1.0, 4.0],
+    [-0.0, 2.0, -1.0],
+    [float("nan"), 0.0, 1.0],
+    [float("inf"), -float("inf"), 0.0],
+    [1e30, 1e-30, -1e38],
+    [0.0, 0.0, -0.0],
+    [1.0, 1.0, 1.0],
+)
+
+
+def differentiated(function):
+    """Two programs: with backward inside of the compiled function, and outside of it."""
+
+    def runs(world, inside):
+        w = gg.zeros(3, requires_grad=True)
+        forward = function if inside else world.compile(function)
+
+        def both():
+            y = forward(w)
+            y.backward()
+            return y.detach()
+
+        if inside:
+            both = world.compile(both)
+
+        def whole(x):
+            w.grad = None
+            w.detach().__setitem__(..., x)
+            return both()
+
+        world.watch(w)
+        world.play(whole, lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)
+
+    for inside in (True, False):
+
+        def one(world, inside=inside):
+            runs(world, inside)
+
+        one.__name__ = function.__name__ + ("_inside" if inside else "_outside")
+        one.__module__ = function.__module__
+        program(one)
+    return function
+
+
+@differentiated
+def roots_times_zero(x):
+    return (gg.sqrt(x) * 0.0).sum()
+
+
+@differentiated
+def logarithms(x):
+    return gg.log(x).sum()
+
+
+@differentiated
+def entropies_behind_a_choice(x):
+    return gg.where(x > 0, x * gg.log(x), 0.0).sum()
+
+
+@differentiated
+def quotients(x):
+    return (x / x + 1 / x).sum()
+
+
+@differentiated
+def powers(x):
+    return (x**0.5 + x**2 + x**-1.0 + gg.abs(x) ** x).sum()
+
+
+@differentiated
+def the_largest_of_ties(x):
+    return gg.max(x) + gg.maximum(x, 1.0).sum() + gg.sort(x)[0]
+
+
+@differentiated
+def norms(x):
+    return gg.sqrt((x * x).sum()) + gg.abs(x).sum() + gg.linalg.vector_norm(x)
+
+
+@differentiated
+def exponentials(x):
+    return gg.logsumexp(x, axis=0) + gg.softmax(x, 0)[0] + gg.exp(x).sum()
+
+
+@differentiated
+def angles(x):
+    return gg.atan2(x, x * 0).sum() + gg.acos(x).sum()
+
+
+@differentiated
+def deviations(x):
+    return gg.std(x) + gg.var(x, correction=1) + x.mean()
+
+
+@program
+def roots_that_are_scaled_outside(world):
+    w = gg.asarray([0.0, 1.0, 4.0]).requires_grad_()
+    f = world.compile(lambda: gg.sqrt(w))
+
+    def whole(k):
+        w.grad = None
+        (f() * k).sum().backward()
+
+    world.watch(w)
+    world.play(whole, lambda i: ([0.0, 1.0, -0.0, 2.0][i % 4],), calls=12)
+
+
+@program
+def logarithms_with_cotangents_from_outside(world):
+    w = gg.asarray([0.0, 1.0, 4.0]).requires_grad_()
+    f = world.compile(lambda: gg.log(w).sum())
+
+    def whole(k):
+        w.grad = None
+        f().backward(gg.asarray(k))
+
+    world.watch(w)
+    world.play(whole, lambda i: ([0.0, 1.0, -0.0, 2.0][i % 4],), calls=12)
+
+
+@program
+def logarithms_of_which_one_is_used_outside(world):
+    w = gg.asarray([0.0, 1.0, 4.0]).requires_grad_()
+    f = world.compile(lambda: gg.log(w))
+
+    def whole(i):
+        w.grad = None
+        f()[i].backward()
+
+    world.watch(w)
+    world.play(whole, lambda i: (i % 3,), calls=9)
+
+
+@program
+def gradients_with_explicit_cotangents(world):
+    w = gg.asarray([0.0, 1.0, 4.0]).requires_grad_()
+    f = world.compile(lambda: (gg.sqrt(w), gg.log(w)))
+
+    def whole(a, b):
+        return gg.autograd.grad(f(), [w], [gg.asarray(a), gg.asarray(b)])
+
+    zeros, ones, some = [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 1.0, 0.0]
+    pairs = (ones, ones), (zeros, ones), (some, zeros), (zeros, zeros), (ones, some)
+    world.play(whole, lambda i: pairs[i % 5], calls=15)
+
+
+@program
+def products_with_zeros_from_outside(world):
+    w = gg.asarray([[0.0, 1.0], [2.0, float("inf")]]).requires_grad_()
+    f = world.compile(lambda: w @ w)
+
+    def whole(g):
+        w.grad = None
+        f().backward(gg.asarray(g))
+
+    grads = [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]
+    world.watch(w)
+    world.play(whole, lambda i: (grads[i % 3],), calls=9)
+
+
+@program
+def simplifications_that_change_zeros(world):
+    f = world.compile(
+        lambda x: (x + 0.0, x - 0.0, x * 1.0, -x, 0.0 - x, x * 0.0, x + x - x, x / 1, 0 + x)
+    )
+    world.play(f, lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)
+
+
+@program
+def sums_whose_order_shows(world):
+    def f(x):
+        return (
+            x.sum(),
+            x.sum(0),
+            gg.cumulative_sum(x, axis=1),
+            (x + 1e8) - 1e8,
+            x.mean(1),
+            x.T.sum(0),
+        )
+
+    rng = np.random.default_rng(0)
+    inputs = [gg.asarray(rng.standard_normal((37, 53)).astype("f4") * 1e3) for _ in range(4)]
+    inputs += [gg.asarray(np.asfortranarray(x.numpy())) for x in inputs[:2]]
+    inputs += [x[::2, ::3] for x in inputs[:2]]
+    world.play(world.compile(f), lambda i: (inputs[i % 8],), calls=24)
+
+
+@program
+def comparisons_with_what_is_not_a_number(world):
+    f = world.compile(
+        lambda x: (x == x, x < 1, gg.max(x), gg.min(x), gg.argmax(x), gg.sort(x), gg.clip(x, 0, 1))
+    )
+    world.play(f, lambda i: (gg.asarray(VALUES[i % 7]),), calls=14)
+
+
+@program
+def halves_that_overflow(world):
+    f = world.compile(lambda x: (x * x, x.sum(), gg.exp(x), x.astype(gg.float32) * 3, x @ x))
+    values = [60000.0, 1.0, 2.0], [1e-7, 3.0, 5.0], [300.0, -300.0, 0.1], [1.0, 2.0, 3.0]
+    world.play(f, lambda i: (gg.asarray(values[i % 4], dtype=gg.float16),), calls=8)
+
+
+@program
+def conversions_that_lose(world):
+    f = world.compile(
+        lambda x: (x.astype(gg.int8), x.astype(gg.float16), x.astype(bool), x.astype(gg.int64))
+    )
+    values = [1.5, -2.7, 300.0], [0.0, -0.0, 1e-9], [127.0, 128.0, -129.0]
+    world.play(f, lambda i: (gg.asarray(values[i % 3]),), calls=9)
+
+
+@program
+def means_of_nothing(world):
+    f = world.compile(lambda x: (x.sum(), x.mean(), gg.prod(x), x.sum(0), gg.var(x)))
+    world.play(f, lambda i: (gg.zeros((i % 2, 3)),), calls=8)

@@ -1,0 +1,547 @@
+"""Optimizers: hyper-parameters, groups, state that is loaded, numbers that are looked at."""
+
+import copy
+import decimal
+import functools
+import json
+import math
+import pickle
+import struct
+
+import gpugrad as gg
+from gpugrad import nn, optim
+
+from .harness import leaf, model, normal, program
+
+
+def setting(make=None):
+    w, make = leaf(3), make or functools.partial(optim.SGD, lr=0.1)
+    return w, make([w])
+
+
+def training(world, w, optimizer):
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((w * x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    world.watch(w, optimizer)
+    return step
+
+
+def put(optimizer, **values):
+    return lambda: optimizer.param_groups[0].update(values)
+
+
+def learning_rates(*rates):
+    """A program that trains with an optimizer whose learning rate changes."""
+
+    def decorate(make):
+        def runs(world):
+            w, optimizer = setting(make)
+            changes = [put(optimizer, lr=lr) for lr in rates]
+            world.play(training(world, w, optimizer), changes=changes)
+
+        runs.__name__, runs.__module__ = make.__name__, make.__module__
+        return program(runs)
+
+    return decorate
+
+
+@learning_rates(0.5, 0.0, 0.1)
+def rates_of_sgd(params):
+    return optim.SGD(params, lr=0.1)
+
+
+@learning_rates(0.5, 0, 1)
+def rates_of_sgd_that_are_integers(params):
+    return optim.SGD(params, lr=1)
+
+
+@learning_rates(0.5, 0.0, 0.1)
+def rates_of_adam(params):
+    return optim.Adam(params, lr=0.1)
+
+
+@learning_rates(-0.0, 0.0, -0.0)
+def rates_that_are_zeros_of_both_signs(params):
+    return optim.SGD(params, lr=0.1)
+
+
+@learning_rates(-1.0, 0.1)
+def rates_that_are_invalid(params):
+    return optim.AdamW(params, lr=0.1)
+
+
+@learning_rates("0.5", math.nan, 0.1)
+def rates_that_are_no_numbers(params):
+    return optim.AdamW(params, lr=0.1)
+
+
+@program
+def momentum_on_and_off(world):
+    w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
+    world.play(
+        training(world, w, optimizer),
+        changes=[
+            put(optimizer, momentum=0.0),
+            put(optimizer, momentum=0.5),
+            put(optimizer, nesterov=True),
+            put(optimizer, weight_decay=0.1),
+        ],
+    )
+
+
+@program
+def options_of_adam(world):
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[
+            put(optimizer, betas=(0.5, 0.5)),
+            put(optimizer, amsgrad=True),
+            put(optimizer, maximize=True),
+            put(optimizer, eps=1.0),
+            put(optimizer, amsgrad=False),
+        ],
+    )
+
+
+@program
+def a_group_that_is_added(world):
+    v = leaf(3, seed=5)
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = ((w * x + v) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    world.watch(w, v, optimizer)
+    world.play(
+        step,
+        changes=[
+            lambda: optimizer.add_param_group({"params": [v], "lr": 0.5}),
+            lambda: optimizer.param_groups[-1].update(lr=0.0),
+            lambda: optimizer.param_groups.reverse(),
+        ],
+    )
+
+
+@program
+def a_state_that_is_loaded(world):
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+    step = training(world, w, optimizer)
+    saved = []
+    world.play(
+        step,
+        changes=[
+            lambda: saved.append(copy.deepcopy(optimizer.state_dict())),
+            lambda: None,
+            lambda: optimizer.load_state_dict(saved[0]),
+            lambda: optimizer.load_state_dict(saved[0]),
+        ],
+    )
+
+
+@program
+def an_optimizer_that_is_replaced(world):
+    w = leaf(3)
+    holder = {"optimizer": optim.SGD([w], lr=0.1)}
+
+    @world.compile
+    def step(x):
+        optimizer = holder["optimizer"]
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    world.watch(w, lambda: holder["optimizer"])
+    world.play(
+        step,
+        changes=[
+            lambda: holder.update(optimizer=optim.SGD([w], lr=0.5)),
+            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
+            lambda: holder.update(optimizer=optim.Adam([w], lr=0.1)),
+        ],
+    )
+
+
+@program
+def an_optimizer_made_inside(world):
+    w = leaf(3)
+
+    @world.compile
+    def step(x):
+        optimizer = optim.Adam([w], lr=0.1)
+        w.grad = None
+        (w * x).sum().backward()
+        optimizer.step()
+        return w.detach() * 1
+
+    world.watch(w)
+    world.play(step, changes=[lambda: w.detach().__imul__(2)])
+
+
+@program
+def a_rate_that_the_function_changes(world):
+    w, optimizer = setting()
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        optimizer.param_groups[0]["lr"] *= 0.5
+
+    world.watch(w, optimizer)
+    world.play(step, changes=[put(optimizer, lr=1.0), put(optimizer, lr=1)])
+
+
+@program
+def two_optimizers_of_one_model(world):
+    net = model(3, 3, 1)
+    first = optim.SGD(net[0].parameters(), lr=0.1)
+    second = optim.Adam(net[1].parameters(), lr=0.1)
+    use = {"second": True}
+
+    @world.compile
+    def step(x):
+        net.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        first.step()
+        if use["second"]:
+            second.step()
+        return loss.detach()
+
+    world.watch(net, first, second)
+    world.play(
+        step,
+        lambda i: (normal(4, 3, seed=i),),
+        changes=[
+            lambda: use.update(second=False),
+            put(first, lr=0.01),
+            lambda: use.update(second=1),
+        ],
+    )
+
+
+@program
+def gradients_that_are_missing_at_times(world):
+    w, v = leaf(3), leaf(3, seed=4)
+    optimizer, use = optim.Adam([w, v], lr=0.1), {"v": True}
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        y = w * x
+        if use["v"]:
+            y = y * v
+        y.sum().backward()
+        optimizer.step()
+
+    world.watch(w, v, optimizer)
+    world.play(step, changes=[lambda: use.update(v=False), lambda: use.update(v=True)])
+
+
+@program
+def gradients_that_are_not_reset(world):
+    w, optimizer = setting()
+
+    @world.compile
+    def step(x):
+        (w * x).sum().backward()
+        optimizer.step()
+
+    world.watch(w)
+    world.play(
+        step,
+        changes=[
+            optimizer.zero_grad,
+            lambda: optimizer.zero_grad(set_to_none=False),
+            lambda: setattr(w, "grad", normal(3, seed=9)),
+            lambda: setattr(w, "requires_grad", False),
+        ],
+    )
+
+
+@program
+def gradients_set_to_zeros(world):
+    w, optimizer = setting(functools.partial(optim.SGD, lr=0.1, momentum=0.9))
+    kept = []
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad(set_to_none=False)
+        (w * x).sum().backward()
+        optimizer.step()
+
+    world.watch(w, optimizer, kept)
+    world.play(step, changes=[lambda: kept.append(w.grad), lambda: kept[0].__imul__(3)])
+
+
+@program
+def a_step_with_a_closure(world):
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+    table = {"calls": 0, "k": 1.0}
+
+    @world.compile
+    def step(x):
+        def closure():
+            table["calls"] += 1
+            optimizer.zero_grad()
+            loss = (w * x * table["k"]).sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure).detach()
+
+    world.watch(w, optimizer, table)
+    world.play(step, changes=[lambda: table.update(k=2.0), lambda: table.update(calls=0)])
+
+
+@program
+def a_compiled_closure_of_a_step(world):
+    w, optimizer = setting(functools.partial(optim.LBFGS, lr=0.5, max_iter=3))
+    table = {"k": 1.0}
+
+    @world.compile
+    def closure():
+        optimizer.zero_grad()
+        loss = ((w * table["k"] - 1) ** 2).sum()
+        loss.backward()
+        return loss
+
+    world.watch(w)
+    world.play(
+        lambda: optimizer.step(closure).detach(),
+        lambda i: (),
+        changes=[lambda: table.update(k=2.0), lambda: w.detach().__imul__(0)],
+    )
+
+
+@program
+def an_optimizer_of_the_program(world):
+    class Plain(optim.Optimizer):
+        gain = 1.0
+
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        def check(self, group):
+            pass
+
+        def init_single(self, array, group):
+            return {"total": array * 0}
+
+        def apply_single(self, array, grad, state, step, lr):
+            state[0][...] += grad
+            array -= lr * self.gain * state[0] / step
+
+    w, optimizer = setting(functools.partial(Plain, lr=0.1))
+    world.play(
+        training(world, w, optimizer),
+        changes=[
+            put(optimizer, lr=0.5),
+            lambda: setattr(optimizer, "gain", 2.0),
+            lambda: setattr(Plain, "gain", 9.0),
+        ],
+    )
+
+
+@program
+def a_subclass_whose_step_counts(world):
+    class Counting(optim.SGD):
+        steps = 0
+
+        def step(self, closure=None):
+            self.steps += 1
+            return super().step(closure)
+
+    w, optimizer = setting(functools.partial(Counting, lr=0.1))
+    world.watch(lambda: optimizer.steps)
+    world.play(training(world, w, optimizer), changes=[lambda: setattr(optimizer, "steps", 0)])
+
+
+# Numbers that the function looks at
+
+
+def looking(look):
+    """A program whose function looks at the learning rate in some way."""
+
+    def runs(world):
+        w, optimizer = setting()
+
+        @world.compile
+        def f(x):
+            optimizer.zero_grad()
+            (w * x).sum().backward()
+            optimizer.step()
+            return x * 2, look(optimizer.param_groups[0]["lr"])
+
+        world.watch(w)
+        changes = [put(optimizer, lr=lr) for lr in (0.5, 1, 2.0, 0.1)]
+        world.play(f, changes=changes)
+
+    runs.__name__, runs.__module__ = look.__name__, look.__module__
+    return program(runs)
+
+
+@looking
+def the_type_of_a_rate(lr):
+    return type(lr).__name__, type(lr) is float, isinstance(lr, float), isinstance(lr, int)
+
+
+@looking
+def a_rate_itself_as_a_result(lr):
+    return lr
+
+
+@looking
+def a_rate_in_containers_as_a_result(lr):
+    return [lr, (lr * 2, -lr), {"lr": lr}]
+
+
+@looking
+def mathematics_of_a_rate(lr):
+    return math.log(lr), math.exp(-lr), math.isclose(lr, 0.1), math.floor(lr), lr.hex()
+
+
+@looking
+def a_rate_in_text(lr):
+    return f"{lr:.3f} {lr} {lr!r} {lr:>10}", "%g" % lr, str(lr), json.dumps({"lr": lr})  # noqa: UP031
+
+
+@looking
+def a_rate_in_comparisons(lr):
+    return lr == 0.1, lr > 0.3, lr in (0.5, 2), sorted([0.3, lr]), max(lr, 0.4), bool(lr - 0.5)
+
+
+@looking
+def a_rate_as_a_key(lr):
+    return {0.1: "low", 0.5: "high", 1: "one"}.get(lr), hash(lr), lr in {0.5, 2.0}
+
+
+@looking
+def a_rate_converted(lr):
+    return int(lr), float(lr), round(lr), round(lr, 1), complex(lr), decimal.Decimal(lr), bool(lr)
+
+
+@looking
+def a_rate_packed_and_copied(lr):
+    return (
+        struct.pack("d", lr),
+        pickle.loads(pickle.dumps(lr)),
+        copy.copy(lr),
+        lr.as_integer_ratio(),
+    )
+
+
+@looking
+def a_rate_that_is_matched(lr):
+    match lr:
+        case 0.1:
+            return "low"
+        case int():
+            return "integer"
+        case float():
+            return "float"
+    return None
+
+
+@looking
+def a_branch_on_a_rate(lr):
+    return "low" if lr < 0.3 else "high"
+
+
+@program
+def a_rate_as_the_argument_of_a_layer(world):
+    _, optimizer = setting()
+
+    @world.compile
+    def f(x):
+        lr = optimizer.param_groups[0]["lr"]
+        return nn.functional.leaky_relu(x, lr), x.clip(-lr, lr), gg.full((2,), lr)
+
+    world.play(f, changes=[put(optimizer, lr=lr) for lr in (0.5, 1, 0.25)])
+
+
+@program
+def the_type_of_what_a_rate_makes(world):
+    _, optimizer = setting()
+
+    @world.compile
+    def f(x):
+        lr = optimizer.param_groups[0]["lr"]
+        return gg.asarray([1, 2]) * lr, gg.tensor(lr), gg.asarray([lr, 1])
+
+    world.play(f, changes=[put(optimizer, lr=lr) for lr in (2, 0.5, True, 1.0)])
+
+
+@program
+def a_step_count_that_is_looked_at(world):
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+
+    @world.compile
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        step = optimizer.state_dict()["state"][0]["step"]
+        return (
+            x * step,
+            step,
+            type(step),
+            f"{step}",
+            [*range(int(step))],
+            {1: "a", 2: "b"}.get(step),
+        )
+
+    world.watch(optimizer)
+    world.play(f, changes=[put(optimizer, lr=0.5)])
+
+
+@program
+def a_change_after_so_many_steps(world):
+    w, optimizer = setting(functools.partial(optim.Adam, lr=0.1))
+
+    @world.compile
+    def f(x):
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+        if optimizer.state_dict()["state"][0]["step"] % 3 == 0:
+            w.detach().__imul__(0.5)
+
+    world.watch(w)
+    world.play(f, calls=10)
+
+
+@program
+def other_entries_of_a_group(world):
+    _, optimizer = setting()
+    optimizer.param_groups[0]["initial_lr"] = 2.0
+    f = world.compile(lambda x: x * optimizer.param_groups[0]["initial_lr"])
+    world.play(f, changes=[put(optimizer, initial_lr=3.0), put(optimizer, initial_lr=3)])
+
+
+@program
+def averages_of_a_model(world):
+    net = model(3, 3)
+    averaged = optim.swa_utils.AveragedModel(net)
+
+    @world.compile
+    def f(x):
+        net[0].weight.detach().__iadd__(x)
+        averaged.update_parameters(net)
+        return averaged(x).detach()
+
+    world.watch(averaged)
+    world.play(f, lambda i: (normal(3, 3, seed=i),))

@@ -1,0 +1,157 @@
+"""Forked processes, pickles and copies of what compiled functions use."""
+
+import copy
+import os
+import pickle
+import sys
+
+import gpugrad as gg
+from gpugrad import optim
+
+from .harness import bits, in_child, leaf, missing, model, normal, program
+
+NO_FORK = missing(os, "fork", "waitpid") or (
+    "fork is not safe" if sys.platform == "darwin" else None
+)
+
+
+@program(needs=NO_FORK)
+def a_child_that_calls_the_function(world):
+    table = {"k": 2.0}
+    f = world.compile(lambda x: x * table["k"])
+
+    def whole(x):
+        here = f(x)
+        there = in_child(lambda: bits([f(x), f(x + 1)]))
+        return here, there, f(x + 2)
+
+    world.play(whole, changes=[lambda: table.update(k=3.0)])
+
+
+@program(needs=NO_FORK)
+def a_child_that_trains_on(world):
+    net = model(3, 3, 1)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def whole(x):
+        def further():
+            losses = [step(x * k) for k in (1.0, 2.0, 3.0)]
+            return bits([losses, net, optimizer])
+
+        return step(x), in_child(further)
+
+    world.watch(net, optimizer)
+    world.play(whole, lambda i: (normal(4, 3, seed=i),))
+
+
+@program(needs=NO_FORK)
+def a_child_that_is_the_first_to_call(world):
+    table = {"k": 2.0}
+    f = world.compile(lambda x: x * table["k"])
+
+    def whole(x):
+        return in_child(lambda: bits([f(x), f(x * 2), f(x * 3), f(x * 4)]))
+
+    world.play(whole, changes=[lambda: table.update(k=3.0)])
+
+
+@program(needs=NO_FORK)
+def a_child_that_draws(world):
+    f = world.compile(lambda x: x + gg.random.normal(3))
+    world.watch(gg.random.default_generator)
+    world.play(lambda x: (in_child(lambda: bits(f(x))), f(x), in_child(lambda: bits(f(x)))))
+
+
+@program(needs=NO_FORK, in_child=True)
+def a_function_that_forks(world):
+    @world.compile
+    def f(x):
+        child = os.fork()
+        if child == 0:
+            os._exit(7)
+        return x * os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    world.play(f)
+
+
+@program(needs=NO_FORK)
+def the_number_of_the_process(world):
+    start = os.getpid()
+    f = world.compile(lambda x: x * (2.0 if os.getpid() == start else 3.0))
+    world.play(lambda x: (f(x), in_child(lambda: bits(f(x))), f(x)))
+
+
+@program(needs=NO_FORK)
+def backward_in_a_child(world):
+    w = leaf(3)
+    f = world.compile(lambda x: (gg.exp(w) * x).sum())
+
+    def whole(x):
+        w.grad = None
+        y = f(x)
+
+        def there():
+            y.backward()
+            return bits(w)
+
+        found = in_child(there)
+        y.backward()
+        return found
+
+    world.watch(w)
+    world.play(whole)
+
+
+@program
+def a_copy_of_what_is_reached(world):
+    net = model(3, 3)
+    f = world.compile(lambda net, x: net(x).detach())
+
+    def whole(x):
+        other = copy.deepcopy(net)
+        other[0].weight.detach().__imul__(2)
+        again = pickle.loads(pickle.dumps(net))
+        return f(net, x), f(other, x), f(again, x)
+
+    world.play(whole, lambda i: (normal(4, 3, seed=i),))
+
+
+@program
+def a_copy_of_the_compiled_function(world):
+    table = {"k": 2.0}
+    f = world.compile(lambda x: x * table["k"])
+    copies = []
+
+    def whole(x):
+        copies.append(copy.copy(f))
+        return [g(x) for g in (*copies[-2:], f)]
+
+    world.play(whole, changes=[lambda: table.update(k=3.0)])
+
+
+@program
+def a_deep_copy_of_an_object_with_a_compiled_method(world):
+    class Net:
+        def __init__(self):
+            self.k, self.fast = 2.0, world.compile(self.slow)
+
+        def slow(self, x):
+            return x * self.k
+
+    net = Net()
+    net.fast(normal(3))
+
+    def whole(x):
+        other = copy.deepcopy(net)
+        other.k = 7.0
+        return net.fast(x), other.slow(x)
+
+    world.play(whole, changes=[lambda: setattr(net, "k", 3.0)])

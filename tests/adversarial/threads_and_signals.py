@@ -1,0 +1,750 @@
+"""Signal handlers and other threads that run while a function is recorded or repeated."""
+
+import contextlib
+import random
+import signal
+import sys
+import threading
+
+import numpy as np
+
+import gpugrad as gg
+from gpugrad import optim
+
+from .harness import leaf, missing, model, normal, nothing, program, wait_for
+
+NO_SIGNALS = missing(signal, "SIGUSR1", "raise_signal", "setitimer")
+
+
+@contextlib.contextmanager
+def handling(handler, number=None):
+    number = signal.SIGUSR1 if number is None else number
+    before = signal.signal(number, lambda *_: handler())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def ring():
+    signal.raise_signal(signal.SIGUSR1)
+
+
+@program(needs=NO_SIGNALS)
+def a_handler_that_changes_a_number_inside(world):
+    table = {"k": 1.0}
+
+    @world.compile
+    def f(x):
+        y = x * table["k"]
+        ring()
+        return y * table["k"]
+
+    world.watch(table)
+    with handling(lambda: table.update(k=table["k"] + 1)):
+        world.play(f, changes=[lambda: table.update(k=10.0)])
+
+
+@program(needs=NO_SIGNALS)
+def a_handler_that_writes_to_a_tensor_inside(world):
+    w = normal(3, seed=5)
+
+    @world.compile
+    def f(x):
+        y = x * w
+        ring()
+        return y * w
+
+    world.watch(w)
+    with handling(lambda: w.__imul__(2)):
+        world.play(f)
+
+
+def rung_in_between(prepare):
+    """A program whose function a timer interrupts once in each call.
+
+    ``prepare`` returns the function that is called, one for the handler, what to watch, and a
+    change. What the handler writes is reached by the function, but no result depends on when.
+    """
+
+    def runs(world):
+        function, handler, watched, change = prepare(world)
+        rung = []
+
+        def handle():
+            rung.append(None)
+            handler()
+
+        def whole(x):
+            n = len(rung)
+            signal.setitimer(signal.ITIMER_REAL, 0.0002 * (1 + n % 5))
+            try:
+                y = function(x)
+                wait_for(lambda: len(rung) > n)
+                return y
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+
+        world.watch(watched)
+        with handling(handle, signal.SIGALRM):
+            world.play(whole, changes=[change, nothing, change])
+
+    runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
+    return program(runs, needs=NO_SIGNALS, in_child=True)
+
+
+def worked(x, n=80):
+    """Some work that takes a millisecond or more."""
+    for _ in range(n):
+        x = gg.tanh(x * 1.5) + x * 0.5
+    return x
+
+
+@rung_in_between
+def a_timer_that_sets_a_flag_of_an_object(world):
+    class State:
+        k, rung = 2.0, 0
+
+    state = State()
+    f = world.compile(lambda x: worked(x * state.k))
+
+    def handler():
+        state.rung += 1
+
+    return f, handler, state, lambda: setattr(state, "k", state.k + 1)
+
+
+@rung_in_between
+def a_timer_that_appends_to_a_list(world):
+    log = [2.0]
+    f = world.compile(lambda x: worked(x * log[0]))
+    return f, lambda: log.append(len(log)), log, lambda: log.__setitem__(0, log[0] + 1)
+
+
+@rung_in_between
+def a_timer_that_writes_to_a_dict(world):
+    table = {"k": 2.0, "rung": 0}
+    f = world.compile(lambda x: worked(x * table["k"]))
+
+    def handler():
+        table["rung"] += 1
+
+    return f, handler, table, lambda: table.update(k=table["k"] + 1)
+
+
+@rung_in_between
+def a_timer_that_counts_in_a_tensor(world):
+    table = {"k": 2.0, "rung": gg.zeros(())}
+    f = world.compile(lambda x: worked(x * table["k"]))
+    return (
+        f,
+        lambda: table["rung"].__iadd__(1),
+        table,
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@rung_in_between
+def a_timer_that_counts_in_a_variable(world):
+    k, rung = 2.0, 0
+
+    @world.compile
+    def f(x):
+        return worked(x * (k if rung >= 0 else 0.0))
+
+    def handler():
+        nonlocal rung
+        rung += 1
+
+    def change():
+        nonlocal k
+        k += 1
+
+    return f, handler, lambda: rung, change
+
+
+@rung_in_between
+def a_timer_that_counts_while_the_function_counts(world):
+    table = {"calls": 0, "rung": 0}
+
+    @world.compile
+    def f(x):
+        table["calls"] += 1
+        return worked(x * table["calls"])
+
+    def handler():
+        table["rung"] += 1
+
+    return f, handler, table, lambda: table.update(calls=0)
+
+
+@rung_in_between
+def a_timer_that_changes_the_rate(world):
+    w = leaf(3)
+    optimizer = optim.SGD([w], lr=0.1)
+    optimizer.param_groups[0]["initial_lr"] = 0.0
+
+    @world.compile
+    def f(x):
+        optimizer.zero_grad()
+        worked(w * x).sum().backward()
+        optimizer.step()
+
+    def handler():
+        optimizer.param_groups[0]["initial_lr"] += 1.0
+
+    return f, handler, lambda: (w, optimizer), lambda: optimizer.param_groups[0].update(lr=0.5)
+
+
+@rung_in_between
+def a_timer_that_calls_the_function(world):
+    kept, state = [], {"inside": False, "k": 2.0}
+
+    f = world.compile(lambda x: worked(x * state["k"]))
+
+    def handler():
+        kept.append(f(normal(4, seed=len(kept))))
+
+    return f, handler, kept, lambda: state.update(k=3.0)
+
+
+@rung_in_between
+def a_timer_that_goes_backward(world):
+    w, v, kept = leaf(3), leaf(3, seed=1), []
+    table = {"k": 2.0}
+    f = world.compile(lambda w, x: worked(w * x * table["k"]).sum())
+
+    def whole(x):
+        w.grad = None
+        f(w, x).backward()
+
+    def handler():
+        v.grad = None
+        f(v, normal(3, seed=len(kept))).backward()
+        kept.append(v.grad)
+
+    return whole, handler, lambda: (w, kept), lambda: table.update(k=3.0)
+
+
+@program(needs=NO_SIGNALS, in_child=True)
+def a_handler_that_calls_the_same_function(world):
+    state, kept = {"depth": 0, "k": 2.0}, []
+
+    @world.compile
+    def f(x):
+        y = x * state["k"]
+        inner()
+        return y + state["k"]
+
+    def inner():
+        if not state["depth"]:
+            ring()
+
+    def handler():
+        state["depth"] = 1
+        kept.append(f(normal(4, seed=len(kept))))
+        state["depth"] = 0
+
+    world.watch(kept, state)
+    with handling(handler):
+        world.play(f, changes=[lambda: state.update(k=3.0)])
+
+
+@program(needs=NO_SIGNALS, in_child=True)
+def a_handler_that_goes_backward_during_backward(world):
+    w, state = leaf(3), {"depth": 0, "rings": True}
+    f = world.compile(lambda x: (gg.exp(w) * x).sum())
+
+    def hook(g):
+        if state["rings"] and not state["depth"]:
+            ring()
+
+    w.register_hook(hook)
+
+    def handler():
+        state["depth"] = 1
+        f(normal(3, seed=50)).backward()
+        state["depth"] = 0
+
+    def whole(x):
+        w.grad = None
+        f(x).backward()
+
+    world.watch(w)
+    with handling(handler):
+        world.play(
+            whole,
+            changes=[lambda: state.update(rings=False), lambda: state.update(rings=True)],
+        )
+
+
+@program(needs=NO_SIGNALS, in_child=True)
+def a_handler_that_goes_backward_between_two_operations(world):
+    w, state = leaf(3), {"depth": 0}
+
+    @gg.custom_vjp
+    def ringing(x):
+        return x * 2
+
+    def backward(_, g):
+        if not state["depth"]:
+            ring()
+        return (g * 2,)
+
+    ringing.defvjp(lambda x: (x * 2, None), backward)
+    f = world.compile(lambda x: (ringing(gg.exp(w)) * x).sum())
+
+    def handler():
+        state["depth"] = 1
+        f(normal(3, seed=50)).backward()
+        state["depth"] = 0
+
+    def whole(x):
+        w.grad = None
+        f(x).backward()
+
+    world.watch(w)
+    with handling(handler):
+        world.play(whole)
+
+
+def interrupted(where):
+    """Programs that Ctrl-C ends in one place, in the call 1, 2, 3 and 4, and in a later one."""
+    for first in (1, 2, 3, 4):
+
+        def runs(world, first=first):
+            state = {"call": 0}
+
+            def stop():
+                if state["call"] in (first, first + 3):
+                    signal.raise_signal(signal.SIGINT)
+
+            def handler():
+                raise KeyboardInterrupt("own")
+
+            function, watched = where(world, stop)
+
+            def whole(x):
+                state["call"] += 1
+                return function(x)
+
+            world.watch(*watched)
+            with handling(handler, signal.SIGINT):
+                world.play(whole, calls=9)
+
+        runs.__name__, runs.__module__ = f"{where.__name__}_in_call_{first}", where.__module__
+        program(runs, needs=NO_SIGNALS, in_child=True)
+    return where
+
+
+@interrupted
+def an_interrupt_before_a_step(world, stop):
+    net = model(3, 3, 1)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+
+    @world.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        stop()
+        optimizer.step()
+        return loss.detach()
+
+    return lambda x: step(normal(4, 3, seed=int(x.size))), [net, optimizer]
+
+
+@interrupted
+def an_interrupt_in_a_hook(world, stop):
+    w, v = leaf(3), leaf(3, seed=1)
+    v.register_hook(lambda g: stop())
+
+    @world.compile
+    def step(x):
+        (w * v * x).sum().backward()
+        return w.detach() * 2
+
+    return step, [w, v]
+
+
+@interrupted
+def an_interrupt_in_a_hook_outside(world, stop):
+    w, v = leaf(3), leaf(3, seed=1)
+    v.register_hook(lambda g: stop())
+    f = world.compile(lambda x: (w * v * x).sum())
+    return lambda x: f(x).backward(), [w, v]
+
+
+@interrupted
+def an_interrupt_after_writes(world, stop):
+    w, log = normal(3), []
+
+    @world.compile
+    def f(x):
+        w.__iadd__(x)
+        log.append(len(log))
+        stop()
+        w.__imul__(2)
+        log.append("whole")
+        return w * 1
+
+    return f, [w, log]
+
+
+@interrupted
+def an_interrupt_after_a_draw(world, stop):
+    @world.compile
+    def f(x):
+        y = x + gg.random.normal(3)
+        stop()
+        return y + gg.random.normal(3)
+
+    return f, [gg.random.default_generator]
+
+
+@interrupted
+def an_interrupt_in_a_custom_vjp(world, stop):
+    w = leaf(3)
+
+    @gg.custom_vjp
+    def stopping(x):
+        return x * 2
+
+    def backward(_, g):
+        stop()
+        return (g * 2,)
+
+    stopping.defvjp(lambda x: (x * 2, None), backward)
+
+    @world.compile
+    def f(x):
+        (stopping(gg.exp(w)) * x).sum().backward()
+
+    return f, [w]
+
+
+@program(needs=NO_SIGNALS, in_child=True)
+def interrupts_at_any_time_leave_whole_gradients(world):
+    net = model(3, 8, 8, 1)
+    start = {k: gg.tensor(v) for k, v in net.state_dict().items()}
+    params = [*net.parameters()]
+
+    @world.compile
+    def step(x):
+        net.zero_grad()
+        loss = (worked(net(x), 20) ** 2).mean()
+        loss.backward()
+        return loss.detach()
+
+    def handler():
+        raise KeyboardInterrupt
+
+    def whole(i):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.0001 * (i + 1))
+            step(normal(4, 3, seed=i))
+            wait_for(lambda: False)
+        assert all(p.grad is None or isinstance(p.grad.array, np.ndarray) for p in params)
+        assert all(p.grad is None or p.grad.shape == p.shape for p in params)
+        net.load_state_dict(start)
+        return step(normal(4, 3, seed=i)), [p.grad for p in params]
+
+    with handling(handler, signal.SIGALRM):
+        world.play(whole, lambda i: (i,), calls=25)
+
+
+# Threads
+
+
+def beside(prepare):
+    """A program whose calls run beside a thread that does something again and again.
+
+    ``prepare`` returns the function that is called, what the thread does, a function that says
+    whether all of that has had its effect, given how often it was done, and a change.
+    """
+
+    def runs(world):
+        function, action, is_whole, change = prepare(world)
+        done, errors = 0, []
+
+        def whole(x):
+            nonlocal done
+            started, ends = threading.Event(), threading.Event()
+
+            def work():
+                nonlocal done
+                try:
+                    while not ends.is_set():
+                        action()
+                        done += 1
+                        started.set()
+                except Exception as error:  # noqa: BLE001
+                    errors.append(error)
+                    started.set()
+
+            thread = threading.Thread(target=work, daemon=True)
+            thread.start()
+            assert started.wait(20)
+            try:
+                return function(x)
+            finally:
+                ends.set()
+                thread.join(20)
+                assert not thread.is_alive()
+
+        world.watch(lambda: is_whole(done), errors)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            world.play(whole, changes=[change] * 4)
+        finally:
+            sys.setswitchinterval(interval)
+
+    runs.__name__, runs.__module__ = prepare.__name__, prepare.__module__
+    return program(runs)
+
+
+@beside
+def a_thread_that_appends_to_a_list(world):
+    log, table = [], {"k": 2.0}
+    f = world.compile(lambda x: worked(x * table["k"], 30) if log is not None else x)
+    table["log"] = log
+
+    def change():
+        table["k"] += 1
+
+    return f, lambda: log.append(1), lambda n: len(log) == n, change
+
+
+@beside
+def a_thread_that_counts_in_an_object(world):
+    class State:
+        k, n = 2.0, 0
+
+    state = State()
+    f = world.compile(lambda x: worked(x * state.k, 30))
+
+    def count():
+        state.n += 1
+
+    return f, count, lambda n: state.n == n, lambda: setattr(state, "k", state.k + 1)
+
+
+@beside
+def a_thread_that_counts_in_a_tensor(world):
+    table = {"k": 2.0, "n": gg.zeros((), dtype=gg.int64)}
+    f = world.compile(lambda x: worked(x * table["k"], 30))
+    return (
+        f,
+        lambda: table["n"].__iadd__(1),
+        lambda n: table["n"].item() == n,
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_adds_keys(world):
+    table = {"k": 2.0}
+    names = {}
+    table["names"] = names
+    f = world.compile(lambda x: worked(x * table["k"], 30))
+    return (
+        f,
+        lambda: names.update({len(names) % 500: 1, "n": names.get("n", 0) + 1}),
+        lambda n: names.get("n", 0) == n,
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_draws_numbers(world):
+    drawn, table = [], {"k": 2.0}
+    generator = gg.random.Generator(3)
+
+    def f(x):
+        y = worked(x * table["k"], 30)
+        return y, generator.uniform(4, dtype="float64")
+
+    f = world.compile(f)
+
+    def whole(x):
+        drawn.extend(f(x)[1].tolist())
+
+    return (
+        whole,
+        lambda: drawn.append(generator.uniform(dtype="float64").item()),
+        lambda n: len(drawn) - len({*drawn}),
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_draws_from_the_default_generator(world):
+    drawn, table = [], {"k": 2.0}
+
+    def f(x):
+        return worked(x * table["k"], 30), gg.random.uniform(4, dtype="float64")
+
+    f = world.compile(f)
+
+    def whole(x):
+        drawn.extend(f(x)[1].tolist())
+
+    return (
+        whole,
+        lambda: drawn.append(gg.random.uniform(dtype="float64").item()),
+        lambda n: len(drawn) - len({*drawn}),
+        lambda: table.update(k=table["k"] + 1),
+    )
+
+
+@beside
+def a_thread_that_trains_another_model(world):
+    w, v, table = leaf(3), leaf(3, seed=1), {"k": 2.0}
+    steps = [0]
+
+    @world.compile
+    def f(x):
+        w.grad = None
+        worked(w * x * table["k"], 30).sum().backward()
+        return w.grad * 1
+
+    def other():
+        v.grad = None
+        (v * v).sum().backward()
+        assert bool((v.grad == v.detach() * 2).all())
+        steps[0] += 1
+
+    return f, other, lambda n: steps[0] == n, lambda: table.update(k=table["k"] + 1)
+
+
+@beside
+def a_thread_that_calls_the_function(world):
+    table, wrong = {"k": 2.0}, []
+    f = world.compile(lambda x: worked(x, 10) * 2)
+    x = normal(5, seed=3)
+    expected = (worked(x, 10) * 2).tolist()
+
+    def other():
+        if f(x).tolist() != expected:
+            wrong.append(1)
+
+    return f, other, lambda n: wrong, lambda: table.update(k=3.0)
+
+
+@program
+def a_function_that_starts_a_thread(world):
+    log = []
+
+    @world.compile
+    def f(x):
+        thread = threading.Thread(target=lambda: log.append(x.shape))
+        thread.start()
+        thread.join(20)
+        return x * len(log)
+
+    world.watch(log)
+    world.play(f, changes=[log.clear])
+
+
+@program
+def a_thread_that_computes_for_the_function(world):
+    @world.compile
+    def f(x):
+        found = []
+
+        def work():
+            with contextlib.suppress(RuntimeError):
+                found.append(x * 3)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join(20)
+        return found[0] + x
+
+    world.play(f)
+
+
+@program
+def locks_and_events(world):
+    lock, event, state = threading.Lock(), threading.Event(), {"n": 0}
+
+    @world.compile
+    def f(x):
+        with lock:
+            state["n"] += 1
+            event.set()
+            return x * state["n"], lock.locked(), event.is_set()
+
+    world.watch(state, lambda: (lock.locked(), event.is_set()))
+    world.play(f, changes=[event.clear])
+
+
+@program
+def a_semaphore_that_counts(world):
+    permits = threading.Semaphore(20)
+
+    @world.compile
+    def f(x):
+        return x * 2 if permits.acquire(blocking=False) else x * 3
+
+    world.watch(lambda: permits._value)
+    world.play(f, changes=[permits.release])
+
+
+@program
+def values_of_a_thread(world):
+    local = threading.local()
+    local.k = 2.0
+    f = world.compile(lambda x: x * local.k)
+
+    def elsewhere():
+        thread = threading.Thread(target=lambda: setattr(local, "k", 9.0))
+        thread.start()
+        thread.join(20)
+
+    world.play(f, changes=[elsewhere, lambda: setattr(local, "k", 3.0)])
+
+
+@program
+def values_of_two_threads(world):
+    local, random_numbers = threading.local(), random.Random(0)
+    f = world.compile(lambda x: x * local.k)
+
+    def whole(x):
+        found = []
+
+        def work(k):
+            local.k = k
+            found.append(f(x))
+
+        for k in (2.0, 3.0, random_numbers.random()):
+            thread = threading.Thread(target=work, args=(k,))
+            thread.start()
+            thread.join(20)
+        return found
+
+    world.play(whole)
+
+
+@program
+def the_grad_mode_of_another_thread(world):
+    w = leaf(3)
+    f = world.compile(lambda x: w * x)
+
+    def whole(x):
+        found = []
+
+        def work():
+            with gg.no_grad():
+                found.append(f(x))
+            found.append(f(x))
+
+        with gg.no_grad():
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(20)
+            found.append(f(x))
+        return found, [y.requires_grad for y in found]
+
+    world.play(whole)
