@@ -373,7 +373,7 @@ def test_blocks_have_the_bits_of_whole_arrays():
         for i in range(3):
             found += [f(normal(400, seed=i)).detach(), w.grad, gg.tensor(w)]
         if compiled:
-            assert f._programs[0].groups
+            assert f._programs[0].plan.groups
         return found
 
     same(run(False), run(True))

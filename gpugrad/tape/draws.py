@@ -84,6 +84,9 @@ class NotedDraws:
         for generator, state in self.before:
             if id(generator) not in replaced and generator.get_state() != state:
                 self.recorder.refuse_seed()
+        for _, _, _, new_source, new_keys in self.replaced:
+            new_source._log.drawn = new_keys._log.drawn = ()
+        self.states = {}
         if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 

@@ -276,11 +276,18 @@ class Plan:
         for group in self.groups:
             for call in self.calls[group.start : group.stop]:
                 for x in (*call.operands(), *call.outs):
-                    storage = self.of.get(x.memory)
+                    storage = self.storage(x)
                     if storage is not None and x not in group.inner:
                         storage.first = min(storage.first, group.start)
                         storage.last = max(storage.last, group.stop - 1)
         self.total = place({s for s in self.of.values() if s.kind == "planned"})
+
+    def storage(self, x):
+        """The `Storage` of a value; None for what a call returns or shows in its own way."""
+        root = x.root()
+        if root.memory is None or (root.call is not None and root.memory.maker is not root.call):
+            return None
+        return self.of.get(root.memory)
 
     def _take(self, i, call, out, group):
         """The storage of an operand that dies in call i and can have the result; else None."""
@@ -288,7 +295,7 @@ class Plan:
             return None
         operands = [x for x in call.operands() if x.memory is not None]
         for x in operands:
-            storage = self.of.get(x.memory)
+            storage = self.storage(x)
             if (
                 storage is not None
                 and storage.kind == "planned"

@@ -49,7 +49,8 @@ _IMMUTABLE = (
     operator.attrgetter, operator.methodcaller, typing.TypeVar, types.GenericAlias, types.UnionType,
     types.CodeType, types.NotImplementedType, types.BuiltinFunctionType, types.WrapperDescriptorType,
     types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
-    types.MemberDescriptorType, types.MethodWrapperType, sysconfig.__class__, Op,
+    types.MemberDescriptorType, types.MethodWrapperType, Op,
+    type(typing.NamedTuple("_Pair", [("first", int)]).first),
 )  # fmt: skip
 _IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _LARGEST = 1000  # items of a container that are looked at
@@ -68,7 +69,7 @@ _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
 @functools.cache
 def is_own(name):
     """Whether a module, by its name, is part of the program rather than of a library."""
-    top = (name or "").partition(".")[0]
+    top = name.partition(".")[0] if isinstance(name, str) else ""
     file = getattr(sys.modules.get(top), "__file__", None)
     if top not in _LIBRARIES:
         return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
@@ -232,9 +233,9 @@ class Reach:
             self._walk(x.__wrapped_function__, None)
             for name in [name for name in vars(x) if not name.startswith("_")]:
                 self._walk(getattr(x, name), Cell("attr", x, name))
-        elif kind in backend_of or isinstance(x, _IMMUTABLE) or hasattr(x, "itemsize"):
+        elif kind in backend_of or isinstance(x, _IMMUTABLE) or hasattr(kind, "itemsize"):
             pass  # a scalar of NumPy, a dtype
-        elif not is_own(kind.__module__) and has_state(x):
+        elif not is_own(_module_of(kind)) and has_state(x):
             self.foreign_generators.append(x)
         elif isinstance(x, weakref.ref):
             self._walk(x(), None)
@@ -243,7 +244,7 @@ class Reach:
 
     def _object_or_container(self, x):
         kind = type(x)
-        is_plain = is_own(kind.__module__) or kind.__module__.partition(".")[0] in (
+        is_plain = is_own(_module_of(kind)) or _module_of(kind).partition(".")[0] in (
             "gpugrad", "types", "argparse", "collections", "weakref", "dataclasses",
         )  # fmt: skip
         is_container = isinstance(x, (dict, list, tuple, deque, set, frozenset))
@@ -251,8 +252,8 @@ class Reach:
             self._items(x, x if isinstance(x, dict) else range(len(x)))
         elif isinstance(x, (set, frozenset)):
             self._set(x)
-        if not is_plain and not (is_container and kind.__module__ == "builtins"):
-            if kind.__module__ in ("builtins", "functools", "typing") and callable(x):
+        if not is_plain and not (is_container and _module_of(kind) == "builtins"):
+            if _module_of(kind) in ("builtins", "functools", "typing") and callable(x):
                 return
             if kind is types.MappingProxyType:
                 self._items(x, x)
@@ -290,7 +291,10 @@ class Reach:
     def _object(self, x):
         """An instance of a class whose attributes are looked up in the ordinary way."""
         kind = type(x)
-        if "__getattribute__" in {n for base in kind.__mro__[:-1] for n in vars(base)}:
+        if any(
+            isinstance(vars(base).get("__getattribute__"), types.FunctionType)
+            for base in kind.__mro__
+        ):
             self.refuse(f"it names {_a(x)}, whose class has a __getattribute__ of its own")
         self.guards.append((x, kind, "type"))
         values = getattr(x, "__dict__", None)
@@ -362,7 +366,7 @@ class Reach:
 
     def _class(self, kind):
         """The methods of one of the program's own classes, and the values that it holds."""
-        if not is_own(kind.__module__) or id(kind) in self._classes:
+        if not is_own(_module_of(kind)) or id(kind) in self._classes:
             return
         self._classes.add(id(kind))
         if not is_own(type(kind).__module__) or type(kind) is type:
@@ -408,7 +412,8 @@ class Reach:
         self.containers.append(values)
         for name, value in list(values.items()):
             if isinstance(value, SIMPLE):
-                self._guard(Cell("item", values, name), value, "equal")
+                if name != "_unknown":  # which programs settle
+                    self._guard(Cell("item", values, name), value, "equal")
             elif name in ("param_groups", "_states"):
                 self._guard(Cell("item", values, name), value, "is")
         self.guards.append((optimizer.param_groups, len(optimizer.param_groups), "len"))
@@ -425,6 +430,11 @@ class Reach:
                 if name not in optimizer.defaults and name != "params":
                     self.guards.append((Cell("item", group, name), value, "equal"))
         self._walk(type(optimizer), None)
+
+
+def _module_of(kind):
+    name = kind.__module__
+    return name if isinstance(name, str) else "builtins"
 
 
 def _values(x):

@@ -102,7 +102,7 @@ class _Recording:
                 draws.end()
                 stage.leave()
             if recorder.has_failed:
-                recorder.stop("it handles an error of a call, which depends on values")
+                recorder.stop("it handles an error of a call, which depends on values", "first")
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)

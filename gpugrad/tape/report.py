@@ -80,7 +80,7 @@ def _rows(program):
     group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
     for i, call in enumerate(program.plan.calls):
         out = (call.outs or call.targets())[0]
-        storage = program.plan.of.get(out.memory)
+        storage = program.plan.storage(out)
         if call.writes and not out.memory.is_own:
             memory, lifetime = "state", ""
         elif call.is_view():

@@ -27,7 +27,7 @@ from .cells import (
     tensors_hold,
 )
 from .plan import SMALL, Plan, most_alive
-from .stage import real_of
+from .stage import real_of, take_hyper
 from .tape import Value, collect, name_of
 
 MISS = object()
@@ -280,7 +280,7 @@ class Program:
             return self.is_static(x.base) and all(map(self.is_static, others))
         if x.call is None:
             return x in self.tape.pinned
-        storage = self.plan.of.get(x.memory)
+        storage = self.plan.storage(x)
         return storage is not None and storage.kind == "planned"
 
     def static(self, x):
@@ -299,7 +299,7 @@ class Program:
             return result[call.outs.index(x)] if call.several else result
         if x.call is None:
             return self.tape.pinned[x]()
-        storage = self.plan.of[x.memory]
+        storage = self.plan.storage(x)
         shape, strides = x.shape, x.strides
         for group in self.plan.groups:
             if x in group.inner:
@@ -539,7 +539,7 @@ class Program:
             self._bind_write(call)
             return
         out = outs[0]
-        storage = self.plan.of.get(out.memory) if len(outs) == 1 else None
+        storage = self.plan.storage(out) if len(outs) == 1 else None
         if storage is None or storage.kind == "loose" or out.base is not None:
             self._bind_loose(call)
             return
@@ -638,7 +638,7 @@ class Program:
         calls = [c for c in calls if not c.is_view()]
         for call in calls:
             for out in call.outs:
-                storage = plan.of.get(out.memory)
+                storage = plan.storage(out)
                 if storage is not None and storage.kind == "fresh":
                     make = partial(self.binder.empty, out.shape, out.dtype, out.strides)
                     self.steps.append(partial(_made, self.regs, make, _nothing, self.slot(out)))
@@ -761,7 +761,7 @@ class Program:
         """A function of the registers that returns a value in memory of its own."""
         if x.kind != "array":
             return itemgetter(self.slot(x))
-        storage = self.plan.of.get(x.memory)
+        storage = self.plan.storage(x)
         is_own = x.memory is not None and x.memory.is_own and x.constant is None
         first = x.memory not in self._taken
         if x.kind == "array" and is_own and first and (storage is None or storage.kind != "planned"):
@@ -832,12 +832,11 @@ class Program:
         regs = self.regs
         for optimizer, names, i, flags in self._hyper:
             group = optimizer.param_groups[i]
-            if [*map(group.__getitem__, names)] != optimizer._hyper[i]:
-                made = optimizer._states_made
-                optimizer._change_hyper(i, group)
-                if optimizer._states_made != made:
-                    return False
             hyper = optimizer._hyper[i]
+            if [*map(group.__getitem__, names)] != hyper:
+                if not take_hyper(optimizer):
+                    return False
+                hyper = optimizer._hyper[i]
             for k, value in flags:
                 if hyper[k] is not value:
                     return False

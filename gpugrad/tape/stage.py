@@ -55,9 +55,8 @@ class Stage:
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
-            for i, group in enumerate(optimizer.param_groups):
-                if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
-                    return "hyper-parameters of its optimizer have changed", True
+            if not take_hyper(optimizer):
+                return "its optimizer makes its state anew, or refuses a hyper-parameter", True
             for p, state in optimizer._states.items():
                 if id(p) in self.reach.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
@@ -272,7 +271,9 @@ class Stage:
         self.number_writes, self.skips = [], []
         for node, had_watch in self.boundary:
             node.watch.hooks.pop(id(self), None)
-            if not had_watch and not _is_watched(node.watch):
+            if not had_watch and _is_watched(node.watch):
+                stop("it adds hooks or a label to a tensor")
+            elif not had_watch:
                 node.watch = None
         for values, step in self.schedulers:
             if values.get("step") is step:
@@ -402,6 +403,23 @@ class Stage:
                 self.changed.append((place, now))
             else:
                 stop(f"it puts a new object into {place}", "first")
+
+
+def take_hyper(optimizer):
+    """Have an optimizer take over what was written into its groups, as its step does first.
+
+    Returns False, and does nothing, where that raises an error or makes state.
+    """
+    for i, group in enumerate(optimizer.param_groups):
+        if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
+            try:
+                new = [*optimizer._checked(group).values()]
+            except (TypeError, ValueError):
+                return False
+            if any(bool(a) != bool(b) for a, b in zip(optimizer._hyper[i], new, strict=True)):
+                return False
+            optimizer._change_hyper(i, group)
+    return True
 
 
 def _is_watched(watch):
