@@ -478,3 +478,58 @@ def test_getitem_fails_by_arrays_only():
     assert not known.holds("fails", (x, (slice(1, 2), None)), {})
     assert not known.holds("values_shape", (x, places), {})
     assert known.holds("values_shape", (x, x > 0), {})
+
+
+def matrices(dtype):
+    """Matrices of the same shape, the first a harmless one."""
+    ones = np.ones((3, 3), dtype)
+    yield np.eye(3, dtype=dtype) + ones
+    yield ones - 1
+    yield ones
+    yield ones - 3
+    yield ones * 100
+    if dtype.kind == "f":
+        for value in (np.nan, np.inf, -np.inf, np.finfo(dtype).max, np.finfo(dtype).tiny):
+            x = ones.copy()
+            x[1, 2] = value
+            yield x
+            yield ones * value
+
+
+def is_function(f):
+    return callable(f) and not isinstance(f, type)
+
+
+PROBED = [
+    (f"{prefix}{name}", function)
+    for prefix, space in (("", xp), ("linalg.", xp.linalg))
+    for name, function in vars(space).items()
+    if is_function(function) and not name.startswith("_")
+]
+# They write files, or do other things than compute.
+UNPROBED = "save savez show_config show_runtime info test get_include".split()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", [np.dtype("d"), np.dtype("i8")], ids=str)
+@pytest.mark.parametrize("number", [1, 2])
+def test_functions_that_fail_by_values_are_declared(number, dtype):
+    undeclared = set()
+    for name, function in PROBED:
+        if any(name.startswith(word) for word in UNPROBED):
+            continue
+        for extra in ((), (1,)):
+            harmless, *others = matrices(dtype)
+            with np.errstate(all="ignore"):
+                try:
+                    function(*[harmless] * number, *extra)
+                except Exception:  # noqa: BLE001  it takes other arguments
+                    continue
+                for x in others:
+                    args = (harmless, x)[2 - number :] + extra
+                    try:
+                        function(*args)
+                    except Exception as error:  # noqa: BLE001
+                        if not declaration(function).holds("fails", args, {}):
+                            undeclared.add(f"{name}: {type(error).__name__}: {error}")
+    assert not undeclared

@@ -244,12 +244,10 @@ def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-@declare(values_shape=True)
 def _unique_values(x, /):  # numpy.unique_values returns them unordered
     return np.unique(x, equal_nan=False)
 
 
-@declare(view=True)
 def _reshape(x, /, shape, *, copy=None):
     out = x.reshape(shape)
     if copy is None or copy != np.may_share_memory(x, out):
@@ -259,17 +257,14 @@ def _reshape(x, /, shape, *, copy=None):
     raise ValueError("these strides need a copy, but copy is False")
 
 
-@declare(view=True)
 def _permute_dims(x, /, axes):
     return x.transpose(axes)
 
 
-@declare(view=True)
 def _matrix_transpose(x, /):
     return x.swapaxes(-1, -2)
 
 
-@declare(view=True)
 def _expand_dims(x, /, *, axis=0):
     place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
     if type(place) is not int or not 0 <= place <= x.ndim:
@@ -277,12 +272,10 @@ def _expand_dims(x, /, *, axis=0):
     return x.reshape(*x.shape[:place], 1, *x.shape[place:])
 
 
-@declare(view=True)
 def _squeeze(x, /, axis):
     return x.squeeze(axis)
 
 
-@declare(view=True)
 def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
@@ -298,7 +291,6 @@ def _stack(arrays, /, *, axis=0):
     return np.concatenate([x[new] for x in arrays], axis)
 
 
-@declare(view=True)
 def _roll(x, /, shift, axis=None):
     if axis is None:
         return _roll(x.reshape(-1), shift, 0).reshape(x.shape)
@@ -389,7 +381,6 @@ def assigned(x, value, key, /, *, out=None):
     return out
 
 
-@declare(view=True)
 def _broadcast_to(x, /, shape):
     # Like numpy.broadcast_to, at a quarter of its fixed cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
@@ -675,7 +666,6 @@ def _keep_integers(rounded):
     return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
 
 
-@declare(view=True)
 def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
@@ -724,26 +714,13 @@ if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to
     for _name in ("ceil", "floor", "trunc"):
         setattr(xp, _name, _keep_integers(getattr(np, _name)))
 
-# What NumPy's own functions in the namespace are.
-_OF_NUMPY = {
-    "view": """
-        real imag moveaxis swapaxes rollaxis transpose flip fliplr flipud rot90 squeeze ravel
-        diagonal atleast_1d atleast_2d atleast_3d broadcast_arrays split array_split hsplit vsplit
-        dsplit asarray ascontiguousarray asfortranarray require
-    """,
-    "values_shape": """
-        nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse extract compress
-        union1d intersect1d setdiff1d setxor1d trim_zeros bincount delete
-    """,
-    "fails": """
-        bincount choose compress delete digitize insert interp percentile quantile nanpercentile
-        nanquantile put_along_axis ravel_multi_index unravel_index histogram histogram2d
-        histogramdd histogram_bin_edges asarray_chkfinite float_power piecewise select
-        polyfit roots busday_offset busday_count is_busday nanargmin nanargmax
-    """,
-}
-for _property, _names in _OF_NUMPY.items():
-    for _name in _names.split():
-        if hasattr(np, _name):
-            declare(getattr(np, _name), **{_property: True})
-declare(np.repeat, fails=has_array(1), values_shape=has_array(1))
+# NumPy's own functions in the namespace that may raise errors because of values.
+_FALLIBLE = """
+    asarray_chkfinite bincount busday_count busday_offset choose compress delete digitize geomspace
+    histogram histogram2d histogram_bin_edges histogramdd insert interp is_busday nanargmax
+    nanargmin nanpercentile nanquantile percentile piecewise poly polyfit put put_along_axis
+    quantile ravel_multi_index roots select unravel_index
+""".split()
+for _name in _FALLIBLE:
+    declare(getattr(np, _name), fails=True)
+declare(np.repeat, fails=has_array(1))

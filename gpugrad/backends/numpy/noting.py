@@ -108,7 +108,7 @@ class Noted(np.ndarray):
         return part
 
     def __setitem__(self, key, value):
-        self.note(np.copyto, self[key], value)
+        self.note(np.copyto, self[key], value, "unsafe")
 
     def _refuse(self, *args, **options):
         raise CannotNote
