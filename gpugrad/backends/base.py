@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 
-from .declarations import are_integers, declare, has_array
+from .declarations import declare, has_array
 from .dtypes import is_bfloat16, number_dtype
 from .einsum import einsum
 from .linalg import extended_linalg
@@ -19,6 +19,20 @@ from .windows import functions as functions_of_windows
 # Fourier transforms by the inputs that the standard allows.
 COMPLEX_TRANSFORMS = "fft", "ifft", "fftn", "ifftn", "irfft", "irfftn", "hfft"
 REAL_TRANSFORMS = "rfft", "rfftn", "ihfft"
+
+# What functions of a library's own are, by `declarations.Declaration`.
+_OF_NAMES = {
+    "view": """
+        array_split asarray ascontiguousarray asfortranarray atleast_1d atleast_2d atleast_3d
+        broadcast_arrays broadcast_to clip conj diagonal dsplit expand_dims flip fliplr flipud
+        hsplit imag matrix_transpose moveaxis permute_dims ravel real require reshape roll rollaxis
+        rot90 split squeeze swapaxes to_device transpose unstack vsplit
+    """.split(),
+    "values_shape": """
+        argwhere bincount compress delete extract flatnonzero intersect1d nonzero setdiff1d setxor1d
+        trim_zeros union1d unique unique_all unique_counts unique_inverse unique_values
+    """.split(),
+}
 
 
 class Backend:
@@ -97,13 +111,12 @@ class Backend:
             setitem=self.setitem,
             **functions_of_windows(self),
         )
-        for name in ("add_along_axis", "pick"):
-            declare(getattr(xp, name), fails=True)
-        declare(xp.setitem, fails=has_array(2))
-        declare(xp.last_written, fails=has_array(1))
-        declare(xp.pow, fails=are_integers)
-        declare(xp.clip, view=True)
-        declare(xp.to_device, view=True)
+        for property, names in _OF_NAMES.items():
+            for name in names:
+                if (function := getattr(xp, name, None)) is not None:
+                    declare(function, **{property: True})
+        if hasattr(xp, "repeat"):
+            declare(xp.repeat, values_shape=has_array(1))
         if hasattr(xp, "linalg"):
             half = getattr(xp, "float16", None)
             half = None if half is None else self.dtype(half)

@@ -141,5 +141,7 @@ for _function in (operator.pow, operator.ipow, np.power):
     declare(_function, out=True, elementwise=True, fails=are_integers)
 for _function in (operator.matmul, np.matmul):
     declare(_function, out=True)
+for _function in (np.fmax, np.fmin):  # of 0 and -0 they return the one or the other, by the place
+    declare(_function, out=True, elementwise=False)
 declare(operator.getitem, view=True, fails=has_array(1), values_shape=has_array(1, "b"))
 declare(operator.setitem, fails=has_array(1))

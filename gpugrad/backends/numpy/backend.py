@@ -8,6 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from ..base import Backend, address_range
+from ..declarations import declare, has_array
 from ..dtypes import float32, is_bfloat16
 from ..special import scipy_function
 from .namespace import add_at, pick, places_along, power, xp
@@ -142,6 +143,9 @@ def _owner(array):
 
 
 backend = NumPy(xp)
+declare(xp.add_along_axis, fails=True)
+declare(xp.setitem, fails=has_array(2))
+declare(xp.last_written, fails=has_array(1))
 
 
 def ufunc_module(ufunc):

@@ -41,9 +41,9 @@ def bind(function, args, kwargs, out, *, whole=None, checked=False):
     if function in _WITH_NUMBERS and _may_be_number(function, *args, whole):
         return None
     if function in UFUNCS or function in _POWERS:
-        return _bound_ufunc(_ufunc_of(function, args), args, out)
+        return _bound_ufunc(_ufunc_of(function, args), args, out, whole)
     if type(function) is np.ufunc and function.signature is None:
-        return None if kwargs else _bound_ufunc(function, args, out)
+        return None if kwargs else _bound_ufunc(function, args, out, whole)
     if not out.size:
         return _nothing
     if function is namespace._matmul and whole is not None:
@@ -82,13 +82,14 @@ def _ufunc_of(function, args):
     if function not in _POWERS:
         return UFUNCS[function]
     x, n = args
-    if type(n) not in (int, float):
+    if not isinstance(x, np.ndarray) or x.dtype.kind != "f" or type(n) not in (int, float):
         return np.power
-    is_square = isinstance(x, np.ndarray) and x.dtype.char in "fd" and n == 2
-    return np.square if is_square else None
+    if n in (0, 1):
+        return None
+    return {2: np.square, -1: np.reciprocal, 0.5: np.sqrt}.get(n, np.power)
 
 
-def _bound_ufunc(ufunc, args, out):
+def _bound_ufunc(ufunc, args, out, whole):
     if ufunc is None or not all(isinstance(x, (np.ndarray, *_NUMBERS)) for x in args):
         return None
     args = args[: ufunc.nin]
@@ -101,7 +102,10 @@ def _bound_ufunc(ufunc, args, out):
             return None
         if any(np.may_share_memory(x, out) for x in arrays):
             return None
-    return bound_ufunc(ufunc, args, out)
+    try:
+        return bound_ufunc(ufunc, args, out, whole is not None)
+    except CannotNote:
+        return None
 
 
 def _block_of_product(x1, x2, out, whole):
@@ -110,7 +114,7 @@ def _block_of_product(x1, x2, out, whole):
         return None
     if namespace.is_small_outer_product(x1, x2, whole):
         return partial(np.matmul, x1, x2, out)  # with the bits of numpy.dot
-    return _bound_ufunc(np.multiply, (x1, x2), out)
+    return _bound_ufunc(np.multiply, (x1, x2), out, whole)
 
 
 def _nothing():

@@ -77,14 +77,14 @@ def _shaped(y, x, keepdims):
 
 
 @declare(out=True, elementwise=True)
-def _maximum(x1, x2, /, *, out=None):
+def _maximum(x1, x2, /, out=None):
     if type(x2) in (int, float) and _is_large(x1):
         return x1.clip(x2, math.inf, out)
     return np.maximum(x1, x2) if out is None else np.maximum(x1, x2, out=out)
 
 
 @declare(out=True, elementwise=True)
-def _minimum(x1, x2, /, *, out=None):
+def _minimum(x1, x2, /, out=None):
     if type(x2) in (int, float) and _is_large(x1):
         return x1.clip(-math.inf, x2, out)
     return np.minimum(x1, x2) if out is None else np.minimum(x1, x2, out=out)
@@ -244,12 +244,10 @@ def _argsort(x, /, *, axis=-1, descending=False, stable=True):
     return x.shape[axis] - 1 - np.flip(order, axis)
 
 
-@declare(values_shape=True)
 def _unique_values(x, /):  # numpy.unique_values returns them unordered
     return np.unique(x, equal_nan=False)
 
 
-@declare(view=True)
 def _reshape(x, /, shape, *, copy=None):
     out = x.reshape(shape)
     if copy is None or copy != np.may_share_memory(x, out):
@@ -259,17 +257,14 @@ def _reshape(x, /, shape, *, copy=None):
     raise ValueError("these strides need a copy, but copy is False")
 
 
-@declare(view=True)
 def _permute_dims(x, /, axes):
     return x.transpose(axes)
 
 
-@declare(view=True)
 def _matrix_transpose(x, /):
     return x.swapaxes(-1, -2)
 
 
-@declare(view=True)
 def _expand_dims(x, /, *, axis=0):
     place = axis + x.ndim + 1 if type(axis) is int and axis < 0 else axis
     if type(place) is not int or not 0 <= place <= x.ndim:
@@ -277,12 +272,10 @@ def _expand_dims(x, /, *, axis=0):
     return x.reshape(*x.shape[:place], 1, *x.shape[place:])
 
 
-@declare(view=True)
 def _squeeze(x, /, axis):
     return x.squeeze(axis)
 
 
-@declare(view=True)
 def _unstack(x, /, *, axis=0):  # new in NumPy 2.1
     return tuple(x if axis == 0 else np.moveaxis(x, axis, 0))
 
@@ -298,7 +291,6 @@ def _stack(arrays, /, *, axis=0):
     return np.concatenate([x[new] for x in arrays], axis)
 
 
-@declare(view=True)
 def _roll(x, /, shift, axis=None):
     if axis is None:
         return _roll(x.reshape(-1), shift, 0).reshape(x.shape)
@@ -364,7 +356,7 @@ def _astype(x, dtype, /, *, copy=True, device=None, out=None):
 
 
 @declare(out=True, elementwise=True)
-def duplicate(x, /, *, out=None):
+def duplicate(x, /, out=None):
     """A copy with the same order in memory."""
     return x.copy("K") if out is None else _into(out, x)
 
@@ -375,7 +367,7 @@ def _assigns_all(args, kwargs):
 
 
 def _is_whole(key):
-    return key is ... or key == ()
+    return key is ... or (type(key) is tuple and not key)
 
 
 @declare(out=True, elementwise=_assigns_all, fails=has_array(2))
@@ -389,7 +381,6 @@ def assigned(x, value, key, /, *, out=None):
     return out
 
 
-@declare(view=True)
 def _broadcast_to(x, /, shape):
     # Like numpy.broadcast_to, at a quarter of its fixed cost.
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
@@ -415,17 +406,18 @@ def _has_one_term(args, kwargs):
 
 
 @declare(out=True, elementwise=_has_one_term)
-def _matmul(x1, x2, /, *, out=None):
+def _matmul(x1, x2, /, out=None):
     if x1.dtype.char == "e" and x2.dtype is x1.dtype:  # BLAS has no float16
         product = _matmul(x1.astype(float32), x2.astype(float32))
-        return _into(out, np.asarray(product).astype(float16))
+        return np.asarray(product).astype(float16) if out is None else _into(out, product)
     if x1.ndim > 1 < x2.ndim:
         if x1.shape[-1] == x2.shape[-2] == 1:
             if not is_small_outer_product(x1, x2):
-                return np.multiply(x1, x2, out)
-            if out is None or out.flags.c_contiguous:
-                return np.dot(x1, x2, out)
-            return np.matmul(x1, x2, out)  # with the same bits, 0 for -0, into any memory
+                return x1 * x2 if out is None else np.multiply(x1, x2, out)
+            if out is None:
+                return np.dot(x1, x2)
+            # With the same bits, 0 in place of -0, matmul fills any memory.
+            return (np.dot if out.flags.c_contiguous else np.matmul)(x1, x2, out)
         # A single product of all rows takes half the time of one for each matrix. vmap repeats a
         # matrix without copies when a gradient is by a weight the examples share.
         if x1.ndim > 2 == x2.ndim:
@@ -440,7 +432,7 @@ def _matmul(x1, x2, /, *, out=None):
             return product.reshape(*x1.shape[:-1], x2.shape[-1]) if out is None else out
     if x1.size > SMALL or x2.size > SMALL:
         return _large_product(x1, x2, out)
-    return np.matmul(x1, x2, out)
+    return np.matmul(x1, x2) if out is None else np.matmul(x1, x2, out)
 
 
 def is_small_outer_product(x1, x2, shape=None):
@@ -452,7 +444,7 @@ def is_small_outer_product(x1, x2, shape=None):
     """
     if len(x1.shape) != 2 or len(x2.shape) != 2:
         return False
-    m, n = shape or (x1.shape[0], x2.shape[1])
+    m, n = (x1.shape[0], x2.shape[1]) if shape is None else shape
     if not (1 < m and 1 < n <= 1024 and m * n <= 1 << 18):
         return False
     return x1.dtype in (float32, float64) and x2.dtype is x1.dtype
@@ -464,7 +456,7 @@ def _is_plain_power(args, kwargs):
 
 
 @declare(out=True, elementwise=_is_plain_power, fails=are_integers)
-def power(x1, x2, /, *, out=None):
+def power(x1, x2, /, out=None):
     """``x1 ** x2``, without NumPy's power for many numbers and most small exponents.
 
     NumPy's takes up to 100 times as long as a few products, above all for negative bases. The
@@ -518,7 +510,7 @@ _bits_of = {float16: np.int16, float32: np.int32, float64: np.int64}
 
 
 @declare(out=True, elementwise=True)
-def _where(condition, x1, x2, /, *, out=None):
+def _where(condition, x1, x2, /, out=None):
     # numpy.where branches at every element. For a large mask without a pattern, such as relu's,
     # arithmetic on the bits takes a tenth of the time, and it takes memory for the result.
     like = x1 if isinstance(x1, np.ndarray) else x2
@@ -608,7 +600,7 @@ def _check_of_labels(args, kwargs):
 
 
 @declare(out=True, fails=True, check=_check_of_labels)
-def _one_hot(labels, /, n, *, out=None):
+def _one_hot(labels, /, n, out=None):
     check_labels(labels, n)
     dtype = np.min_scalar_type(n)  # the narrower, the more elements are compared at a time
     return np.equal(labels.astype(dtype)[..., None], np.arange(n, dtype=dtype), out)
@@ -641,7 +633,7 @@ def _check_of_pick(args, kwargs):
 
 
 @declare(out=True, fails=True, check=_check_of_pick)
-def pick(x, labels, /, *, out=None):
+def pick(x, labels, /, out=None):
     """The elements (...) of ``x`` (..., n) at labels (...)."""
     check_labels(labels, x.shape[-1])
     if out is not None and x.flags.c_contiguous and np.can_cast(labels.dtype, np.intp):
@@ -674,7 +666,6 @@ def _keep_integers(rounded):
     return lambda x, /: rounded(x) if x.dtype.kind == "f" else x.copy()
 
 
-@declare(view=True)
 def _conj(x, /):
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
@@ -723,26 +714,13 @@ if np.ceil(np.int8(0)).dtype.kind == "f":  # NumPy before 2.1 rounds integers to
     for _name in ("ceil", "floor", "trunc"):
         setattr(xp, _name, _keep_integers(getattr(np, _name)))
 
-# What NumPy's own functions in the namespace are.
-_OF_NUMPY = {
-    "view": """
-        real imag moveaxis swapaxes rollaxis transpose flip fliplr flipud rot90 squeeze ravel
-        diagonal atleast_1d atleast_2d atleast_3d broadcast_arrays split array_split hsplit vsplit
-        dsplit asarray ascontiguousarray asfortranarray require
-    """,
-    "values_shape": """
-        nonzero argwhere flatnonzero unique unique_all unique_counts unique_inverse extract compress
-        union1d intersect1d setdiff1d setxor1d trim_zeros bincount delete
-    """,
-    "fails": """
-        bincount choose compress delete digitize insert interp percentile quantile nanpercentile
-        nanquantile put_along_axis ravel_multi_index unravel_index histogram histogram2d
-        histogramdd histogram_bin_edges asarray_chkfinite float_power piecewise select
-        polyfit roots busday_offset busday_count is_busday nanargmin nanargmax
-    """,
-}
-for _property, _names in _OF_NUMPY.items():
-    for _name in _names.split():
-        if hasattr(np, _name):
-            declare(getattr(np, _name), **{_property: True})
-declare(np.repeat, fails=has_array(1), values_shape=has_array(1))
+# NumPy's own functions in the namespace that may raise errors because of values.
+_FALLIBLE = """
+    asarray_chkfinite bincount busday_count busday_offset choose compress delete digitize geomspace
+    histogram histogram2d histogram_bin_edges histogramdd insert interp is_busday nanargmax
+    nanargmin nanpercentile nanquantile percentile piecewise poly polyfit put put_along_axis
+    quantile ravel_multi_index roots select unravel_index
+""".split()
+for _name in _FALLIBLE:
+    declare(getattr(np, _name), fails=True)
+declare(np.repeat, fails=has_array(1))

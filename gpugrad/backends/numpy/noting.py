@@ -32,8 +32,8 @@ class Noted(np.ndarray):
     def __array_finalize__(self, source):
         if type(source) is not Noted:
             return
-        if self.flags.owndata:  # no view: a method of NumPy's has computed it unseen
-            raise CannotNote
+        if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
+            raise CannotNote  # it is no view: NumPy has computed it unseen
         self.calls, self.whole = source.calls, source.whole
 
     @property
@@ -69,7 +69,7 @@ class Noted(np.ndarray):
             if ufunc.signature is not None:
                 raise CannotNote
             out = self.noted(_result(ufunc, inputs))
-        self.calls.append(bound_ufunc(ufunc, inputs, _plain(out)))
+        self.calls.append(bound_ufunc(ufunc, inputs, _plain(out), self.whole is not None))
         return out
 
     def __array_function__(self, function, types, args, kwargs):
@@ -108,7 +108,7 @@ class Noted(np.ndarray):
         return part
 
     def __setitem__(self, key, value):
-        self.note(np.copyto, self[key], value)
+        self.note(np.copyto, self[key], value, "unsafe")
 
     def _refuse(self, *args, **options):
         raise CannotNote
@@ -140,9 +140,21 @@ def _result(ufunc, inputs):
     return np.empty(shape, dtype) if like is None else np.empty_like(like, dtype)
 
 
-def bound_ufunc(ufunc, inputs, out):
-    """A function without arguments that computes a ufunc into ``out``."""
+def bound_ufunc(ufunc, inputs, out, is_block=False):
+    """A function without arguments that computes a ufunc into ``out``.
+
+    NumPy computes most functions in another way, with other last bits, where the elements of a
+    loop lie apart, and some of its versions even return wrong bools for `numpy.isnan`. So those go
+    into such memory by way of a copy, and only blocks that a loop goes through as it goes through
+    the whole are computed as blocks.
+    """
     inputs = _with_arrays(ufunc, inputs)
+    if ufunc not in _EXACT:
+        if is_block and not all(map(_is_contiguous, (out, *inputs))):
+            raise CannotNote
+        steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
+        if steps and min(steps) != out.itemsize:
+            return lambda: np.copyto(out, ufunc(*inputs), "same_kind")
     # NumPy is to take a third argument of these for another input.
     if ufunc is np.maximum or ufunc is np.minimum:
         x1, x2 = inputs
@@ -152,6 +164,10 @@ def bound_ufunc(ufunc, inputs, out):
 
         return call
     return partial(ufunc, *inputs, out)
+
+
+def _is_contiguous(x):
+    return not isinstance(x, np.ndarray) or x.flags.c_contiguous or x.flags.f_contiguous
 
 
 def _with_arrays(ufunc, inputs):
@@ -174,8 +190,10 @@ _OF_ONE_DTYPE = {
     np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.remainder, np.negative,
     np.absolute, np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert, np.maximum, np.minimum, np.power,
-    np.arctan2, np.hypot, np.fmin, np.fmax, clip,
+    np.arctan2, np.hypot, clip,
 }  # fmt: skip
+_INEXACT = {np.power, np.arctan2, np.hypot, np.negative}
+_EXACT = _OF_ONE_DTYPE - _INEXACT | {np.square, np.sqrt, np.reciprocal, np.copysign}
 
 
 def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others):
