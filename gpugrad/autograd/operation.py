@@ -134,7 +134,7 @@ class Op:
 
     registry: ClassVar[dict[str, "Op"]] = {}  # the library's own, by their public names
     failures: ClassVar[int] = 0  # how many calls of any op have raised an error
-    sees_guard = False  # whether its joint rule takes ``(g, guard)``: see `sweep`
+    sees_guard = False  # whether a sweep hands its joint rule a `sweep.Guarded`
 
     def __init__(self, forward, differentiable, integer, elementwise, discards, materialize):
         code = forward.__code__

@@ -11,7 +11,7 @@ import threading
 from contextlib import nullcontext
 from heapq import heapify, heappop, heappush, heapreplace
 from operator import iadd
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._foreign_names import explains_arguments
 from .._thread_state import restores_state, thread
@@ -378,7 +378,7 @@ def sweep(
                     if type(g) is list and plan.op.materialize:
                         g = _materialize(node, g)
                     if plan.op.sees_guard:
-                        g = g, guarded
+                        g = Guarded(g, guarded)
                     if plan.joint is not None:
                         g = plan.joint(xp, g, saved)
                 for rule in plan.guarded if guard else plan.rules:
@@ -424,6 +424,13 @@ def _set_early(leaf, holder):
         thread.recorder.check_leaves([leaf])
     _accumulate(leaf, holder, False)
     watch.listener.arrived(leaf)
+
+
+class Guarded(NamedTuple):
+    """The cotangents of a node, and whether the sweep runs guarded rules; see `Op.sees_guard`."""
+
+    cotangents: Any
+    guard: bool
 
 
 class _Pending:

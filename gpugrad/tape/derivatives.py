@@ -17,7 +17,7 @@ from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node
 from ..autograd.operation import Op
-from ..autograd.sweep import sweep
+from ..autograd.sweep import Guarded, sweep
 from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
@@ -212,7 +212,7 @@ def _problem(recorder, stage, results):
         return "it returns a tensor that requires grad twice"
     if any(call.communicates for call in recorder.calls):
         return "it returns a result that requires grad, and communicates with other processes"
-    changed = stage.rebound or stage.gradients or stage.number_writes or stage.changed
+    changed = stage.gradients or stage.number_writes or stage.changed
     written = any(not x.memory.is_own for call in recorder.calls for x in call.targets())
     if changed or written or recorder.afterwards or stage.skips:
         return "it returns a result that requires grad, and also changes state"
@@ -327,6 +327,7 @@ class Derivative:
         self.n_kept = len(graph.kept)
         self.generators = tape.generators
         self.reach = tape.reach
+        self.rebound = [x for x, what, _ in tape.rebound if what == "array"]
         self.edges = [(x, tape.argument_of.get(id(x))) for x in graph.edges]
         self.tensors = list({id(x): x for x, at in self.edges if at is None}.values())
 
@@ -402,7 +403,7 @@ class Pullback:
         Where these are to be differentiated themselves, or there is no tape of such a sweep, the
         function runs again instead.
         """
-        g, guard = seen
+        g, guard = seen if type(seen) is Guarded else (seen, False)
         derivative, failure = self.derivative, None
         cotangents = several(g)
         n = len(derivative.edges)
@@ -429,11 +430,16 @@ class Pullback:
                 f"for the first of its kind, but {changed} has changed since"
             )
         failures = Op.failures
-        if any(isinstance(c, Tensor) for c in cotangents):
-            found = [*[None] * n, *self.again.pull(g, inputs[n:], guard)]
-        else:
-            found = [*self._contributions(cotangents, inputs[n:], guard)]
-            found += [None] * (len(inputs) - n)
+        before = [(x, x.array) for x in derivative.rebound]
+        try:
+            if any(isinstance(c, Tensor) for c in cotangents):
+                found = [*[None] * n, *self.again.pull(g, inputs[n:], guard)]
+            else:
+                found = [*self._contributions(cotangents, inputs[n:], guard)]
+                found += [None] * (len(inputs) - n)
+        finally:
+            for x, array in before:
+                x.array = array
         if failure is not None and failures == Op.failures and not derivative.has_failed:
             derivative.has_failed = True
             warn_of(failure, derivative.function, "the calls of its backward pass")

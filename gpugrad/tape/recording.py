@@ -3,6 +3,7 @@
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
@@ -83,6 +84,22 @@ class _Recording:
 
     @restores_state
     def run(self, leaves, structure, args, kwargs):
+        try:
+            result, tape = self._run(leaves, structure, args, kwargs)
+        finally:  # no cycle is to keep the arguments, not even after an error
+            recorder, stage = self.recorder, self.stage
+            recorder.forget()
+            stage.forget()
+            self.given = self.given_traced = self.raw = None
+        leaked = recorder.leaked()
+        if leaked:
+            release(leaked)
+            recorder.stop("it keeps a tensor where compile cannot see it", "first")
+        if recorder.reason is not None:
+            return Recorded(result, None, recorder.reason, recorder.passing)
+        return Recorded(result, tape)
+
+    def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
         outer = thread.draws
@@ -95,14 +112,15 @@ class _Recording:
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.seen = next_order(), stage.originals
                 thread.draws = (draws, *outer)
-                with (recorder.backend.sweep_context or _no_context)():
+                with (recorder.backend.sweep_context or nullcontext)():
                     result = self.function(*traced, **named)
             finally:
                 thread.draws = outer
                 draws.end()
                 stage.leave()
             if recorder.has_failed:
-                recorder.stop("it handles an error of a call, which depends on values", "first")
+                reason = "it handles an error of a call, which depends on values"
+                recorder.stop(reason, "first")
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -110,22 +128,9 @@ class _Recording:
             thread.recorder = None
             thread.draws = outer
             stage.leave()
-        result = self._real_result(result, parts, result_structure)
-        recorder.forget()
-        stage.traced = stage.grads = stage.states = stage.saved = stage.strangers = ()
-        del parts, draws, traced, named
         if tape is not None:
             tape.forget()
-        self._release()
-        if recorder.reason is not None:
-            return Recorded(result, None, recorder.reason, recorder.passing)
-        return Recorded(result, tape)
-
-    def _release(self):
-        leaked = self.recorder.leaked()
-        if leaked:
-            release(leaked)
-            self.recorder.stop("it keeps a tensor where compile cannot see it", "first")
+        return self._real_result(result, parts, result_structure), tape
 
     def _traced_arguments(self, leaves, args, kwargs):
         """The arguments with a traced array in place of each raw one; tensors are as they are."""
@@ -335,7 +340,7 @@ class _Recording:
             var = stage.traced[key].var
             tape.var_of[key] = var
             if key in tape.argument_of:
-                if var.source.holder != tape.argument_of[key]:
+                if var.source.holder is not tape.argument_of[key]:
                     tape.aliases.append((x, var.source.holder))
                 continue
             watch = node.watch if type(node) is Leaf else MISS
@@ -475,23 +480,12 @@ class _Recording:
             parts = [
                 asarray(x.value) if isinstance(x, Traced) else real_of(x) for x in parts
             ]  # fmt: skip
-            return parts[0] if self.recorder_result_is_leaf(result) else unflatten(structure, parts)
+            is_leaf = isinstance(result, Traced) or type(result) is Number
+            return parts[0] if is_leaf else unflatten(structure, parts)
         return result
-
-    @staticmethod
-    def recorder_result_is_leaf(result):
-        return isinstance(result, Traced) or type(result) is Number
 
 
 _LIVE = object()
-
-
-class _no_context:
-    def __enter__(self):
-        pass
-
-    def __exit__(self, *exc_info):
-        pass
 
 
 class _as_recorder:

@@ -38,7 +38,6 @@ class Failed(Exception):
     """Raised by a program for an error of one of its calls, before it has changed anything."""
 
     def __init__(self, name, error):
-        self.__cause__ = error
         super().__init__(f"{name} raised {type(error).__name__}: {error}".removesuffix(": "))
 
 
@@ -165,7 +164,7 @@ class Program:
     def _fits(self, leaves):
         """Whether the program is for this call; finds its arrays on the way."""
         tape, regs = self.tape, self.regs
-        self._leaves = leaves
+        self._given[0] = leaves
         if tape.is_recording is not None and thread.recording is not tape.is_recording:
             return False
         for optimizer, _, _ in tape.skips:
@@ -241,7 +240,7 @@ class Program:
     def bind(self):
         """Bind the calls to the arrays that state has now."""
         self._bind_state()
-        self.regs = []
+        self.regs, self._given = [], [None]
         self._slot_of, self._static, self._weak_of = {}, {}, {}
         self._dynamic, self.weak = [], []
         self._bind_inputs()
@@ -387,11 +386,11 @@ class Program:
             cell, k = rest
             return lambda: cell.get()[k]
         if kind == "leaf":
-            (at,) = rest
-            return lambda: self._leaves[at]
+            given, (at,) = self._given, rest
+            return lambda: given[0][at]
         if kind == "element":
-            to_list, at = self.backend.to_list, self.slot(rest[0])
-            return lambda: to_list(self.regs[at])
+            regs, to_list, at = self.regs, self.backend.to_list, self.slot(rest[0])
+            return lambda: to_list(regs[at])
         optimizer, i, path = rest
 
         def hyper():
@@ -823,7 +822,7 @@ class Program:
             made = {"leaves": leaves}
             return [make(regs, made) for make in self._results]
         finally:
-            self._leaves = None
+            self._given[0] = None
             for at in self._dynamic:
                 regs[at] = None
 
@@ -861,7 +860,7 @@ class Program:
             try:
                 check()
             except Exception as error:  # noqa: BLE001  the function raises or handles it
-                raise Failed(_step_name(check), error) from None
+                raise Failed(_step_name(check), error) from error
         if tape.generators and not tape.communicates:
             states = [(g, g.get_state()) for g in tape.generators] if self._is_fallible else None
         for draw, at in self._draws:
@@ -882,7 +881,7 @@ class Program:
                 raise
             for g, state in states or ():
                 g.set_state(state)
-            raise Failed(_step_name(step), error) from None
+            raise Failed(_step_name(step), error) from error
         if not undo:
             self._write_all()
 

@@ -298,6 +298,11 @@ class Stage:
         self._leave_cells()
         self.has_left = True
 
+    def forget(self):
+        """Let go of everything, at last."""
+        self.originals, self.traced, self.grads = {}, {}, {}
+        self.states, self.saved, self.boundary = (), (), ()
+
     def _leave_tensor(self, key, x, array, node, grad, grad_array):
         stop = self.recorder.stop
         if x.node is not node:
