@@ -31,6 +31,7 @@ from .tape import Tape, Unsupported, first_difference
 from .tracing import traced_types
 
 _MOST = 16  # programs of one function
+_PATIENCE = 1.0  # seconds
 _recording = threading.RLock()  # held by the thread that records
 # What recordings with NumPy share, which the first one would make otherwise.
 _SHARED = traced_types(numpy_backend)
@@ -257,7 +258,8 @@ class Compiled(Generic[P, R]):
         if is_known or (self._misses > _MOST and self._misses % _MOST):
             self._misses += not is_known
             return function(*args, **kwargs)
-        if not _recording.acquire(blocking=False):  # another thread is recording
+        # Another thread that is recording might wait for this one.
+        if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.holds()]

@@ -549,6 +549,12 @@ def make_real(node, recorder):
         at.plan = _real_plan(at, recorder)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
+            for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
+                if hasattr(x, "arguments"):
+                    kept = x.arguments.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
+                    for leaf in flatten(kept)[0]:
+                        if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
+                            leaf.array = leaf.array.value
 
 
 def spent(plan, shape, dtype):

@@ -258,10 +258,11 @@ def _merged(calls, duplicate):
         for root, first in pairs:
             mine = members.get(root, {root})
             if any(not mine.isdisjoint(apart.get(x, ())) for x in members.get(first, {first})):
-                return
+                return False
         for root, first in pairs:
             members.setdefault(first, {first}).update(members.get(root, {root}))
         new.update(zip(outs, firsts, strict=True))
+        return True
 
     for call in calls:
         if call.writes:
@@ -277,9 +278,10 @@ def _merged(calls, duplicate):
                 merge(call.outs, [new.get(source, source)])
             continue
         key = _key(call, new, versions)
-        first = call if key is None else known.setdefault(key, call)
-        if first is not call:
-            merge(call.outs, [new.get(x, x) for x in first.outs])
+        if key is not None:
+            alike = known.setdefault(key, [])
+            if not any(merge(call.outs, first.outs) for first in alike):
+                alike.append(call)
     return new
 
 

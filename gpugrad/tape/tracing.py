@@ -60,10 +60,11 @@ class Recorder:
         self._memories = {}
         self._kept = []  # so that the ids in these tables stay those of their objects
         self._alive = []  # weak references to traced arrays
+        self._thread = threading.get_ident()
 
     def stop(self, reason, passing=False):
         """Note why the recording cannot be used; the function goes on."""
-        if self.reason is None:
+        if self.reason is None and threading.get_ident() == self._thread:
             self.reason, self.passing = reason, passing
 
     def read(self, what):
@@ -792,9 +793,9 @@ class TracedBackend(Backend):
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the tape."""
         recorder = thread.recorder
-        if recorder is None or type(array) not in self.real.array_types:
-            return array
-        return recorder.constant(array)
+        if recorder is None:  # in another thread
+            return array.value if type(array) in _kinds else array
+        return recorder.constant(array) if type(array) in self.real.array_types else array
 
     def device(self, array):
         return self.real.device(array.value)
