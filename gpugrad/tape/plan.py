@@ -311,15 +311,15 @@ class Plan:
 
 
 class _Uses:
-    """Which memory a call reads and writes."""
+    """Which memory a call reads and writes; a scalar or a token stands for itself."""
 
     __slots__ = ("reads", "writes", "is_fixed")
 
     def __init__(self, call):
-        self.reads = {x.memory for x in call.operands() if x.memory is not None}
-        self.writes = {x.memory for x in call.targets()}
-        self.writes |= {x.memory for x in call.outs if x.memory is not None and x.base is None}
+        self.reads = {x.memory or x for x in call.operands()}
         self.reads |= {x.memory for x in call.outs if x.base is not None}
+        self.writes = {x.memory for x in call.targets()}
+        self.writes |= {x.memory or x for x in call.outs if x.base is None}
         self.is_fixed = not call.is_pure
 
 
