@@ -646,7 +646,8 @@ class Program:
         for i, j in bounds:
             for call in calls:
                 self._bind_block(group, call, i, j, views)
-        slots = [at for kind, at in views.values() if kind == "register"]
+        own = set(self._slot_of.values())
+        slots = [at for kind, at in views.values() if kind == "register" and at not in own]
         self.steps.append(partial(_clear, self.regs, slots))
 
     def _bind_block(self, group, call, i, j, views):
