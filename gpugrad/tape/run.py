@@ -17,7 +17,6 @@ from operator import itemgetter
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
-from ..nn.changes import changes
 from .cells import (
     all_hold,
     are_no_gradients,
@@ -100,8 +99,6 @@ class Program:
     def _prepare(self):
         tape = self.tape
         self._guards = rows_of(tape.reach.guards)
-        self._module_rows = rows_of(tape.reach.module_guards)
-        self._seen_version = None
         tensors, statics = [], []
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
         changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
@@ -180,11 +177,6 @@ class Program:
                     return False
             if not (tensors_hold(*self._tensor_rows) and all_hold(self._guards)):
                 return False
-            if self._seen_version != changes.version:
-                version = changes.version
-                if not all_hold(self._module_rows):
-                    return False
-                self._seen_version = version
             for kind, holder, at in self._finders:
                 if kind == 0:
                     x = leaves[holder]
@@ -919,8 +911,6 @@ class Program:
                 holder._grad = grad
         for cell, make in self._changed:
             cell.set(make(regs))
-        if self._changed:
-            changes.version += 1
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 
