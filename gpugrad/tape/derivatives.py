@@ -261,7 +261,7 @@ def _empty_tape(backend, duplicate, **values):
 def _tape_of(graph, key, tape):
     """The tape of a sweep; its arguments are the kept values and the cotangents."""
     calls, inputs, cotangents = graph.backward[key]
-    new, floating, numbers, leaves, devices = {}, {}, {}, [], {}
+    new, floating, numbers, leaves = {}, {}, {}, []
     given = [*graph.original, *inputs]
     for i, x in enumerate(given):
         clone = new[x] = _clone(x)
@@ -278,7 +278,7 @@ def _tape_of(graph, key, tape):
     leaving = list(dict.fromkeys([c for c in found if c is not None]))
     return _empty_tape(
         tape.backend, tape.duplicate, calls=calls, prologue=[], numbers=numbers, leaves=leaves,
-        floating=floating, devices=devices, leaving=leaving, is_leaf=False, result_structure=None,
+        floating=floating, devices={}, device=tape.device, leaving=leaving, is_leaf=False, result_structure=None,
         results=[("static", None) if c is None else ("array", c) for c in found],
     )  # fmt: skip
 
@@ -315,14 +315,15 @@ class Derivative:
     """How a program's results are joined to the graph.
 
     wanted: the keys of sweeps for which there is no tape yet.
+    kind: the class of the programs of the sweeps.
     """
 
-    def __init__(self, tape, function, wanted):
+    def __init__(self, tape, function, wanted, kind):
         self.function = function
         self.wanted = wanted
         self.graph = graph = tape.graph
         self.structure = tape.result_structure
-        self.programs = {key: _Backward(_tape_of(graph, key, tape)) for key in graph.backward}
+        self.programs = {key: kind(_tape_of(graph, key, tape)) for key in graph.backward}
         self.has_failed = False  # a program, where the function did not
         self.n_kept = len(graph.kept)
         self.generators = tape.generators
@@ -367,7 +368,7 @@ class Derivative:
         return found
 
 
-class _Backward(Program):
+class Backward(Program):
     """The program of a sweep; one thread at a time runs it."""
 
     def __init__(self, tape):
@@ -457,4 +458,4 @@ class Pullback:
         return found
 
 
-__all__ = ["Derivative", "Graph"]
+__all__ = ["Backward", "Derivative", "Graph"]

@@ -345,6 +345,10 @@ class _Recording:
                 continue
             watch = node.watch if type(node) is Leaf else MISS
             tape.tensors.append((x, node, watch, grad is not None, key not in moving))
+        devices = {*self.recorder.devices, *tape.devices.values()}
+        if len(devices) > 1 and backend.several_devices:
+            self.recorder.stop("its arrays are on several devices")
+        tape.device = devices.pop() if backend.several_devices and devices else None
         for x, holder in tape.aliases:
             if not isinstance(holder, Tensor):
                 self.recorder.stop("two arguments have the same array", True)

@@ -246,6 +246,7 @@ class Program:
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
+        self._bind_places()
         self._bind_effects()
         del self._static, self._weak_of
 
@@ -337,8 +338,8 @@ class Program:
                 found = (2, source.holder, slot) if leaf is None else (3, leaf, slot)
                 self._finders.append(found)
             rows.append((x.shape, x.dtype, None if x in tape.unread else x.strides))
-            if check_devices:
-                self._checks_devices.append((slot, tape.devices.get(x)))
+            if check_devices and x in tape.devices:
+                self._checks_devices.append((slot, tape.devices[x]))
         self._layouts = rows
         self._found = _getter(at)
         written = {x.memory for x in tape.pinned if x.memory.is_written}
@@ -466,6 +467,9 @@ class Program:
             self._first_write = len(self.steps)
         self._before = self._flat(self.steps[: self._first_write])
         self._after = self._flat(self.steps[self._first_write :])
+
+    def _bind_places(self):
+        tape = self.tape
         parameters = [
             x for x, find in tape.pinned.items()
             if x.memory.is_written and x.source.kind == "tensor"

@@ -343,6 +343,7 @@ class Tape:
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
     pinned: from inputs that stay in their places to functions that return their arrays.
     floating: from inputs that are found anew in each run to their `Input`.
+    device: the device of all arrays if the library has several, else None.
     tensors: tuples of a tensor of the state, its node, that node's ``watch``, whether it has a
         gradient, and whether its array is pinned.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.

@@ -47,7 +47,7 @@ class Recorder:
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.several_devices = backend.several_devices
-        self.devices = set()  # of all results, where there are several
+        self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
         self.start = 0  # an order number from before the function ran
@@ -160,6 +160,8 @@ class Recorder:
             var = self._value(array)
             var.constant = array
             var.memory = Memory()
+            if self.several_devices:
+                self.devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
             self.foreign.append(var)
