@@ -132,7 +132,7 @@ def test_the_example(tmp_path):
     done = run(2, example, "--epochs", 1, "--hidden", 8, "--device", "auto", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for word in ("device: ", "digits: ", "epoch 1/1 ", "weights: ", "picture: "):
-        assert done.stdout.count(word) == 1, done.stdout
+        assert f"\n{done.stdout}".count(f"\n{word}") == 1, done.stdout
     assert sorted(p.name for p in tmp_path.glob("runs/*")) == ["digits.png", "digits.safetensors"]
 
 

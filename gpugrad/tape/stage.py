@@ -294,7 +294,7 @@ class Stage:
                     cell.set(array)
         for leaf in self.unwatched:
             if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor")
+                stop("it adds hooks or a label to a tensor", "first")
         self._leave_cells()
         self.has_left = True
 
