@@ -100,10 +100,9 @@ class Plan:
 
     def _fits(self, call):
         """Whether a call is elementwise on large arrays, so that it may run block by block."""
-        out = _result(call)
         return (
             self._can_bind[call]
-            and out.nbytes >= _LEAST
+            and _result(call).nbytes >= _LEAST
             and call.declared.holds("elementwise", call.args, call.kwargs)
         )
 

@@ -22,7 +22,7 @@ from .reach import SIMPLE, Reach, is_own
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape, Value, simplify
-from .tracing import Recorder, Token, Traced, duplicate_of
+from .tracing import Recorder, Traced, duplicate_of
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
 _LISTS = {list, deque}
@@ -440,8 +440,6 @@ class _Recording:
             return "array", recorder.constant(x).var
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
-        if isinstance(x, Token):
-            stop("it returns a token")
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 

@@ -541,12 +541,11 @@ class Program:
         if call.writes:
             self._bind_write(call)
             return
-        out = outs[0]
-        storage = self.plan.storage(out) if len(outs) == 1 else None
-        if storage is None or storage.kind == "loose" or out.base is not None:
+        storage = self.plan.storage(outs[0]) if len(outs) == 1 else None
+        if storage is None or storage.kind == "loose" or outs[0].base is not None:
             self._bind_loose(call)
             return
-        target = self.static(out)
+        target = self.static(outs[0])
         is_checked = call in self._checked_calls
         if all(self.is_static(x) or self._weak_array(x, call) is not None for x in operands):
             args = self._with_weak(call)

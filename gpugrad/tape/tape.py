@@ -234,7 +234,8 @@ def _living(calls, outputs):
         need(x)
     for call in reversed(calls):
         if call.writes:
-            is_needed = any(not x.memory.is_own or x.memory in memories for x in call.targets())
+            is_needed = call.communicates
+            is_needed |= any(not x.memory.is_own or x.memory in memories for x in call.targets())
         elif call.outs and all(out.constant is not None for out in call.outs):
             is_needed = False
         else:
