@@ -358,7 +358,10 @@ def _astype(x, dtype, /, *, copy=True, device=None, out=None):
 @declare(out=True, elementwise=True)
 def duplicate(x, /, out=None):
     """A copy with the same order in memory."""
-    return x.copy("K") if out is None else _into(out, x)
+    if out is None:
+        return x.copy("K")
+    np.copyto(out, x)
+    return out
 
 
 def _assigns_all(args, kwargs):
