@@ -67,7 +67,8 @@ class Program:
         self.backend = tape.backend
         self.binder = self.backend.binder
         copied = self._copied()
-        self.plan = Plan.best(tape.calls, tape.leaving, copied, self._can_bind)
+        divides = self.binder and self.binder.divides
+        self.plan = Plan.best(tape.calls, tape.leaving, copied, self._can_bind, divides)
         self.context = self.backend.sweep_context or nullcontext
         self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
         self._prepare()
