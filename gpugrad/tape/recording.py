@@ -243,10 +243,6 @@ class _Recording:
             ],
             graph=graph,
         )  # fmt: skip
-        tape.own_gradients = {
-            value for x, value, _ in tape.gradients
-            if value is not None and id(x) not in tape.argument_of
-        }  # fmt: skip
         self._needed_numbers(tape)
         self._inputs(tape, leaves)
         self._guard_hidden(tape)

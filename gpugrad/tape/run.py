@@ -92,7 +92,7 @@ class Program:
             for x in self.tape.leaving
             if x.base is None
             and x.call is not None
-            and (x.nbytes <= SMALL or x in self.tape.own_gradients)
+            and x.nbytes <= SMALL
             and self._can_bind(x.call)
         }
 
