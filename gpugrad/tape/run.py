@@ -731,7 +731,7 @@ class Program:
         ]
         self._gradients = [
             (x, None if value is None else self._leaving(value), tape.argument_of.get(id(x)))
-            for x, value, _ in tape.gradients
+            for x, value in tape.gradients
         ]
         read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"}
         self._freed = [

@@ -53,6 +53,8 @@ class Recorder:
         self.reason, self.passing = None, False
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
+        self.inputs = []  # values that are there before the first call
+        self.device_of = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
         self.foreign = []  # values of arrays of unknown origin
         self.has_failed = False  # whether a call has raised an error
@@ -152,6 +154,9 @@ class Recorder:
             var.memory = known
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
+            self.inputs.append(var)
+            if self.several_devices or self.backend.binder is None:
+                self.device_of[var] = self.backend.device(array)
         return traced
 
     def constant(self, array):
