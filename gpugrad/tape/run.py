@@ -348,7 +348,7 @@ class Program:
         self._owned = {
             self._buffer(find()) for x, find in tape.pinned.items() if x.memory.is_written
         }
-        self._aliases = [(tape.argument_of[id(x)], holder) for x, holder in tape.aliases]
+        self._aliases = tape.aliases
 
     def _bind_numbers(self):
         """Prepare the numbers: where they are found, how they are computed, what is required."""
