@@ -1,6 +1,7 @@
 """CUDA graphs on the stand-in for CuPy: what is refused while a stream is captured, and what a
 graph's launches do; and what compiled functions do where a part of them cannot be captured."""
 
+import gc
 import re
 from threading import Thread
 
@@ -421,13 +422,10 @@ def test_a_program_that_could_not_be_captured_is_tried_again(why, monkeypatch):
 
     def begin_capture(self, mode=None):
         begin(self, mode)
-        attempts.append(1)
-        if why == "spoilt":
-            in_a_thread(cupy.cuda.Device().synchronize)
-        else:
-            raise cupy.cuda.memory.OutOfMemoryError(8, 8)
+        in_a_thread(cupy.cuda.Device().synchronize)
 
-    total = on("cuda", [0.0])
+    make = graphs.Graph.__init__
+    total = on("cuda", np.zeros(1 << 20))
 
     @gg.compile
     def add(x):
@@ -435,11 +433,23 @@ def test_a_program_that_could_not_be_captured_is_tried_again(why, monkeypatch):
         return total * 2
 
     def call():
-        before = total.item()
-        assert add(on("cuda", [1.5])).item() == 2 * (before + 1.5)
+        before = total[0].item()
+        assert add(x)[0].item() == 2 * (before + 1.5)
 
-    monkeypatch.setattr(cupy.cuda.Stream, "begin_capture", begin_capture)
+    def counted(*args):
+        attempts.append(1)
+        make(*args)
+
+    x = on("cuda", np.full(1 << 20, 1.5))
     call()
+    monkeypatch.setattr(graphs.Graph, "__init__", counted)
+    if why == "spoilt":
+        monkeypatch.setattr(cupy.cuda.Stream, "begin_capture", begin_capture)
+    else:  # there is room for the result, but not for the program's copies besides
+        gc.collect()
+        cupy.get_default_memory_pool().free_all_blocks()
+        capacity = cupy.cuda.memory.taken(0) + 6 * 2**20
+        monkeypatch.setattr(cupy.cuda.memory, "CAPACITY", capacity)
     call()
     (program,) = add._programs
     assert why in program.call_by_call
