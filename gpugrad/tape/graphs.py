@@ -29,8 +29,11 @@ class CannotCaptureError(Exception):
 def program_of(tape, function, wanted):
     """The program of a tape; one that is captured, where its array library can.
 
+    Raises Unsupported if there can be none.
+
     wanted: a list for the kinds of backward sweeps of which there is no tape yet.
     """
+    tape.finish()
     is_captured = tape.backend.graphs is not None
     program = GraphProgram(tape) if is_captured else Program(tape)
     if tape.graph is not None:

@@ -73,9 +73,11 @@ class Plan:
 
     leaving: values that leave the program; those in ``copied`` are copied at its end.
     can_bind: whether a call can write its result into memory that is given.
+    divides: whether an elementwise call may be made block by block.
     """
 
-    def __init__(self, calls, leaving, copied, can_bind):
+    def __init__(self, calls, leaving, copied, can_bind, divides):
+        self._divides = divides
         self.calls = calls
         self._uses = [_Uses(call) for call in calls]
         self._can_bind = {call: can_bind(call) for call in calls}
@@ -89,22 +91,22 @@ class Plan:
         self._place(leaving, copied)
 
     @classmethod
-    def best(cls, calls, leaving, copied, can_bind):
+    def best(cls, calls, leaving, copied, can_bind, divides):
         """A plan that needs little memory for large values."""
-        first = cls(calls, leaving, copied, can_bind)
+        first = cls(calls, leaving, copied, can_bind, divides)
         other = narrowed(calls, {x.memory for x in leaving}, first._can_bind)
         if other is None:
             return first
-        second = cls(other, leaving, copied, can_bind)
+        second = cls(other, leaving, copied, can_bind, divides)
         return second if second.total <= 0.9 * first.total else first
 
     def _fits(self, call):
         """Whether a call is elementwise on large arrays, so that it may run block by block."""
-        out = _result(call)
         return (
             self._can_bind[call]
-            and out.nbytes >= _LEAST
+            and _result(call).nbytes >= _LEAST
             and call.declared.holds("elementwise", call.args, call.kwargs)
+            and self._divides(call.function, call.args, _result(call))
         )
 
     def _reorder(self, order):
@@ -234,7 +236,7 @@ class Plan:
             return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
         axes.sort(key=lambda k: -abs(first.strides[k]))
-        for axis in axes:
+        for axis in axes[:1]:  # so that blocks have no gaps
             if math.prod(first.shape) // first.shape[axis] <= BLOCK:
                 return Group(start, stop, first.shape, axis)
         return None
@@ -311,15 +313,15 @@ class Plan:
 
 
 class _Uses:
-    """Which memory a call reads and writes."""
+    """Which memory a call reads and writes; a scalar or a token stands for itself."""
 
     __slots__ = ("reads", "writes", "is_fixed")
 
     def __init__(self, call):
-        self.reads = {x.memory for x in call.operands() if x.memory is not None}
-        self.writes = {x.memory for x in call.targets()}
-        self.writes |= {x.memory for x in call.outs if x.memory is not None and x.base is None}
+        self.reads = {x.memory or x for x in call.operands()}
         self.reads |= {x.memory for x in call.outs if x.base is not None}
+        self.writes = {x.memory for x in call.targets()}
+        self.writes |= {x.memory or x for x in call.outs if x.base is None}
         self.is_fixed = not call.is_pure
 
 

@@ -67,7 +67,8 @@ class Program:
         self.backend = tape.backend
         self.binder = self.backend.binder
         copied = self._copied()
-        self.plan = Plan.best(tape.calls, tape.leaving, copied, self._can_bind)
+        divides = self.binder and self.binder.divides
+        self.plan = Plan.best(tape.calls, tape.leaving, copied, self._can_bind, divides)
         self.context = self.backend.sweep_context or nullcontext
         self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
         self._prepare()
@@ -91,7 +92,7 @@ class Program:
             for x in self.tape.leaving
             if x.base is None
             and x.call is not None
-            and (x.nbytes <= SMALL or x in self.tape.own_gradients)
+            and x.nbytes <= SMALL
             and self._can_bind(x.call)
         }
 
@@ -541,12 +542,11 @@ class Program:
         if call.writes:
             self._bind_write(call)
             return
-        out = outs[0]
-        storage = self.plan.storage(out) if len(outs) == 1 else None
-        if storage is None or storage.kind == "loose" or out.base is not None:
+        storage = self.plan.storage(outs[0]) if len(outs) == 1 else None
+        if storage is None or storage.kind == "loose" or outs[0].base is not None:
             self._bind_loose(call)
             return
-        target = self.static(out)
+        target = self.static(outs[0])
         is_checked = call in self._checked_calls
         if all(self.is_static(x) or self._weak_array(x, call) is not None for x in operands):
             args = self._with_weak(call)
@@ -650,7 +650,8 @@ class Program:
         for i, j in bounds:
             for call in calls:
                 self._bind_block(group, call, i, j, views)
-        slots = [at for kind, at in views.values() if kind == "register"]
+        own = set(self._slot_of.values())
+        slots = [at for kind, at in views.values() if kind == "register" and at not in own]
         self.steps.append(partial(_clear, self.regs, slots))
 
     def _bind_block(self, group, call, i, j, views):
@@ -730,7 +731,7 @@ class Program:
         ]
         self._gradients = [
             (x, None if value is None else self._leaving(value), tape.argument_of.get(id(x)))
-            for x, value, _ in tape.gradients
+            for x, value in tape.gradients
         ]
         read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"}
         self._freed = [

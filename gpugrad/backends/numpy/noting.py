@@ -22,10 +22,12 @@ class CannotNote(Exception):
 class Noted(np.ndarray):
     """A view of an array, which notes calls in the list ``calls``.
 
+    plain: the array itself, or a view of it like this one; None until it is needed.
     whole: the number of elements of the result, if the arrays are blocks of larger ones, and the
         shape of the block; else None.
     """
 
+    plain: np.ndarray | None
     calls: list
     whole: tuple | None
 
@@ -34,7 +36,7 @@ class Noted(np.ndarray):
             return
         if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
             raise CannotNote  # it is no view: NumPy has computed it unseen
-        self.calls, self.whole = source.calls, source.whole
+        self.plain, self.calls, self.whole = None, source.calls, source.whole
 
     @property
     def size(self):
@@ -46,7 +48,7 @@ class Noted(np.ndarray):
     def noted(self, array):
         """A view of an array, which notes calls in the same list."""
         view = array.view(Noted)
-        view.calls, view.whole = self.calls, self.whole
+        view.plain, view.calls, view.whole = array, self.calls, self.whole
         return view
 
     def note(self, function, *args, **kwargs):
@@ -108,7 +110,8 @@ class Noted(np.ndarray):
         return part
 
     def __setitem__(self, key, value):
-        self.note(np.copyto, self[key], value, "unsafe")
+        casting = () if getattr(value, "dtype", None) is self.dtype else ("unsafe",)
+        self.note(np.copyto, self[key], value, *casting)
 
     def _refuse(self, *args, **options):
         raise CannotNote
@@ -122,7 +125,11 @@ clip = getattr(clip, "clip", None)  # the ufunc of the method
 
 
 def _plain(x):
-    return x.view(np.ndarray) if type(x) is Noted else x
+    if type(x) is not Noted:
+        return x
+    if x.plain is None:
+        x.plain = x.view(np.ndarray)
+    return x.plain  # always the same object: NumPy looks longer at two that share memory
 
 
 def cast(out, x):
@@ -214,7 +221,7 @@ def note(function, args, kwargs, out, whole):
     whole: the shape of the whole result, if ``out`` is a block of it; else None.
     """
     target = out.view(Noted)
-    target.calls = calls = []
+    target.plain, target.calls = out, (calls := [])
     target.whole = None if whole is None else (math.prod(whole), out.shape)
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}

@@ -1,11 +1,15 @@
 """What a program needs of NumPy to keep its values in memory that is planned once."""
 
+import operator
+
 import numpy as np
 
 from ..declarations import UFUNCS
+from . import namespace
 from .binding import bind, flat
+from .noting import _EXACT
 
-__all__ = ["arena", "bind", "copy_into", "empty", "flat", "ones_with_strides", "place", "scalar",
+__all__ = ["arena", "bind", "copy_into", "divides", "empty", "flat", "ones_with_strides", "place", "scalar",
            "ufunc_of"]  # fmt: skip
 
 copy_into = np.copyto
@@ -42,6 +46,30 @@ def ones_with_strides(array, strides):
 def scalar(dtype):
     """A 0-d array that can stand for a Python number beside arrays of ``dtype``; or None."""
     return np.zeros((), dtype) if dtype.char in "fd" else None
+
+
+def divides(function, args, out):
+    """Whether an elementwise call may be made block by block, with the same bits.
+
+    args: in which operands have a dtype and strides. NumPy computes most functions in another way
+    where elements lie apart.
+    """
+    arrays = [x for x in args if getattr(x, "shape", ()) != ()]
+    if any(x.dtype.kind == "c" for x in (*arrays, out)):
+        return False
+    if ufunc_of(function) in _EXACT or function in _MOVING:
+        return True
+    steps = [out.dtype.itemsize]
+    for n in reversed(out.shape[1:]):
+        steps.append(steps[-1] * n)
+    steps.reverse()
+    return out.strides == (*steps,) and all(
+        x.shape == out.shape and [*x.strides] == [s * x.dtype.itemsize // steps[-1] for s in steps]
+        for x in arrays
+    )
+
+
+_MOVING = {namespace._astype, namespace._where, namespace.duplicate, operator.setitem}
 
 
 def ufunc_of(function):
