@@ -133,11 +133,11 @@ def _is_missing(cell):
 
 content_of = {
     "bytes": _bytes_of,
+    "items": lambda x: [*x.items()],
     "keys": keys_of,
     "len": len,
     "missing": _is_missing,
     "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
-    "values": lambda x: [*x.values()],
 }
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -245,9 +245,14 @@ def are_no_gradients(leaves, tensors, holders):
     return not any(id(leaves[i]) in gradients for i, *_ in tensors)
 
 
-def layouts_hold(arrays, kind, rows):
-    """Whether all arrays are of this type, with the shapes, dtypes and strides in the rows."""
-    for x, (shape, dtype, strides) in zip(arrays, rows, strict=True):
+def layouts_hold(regs, kind, rows):
+    """Whether arrays are of this type, with shapes, dtypes and strides that the rows give.
+
+    rows: tuples of an array's position in ``regs``, its shape, dtype, and strides, which may be
+        None.
+    """
+    for at, shape, dtype, strides in rows:
+        x = regs[at]
         if type(x) is not kind or x.shape != shape:
             return False
         if x.dtype is not dtype and x.dtype != dtype:

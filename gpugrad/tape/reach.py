@@ -27,6 +27,7 @@ from contextlib import suppress
 from importlib.util import resolve_name
 
 from .._tensor import Tensor
+from ..autograd.graph import Listener
 from ..autograd.operation import Op
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
@@ -142,9 +143,7 @@ class Reach:
         if watch is not None:
             for table in (watch.hooks, watch.accumulated):
                 self._items(table)
-            if watch.listener is not None:
-                self._guard(Cell("attr", watch, "listener"), watch.listener)
-                self._walk(watch.listener.mode)
+            self._walk(watch.listener, Cell("attr", watch, "listener"))
 
     def _guard(self, place, value, how="same"):
         if type(place) is not Cell or type(place.container) is not tuple:
@@ -204,7 +203,9 @@ class Reach:
                         self._walk(value, cell, name)
                     else:
                         self._guard(cell, value)
-                        if value is decimal.Decimal:
+                        if value is os.environ or value is os.getenv:
+                            self._guard(os.environ._data, [*os.environ._data.items()], "items")
+                        elif value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
 
     def _other(self, x):
@@ -240,6 +241,8 @@ class Reach:
             self._object_or_container(x)
         elif has_state(x):
             self.foreign_generators.append(x)
+        elif isinstance(x, Listener):
+            self._walk(x.mode, Cell("attr", x, "mode"))
         elif kind not in backend_of and not isinstance(x, _IMMUTABLE) and not is_dtype(x):
             self._object_or_container(x)
 
@@ -394,6 +397,7 @@ class Reach:
             return
         optimizer._settle()
         self.optimizers.append(optimizer)
+        self._guard(values, len(values), "len")
         for name, value in list(values.items()):
             cell = Cell("item", values, name)
             if name in ("param_groups", "_states"):

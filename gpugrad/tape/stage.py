@@ -18,7 +18,7 @@ from .cells import SIMPLE, Cell, holds, same
 from .numbers import Number
 from .reach import names_in
 from .tape import Input
-from .tracing import Outcome, Token, Traced
+from .tracing import Outcome, Traced
 
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
@@ -229,7 +229,7 @@ class Stage:
                 cell.set(array)
         for leaf in self.unwatched:
             if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor")
+                stop("it adds hooks or a label to a tensor", "first")
         self._leave_cells()
         self.has_left = True
 
@@ -379,7 +379,7 @@ def _reads_groups(code):
 
 def real_of(x):
     """What a traced array or a Number stands for; the same for those in tuples."""
-    if isinstance(x, (Traced, Token)) or type(x) is Number:
+    if isinstance(x, Traced) or type(x) is Number:
         return x.value
     return tuple(map(real_of, x)) if type(x) is tuple else x
 

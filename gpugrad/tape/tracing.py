@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 from weakref import ref
 
+from .._processes.communicating import Started
 from .._thread_state import thread
 from ..autograd.implementation import load_twins
 from ..backends import SCALARS, backend_of, namespace_of
@@ -47,11 +48,13 @@ class Recorder:
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.several_devices = backend.several_devices
-        self.devices = set()  # of all results, where there are several
+        self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
+        self.inputs = []  # values that are there before the first call
+        self.device_of = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
         self.foreign = []  # values of arrays of unknown origin
         self.has_failed = False  # whether a call has raised an error
@@ -141,6 +144,9 @@ class Recorder:
             var.memory = known
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
+            self.inputs.append(var)
+            if self.several_devices or self.backend.binder is None:
+                self.device_of[var] = self.backend.device(array)
         return traced
 
     def constant(self, array):
@@ -150,6 +156,8 @@ class Recorder:
             var = self._value(array)
             var.constant = array
             var.memory = Memory()
+            if self.several_devices:
+                self.devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
             self.foreign.append(var)
@@ -271,9 +279,8 @@ class Recorder:
 
     def _real(self, x, found):
         kind = type(x)
-        if kind in _kinds or kind in _NUMBERS or kind is Token:
-            if kind is not Token:
-                found.append(x)
+        if kind in _kinds or kind in _NUMBERS:
+            found.append(x)
             if x.recorder is not self:
                 self.stop("it uses arrays of several libraries")
             return x.value
@@ -289,7 +296,7 @@ class Recorder:
 
     def _noted(self, x):
         kind = type(x)
-        if kind in _kinds or kind in _NUMBERS or kind is Token:
+        if kind in _kinds or kind in _NUMBERS or kind is Started:
             return x.var
         if kind in namespace_of:
             return self.constant(x).var
@@ -324,26 +331,30 @@ class Recorder:
             self.has_failed = True
             raise
 
-    def communicate(self, function, operands=(), results=False):
-        """Make a call that communicates with other processes, and note it.
-
-        operands: arrays, and what other such calls have returned.
-        results: whether it returns a sequence of arrays; else it returns one object for other
-            such calls.
-        """
-        if results:
-            found = self.call(function, tuple(operands), is_pure=False)
-            if self.reason is None:
-                self.calls[-1].communicates = True
-            return found
-        real, noted = self._both(tuple(operands), [])
-        token = Token(self, function(*real), Value("token"))
-        call = Call(function, noted, {}, is_pure=False)
-        call.communicates = True
-        token.var.call = call
-        call.outs.append(token.var)
+    def communicate(self, function, operands, results, writes):
+        """Make a call that communicates with other processes, and note it; see `communicate`."""
+        found = []
+        real, noted = self._both(operands, found)
+        thread.recorder = None  # it computes with real arrays
+        try:
+            result = self._run(function, real, {}, found)
+        finally:
+            thread.recorder = self
+        if self.reason is not None:
+            return self._unnoted(result)
+        call = Call(function, noted, {}, is_pure=False, writes=writes)
+        call.communicates, call.several = True, results
+        if writes:
+            self._note_write(operands[0], call)
+            return None
         self.calls.append(call)
-        return token
+        if results:
+            return [self._part(call, x, (), (), False) for x in result]
+        if result is not None:
+            result.var = var = Value("token")
+            var.call = call
+            call.outs.append(var)
+        return result
 
     def write(self, traced, function, args):
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
@@ -434,17 +445,6 @@ class Recorder:
                 self.strangers.append(x)
                 if leaf.order > self.start:
                     self.stop("a gradient reaches a tensor that compile cannot see")
-
-
-class Token:
-    """What a call that communicates returns for other such calls."""
-
-    __slots__ = ("recorder", "value", "var")
-
-    def __init__(self, recorder, value, var):
-        self.recorder = recorder
-        self.value = value
-        self.var = var
 
 
 _NUMBERS = {Number, Key}

@@ -22,10 +22,12 @@ class CannotNote(Exception):
 class Noted(np.ndarray):
     """A view of an array, which notes calls in the list ``calls``.
 
+    plain: the array itself, or a view of it like this one; None until it is needed.
     whole: the number of elements of the result, if the arrays are blocks of larger ones, and the
         shape of the block; else None.
     """
 
+    plain: np.ndarray | None
     calls: list
     whole: tuple | None
 
@@ -34,7 +36,7 @@ class Noted(np.ndarray):
             return
         if not np.may_share_memory(self.view(np.ndarray), source.view(np.ndarray)):
             raise CannotNote  # it is no view: NumPy has computed it unseen
-        self.calls, self.whole = source.calls, source.whole
+        self.plain, self.calls, self.whole = None, source.calls, source.whole
 
     @property
     def size(self):
@@ -46,7 +48,7 @@ class Noted(np.ndarray):
     def noted(self, array):
         """A view of an array, which notes calls in the same list."""
         view = array.view(Noted)
-        view.calls, view.whole = self.calls, self.whole
+        view.plain, view.calls, view.whole = array, self.calls, self.whole
         return view
 
     def note(self, function, *args, **kwargs):
@@ -93,7 +95,8 @@ class Noted(np.ndarray):
     def take(self, indices, axis=None, out=None, mode="raise"):
         if type(out) is not Noted:
             raise CannotNote
-        self.calls.append(partial(_plain(self).take, _plain(indices), axis, _plain(out), mode))
+        parts = _plain(self), _plain(indices), axis, _plain(out), mode
+        self.calls.append(partial(np.ndarray.take, *parts))
         return out
 
     def clip(self, low, high, out=None):
@@ -108,7 +111,8 @@ class Noted(np.ndarray):
         return part
 
     def __setitem__(self, key, value):
-        self.note(np.copyto, self[key], value, "unsafe")
+        casting = () if getattr(value, "dtype", None) is self.dtype else ("unsafe",)
+        self.note(np.copyto, self[key], value, *casting)
 
     def _refuse(self, *args, **options):
         raise CannotNote
@@ -122,7 +126,11 @@ clip = getattr(clip, "clip", None)  # the ufunc of the method
 
 
 def _plain(x):
-    return x.view(np.ndarray) if type(x) is Noted else x
+    if type(x) is not Noted:
+        return x
+    if x.plain is None:
+        x.plain = x.view(np.ndarray)
+    return x.plain  # always the same object: NumPy looks longer at two that share memory
 
 
 def cast(out, x):
@@ -154,16 +162,19 @@ def bound_ufunc(ufunc, inputs, out, is_block=False):
             raise CannotNote
         steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
         if steps and min(steps) != out.itemsize:
-            return lambda: np.copyto(out, ufunc(*inputs), "same_kind")
+            return partial(_by_copy, out, ufunc, *inputs)
     # NumPy is to take a third argument of these for another input.
     if ufunc is np.maximum or ufunc is np.minimum:
-        x1, x2 = inputs
-
-        def call():  # a partial would merge its keywords each time
-            return ufunc(x1, x2, out=out)
-
-        return call
+        return partial(_named_out, ufunc, *inputs, out)
     return partial(ufunc, *inputs, out)
+
+
+def _named_out(ufunc, x1, x2, out):  # a partial would merge its keywords each time
+    ufunc(x1, x2, out=out)
+
+
+def _by_copy(out, function, *args):
+    np.copyto(out, function(*args), "same_kind")
 
 
 def _is_contiguous(x):
@@ -204,7 +215,7 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
     # only where several axes are left.
     is_certain = x.flags.c_contiguous and out.flags.c_contiguous
     if not is_certain and sum([n > 1 for n in out.shape]) > 1:
-        return lambda: np.copyto(out, ufunc.reduce(x, axis, dtype, None, keepdims))
+        return partial(_by_copy, out, ufunc.reduce, x, axis, dtype, None, keepdims)
     return partial(ufunc.reduce, x, axis, dtype, out, keepdims)
 
 
@@ -214,7 +225,7 @@ def note(function, args, kwargs, out, whole):
     whole: the shape of the whole result, if ``out`` is a block of it; else None.
     """
     target = out.view(Noted)
-    target.calls = calls = []
+    target.plain, target.calls = out, (calls := [])
     target.whole = None if whole is None else (math.prod(whole), out.shape)
     args = [_noted(x, target) for x in args]
     kwargs = {name: _noted(x, target) for name, x in kwargs.items()}

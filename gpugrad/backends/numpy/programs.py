@@ -1,12 +1,17 @@
 """What a program needs of NumPy to keep its values in memory that is planned once."""
 
+from functools import partial
+
 import numpy as np
 
 from ..declarations import UFUNCS
+from .backend import owner
 from .binding import bind, flat
 
-__all__ = ["arena", "bind", "copy_into", "empty", "flat", "ones_with_strides", "place", "scalar",
-           "ufunc_of"]  # fmt: skip
+__all__ = [
+    "arena", "bind", "copy_into", "flat", "maker", "ones_with_strides", "place", "scalar",
+    "shares_memory", "sharing", "stand_in", "ufunc_of",
+]  # fmt: skip
 
 copy_into = np.copyto
 
@@ -23,11 +28,14 @@ def place(memory, offset, shape, dtype, strides):
     return np.ndarray(shape, dtype, memory, offset, strides)
 
 
-def empty(shape, dtype, strides):
-    """A new array with these strides."""
+def maker(shape, dtype, strides):
+    """A function that makes new arrays with these strides."""
     axes = sorted(range(len(shape)), key=lambda i: -strides[i])
-    whole = np.empty([shape[i] for i in axes], dtype)
-    return whole.transpose([axes.index(i) for i in range(len(shape))])
+    if axes == [*range(len(shape))]:
+        return partial(np.empty, shape, dtype)
+    inverse = [axes.index(i) for i in range(len(shape))]
+    ordered = [shape[i] for i in axes]
+    return lambda: np.empty(ordered, dtype).transpose(inverse)
 
 
 def ones_with_strides(array, strides):
@@ -37,6 +45,41 @@ def ones_with_strides(array, strides):
     last = sum([(n - 1) * step for n, step in zip(array.shape, strides, strict=True)])
     whole = np.ones(last // array.itemsize + 1, array.dtype)
     return np.ndarray(array.shape, array.dtype, whole, 0, strides)
+
+
+def stand_in(shape, dtype, strides):
+    """An array of any values in memory of its own; it is not written to."""
+    steps = (
+        [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
+    )
+    first = -sum([step for step in steps if step < 0])
+    memory = np.empty(first + sum([step for step in steps if step > 0]) + dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, memory, first, strides)
+
+
+def shares_memory(x, array):
+    """Whether ``x``, any object, is an array that may share memory with an array."""
+    return type(x) is np.ndarray and np.may_share_memory(x, array)
+
+
+def sharing(arrays):
+    """A function that returns whether an array lies in the memory of one of these."""
+    owners = [owner(x) for x in arrays]
+    by_id = {id(x): x for x in owners}
+    addresses = {_address(x) for x in owners}
+    own_all = all(x.base is None for x in owners)
+
+    def shares(array):
+        found = owner(array)
+        if own_all and found.base is None:  # otherwise several may wrap memory of another library
+            return id(found) in by_id
+        return _address(found) in addresses
+
+    return shares
+
+
+def _address(array):
+    return array.__array_interface__["data"][0]
 
 
 def scalar(dtype):
