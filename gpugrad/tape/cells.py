@@ -46,9 +46,7 @@ class Cell:
 
     def is_fixed(self):
         """Whether nothing else can be put into it."""
-        return self.kind == "item" and isinstance(
-            self.container, (tuple, types.MappingProxyType)
-        )
+        return self.kind == "item" and isinstance(self.container, (tuple, types.MappingProxyType))
 
     def holds(self, value, how):
         try:
@@ -238,9 +236,14 @@ def are_no_gradients(leaves, tensors, holders):
     return not any(id(leaves[i]) in gradients for i, *_ in tensors)
 
 
-def layouts_hold(arrays, kind, rows):
-    """Whether all arrays are of this type, with the shapes, dtypes and strides in the rows."""
-    for x, (shape, dtype, strides) in zip(arrays, rows, strict=True):
+def layouts_hold(regs, kind, rows):
+    """Whether arrays are of this type, with shapes, dtypes and strides that the rows give.
+
+    rows: tuples of an array's position in ``regs``, its shape, dtype, and strides, which may be
+        None.
+    """
+    for at, shape, dtype, strides in rows:
+        x = regs[at]
         if type(x) is not kind or x.shape != shape:
             return False
         if x.dtype is not dtype and x.dtype != dtype:

@@ -71,42 +71,42 @@ class Plan:
     of: from the `Memory` of a value that a call makes to its `Storage`.
     total: bytes of the program's own memory.
 
-    leaving: values that leave the program; those in ``copied`` are copied at its end.
+    leaving: values that leave the program; small ones are copied at its end.
     can_bind: whether a call can write its result into memory that is given.
-    divides: whether an elementwise call may be made block by block.
+    whole: calls that are not to be divided into blocks.
     """
 
-    def __init__(self, calls, leaving, copied, can_bind, divides):
-        self._divides = divides
+    def __init__(self, calls, leaving, can_bind, whole=()):
         self.calls = calls
         self._uses = [_Uses(call) for call in calls]
         self._can_bind = {call: can_bind(call) for call in calls}
-        self.leaving = leaving
+        self._whole = whole
         lasting = {x.memory for x in leaving}
         self.groups = []
         if any(map(self._fits, calls)):
             self._sink()
             self._join()
             self.groups = self._find_groups(lasting)
-        self._place(leaving, copied)
+        self._place(leaving)
 
     @classmethod
-    def best(cls, calls, leaving, copied, can_bind, divides):
+    def best(cls, calls, leaving, can_bind, whole):
         """A plan that needs little memory for large values."""
-        first = cls(calls, leaving, copied, can_bind, divides)
+        first = cls(calls, leaving, can_bind, whole)
         other = narrowed(calls, {x.memory for x in leaving}, first._can_bind)
         if other is None:
             return first
-        second = cls(other, leaving, copied, can_bind, divides)
+        second = cls(other, leaving, can_bind, whole)
         return second if second.total <= 0.9 * first.total else first
 
     def _fits(self, call):
         """Whether a call is elementwise on large arrays, so that it may run block by block."""
+        out = _result(call)
         return (
             self._can_bind[call]
-            and _result(call).nbytes >= _LEAST
+            and call not in self._whole
+            and out.nbytes >= _LEAST
             and call.declared.holds("elementwise", call.args, call.kwargs)
-            and self._divides(call.function, call.args, _result(call))
         )
 
     def _reorder(self, order):
@@ -236,12 +236,12 @@ class Plan:
             return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
         axes.sort(key=lambda k: -abs(first.strides[k]))
-        for axis in axes[:1]:  # so that blocks have no gaps
+        for axis in axes:
             if math.prod(first.shape) // first.shape[axis] <= BLOCK:
                 return Group(start, stop, first.shape, axis)
         return None
 
-    def _place(self, leaving, copied):
+    def _place(self, leaving):
         end = len(self.calls)
         self.of = {}
         self.last_use = last_use = {}
@@ -254,7 +254,8 @@ class Plan:
                     last_use[x.memory] = end
         for x in leaving:
             last_use[x.memory] = end
-        own = {x.memory for x in leaving if x not in copied}
+        # Small ones are copied, so that they always lie in the same place before.
+        own = {x.memory for x in leaving if x.nbytes > SMALL or x.base is not None}
         for i, call in enumerate(self.calls):
             group = group_of.get(i)
             for out in call.outs:
@@ -263,7 +264,7 @@ class Plan:
                 if not self._can_bind[call]:
                     kind = "loose"
                 elif out.memory in own:
-                    kind = "loose" if group is None else "fresh"
+                    kind = "fresh"
                 else:
                     kind = "planned"
                     taken = self._take(i, call, out, group)
@@ -313,15 +314,15 @@ class Plan:
 
 
 class _Uses:
-    """Which memory a call reads and writes; a scalar or a token stands for itself."""
+    """Which memory a call reads and writes."""
 
     __slots__ = ("reads", "writes", "is_fixed")
 
     def __init__(self, call):
-        self.reads = {x.memory or x for x in call.operands()}
-        self.reads |= {x.memory for x in call.outs if x.base is not None}
+        self.reads = {x.memory for x in call.operands() if x.memory is not None}
         self.writes = {x.memory for x in call.targets()}
-        self.writes |= {x.memory or x for x in call.outs if x.base is None}
+        self.writes |= {x.memory for x in call.outs if x.memory is not None and x.base is None}
+        self.reads |= {x.memory for x in call.outs if x.base is not None}
         self.is_fixed = not call.is_pure
 
 

@@ -89,18 +89,18 @@ class NumPy(Backend):
 
     def buffer(self, array):
         # Not id(array): several arrays may wrap the same memory of another library.
-        return _owner(array).__array_interface__["data"][0]
+        return owner(array).__array_interface__["data"][0]
 
     def address_range(self, array):
         address = array.__array_interface__["data"][0]
         return address_range(address, array.shape, array.strides, array.itemsize)
 
     def memory_owner(self, array):
-        owner = _owner(array)
-        return owner if owner.flags.owndata else None
+        found = owner(array)
+        return found if found.flags.owndata else None
 
     def buffer_size(self, array):
-        return _owner(array).nbytes
+        return owner(array).nbytes
 
     def is_unshared(self, array):
         return not isinstance(array, np.ndarray) or (array.base is None and array.flags.owndata)
@@ -129,7 +129,7 @@ class NumPy(Backend):
         release_freed_memory()
 
 
-def _owner(array):
+def owner(array):
     """The array that owns the memory of ``array``, at the end of its chain of views."""
     while isinstance(array.base, np.ndarray):
         array = array.base

@@ -113,7 +113,8 @@ def _block_of_product(x1, x2, out, whole):
     if x1.dtype.char == "e":
         return None
     if namespace.is_small_outer_product(x1, x2, whole):
-        return partial(np.matmul, x1, x2, out)  # with the bits of numpy.dot
+        # Both have the same bits; matmul takes any part of an array, dot a tenth of the time.
+        return partial(np.dot if out.flags.c_contiguous else np.matmul, x1, x2, out)
     return _bound_ufunc(np.multiply, (x1, x2), out, whole)
 
 

@@ -95,7 +95,8 @@ class Noted(np.ndarray):
     def take(self, indices, axis=None, out=None, mode="raise"):
         if type(out) is not Noted:
             raise CannotNote
-        self.calls.append(partial(_plain(self).take, _plain(indices), axis, _plain(out), mode))
+        parts = _plain(self), _plain(indices), axis, _plain(out), mode
+        self.calls.append(partial(np.ndarray.take, *parts))
         return out
 
     def clip(self, low, high, out=None):
@@ -161,16 +162,19 @@ def bound_ufunc(ufunc, inputs, out, is_block=False):
             raise CannotNote
         steps = [step for n, step in zip(out.shape, out.strides, strict=True) if n > 1]
         if steps and min(steps) != out.itemsize:
-            return lambda: np.copyto(out, ufunc(*inputs), "same_kind")
+            return partial(_by_copy, out, ufunc, *inputs)
     # NumPy is to take a third argument of these for another input.
     if ufunc is np.maximum or ufunc is np.minimum:
-        x1, x2 = inputs
-
-        def call():  # a partial would merge its keywords each time
-            return ufunc(x1, x2, out=out)
-
-        return call
+        return partial(_named_out, ufunc, *inputs, out)
     return partial(ufunc, *inputs, out)
+
+
+def _named_out(ufunc, x1, x2, out):  # a partial would merge its keywords each time
+    ufunc(x1, x2, out=out)
+
+
+def _by_copy(out, function, *args):
+    np.copyto(out, function(*args), "same_kind")
 
 
 def _is_contiguous(x):
@@ -211,7 +215,7 @@ def bound_reduction(ufunc, x, out, axis=0, dtype=None, keepdims=False, **others)
     # only where several axes are left.
     is_certain = x.flags.c_contiguous and out.flags.c_contiguous
     if not is_certain and sum([n > 1 for n in out.shape]) > 1:
-        return lambda: np.copyto(out, ufunc.reduce(x, axis, dtype, None, keepdims))
+        return partial(_by_copy, out, ufunc.reduce, x, axis, dtype, None, keepdims)
     return partial(ufunc.reduce, x, axis, dtype, out, keepdims)
 
 

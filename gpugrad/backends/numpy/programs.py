@@ -1,16 +1,17 @@
 """What a program needs of NumPy to keep its values in memory that is planned once."""
 
-import operator
+from functools import partial
 
 import numpy as np
 
 from ..declarations import UFUNCS
-from . import namespace
+from .backend import owner
 from .binding import bind, flat
-from .noting import _EXACT
 
-__all__ = ["arena", "bind", "copy_into", "divides", "empty", "flat", "ones_with_strides", "place", "scalar",
-           "ufunc_of"]  # fmt: skip
+__all__ = [
+    "arena", "bind", "copy_into", "flat", "maker", "ones_with_strides", "place", "scalar",
+    "shares_memory", "sharing", "stand_in", "ufunc_of",
+]  # fmt: skip
 
 copy_into = np.copyto
 
@@ -27,11 +28,14 @@ def place(memory, offset, shape, dtype, strides):
     return np.ndarray(shape, dtype, memory, offset, strides)
 
 
-def empty(shape, dtype, strides):
-    """A new array with these strides."""
+def maker(shape, dtype, strides):
+    """A function that makes new arrays with these strides."""
     axes = sorted(range(len(shape)), key=lambda i: -strides[i])
-    whole = np.empty([shape[i] for i in axes], dtype)
-    return whole.transpose([axes.index(i) for i in range(len(shape))])
+    if axes == [*range(len(shape))]:
+        return partial(np.empty, shape, dtype)
+    inverse = [axes.index(i) for i in range(len(shape))]
+    ordered = [shape[i] for i in axes]
+    return lambda: np.empty(ordered, dtype).transpose(inverse)
 
 
 def ones_with_strides(array, strides):
@@ -43,33 +47,44 @@ def ones_with_strides(array, strides):
     return np.ndarray(array.shape, array.dtype, whole, 0, strides)
 
 
+def stand_in(shape, dtype, strides):
+    """An array of any values in memory of its own; it is not written to."""
+    steps = (
+        [(n - 1) * step for n, step in zip(shape, strides, strict=True)] if 0 not in shape else []
+    )
+    first = -sum([step for step in steps if step < 0])
+    memory = np.empty(first + sum([step for step in steps if step > 0]) + dtype.itemsize, np.uint8)
+    return np.ndarray(shape, dtype, memory, first, strides)
+
+
+def shares_memory(x, array):
+    """Whether ``x``, any object, is an array that may share memory with an array."""
+    return type(x) is np.ndarray and np.may_share_memory(x, array)
+
+
+def sharing(arrays):
+    """A function that returns whether an array lies in the memory of one of these."""
+    owners = [owner(x) for x in arrays]
+    by_id = {id(x): x for x in owners}
+    addresses = {_address(x) for x in owners}
+    own_all = all(x.base is None for x in owners)
+
+    def shares(array):
+        found = owner(array)
+        if own_all and found.base is None:  # otherwise several may wrap memory of another library
+            return id(found) in by_id
+        return _address(found) in addresses
+
+    return shares
+
+
+def _address(array):
+    return array.__array_interface__["data"][0]
+
+
 def scalar(dtype):
     """A 0-d array that can stand for a Python number beside arrays of ``dtype``; or None."""
     return np.zeros((), dtype) if dtype.char in "fd" else None
-
-
-def divides(function, args, out):
-    """Whether an elementwise call may be made block by block, with the same bits.
-
-    args: in which operands have a dtype and strides. NumPy computes most functions in another way
-    where elements lie apart.
-    """
-    arrays = [x for x in args if getattr(x, "shape", ()) != ()]
-    if any(x.dtype.kind == "c" for x in (*arrays, out)):
-        return False
-    if ufunc_of(function) in _EXACT or function in _MOVING:
-        return True
-    steps = [out.dtype.itemsize]
-    for n in reversed(out.shape[1:]):
-        steps.append(steps[-1] * n)
-    steps.reverse()
-    return out.strides == (*steps,) and all(
-        x.shape == out.shape and [*x.strides] == [s * x.dtype.itemsize // steps[-1] for s in steps]
-        for x in arrays
-    )
-
-
-_MOVING = {namespace._astype, namespace._where, namespace.duplicate, operator.setitem}
 
 
 def ufunc_of(function):
