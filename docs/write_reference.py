@@ -46,7 +46,7 @@ TOPICS = {
     ),
     "autograd": ("Gradients", ["gpugrad.autograd", "gpugrad.autograd.mode"]),
     "transforms": ("Derivatives of functions", ["gpugrad.transforms"]),
-    "compile": ("Compiling", ["gpugrad.program"]),
+    "compile": ("Compiling", ["gpugrad.tape"]),
     "tools": ("Tools", ["gpugrad.tools"]),
     "more": ("Other functions", ["gpugrad"]),  # all that is left
 }

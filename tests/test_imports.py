@@ -28,7 +28,7 @@ FLOORS = [
     {"tools", "transforms", "kernels"},
     {"nn", "data", "io", "testing", "einops", "scipy"},
     {"optim"},
-    {"amp", "program", "tape"},
+    {"amp", "tape"},
     {"distributed"},
     {"training"},
     {""},  # the package itself, which imports all other rooms

@@ -1,9 +1,9 @@
 """`sum_over_processes`, an op for layers that compute together with those of other processes."""
 
 from .._tensor import Tensor
-from .._thread_state import thread
 from ..autograd.operation import op
 from ..backends import backend_of
+from .communicating import communicate
 from .group import current
 
 
@@ -14,21 +14,17 @@ def sum_over_processes(xp, x):
 
 
 def _summed(x):
-    if thread.recorder is not None and current().size > 1:
-        (out,) = thread.recorder.communicate(_summed_in_tuple, (x,), [(x.shape, x)])
-        return out
+    (out,) = communicate(_sum_over_processes, x, results=True)
+    return out
+
+
+def _sum_over_processes(x):
     backend = backend_of[type(x)]
     with backend.scope(x):
         out = backend.xp.reshape(backend.asarray(x, copy=True), (-1,))
         current().all_reduce(out).wait()
-        return backend.xp.reshape(out, x.shape)
+        return (backend.xp.reshape(out, x.shape),)
 
-
-def _summed_in_tuple(x):
-    return (_summed(x),)
-
-
-_summed_in_tuple.__name__ = "sum_over_processes"
 
 # Each process's result depends on all processes' inputs, and all losses count.
 sum_over_processes.vjp(

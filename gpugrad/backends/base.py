@@ -72,8 +72,8 @@ class Backend:
         None for all.
     several_devices: whether there are several devices and the library computes on the current
         one. Then `on_device` and `on_devices` make the arrays' device current.
-    planner: the module that repeats recorded calls in memory that is planned, as
-        `numpy.planner`; None if each call of a program is to allocate its result.
+    binder: the module that binds calls to memory that is planned, as `numpy.programs`; None if each
+        call of a program is to allocate its result.
     graphs: the module that captures recorded calls and launches them as a whole, as
         `cupy.graphs`; None if there is none.
     is_recorder: whether its arrays note what is done with them, for a program.
@@ -89,7 +89,6 @@ class Backend:
     blend: Callable | None = None
     column_block: int | None = None
     several_devices = False
-    planner: Any = None
     binder: Any = None
     graphs: Any = None
     is_recorder = False

@@ -1,7 +1,7 @@
 """Who this process is among the others, and collectives of trees of tensors."""
 
 import math
-from functools import partial
+from functools import wraps
 from importlib.util import find_spec
 from typing import Any, Literal
 
@@ -14,11 +14,9 @@ from .._processes import (
     join,
     meeting_point,
     processes_launched,
-    replayed,
 )
-from .._processes.replayed import Start, finish
+from .._processes.communicating import Started, communicate, finish
 from .._tensor import is_recorded
-from .._thread_state import thread
 from ..autograd.call import wrap
 from ..backends import backend_of
 from ..transforms.trees import as_tensor, flatten, names, unflatten
@@ -119,10 +117,11 @@ def local_rank() -> int:
 @explains_arguments
 def barrier() -> None:
     """Wait until all processes are here."""
-    if thread.recorder is not None and size() > 1:
-        thread.recorder.communicate(replayed.barrier)
-    else:
-        current().barrier()
+    communicate(_barrier)
+
+
+def _barrier():
+    current().barrier()
 
 
 @explains_arguments
@@ -140,17 +139,16 @@ def all_reduce(tree: Any, op: Literal["sum", "mean", "max", "min"] = "sum") -> A
     if op not in ("sum", "mean", "max", "min"):
         raise ValueError(f"all_reduce: op must be 'sum', 'mean', 'max' or 'min', not {op!r}")
 
-    def shape(x):
+    def check(x):
         if _kind(x, "bool"):
             raise TypeError("all_reduce: bools cannot be reduced; convert them to integers")
         if op == "mean" and not is_floating(x):
             raise TypeError(f"all_reduce: the mean of {x.dtype} needs a floating dtype; convert it")
-        return x.shape
 
-    def start(copy):
-        return copy, current().all_reduce(copy, "sum" if op == "mean" else op)
+    def start_all_reduce(copy):
+        return Started(copy, current().all_reduce, copy, "sum" if op == "mean" else op)
 
-    results, structure = _run("all_reduce", tree, shape, start)
+    results, structure = _run("all_reduce", tree, check, start_all_reduce)
     if op == "mean":
         results = [x / size() for x in results]
     return unflatten(structure, results)
@@ -168,10 +166,10 @@ def broadcast(tree: Any, root: int = 0) -> Any:
     if root >= group.size:
         raise ValueError(f"broadcast: there is no rank {root} among {group.size}")
 
-    def start(copy):
-        return copy, current().broadcast(copy, root)
+    def start_broadcast(copy):
+        return Started(copy, current().broadcast, copy, root)
 
-    results, structure = _run("broadcast", tree, lambda x: x.shape, start)
+    results, structure = _run("broadcast", tree, None, start_broadcast)
     return unflatten(structure, results)
 
 
@@ -182,11 +180,11 @@ def all_gather(tree: Any) -> Any:
     tree: a tensor, or nested containers of tensors. See `all_reduce`.
     """
 
-    def start(copy):
+    def start_all_gather(copy):
         out = _empty((size(), *copy.shape), copy)
-        return out, current().all_gather(copy, out)
+        return Started(out, current().all_gather, copy, out)
 
-    results, structure = _run("all_gather", tree, lambda x: (size(), *x.shape), start)
+    results, structure = _run("all_gather", tree, None, start_all_gather)
     return unflatten(structure, results)
 
 
@@ -200,7 +198,7 @@ def reduce_scatter(tree: Any) -> Any:
         See `all_reduce`.
     """
 
-    def shape(x):
+    def check(x):
         if not x.shape or x.shape[0] != size():
             raise ValueError(
                 f"reduce_scatter: the first axis must have the length {size()}, the number of "
@@ -208,21 +206,20 @@ def reduce_scatter(tree: Any) -> Any:
             )
         if _kind(x, "bool"):
             raise TypeError("reduce_scatter: bools cannot be reduced; convert them to integers")
-        return x.shape[1:]
 
-    def start(copy):
+    def start_reduce_scatter(copy):
         out = _empty(copy.shape[1:], copy)
-        return out, current().reduce_scatter(copy, out)
+        return Started(out, current().reduce_scatter, copy, out)
 
-    results, structure = _run("reduce_scatter", tree, shape, start)
+    results, structure = _run("reduce_scatter", tree, check, start_reduce_scatter)
     return unflatten(structure, results)
 
 
-def _run(name, tree, shape, start):
+def _run(name, tree, check, start):
     """Start a collective for each tensor of a tree, then wait; the results and the structure.
 
-    shape: ``shape(x)`` checks the tensor, and returns the shape of the result.
-    start: ``start(copy)`` returns the array of the result, and what to wait for.
+    check: ``check(x)`` raises an error for a tensor that the collective does not take; or None.
+    start: ``start(copy)`` returns what it has `Started`, given a contiguous copy of an array.
     """
     leaves, structure = flatten(tree)
     tensors = [
@@ -235,27 +232,19 @@ def _run(name, tree, shape, start):
                 f"{name}: a tensor of shape {x.shape} requires grad, and its gradient would be "
                 f"lost; call detach() first"
             )
-    shapes = [shape(x) for x in tensors]
-    if thread.recorder is not None and size() > 1:
-        note, first = thread.recorder.communicate, Start(name, partial(_started, start))
-        tokens = [note(first, (x.array,)) for x in tensors]
-        arrays = [
-            note(finish, (token,), [(shape, x.array)])[0]
-            for token, shape, x in zip(tokens, shapes, tensors, strict=True)
-        ]
-        return [wrap(array, None) for array in arrays], structure
-    started = [_started(start, x.array) for x in tensors]
-    for _, pending in started:
-        pending.wait()
-    return [wrap(array, None) for array, _ in started], structure
+        if check is not None:
+            check(x)
 
+    @wraps(start)
+    def start_with_copy(array):
+        backend = backend_of[type(array)]
+        with backend.scope(array):
+            copy = backend.asarray(array, copy=True)
+            return start(backend.xp.reshape(backend.xp.reshape(copy, (-1,)), array.shape))
 
-def _started(start, array):
-    """Start a collective of a contiguous copy of an array."""
-    backend = backend_of[type(array)]
-    with backend.scope(array):
-        copy = backend.asarray(array, copy=True)
-        return start(backend.xp.reshape(backend.xp.reshape(copy, (-1,)), array.shape))
+    started = [communicate(start_with_copy, x.array) for x in tensors]
+    arrays = [communicate(finish, one, results=True)[0] for one in started]
+    return [wrap(array, None) for array in arrays], structure
 
 
 def _empty(shape, like):

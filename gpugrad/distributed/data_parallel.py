@@ -3,19 +3,21 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from .._arguments import whole
 from .._dtypes import is_half
 from .._foreign_names import explains_arguments
 from .._processes import current
+from .._processes.communicating import Started, communicate, poll
 from .._thread_state import thread
 from ..autograd.call import wrap
 from ..autograd.graph import Listener
 from ..backends import backend_of, describe
 from ..backends.dtypes import number_dtype
 from ..nn.module import Module, overwrite
-from .recorded import Mode, RecordedPass
 
 # Backward reaches the parameters of the last layers first. A small first bucket lets the first
 # reduction start early; after it, larger ones spare the latency of many.
@@ -76,7 +78,6 @@ class DataParallel(Module):
         if group.size > 1:
             _share_initial_values(group, module)
             self._reducer = _Reducer([*module.parameters()], bucket_bytes, sum_dtype)
-            self._mode = self._reducer.mode  # where `compile` finds it
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if self._reducer is not None:
@@ -160,10 +161,6 @@ class _Bucket:
         self.members.append((number, self.size, self.size + size))
         self.size += size
 
-    def empty(self):
-        backend = backend_of[type(self.like)]
-        return backend.create("empty", (self.size,), dtype=self.dtype, like=self.like)
-
     def takes(self, grad):
         """Whether a gradient is of the kind that the parameters had at first."""
         kind = type(grad)
@@ -171,66 +168,106 @@ class _Bucket:
             (kind,) = thread.recorder.backend.array_types
         return kind is type(self.like) and grad.dtype == self.like.dtype
 
-    def part(self, array, start, stop, shape):
-        """The gradient in a part of the bucket's array."""
-        part = array[start:stop].reshape(shape)
+    def start_mean(self, grads):
+        """Start the reduction of these gradients, of which None stands for zeros."""
+        backend, factor = backend_of[type(self.like)], 1 / current().size
+        array = backend.create("empty", (self.size,), dtype=self.dtype, like=self.like)
+        with backend.scope(array):
+            for grad, (_, start, stop) in zip(grads, self.members, strict=True):
+                part = array[start:stop]
+                if grad is None:
+                    part[...] = 0
+                elif grad.dtype == part.dtype:
+                    backend.xp.multiply(grad.reshape(-1), factor, out=part)
+                else:
+                    part[...] = grad.reshape(-1)
+                    part *= factor
+        return Started(array, current().all_reduce, array)
+
+    def end_mean(self, places, started):
+        """The gradients in these parts of the array, given where each begins, ends, its shape."""
+        array = started.wait()
+        parts = [array[start:stop].reshape(shape) for start, stop, shape in places]
         if self.dtype == self.like.dtype:
-            return part
-        return backend_of[type(part)].xp.astype(part, self.like.dtype)
+            return parts
+        return [backend_of[type(x)].xp.astype(x, self.like.dtype) for x in parts]
 
 
 class _Pass:
-    """One reduction of all gradients. `RecordedPass` is the same for a function that is recorded.
+    """One reduction of all gradients.
 
-    waited_for: the numbers of the parameters whose gradients are not in their buckets yet.
+    waited_for: the numbers of the parameters whose gradients are not there yet.
     missing: how many gradients each bucket still waits for.
     started: the reductions that have been started, those of the first buckets.
     """
 
-    def __init__(self, buckets, flags, mode):
+    def __init__(self, buckets, flags):
         self._buckets = buckets
-        self._flags = flags
-        self._mode = mode
-        self._own_flags = bytes(flags)
-        self._flags_reduced = current().any_of(flags)
-        self._arrays = [None] * len(buckets)
-        self._factor = 1 / current().size
+        self._flags = communicate(partial(_start_exchange, flags))
+        self._grads = {}
         self.waited_for = set(range(len(flags)))
         self.missing = [len(bucket.members) for bucket in buckets]
         self.started = []
 
-    def put(self, b, start, stop, grad):
-        """Put a gradient, or zeros for None, into its part of a bucket."""
-        if self._arrays[b] is None:
-            self._arrays[b] = self._buckets[b].empty()
-        part = self._arrays[b][start:stop]
-        with backend_of[type(part)].scope(part):
-            if grad is None:
-                part[...] = 0
-            elif grad.dtype == part.dtype:
-                backend_of[type(part)].xp.multiply(grad.reshape(-1), self._factor, out=part)
-            else:
-                part[...] = grad.reshape(-1)
-                part *= self._factor
+    def put(self, number, b, grad):
+        """Put a gradient, or None for zeros, into a bucket."""
+        self._grads[number] = grad
+        self.missing[b] -= 1
 
     def start(self):
         """Start the reduction of the next bucket."""
-        self.started.append(current().all_reduce(self._arrays[len(self.started)]))
+        bucket = self._buckets[len(self.started)]
+        grads = [self._grads.pop(number) for number, _, _ in bucket.members]
+        self.started.append(communicate(bucket.start_mean, grads))
 
     def poll(self):
         """Let the reductions go on."""
-        for pending in self.started:
-            pending.test()
+        if self.started:
+            communicate(poll, self.started)
 
-    def finish(self, parameters):
+    def finish(self, parameters, mode):
         """Wait for all reductions; the numbers of parameters, and their gradients."""
-        self._flags_reduced.wait()
-        self._mode.note(self._own_flags, self._flags)
-        for bucket, array, pending in zip(self._buckets, self._arrays, self.started, strict=True):
-            pending.wait()
-            for number, start, stop in bucket.members:
-                if self._flags[number]:
-                    yield number, bucket.part(array, start, stop, parameters[number].shape)
+        exchange = _Exchange([p.shape for p in parameters], mode)
+        communicate(exchange, self._flags)
+        for bucket, started in zip(self._buckets, self.started, strict=True):
+            members = [member for member in bucket.members if exchange.flags[member[0]]]
+            places = [(start, stop, parameters[n].shape) for n, start, stop in members]
+            grads = communicate(partial(bucket.end_mean, places), started, results=True)
+            yield from zip([number for number, _, _ in members], grads, strict=True)
+
+
+def _start_exchange(flags):
+    flags = bytearray(flags)
+    return Started(flags, current().any_of, flags)
+
+
+class _Exchange:
+    """The end of an exchange of flags; a program that is recorded is for one outcome.
+
+    flags: whether each parameter has a gradient in any process, once it was called.
+    """
+
+    __name__ = "end_exchange"
+
+    def __init__(self, shapes, mode):
+        self._shapes = shapes
+        self._mode = mode
+        self.flags = None
+
+    def __call__(self, started):
+        flags = started.wait()
+        if self.flags is None:
+            self.flags = flags
+        elif flags != self.flags:
+            self._mode.surprises += 1  # the function will be recorded anew
+            rows = zip(self._shapes, flags, self.flags, strict=True)
+            changed = [str(shape) for shape, a, b in rows if a != b]
+            raise RuntimeError(
+                f"DataParallel: in another process the loss of a compiled function reaches other "
+                f"parameters than in the calls before; those that differ have the shapes "
+                f"{', '.join(changed)}. Let it reach the same in each call, or leave the function "
+                f"uncompiled"
+            )
 
 
 class _Reducer(Listener):
@@ -241,14 +278,11 @@ class _Reducer(Listener):
         self._frozen = [p for p in parameters if not p.requires_grad]
         self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
         self._buckets = _divided(self._parameters, bucket_bytes, sum_dtype)
-        self._places = {
-            number: (b, start, stop)
-            for b, bucket in enumerate(self._buckets)
-            for number, start, stop in bucket.members
+        self._bucket_of = {
+            number: b for b, bucket in enumerate(self._buckets) for number, _, _ in bucket.members
         }
-        self.mode = Mode()
+        self.mode = SimpleNamespace(enabled=True, surprises=0)
         self._pass = None
-        self._broken = []  # passes that failed: MPI may still write to their arrays
 
     def listen_to_all(self):
         """Listen to the leaves of all parameters; freezing one meanwhile gave it a new leaf."""
@@ -288,8 +322,6 @@ class _Reducer(Listener):
             self._finish()
 
     def failed(self):
-        if type(self._pass) is _Pass:
-            self._broken.append(self._pass)
         self._pass = None
 
     def average(self):
@@ -305,20 +337,17 @@ class _Reducer(Listener):
 
     def _begin(self, reached):
         """Begin a pass in which backward will set the gradients of these parameters."""
-        flags = bytearray(
-            [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
-        )
-        kind = _Pass if thread.recorder is None else RecordedPass
-        self._pass = now = kind(self._buckets, flags, self.mode)
+        flags = [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
+        self._pass = now = _Pass(self._buckets, flags)
         for number in sorted(now.waited_for - reached):
             self._put(number)
         self._start_full_buckets()
 
     def _put(self, number):
-        """Put the gradient of a parameter, or zeros, into its bucket."""
+        """Put the gradient of a parameter, or None, into its bucket."""
         now = self._pass
         now.waited_for.remove(number)
-        b, start, stop = self._places[number]
+        b = self._bucket_of[number]
         p = self._parameters[number]
         grad = None if p.grad is None else p.grad.detach().array
         if grad is not None and not self._buckets[b].takes(grad):
@@ -326,8 +355,7 @@ class _Reducer(Listener):
                 f"DataParallel: a parameter is now {describe(p)}; move the module first, and wrap "
                 f"it then"
             )
-        now.put(b, start, stop, grad)
-        now.missing[b] -= 1
+        now.put(number, b, grad)
 
     def _start_full_buckets(self):
         """Start the reductions of the next buckets if all their gradients are there.
@@ -344,7 +372,7 @@ class _Reducer(Listener):
         for number in sorted(now.waited_for):  # backward did not reach them after all
             self._put(number)
         self._start_full_buckets()
-        for number, grad in now.finish(self._parameters):
+        for number, grad in now.finish(self._parameters, self.mode):
             self._parameters[number].grad = wrap(grad, None)
         self._pass = None
 

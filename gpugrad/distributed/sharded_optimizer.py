@@ -7,8 +7,7 @@ from typing import Any
 
 from .._foreign_names import explains_arguments
 from .._processes import current
-from .._processes.replayed import Start, finish
-from .._thread_state import thread
+from .._processes.communicating import Started, communicate
 from ..autograd.graph import writes
 from ..backends import backend_of
 from ..optim import LBFGS
@@ -86,48 +85,13 @@ class ShardedOptimizer(Optimizer):
 
     def _share(self, with_owner):
         """Give all processes the parameters of their owners."""
-        if thread.recorder is not None:
-            self._note(with_owner)
-            return
-        places = [writes.place(p.array) for p, owner in with_owner if owner != self._group.rank]
+        arrays = [p.array for p, _ in with_owner]
+        places = [writes.place(array) for array in arrays]
         writes.note(places)
         try:
-            started = []
-            for p, owner in with_owner:
-                backend = backend_of[type(p.array)]
-                with backend.scope(p.array):
-                    flat = p.array.reshape(-1)
-                    copied = backend.address_range(flat) != backend.address_range(p.array)
-                    pending = current().broadcast(flat, owner)
-                    started.append((p.array, flat if copied else None, pending))
-            for array, copy, pending in started:
-                pending.wait()
-                if copy is not None:  # its memory is not contiguous
-                    array[...] = copy.reshape(array.shape)
+            communicate(partial(_broadcast, [r for _, r in with_owner]), arrays, writes=True)
         finally:
             writes.note(places)
-
-    def _note(self, with_owner):
-        """Record what `_share` does, for `compile`."""
-        note, rank = thread.recorder.communicate, self._group.rank
-        tokens = [
-            note(Start("broadcast", partial(self._broadcast, p, owner)), [p.array][: owner == rank])
-            for p, owner in with_owner
-        ]
-        for (p, owner), token in zip(with_owner, tokens, strict=True):
-            (values,) = note(finish, (token,), [(p.shape, p.array)])
-            if owner != rank:
-                p.array[...] = values
-
-    def _broadcast(self, p, owner, own=None):
-        """Start to send the array ``own`` to all, or to receive one like ``p`` from its owner."""
-        like = p.array
-        backend = backend_of[type(like)]
-        with backend.scope(like):
-            array = backend.create("empty", p.shape, dtype=like.dtype, like=like)
-            if own is not None:
-                array[...] = own
-            return array, current().broadcast(array.reshape(-1), owner)
 
     def _with_owner(self):
         """All parameters, with the rank that updates each."""
@@ -165,6 +129,19 @@ class ShardedOptimizer(Optimizer):
 
     def __repr__(self) -> str:
         return f"ShardedOptimizer({self.optimizer!r})"
+
+
+def _broadcast(owners, arrays):
+    """Overwrite each array by that of its owner."""
+    started = []
+    for array, owner in zip(arrays, owners, strict=True):
+        with backend_of[type(array)].scope(array):
+            flat = array.reshape(-1)
+            started.append(Started(flat, current().broadcast, flat, owner))
+    for array, one in zip(arrays, started, strict=True):
+        address_range, flat = backend_of[type(array)].address_range, one.wait()
+        if address_range(flat) != address_range(array):  # its memory is not contiguous
+            array[...] = flat.reshape(array.shape)
 
 
 def _divided(sizes, count):

@@ -27,10 +27,11 @@ from .graphs import program_of
 from .recording import nodes_of, record, static_fields_of
 from .report import Report
 from .run import MISS, Failed, Program, warn_of
-from .tape import Tape, Unsupported, first_difference
+from .tape import Tape, Unsupported, are_alike, first_difference
 from .tracing import traced_types
 
 _MOST = 16  # programs of one function
+_PATIENCE = 1.0  # seconds
 _recording = threading.RLock()  # held by the thread that records
 # What recordings with NumPy share, which the first one would make otherwise.
 _SHARED = traced_types(numpy_backend)
@@ -257,10 +258,11 @@ class Compiled(Generic[P, R]):
         if is_known or (self._misses > _MOST and self._misses % _MOST):
             self._misses += not is_known
             return function(*args, **kwargs)
-        if not _recording.acquire(blocking=False):  # another thread is recording
+        # Another thread that is recording might wait for this one.
+        if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
-            known = [t for t in self._tapes if t.structure == structure and t.holds()]
+            known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
             recorded = record(function, leaves, structure, args, kwargs, self._sweeps)
             self._note(recorded, known)
         finally:
@@ -308,8 +310,12 @@ class Compiled(Generic[P, R]):
 
     def _changing(self):
         first, second = self._tapes[0], self._tapes[1]
-        a, b = first.described_arguments(), second.described_arguments()
-        differing = [f"argument {i}" for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y]
+        pairs = zip(first.leaves, second.leaves, first.signature[1:], second.signature[1:])
+        differing = [
+            f"argument {i}"
+            for i, (x, y, layout, other) in enumerate(pairs)
+            if layout != other or not are_alike(x, y)
+        ]
         return ", ".join(differing) or str(second.reach.first_change() or "its state")
 
     def _give_up(self, why):

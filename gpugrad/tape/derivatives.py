@@ -23,7 +23,6 @@ from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs
 from ..transforms.recomputing import Recomputed
 from .run import MISS, Failed, Program, warn_of
 from .tape import Call, Input, Memory, Tape, Value, mapped, simplify
-from .tracing import duplicate_of
 
 _MOST = 8  # kinds of sweeps
 _plain = op_of_calls("compiled", materialize=False)
@@ -103,7 +102,8 @@ class Graph:
     """The graph of a tape's results, with the tapes of the sweeps through it.
 
     places: the positions of the results that have a graph.
-    kept: the values that the program has to return for the backward ones.
+    originals, kept: the values that the program has to return for the backward ones, as they are
+        called on the tapes of the sweeps, and on the simplified tape of the program.
     edges: for each use of a node from outside the Tensor that has it.
     backward: from keys to pairs of the calls of a sweep and the values of its cotangents.
     """
@@ -134,9 +134,6 @@ class Graph:
         plain = tuple([(tuple(y.shape), None) for y in results]), False
         for key in dict.fromkeys((plain, *[key for key in keys if len(key[0]) == len(results)])):
             self._record(key, piece, recorder, results, first)
-        if recorder.reason is not None:
-            return None
-        self._divide(recorder.calls[:first], duplicate_of(recorder.backend))
         del recorder.calls[first:]
         return self
 
@@ -168,8 +165,8 @@ class Graph:
             cotangents.append(None if c is None else c.var)
         self.backward[key] = recorder.calls[first:], inputs, cotangents
 
-    def _divide(self, forward, duplicate):
-        """Find the values that the backward calls need of the forward ones."""
+    def divide(self, forward, duplicate):
+        """Find, and return, the values that the backward calls need of the forward ones."""
         made = {out for call in forward for out in call.outs}
         kept = {}
         for key, (calls, inputs, cotangents) in self.backward.items():
@@ -199,12 +196,8 @@ class Graph:
                     need(c)
             views = [call for call in forward if call in again]
             self.backward[key] = [*views, *calls], inputs, cotangents
-        self.kept = list(kept)
-
-    def rename(self, new):
-        """Use other values, those in the dict ``new``, of the forward program."""
-        self.original = list(self.kept)
-        self.kept = [new.get(x, x) for x in self.kept]
+        self.originals = list(kept)
+        return self.originals
 
 
 def _problem(recorder, stage, results):
@@ -247,13 +240,13 @@ def _empty_tape(backend, duplicate, **values):
     """A tape without state."""
     fields = dict.fromkeys(
         "rebound gradients changed number_writes skips optimizers alike tensors aliases "
-        "generators conditions afterwards written_sources".split(),
+        "generators conditions afterwards written_sources inputs".split(),
         (),
     )
     dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
     return Tape(
         backend=backend, duplicate=duplicate, is_recording=None, structure=None,
-        reach=SimpleNamespace(guards=[], module_guards=[]), unread=set(), own_gradients=set(),
+        reach=SimpleNamespace(guards=[], module_guards=[]), unread=set(),
         communicates=False, graph=None, **fields, **dicts, **values,
     )  # fmt: skip
 
@@ -261,8 +254,8 @@ def _empty_tape(backend, duplicate, **values):
 def _tape_of(graph, key, tape):
     """The tape of a sweep; its arguments are the kept values and the cotangents."""
     calls, inputs, cotangents = graph.backward[key]
-    new, floating, numbers, leaves, devices = {}, {}, {}, [], {}
-    given = [*graph.original, *inputs]
+    new, floating, numbers, leaves = {}, {}, {}, []
+    given = [*graph.originals, *inputs]
     for i, x in enumerate(given):
         clone = new[x] = _clone(x)
         leaves.append(("any", None))
@@ -278,7 +271,8 @@ def _tape_of(graph, key, tape):
     leaving = list(dict.fromkeys([c for c in found if c is not None]))
     return _empty_tape(
         tape.backend, tape.duplicate, calls=calls, prologue=[], numbers=numbers, leaves=leaves,
-        floating=floating, devices=devices, leaving=leaving, is_leaf=False, result_structure=None,
+        floating=floating, devices={}, device=tape.device, leaving=leaving, is_leaf=False,
+        result_structure=None,
         results=[("static", None) if c is None else ("array", c) for c in found],
     )  # fmt: skip
 
@@ -315,14 +309,15 @@ class Derivative:
     """How a program's results are joined to the graph.
 
     wanted: the keys of sweeps for which there is no tape yet.
+    kind: the class of the programs of the sweeps.
     """
 
-    def __init__(self, tape, function, wanted):
+    def __init__(self, tape, function, wanted, kind):
         self.function = function
         self.wanted = wanted
         self.graph = graph = tape.graph
         self.structure = tape.result_structure
-        self.programs = {key: _Backward(_tape_of(graph, key, tape)) for key in graph.backward}
+        self.programs = {key: kind(_tape_of(graph, key, tape)) for key in graph.backward}
         self.has_failed = False  # a program, where the function did not
         self.n_kept = len(graph.kept)
         self.generators = tape.generators
@@ -367,7 +362,7 @@ class Derivative:
         return found
 
 
-class _Backward(Program):
+class Backward(Program):
     """The program of a sweep; one thread at a time runs it."""
 
     def __init__(self, tape):
@@ -457,4 +452,4 @@ class Pullback:
         return found
 
 
-__all__ = ["Derivative", "Graph"]
+__all__ = ["Backward", "Derivative", "Graph"]

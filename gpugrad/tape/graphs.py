@@ -1,15 +1,317 @@
-"""Programs on a CUDA device."""
+"""Programs on a CUDA device: all array calls are one CUDA graph.
 
-from .derivatives import Derivative
+The calls run once while their work is captured. From then on, a run of the program stores what may
+have changed where the captured kernels read it, and launches the graph: numbers, random keys, and
+the addresses of the arguments and of new arrays for the results. The graph begins by copying the
+arguments into memory of the program's own, and ends by copying the results out, for they are the
+caller's. Parameters and other state are read and overwritten where they lie; if they come to lie
+elsewhere, the program is bound, and captured, anew.
+
+A program with a call that cannot be captured repeats its calls one by one.
+"""
+
+import operator
+from contextlib import nullcontext
+from functools import partial
+
+from .derivatives import Backward, Derivative
+from .draws import Draw
 from .run import Program
+from .tape import Value, collect, mapped
+from .updates import Step
+
+
+class CannotCaptureError(Exception):
+    """Raised where a call cannot be part of a graph."""
 
 
 def program_of(tape, function, wanted):
     """The program of a tape; one that is captured, where its array library can.
 
+    Raises Unsupported if there can be none.
+
     wanted: a list for the kinds of backward sweeps of which there is no tape yet.
     """
-    program = Program(tape)
+    tape.finish()
+    is_captured = tape.backend.graphs is not None
+    program = GraphProgram(tape) if is_captured else Program(tape)
     if tape.graph is not None:
-        program.derivative = Derivative(tape, function, wanted)
+        kind = _GraphBackward if is_captured else Backward
+        program.derivative = Derivative(tape, function, wanted, kind)
     return program
+
+
+class GraphProgram(Program):
+    """A program whose array calls are one graph, unless ``call_by_call`` says why they are not."""
+
+    def __init__(self, tape):
+        self._graphs = tape.backend.graphs
+        self._pause = 1  # runs between a capture that failed and the next attempt
+        scope = partial(self._graphs.scope, tape.device) if tape.device else nullcontext
+        with scope():
+            super().__init__(tape)
+        self.context = scope
+
+    def run(self, leaves):
+        if self._is_due() and self._fits(leaves):
+            self.bind()
+        return super().run(leaves)
+
+    def _is_due(self):
+        """Whether to capture the calls anew, or to try it again."""
+        if self._captured is not None:
+            return not self._captured.graph.is_current()
+        self._left -= 1
+        return self._left == 0
+
+    def _fits(self, leaves):
+        if not super()._fits(leaves):
+            return False
+        return self._captured is None or self._captured.may_copy_back(self.regs)
+
+    def _bind_calls(self):
+        self._captured, self._left = None, 0  # what is captured now may use its memory
+        try:
+            self._captured = _Captured(self)
+        except Exception as error:  # noqa: BLE001  whatever cannot be captured raises
+            self.call_by_call = str(error)
+            if _may_pass(error, self._graphs):
+                self._left, self._pause = self._pause, 2 * self._pause
+            super()._bind_calls()
+        else:
+            self.call_by_call, self._pause = None, 1
+            self._bind_launch()
+        self._graphs.free_memory()
+
+    def _bind_launch(self):
+        """Launch the graph, and then make those results that are views."""
+        tape, slots = self.tape, [self.slot(x) for x in self._captured.outputs]
+        self._checks, self._undo, self._is_fallible = [], [], False
+        self.steps = [partial(self._captured.launch, self.regs, slots)]
+        views: dict = {}
+        for x in tape.leaving:
+            while x.base is not None and x.constant is None:
+                views[x.call] = None
+                x = x.base
+        for call in tape.calls:
+            if call in views:
+                self._bind_call(call)
+        # Without changes the function can still be called if the launch fails. With them, gradients
+        # are freed before new ones take memory.
+        changes = tape.gradients or any(x.memory.is_written for x in (*tape.pinned, *tape.floating))
+        self._before, self._after = ([], self.steps) if changes else (self.steps, [])
+
+
+class _GraphBackward(Backward, GraphProgram):
+    """A backward program whose array calls are one graph."""
+
+
+def _may_pass(error, graphs):
+    """Whether an attempt to capture the same calls may succeed later, after this error."""
+    while error is not None and not isinstance(error, (MemoryError, graphs.NotNowError)):
+        error = error.__cause__
+    return error is not None
+
+
+class _Captured:
+    """The graph of a program for the arrays that its state has now, ready to be launched.
+
+    outputs: the values that the graph copies out.
+    """
+
+    def __init__(self, program):
+        tape, graphs = program.tape, program.tape.backend.graphs
+        if tape.communicates:
+            raise CannotCaptureError("it communicates with other processes")
+        self._tape, self._addresses_of = tape, graphs.addresses
+        self._buffer = program.backend.buffer
+        self._numbers = numbers = _Numbers(program)
+        calls = [numbers.noted(call) for call in tape.calls]
+        inputs = [x for x in tape.floating if x not in tape.unread]
+        roots = dict.fromkeys([x.root() for x in tape.leaving if x.kind != "number"])
+        self.outputs = [x for x in roots if x.call is not None and x.constant is None]
+        addresses = numbers.memory.place("u8", (len(inputs) + len(self.outputs),))
+        numbers.allocate()
+        arrays = [_array(graphs.maker(x.shape, x.dtype, x.strides)) for x in inputs]
+        back = [k for k, x in enumerate(inputs) if x.memory.is_written]  # is to be copied back
+        memories = [x.memory for x in (*tape.floating, *tape.pinned)]
+        if any(memories.count(x.memory) > 1 for x in tape.floating if x.memory.is_written):
+            raise CannotCaptureError("what it overwrites is in the memory of another input")
+        self._found = [program.slot(x) for x in inputs]
+        self._back = [self._found[k] for k in back]
+        slots = [*range(len(inputs), len(inputs) + len(self.outputs)), *back]
+        sources = {
+            x: x.constant for c in tape.calls for x in c.operands() if x.constant is not None
+        }
+        sources |= {**numbers.values, **dict(zip(inputs, arrays, strict=True))}
+        sources |= {x: find() for x, find in tape.pinned.items()}
+
+        def copy(arrays, slots, outward):
+            graphs.copy_arrays(arrays, addresses.device_array, slots, outward=outward)
+
+        def work(sources=sources):
+            copy(arrays, range(len(arrays)), False)
+            outputs = [_dense(x, tape.duplicate, graphs) for x in self._made(calls, sources)]
+            copy([*outputs, *[arrays[k] for k in back]], slots, True)
+            return outputs
+
+        def warm_up():
+            copies = {x: tape.duplicate(sources[x]) for x in tape.pinned if x.memory.is_written}
+            numbers.memory.send()  # whose addresses are 0, so that nothing is copied
+            work({**sources, **copies})
+
+        self._addresses = addresses.host
+        self.graph = graphs.Graph(work, warm_up)
+        self._makers = [graphs.maker(x.shape, x.dtype, x.strides) for x in self.graph.kept]
+        self._sources = sources  # what the graph reads and overwrites
+
+    def _made(self, calls, values):
+        """Make the calls, and return the outputs.
+
+        values: the arrays of the values that no call computes.
+        """
+        values = dict(values)
+        last = {x: i for i, c in enumerate(self._tape.calls) for x in (*c.operands(), *c.outs)}
+        for x in self.outputs:
+            del last[x]
+        for i, (call, planned) in enumerate(zip(self._tape.calls, calls, strict=True)):
+            _make(call, planned, values)
+            for x in (*call.operands(), *call.outs):  # memory that is free is used again
+                if last.get(x) == i:
+                    values.pop(x, None)
+        return [values[x] for x in self.outputs]
+
+    def may_copy_back(self, regs):
+        """Whether inputs that are overwritten share no memory with others."""
+        if not self._back:
+            return True
+        buffers = [self._buffer(regs[at]) for at in self._found]
+        return all(buffers.count(self._buffer(regs[at])) == 1 for at in self._back)
+
+    def launch(self, regs, slots):
+        """Launch the graph on what the registers hold; its outputs get into these slots."""
+        numbers, graph = self._numbers, self.graph
+        numbers.store(regs)
+        outputs = [make() for make in self._makers]
+        self._addresses[...] = self._addresses_of([*[regs[at] for at in self._found], *outputs])
+        graph.follow()
+        numbers.memory.send()
+        graph.launch()
+        for at, array in zip(slots, outputs, strict=True):
+            regs[at] = array
+
+
+def _array(make):
+    """An array for an input of the graph."""
+    if make is None:
+        raise CannotCaptureError("it is called with an array that does not fill its memory")
+    array = make()
+    array[...] = 0  # which as an index is always valid
+    return array
+
+
+def _dense(x, duplicate, graphs):
+    """``x``, or a copy that fills its memory."""
+    return duplicate(x) if graphs.maker(x.shape, x.dtype, x.strides) is None else x
+
+
+def _make(call, planned, values):
+    """Make a call and note its results among the values."""
+    function, args, kwargs = planned
+    try:
+        results = function(*mapped(args, values), **mapped(kwargs, values))
+    except Exception as error:
+        raise CannotCaptureError(f"{call.name}: {error}") from error
+    if call.writes:
+        if results is None and type(call.args[0]) is tuple:
+            raise CannotCaptureError(f"{call.name}: it cannot be repeated")
+    else:
+        values.update(zip(call.outs, results if call.several else [results], strict=True))
+
+
+class _Numbers:
+    """What the calls of a graph read in place of numbers and random keys that may change.
+
+    memory: where they read it.
+    values: the arrays there, by the values that stand for them in the calls.
+    """
+
+    def __init__(self, program):
+        self._program = program
+        self._graphs = program.backend.graphs
+        self.memory = self._graphs.Numbers()
+        self._places = []  # triples of a place, a function of the registers, and a value or None
+        self._known = {}
+        self.values = {}
+
+    def allocate(self):
+        self.memory.allocate()
+        self.values = {x: place.device_array for x, place in self.values.items()}
+        self._stores = [(place.host, get) for place, get in self._places]
+        del self._program, self._places
+
+    def store(self, regs):
+        for host, get in self._stores:
+            host[...] = get(regs)
+
+    def noted(self, call):
+        """The function, the arguments and the keyword arguments of a call as it is captured."""
+        function, args, kwargs = call.function, call.args, dict(call.kwargs)
+        if type(function) is Draw:
+            key = self._key(function, lambda regs: function.next_key())
+            return function.by_key, (key, args), {}
+        keys = [x for x in call.operands() if x.kind == "number" and x.call and not x.call.is_pure]
+        keys = {x: self._key(x) for x in keys}
+        args, kwargs = mapped(args, keys), mapped(kwargs, keys)
+        if _has_number(kwargs.get("key")):
+            kwargs["key"] = self._key(kwargs["key"])
+        if type(function) is Step:
+            args = *args[:2], self._struct(function.updater.computed, args[2])
+        elif function is operator.setitem:
+            args = *args[:2], self._cell(args[2], call)
+        elif call.declared.elementwise:
+            args = tuple([self._cell(x, call) for x in args])
+        if _has_number((args, kwargs)):
+            raise CannotCaptureError(f"{call.name} takes a number that may change")
+        return function, args, kwargs
+
+    def _getter(self, x):
+        return self._program._number_maker(x)
+
+    def _key(self, key, get=None):
+        """A random key that kernels read from memory."""
+        if key not in self._known:
+            place = self.memory.place("u8", (2,))
+            self._places.append((place, get or self._getter(key)))
+            self._known[key] = self._graphs.DeviceKey(place)
+        return self._known[key]
+
+    def _struct(self, dtype, numbers):
+        """What stands for an array of the numbers of an optimizer's kernel."""
+        place, items = self.memory.array(dtype, len(numbers))
+        self._places += [(item, self._getter(x)) for item, x in zip(items, numbers, strict=True)]
+        self.values[x := Value("array")] = place
+        return x
+
+    def _cell(self, x, call):
+        """What stands for a 0-d array of a number, in the dtype that it has beside the arrays."""
+        if not _has_number(x):
+            return x
+        dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
+        dtypes = {y for y in dtypes if self._program.backend.is_floating(y)}
+        out = (call.outs or call.targets())[0].dtype
+        if len(dtypes) != 1 or not (out in dtypes or str(out) == "bool"):
+            raise CannotCaptureError(f"{call.name} takes a number that may change, and integers")
+        known = x, *dtypes
+        if known not in self._known:
+            place = self.memory.place(*dtypes)
+            self._places.append((place, self._getter(x)))
+            self.values[value := Value("array")] = place
+            self._known[known] = value
+        return self._known[known]
+
+
+def _has_number(x):
+    found: list = []
+    collect(x, found)
+    return any(y.kind == "number" for y in found)

@@ -30,6 +30,7 @@ from contextlib import suppress
 from importlib.util import resolve_name
 
 from .._tensor import Tensor
+from ..autograd.graph import Listener
 from ..autograd.operation import Op
 from ..backends import backend_of, namespace_of
 from ..nn.module import Module
@@ -129,9 +130,7 @@ class Reach:
         if watch is not None:
             for table in (watch.hooks, watch.accumulated):
                 self._items(table, table)
-            if watch.listener is not None:
-                self._guard(Cell("attr", watch, "listener"), watch.listener, "is")
-                self._walk(watch.listener.mode, None)
+            self._walk(watch.listener, Cell("attr", watch, "listener"))
 
     def _guard(self, place, value, how, guards=None):
         if place is not None and (how not in ("is", "equal") or not place.is_fixed()):
@@ -239,6 +238,8 @@ class Reach:
             self.foreign_generators.append(x)
         elif isinstance(x, weakref.ref):
             self._walk(x(), None)
+        elif isinstance(x, Listener):
+            self._walk(x.mode, Cell("attr", x, "mode"))
         else:
             self._object_or_container(x)
 

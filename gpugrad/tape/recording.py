@@ -16,13 +16,14 @@ from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
 from .derivatives import Graph
+from .cells import content_of
 from .draws import NotedDraws
 from .numbers import Number
 from .reach import SIMPLE, Reach, is_own
 from .run import MISS
 from .stage import Stage, real_of, release
-from .tape import Input, Tape, Value, simplify
-from .tracing import Recorder, Token, Traced, duplicate_of
+from .tape import Input, Tape
+from .tracing import Recorder, Traced, duplicate_of
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
 _LISTS = {list, deque}
@@ -128,8 +129,6 @@ class _Recording:
             thread.recorder = None
             thread.draws = outer
             stage.leave()
-        if tape is not None:
-            tape.forget()
         return self._real_result(result, parts, result_structure), tape
 
     def _traced_arguments(self, leaves, args, kwargs):
@@ -142,7 +141,7 @@ class _Recording:
                     recorder.stop("it uses arrays of several libraries")
                     continue
                 arrays[id(x)] = recorder.input(x, Input("argument", i))
-        self.raw = arrays
+        self.raw, self.given_traced = arrays, None
         if not arrays:
             return args, kwargs
         found = []
@@ -175,197 +174,82 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        changed = self.given.changed() or getattr(self, "given_traced", self.given).changed()
-        if changed:
+        if self.given.changed() or (self.given_traced and self.given_traced.changed()):
             recorder.stop("it changes a list, a dict or an object that is an argument")
-        kinds, results = self._results(parts, result)
-        if recorder.reason is not None:
-            return None
-        backend = recorder.backend
-        duplicate = duplicate_of(backend)
-        graph = None
+        results = self._results(parts, result)
         live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
-        if live:
+        graph = None
+        if live and recorder.reason is None:
             roots = [parts[i] for i in live]
             graph = Graph.of(recorder, stage, roots, live, self.derivative_keys)
-            if graph is None or recorder.reason is not None:
-                return None
-        rebound = stage.rebound
-        leaving = [value for _, _, value in rebound]
-        leaving += [value for _, value, _ in stage.gradients if value is not None]
-        leaving += [value[1] for kind, value in results if kind == "tensor"]
-        leaving += [value[1] for kind, value in results if kind == "live"]
-        leaving += [value for kind, value in results if kind == "array"]
-        leaving += [var for _, var, _ in stage.skips]
-        leaving = [x for x in leaving if x is not None]
-        if graph is not None:
-            leaving += graph.kept
-        calls, new = simplify(recorder.calls, leaving, duplicate)
-        found = lambda x: new.get(x, x)  # noqa: E731
-        results = [_replaced(kind, value, new) for kind, value in results]
-        if graph is not None:
-            graph.rename(new)
-            results += [("number" if x.kind == "number" else "kept", x) for x in graph.kept]
-        tape = Tape(
-            backend=backend,
-            duplicate=duplicate,
+        results = [("array", v) if kind == "live" else (kind, v) for kind, v in results]
+        self._guard_hidden()
+        moving = {id(x) for x, what, _ in stage.rebound if what == "array"}
+        tensors, var_of, aliases = [], {}, []
+        for key, (x, _, node, grad, _) in stage.originals.items():
+            var_of[key] = stage.traced[key].var
+            at = stage.arguments.get(key)
+            if at is None:
+                watch = node.watch if type(node) is Leaf else MISS
+                tensors.append((x, node, watch, grad is not None, key not in moving))
+            elif var_of[key].source.kind == "tensor":  # it has the array of a tensor of the state
+                aliases.append((at, var_of[key].source.holder))
+            elif var_of[key].source.holder != at:
+                recorder.stop("two arguments have the same array", True)
+        devices = {*recorder.devices, *recorder.device_of.values()}
+        if recorder.several_devices and len(devices) > 1:
+            recorder.stop("its arrays are on several devices")
+        if recorder.reason is not None:
+            return None
+        return Tape(
+            backend=recorder.backend,
+            duplicate=duplicate_of(recorder.backend),
             is_recording=thread.recording,
             structure=structure,
             result_structure=result_structure,
             is_leaf=len(parts) == 1 and parts[0] is result,
             signature=signature,
             reach=reach,
-            calls=calls,
+            leaves=self._leaves(leaves),
+            calls=recorder.calls,
             prologue=recorder.prologue,
             conditions=recorder.conditions,
             afterwards=recorder.afterwards,
-            communicates=any(call.communicates for call in calls),
-            rebound=[(x, what, found(value)) for x, what, value in rebound],
-            gradients=[
-                (x, None if value is None else found(value), grad)
-                for x, value, grad in stage.gradients
-            ],
+            inputs=recorder.inputs,
+            devices=recorder.device_of,
+            device=next(iter(devices)) if recorder.several_devices and devices else None,
+            tensors=tensors,
+            var_of=var_of,
+            aliases=aliases,
+            rebound=stage.rebound,
+            gradients=[(x, value) for x, value, _ in stage.gradients],
             number_writes=stage.number_writes,
             changed=stage.changed,
-            skips=[(o, found(var), counts) for o, var, counts in stage.skips],
+            skips=stage.skips,
             results=results,
-            leaving=list(dict.fromkeys(map(found, leaving))),
-            argument_of=dict(stage.arguments),
+            argument_of=stage.arguments,
             alike=stage.alike,
             generators=[entry[0] for entry in draws.replaced],
             parameters={id(p): s for o in reach.optimizers for p, s in o._states.items()},
             optimizers=[
-                (o, [
-                    [(k, v) for k, v in enumerate(values) if isinstance(v, bool)]
-                    for values in o._hyper
-                ])
+                (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
                 for o in reach.optimizers
             ],
             graph=graph,
-        )  # fmt: skip
-        tape.own_gradients = {
-            value for x, value, _ in tape.gradients
-            if value is not None and id(x) not in tape.argument_of
-        }  # fmt: skip
-        self._needed_numbers(tape)
-        self._inputs(tape, leaves)
-        self._guard_hidden(tape)
-        return tape if recorder.reason is None else None
+        )
 
-    def _needed_numbers(self, tape):
-        """Find the numbers that something needs, each after what it is computed from."""
-        wanted: list = []
-
-        def add(x):
-            if isinstance(x, (tuple, list)):
-                for item in x:
-                    add(item)
-                return
-            x = getattr(x, "var", x)
-            if type(x) is Value and x.kind == "number":
-                wanted.append(x)
-
-        for call in tape.calls:
-            for x in call.operands():
-                add(x)
-        for _, args, _ in tape.conditions:
-            add(args)
-        add([value for _, _, value in tape.number_writes])
-        add([[c[1:] for c in counts] for _, _, counts in tape.skips])
-        add([value for kind, value in tape.results if kind == "number"])
-        add([value for _, value in tape.changed])
-        if tape.graph is not None:
-            add(tape.graph.kept)
-        needed = {}
-        stack = wanted[::-1]
-        while stack:
-            x = stack.pop()
-            if x in needed:
-                continue
-            needed[x] = None
-            if x.call is not None:
-                stack += [y for y in x.call.operands() if y.kind == "number"]
-        if any(x.source is None and x.call is None for x in needed):
-            self.recorder.stop("it uses what a scheduler has set, in the same call")
-        tape.prologue = [c for c in tape.prologue if not c.is_pure or c.outs[0] in needed]
-        tape.numbers = dict.fromkeys(needed)
-        random = {c.outs[0] for c in tape.prologue if not c.is_pure}
-        for call in tape.prologue:
-            if not random.isdisjoint(call.operands()):
-                random.add(call.outs[0])
-        if any(type(x) is Value and x in random for _, args, _ in tape.conditions for x in args):
-            self.recorder.stop("what it does depends on a random key")
-
-    def _inputs(self, tape, leaves):
-        """Tell the inputs that stay in their places from those that are found anew in each run."""
-        stage, backend = self.stage, self.recorder.backend
-        moving = {id(x) for x, what, _ in tape.rebound if what == "array"}
-        used = {}
-        for call in tape.calls:
-            for x in (*call.operands(), *call.outs):
-                used[x.root()] = None
-        for x in tape.leaving:
-            used[x.root()] = None
-        for x in tape.numbers:
-            if x.source is not None and x.source.holder[0] == "element":
-                used[x.source.holder[1]] = None
-        everything = [*stage.traced.values(), *stage.grads.values(), *self.raw.values()]
-        everything += [traced for entry in stage.saved if len(entry) == 3 for traced in entry[2:]]
-        inputs = dict.fromkeys([x for x in used if x.source is not None])
-        for traced in everything:
-            if traced.var.source.kind == "argument" or traced.var in inputs:
-                inputs[traced.var] = None
-        for key, traced in stage.traced.items():
-            if key in moving:  # the function may have read its shape
-                inputs[traced.var] = None
-        real = {x.var: x.value for x in self.recorder._constants.values()}
-        tape.pinned, tape.floating, tape.unread, tape.devices = {}, {}, set(), {}
-        for x in inputs:
-            source = x.source
-            if source.kind == "number":
-                continue
-            if x in real:
-                tape.devices[x] = backend.device(real[x])
-            is_moving = source.kind == "tensor" and id(source.holder) in moving
-            if source.kind == "held":
-                tape.pinned[x] = source.holder.get
-            elif source.kind == "tensor" and not is_moving:
-                tape.pinned[x] = _getter(source.holder)
-            else:
-                tape.floating[x] = source
-                if x not in used:
-                    tape.unread.add(x)
-        tape.tensors, tape.var_of, tape.aliases = [], {}, []
-        for key, (x, _, node, grad, _) in stage.originals.items():
-            var = stage.traced[key].var
-            tape.var_of[key] = var
-            if key in tape.argument_of:
-                if var.source.holder is not tape.argument_of[key]:
-                    tape.aliases.append((x, var.source.holder))
-                continue
-            watch = node.watch if type(node) is Leaf else MISS
-            tape.tensors.append((x, node, watch, grad is not None, key not in moving))
-        for x, holder in tape.aliases:
-            if not isinstance(holder, Tensor):
-                self.recorder.stop("two arguments have the same array", True)
-        targets = [x for call in tape.calls for x in call.targets()]
-        tape.written_sources = [x.root().source for x in targets if x.root().source is not None]
-        tape.leaves = self._leaves(leaves, tape)
-
-    def _leaves(self, leaves, tape):
+    def _leaves(self, leaves):
         """What each leaf of the arguments has to be; see `Program`."""
         found, arrays = [], {}
         for i, x in enumerate(leaves):
             if isinstance(x, Tensor):
-                at = tape.argument_of.get(id(x))
+                at = self.stage.arguments.get(id(x))
                 if at is None:
                     found.append(("state", x))
                 elif at != i:
                     found.append(("same", at))
                 else:
-                    grad = x.grad if id(x) not in self.stage.originals else None
-                    grad = self.stage.originals[id(x)][3] if grad is None else grad
-                    node = self.stage.originals[id(x)][2]
+                    _, _, node, grad, _ = self.stage.originals[id(x)]
                     found.append(("tensor", (type(x), type(node), grad is not None)))
             elif type(x) in namespace_of:
                 first = arrays.setdefault(id(x), i)
@@ -374,15 +258,16 @@ class _Recording:
                 found.append(("static", (x, is_own(type(x).__module__))))
         return found
 
-    def _guard_hidden(self, tape):
+    def _guard_hidden(self):
         """Guard arrays by their bytes where NumPy may have computed a constant with them."""
-        used = {x for call in tape.calls for x in call.operands()} | set(tape.leaving)
-        if not self.reach.hidden or not any(x in used for x in self.recorder.foreign):
-            return
-        for array in self.reach.hidden:
-            if self.recorder.backend.nbytes(array) > 1 << 20:
-                self.recorder.stop("NumPy may compute with a large array that it names in a tuple")
-            self.reach.guards.append((array, _bytes(array), "bytes"))
+        if self.recorder.foreign:
+            for array in self.reach.hidden:
+                if self.recorder.backend.nbytes(array) > 1 << 20:
+                    self.recorder.stop(
+                        "NumPy may compute with a large array that it names in a tuple; make it a "
+                        "tensor"
+                    )
+                self.reach.guards.append((array, content_of["bytes"](array), "bytes"))
 
     # Results
 
@@ -395,8 +280,7 @@ class _Recording:
             stop("a result has attributes that are not fields of its dataclass")
         if any(id(x) in known and not isinstance(x, tuple) for x in nodes):
             stop("it returns a list, a dict or an object that is an argument or that it reads")
-        results = [self._result(x, grads) for x in parts]
-        return None, results
+        return [self._result(x, grads) for x in parts]
 
     def _result(self, x, grads):
         recorder, stage = self.recorder, self.stage
@@ -420,7 +304,7 @@ class _Recording:
                 stop("a result gets an array from elsewhere")
                 return "static", None
             node = self._node(x)
-            return ("live", (id(x), var)) if node is _LIVE else ("tensor", (id(x), var, node))
+            return ("live", var) if node is _LIVE else ("tensor", (id(x), var, node))
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
@@ -436,8 +320,6 @@ class _Recording:
             return "array", recorder.constant(x).var
         if isinstance(x, (*SIMPLE, type)) or type(x) in SCALARS or id(x) in self.reach.seen:
             return "static", x
-        if isinstance(x, Token):
-            stop("it returns a token")
         stop(f"it returns a {type(x).__name__}, which may differ from call to call")
         return "static", None
 
@@ -499,26 +381,8 @@ class _as_recorder:
         thread.recorder = self.before
 
 
-def _replaced(kind, value, new):
-    if kind == "tensor":
-        return kind, (value[0], new.get(value[1], value[1]), value[2])
-    if kind == "live":
-        return "array", new.get(value[1], value[1])
-    if kind == "array":
-        return kind, new.get(value, value)
-    return kind, value
-
-
-def _getter(x):
-    return lambda: x.array
-
-
 def _layout(array):
     return tuple(array.shape), array.dtype, getattr(array, "strides", None)
-
-
-def _bytes(array):
-    return backend_of[type(array)].to_numpy(array).tobytes()
 
 
 def _real_plan(node, recorder):
@@ -549,6 +413,12 @@ def make_real(node, recorder):
         at.plan = _real_plan(at, recorder)
         if at.saved:
             at.saved = tuple([real_of(x) for x in at.saved])
+            for x in at.saved:  # calls of checkpoint and custom_vjp, which keep tensors
+                if hasattr(x, "arguments"):
+                    kept = x.arguments.leaves, getattr(x, "fixed", ()), getattr(x, "residuals", ())
+                    for leaf in flatten(kept)[0]:
+                        if isinstance(leaf, Tensor) and isinstance(leaf.array, Traced):
+                            leaf.array = leaf.array.value
 
 
 def spent(plan, shape, dtype):

@@ -17,7 +17,7 @@ from .cells import Cell, same
 from .numbers import Number
 from .reach import SIMPLE, holds
 from .tape import Input
-from .tracing import Outcome, Token, Traced
+from .tracing import Outcome, Traced
 
 
 class Stage:
@@ -294,7 +294,7 @@ class Stage:
                     cell.set(array)
         for leaf in self.unwatched:
             if leaf.watch is not None:
-                stop("it adds hooks or a label to a tensor")
+                stop("it adds hooks or a label to a tensor", "first")
         self._leave_cells()
         self.has_left = True
 
@@ -441,7 +441,7 @@ def _is_stale(x):
 
 def real_of(x):
     """What a traced array or a Number stands for; the same for those in tuples."""
-    if isinstance(x, (Traced, Token)) or type(x) is Number:
+    if isinstance(x, Traced) or type(x) is Number:
         return x.value
     return tuple(map(real_of, x)) if type(x) is tuple else x
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..backends import backend_of
 from ..backends.declarations import declaration
-from .cells import same
+from .cells import Cell, same
 
 
 class Memory:
@@ -234,7 +234,8 @@ def _living(calls, outputs):
         need(x)
     for call in reversed(calls):
         if call.writes:
-            is_needed = any(not x.memory.is_own or x.memory in memories for x in call.targets())
+            is_needed = call.communicates
+            is_needed |= any(not x.memory.is_own or x.memory in memories for x in call.targets())
         elif call.outs and all(out.constant is not None for out in call.outs):
             is_needed = False
         else:
@@ -258,10 +259,11 @@ def _merged(calls, duplicate):
         for root, first in pairs:
             mine = members.get(root, {root})
             if any(not mine.isdisjoint(apart.get(x, ())) for x in members.get(first, {first})):
-                return
+                return False
         for root, first in pairs:
             members.setdefault(first, {first}).update(members.get(root, {root}))
         new.update(zip(outs, firsts, strict=True))
+        return True
 
     for call in calls:
         if call.writes:
@@ -277,9 +279,10 @@ def _merged(calls, duplicate):
                 merge(call.outs, [new.get(source, source)])
             continue
         key = _key(call, new, versions)
-        first = call if key is None else known.setdefault(key, call)
-        if first is not call:
-            merge(call.outs, [new.get(x, x) for x in first.outs])
+        if key is not None:
+            alike = known.setdefault(key, [])
+            if not any(merge(call.outs, first.outs) for first in alike):
+                alike.append(call)
     return new
 
 
@@ -329,7 +332,7 @@ class Unsupported(Exception):
 
 
 class Tape:
-    """A finished recording of a function: its calls, and what they begin and end with.
+    """A recording of a function: its calls, and what they begin and end with.
 
     structure, result_structure: of the arguments and of the result.
     signature: the kinds and layouts of the arguments and of all tensors.
@@ -337,147 +340,223 @@ class Tape:
     reach: the `Reach` of the function, with its guards.
     calls: the array calls, as `Call`s, in their order.
     prologue: the computations of numbers, which come before all array calls.
-    numbers: the numbers that something needs, each after what it is computed from.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
-    pinned: from inputs that stay in their places to functions that return their arrays.
-    floating: from inputs that are found anew in each run to their `Input`.
+    inputs: the values that are there before the first call.
     tensors: tuples of a tensor of the state, its node, that node's ``watch``, whether it has a
-        gradient, and whether its array is pinned.
+        gradient, and whether its array stays the same.
     rebound: triples of a tensor, "array" or "grad", and the value of its new array.
-    gradients: triples of a tensor, the value of its new gradient, and the Tensor of that.
+    gradients: pairs of a tensor and the value of its new gradient, or None.
     changed: pairs of a `Cell` and what the function has put into it.
     number_writes: triples of a `ParameterState`, an attribute, and the numbers that it gets.
     skips: of optimizers whose step may be skipped: the value that says so, and counts before.
     afterwards: functions and arguments to call when everything else is done.
     results: pairs of a kind and a value for the leaves of the result.
-    leaving: the values that leave the program.
     graph: the `derivatives.Graph` of the results, or None.
+
+    And after `finish`:
+
+    numbers: the numbers that something needs, each after what it is computed from.
+    pinned: from inputs that stay in their places to functions that return their arrays.
+    floating: from inputs that are found anew in each run to their `Input`; those in ``unread`` are
+        not needed, but the function may have read their shapes.
+    leaving: the values that leave the program.
     """
+
+    graph = None
+    communicates = False
 
     def __init__(self, **values):
         vars(self).update(values)
 
-    def forget(self):
-        """Let go of what only the recording needed."""
-        self.gradients = [(x, value, None) for x, value, _ in self.gradients]
-
-    def holds(self):
-        """Whether all guards hold; those of the arguments apart."""
-        return self.reach.first_change() is None
-
     def is_alike(self, other):
         """Whether two recordings are of the same kind of call, on state of the same kind."""
-        mine = [(k, v[:2] if k == "static" else None) for k, v in self.leaves]
-        its = [(k, v[:2] if k == "static" else None) for k, v in other.leaves]
         return (
             self.signature == other.signature
-            and len(mine) == len(its)
-            and all(
-                a[0] == b[0] and (a[0] != "static" or _same_static(a[1], b[1]))
-                for a, b in zip(mine, its, strict=True)
-            )
-            and self._described_conditions() == other._described_conditions()
+            and len(self.leaves) == len(other.leaves)
+            and all(map(are_alike, self.leaves, other.leaves))
+            and [*map(_described, self.conditions)] == [*map(_described, other.conditions)]
         )
 
     def fits(self, leaves):
         """Whether the arguments have the shapes, dtypes and values that the tape is for."""
         if len(leaves) != len(self.leaves):
             return False
-        for x, (kind, value), known in zip(leaves, self.leaves, self.signature[1:], strict=False):
+        for x, (kind, value), (_, layout, *_) in zip(
+            leaves, self.leaves, self.signature[1:], strict=False
+        ):
             array = getattr(x, "array", x)
-            if kind == "static" and not _same_static((x, value[1]), value):
+            if kind == "static" and not are_alike((kind, (x, value[1])), (kind, value)):
                 return False
-            if known[1] is not None and known[1][:2] != (tuple(array.shape), array.dtype):
+            if layout is not None and layout[:2] != (tuple(array.shape), array.dtype):
                 return False
         return True
 
-    def described_arguments(self):
-        """What each leaf of the arguments is, to be compared."""
-        return [
-            repr(value[0]) if kind == "static" else repr(known[1])
-            for (kind, value), known in zip(self.leaves, self.signature[1:], strict=False)
-        ]
+    def finish(self):
+        """Simplify the calls, and find what a program needs; raises Unsupported."""
+        leaving = [value for _, _, value in self.rebound]
+        leaving += [value for _, value in self.gradients if value is not None]
+        leaving += [v[1] if kind == "tensor" else v for kind, v in self.results if kind in _LEAVING]
+        leaving += [var for _, var, _ in self.skips]
+        if self.graph is not None:
+            leaving += self.graph.divide(self.calls, self.duplicate)
+        self.calls, new = simplify(self.calls, leaving, self.duplicate)
 
-    def _described_conditions(self):
-        described = _Described(None)
+        def found(x):
+            return new.get(x, x)
+
+        self.leaving = list(dict.fromkeys(map(found, leaving)))
+        self.rebound = [(x, what, found(value)) for x, what, value in self.rebound]
+        self.gradients = [(x, found(value)) for x, value in self.gradients]
+        self.skips = [(o, found(var), counts) for o, var, counts in self.skips]
+        self.results = [
+            (kind, (v[0], found(v[1]), v[2]) if kind == "tensor" else found(v))
+            if kind in _LEAVING
+            else (kind, v)
+            for kind, v in self.results
+        ]
+        if self.graph is not None:
+            self.graph.kept = [*map(found, self.graph.originals)]
+            kinds = ["number" if x.kind == "number" else "kept" for x in self.graph.kept]
+            self.results += zip(kinds, self.graph.kept, strict=True)
+        self.communicates = any(call.communicates for call in self.calls)
+        self._find_numbers()
+        self._find_inputs()
+
+    def _find_numbers(self):
+        wanted: list = []
+        for call in self.calls:
+            wanted += [x for x in call.operands() if x.kind == "number"]
+        changed = [value for _, value in self.changed], [v for _, _, v in self.number_writes]
+        counts = [[(n, *v) for _, n, v in counts] for _, _, counts in self.skips]
+        results = [value for kind, value in self.results if kind == "number"]
+        collect([args for _, args, _ in self.conditions], wanted)
+        collect([*changed, results, [[getattr(n, "var", n) for c in k for n in c] for k in counts]],
+                wanted)  # fmt: skip
+        needed, stack = {}, wanted[::-1]
+        while stack:
+            x = stack.pop()
+            if x not in needed:
+                needed[x] = None
+                stack += [] if x.call is None else x.call.operands()
+        if any(x.source is None and x.call is None for x in needed):
+            raise Unsupported("it uses what a scheduler has set, in the same call")
+        self.numbers = needed
+        self.prologue = [c for c in self.prologue if not c.is_pure or c.outs[0] in needed]
+        random = set()
         for call in self.prologue:
-            described.of(call.args)
-            described.of(call.outs)
-        return [
-            (function, described.of(args), type(outcome), outcome)
-            for function, args, outcome in self.conditions
-        ]
+            if not call.is_pure or not random.isdisjoint(call.operands()):
+                random.update(call.outs)
+        if any(type(x) is Value and x in random for _, args, _ in self.conditions for x in args):
+            raise Unsupported("what it does depends on a random key")
 
-    def described(self):
-        """Pairs of a text for people and what the tape does besides its calls."""
-        for x, what, value in self.rebound:
-            yield "the new array of a tensor", (id(x), what, value)
-        for x, value, _ in self.gradients:
-            yield "a gradient", (id(x), value)
-        for place, value in self.changed:
-            yield f"what it puts into {place}", (place.kind, id(place.container), value)
-        for state, name, value in self.number_writes:
-            yield f"{name} of an optimizer", (id(state), value)
-        for kind, value in self.results:
-            if kind == "tensor":
-                value = value[1]
-            yield "a result", (kind, value if kind != "same" else id(value))
+    def _find_inputs(self):
+        """Tell the inputs that stay in their places from those that are found anew in each run."""
+        moving = {id(x) for x, what, _ in self.rebound if what == "array"}
+        used = {x.root() for call in self.calls for x in (*call.operands(), *call.outs)}
+        used.update([x.root() for x in self.leaving])
+        for x in self.numbers:
+            if x.source is not None and x.source.holder[0] == "element":
+                used.add(x.source.holder[1])
+        self.pinned, self.floating, self.unread = {}, {}, set()
+        for x in self.inputs:
+            kind, holder = x.source.kind, x.source.holder
+            if kind == "held" and x in used:
+                self.pinned[x] = holder.get
+            elif kind == "tensor" and id(holder) not in moving:
+                if x in used:
+                    self.pinned[x] = _getter(holder)
+            elif kind in ("argument", "tensor") or (kind == "grad" and x in used):
+                self.floating[x] = x.source
+                if x not in used:
+                    self.unread.add(x)
+        targets = [x.root().source for call in self.calls for x in call.targets()]
+        self.written_sources = [source for source in targets if source is not None]
 
 
-def _same_static(one, other):
-    return one[0] is other[0] or (not one[1] and same(one[0], other[0]))
+_LEAVING = ("tensor", "array")
+
+
+def _getter(x):
+    return lambda: x.array
+
+
+def are_alike(one, other):
+    """Whether two of `Tape.leaves` are of one kind, with equal values where they are static."""
+    (kind, x), (other_kind, y) = one, other
+    if kind != other_kind:
+        return False
+    if kind != "static":
+        return x is y if kind == "state" else x == y
+    return x[0] is y[0] or (not x[1] and same(x[0], y[0]))
+
+
+def _described(condition):
+    """A condition in terms of where its numbers come from, to be compared."""
+    function, args, outcome = condition
+
+    def place(x):
+        if type(x) is Cell:
+            return x.kind, id(x.container), x.key
+        if type(x) is Value:
+            return id(x.source.holder)
+        return x if type(x) in (int, tuple) else id(x)
+
+    def of(x):
+        if type(x) is not Value:
+            return type(x), x
+        if x.call is None:
+            return x.source and [*map(place, x.source.holder[1:])]
+        return x.call.function, *map(of, x.call.args)
+
+    return function, [*map(of, args)], outcome
 
 
 def first_difference(one, other):
     """What differs first between two recordings of a function, as a text; None if nothing does."""
-    a, b = _Described(one), _Described(other)
-    for x, y in zip(a.lines, b.lines, strict=False):
-        if x[1] != y[1]:
-            return x[0] if x[0] == y[0] else f"{x[0]} in one, {y[0]} in the other"
-    if len(a.lines) != len(b.lines):
-        longer = max(a.lines, b.lines, key=len)
-        return longer[min(len(a.lines), len(b.lines))][0]
+    twin = {}  # by a value of one, that of the other
+
+    def alike(x, y):
+        kind = type(x)
+        if kind is not type(y):
+            return False
+        if kind is Value:
+            if x.constant is not None and x.call is None:
+                return y.constant is not None and _bytes_of(x) == _bytes_of(y)
+            return twin.setdefault(x, y) is y
+        if kind is tuple or kind is list:
+            return len(x) == len(y) and all(map(alike, x, y))
+        if kind is dict:
+            return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
+        if kind is slice:
+            return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+        return x is y or same(x, y) or (callable(x) and name_of(x) == name_of(y))
+
+    for number, (a, b) in enumerate(
+        zip((*one.prologue, *one.calls), (*other.prologue, *other.calls), strict=False)
+    ):
+        if a.name != b.name:
+            return f"call {number} is {a.name} in one and {b.name} in the other"
+        if not (alike(a.args, b.args) and alike(a.kwargs, b.kwargs) and alike(a.outs, b.outs)):
+            return f"call {number}, {a.name}, gets other operands"
+        if any((x.shape, x.dtype) != (y.shape, y.dtype) for x, y in zip(a.outs, b.outs, strict=True)):
+            return f"call {number}, {a.name}, has a result of another shape or dtype"
+    if len(one.calls) != len(other.calls):
+        return f"one makes {len(one.calls)} calls, the other {len(other.calls)}"
+    for what in "rebound", "gradients", "number_writes", "changed", "results":
+        a, b = getattr(one, what), getattr(other, what)
+        if len(a) != len(b) or not all(map(alike, *map(_without_places, (a, b)))):
+            return f"what it changes or returns differs: {what.replace('_', ' ')}"
     return None
 
 
-class _Described:
-    """A tape as a list of pairs of a text for people and what is compared."""
-
-    def __init__(self, tape):
-        self.numbers = {}
-        self.lines = []
-        if tape is None:
-            return
-        for call in (*tape.prologue, *tape.calls):
-            name = call.name
-            given = self.of(call.args), self.of(call.kwargs)
-            outs = tuple([(x.shape, x.dtype, x.kind) for x in call.outs])
-            for x in call.outs:
-                self.of(x)
-            what = f"call {len(self.lines)}, {name}"
-            self.lines.append((what, (name, given, outs, call.writes)))
-        for what, parts in tape.described():
-            self.lines.append((what, self.of(parts)))
-
-    def of(self, x):
-        kind = type(x)
-        if kind is Value:
-            if x.constant is not None:
-                return "constant", x.shape, str(x.dtype), _bytes_of(x.constant)
-            return "value", self.numbers.setdefault(x, len(self.numbers))
-        if kind is tuple or kind is list:
-            return kind, tuple([self.of(item) for item in x])
-        if kind is dict:
-            return tuple([(name, self.of(item)) for name, item in x.items()])
-        if kind is slice:
-            return "slice", self.of((x.start, x.stop, x.step))
-        if kind is float:
-            return kind, x.hex()
-        if isinstance(x, (int, str, bytes, complex, type(None))):
-            return kind, x
-        return kind, name_of(x)
+def _without_places(effects):
+    """Effects without what is made anew in each call."""
+    return [
+        (e[0], e[1][1:2]) if e[0] == "tensor" else tuple([x for x in e[1:]]) if e[0] == "live"
+        else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
+        for e in effects
+    ]  # fmt: skip
 
 
-def _bytes_of(array):
-    return backend_of[type(array)].to_numpy(array).tobytes()
-
+def _bytes_of(x):
+    return x.shape, x.dtype, backend_of[type(x.constant)].to_numpy(x.constant).tobytes()

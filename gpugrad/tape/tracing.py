@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 from weakref import ref
 
+from .._processes.communicating import Started
 from .._thread_state import thread
 from ..autograd.implementation import load_twins
 from ..backends import SCALARS, backend_of, namespace_of
@@ -47,11 +48,13 @@ class Recorder:
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.several_devices = backend.several_devices
-        self.devices = set()  # of all results, where there are several
+        self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
+        self.inputs = []  # values that are there before the first call
+        self.device_of = {}  # their devices, where these matter
         self.strangers = []  # tensors that were not, and got gradients
         self.foreign = []  # values of arrays of unknown origin
         self.has_failed = False  # whether a call has raised an error
@@ -60,10 +63,11 @@ class Recorder:
         self._memories = {}
         self._kept = []  # so that the ids in these tables stay those of their objects
         self._alive = []  # weak references to traced arrays
+        self._thread = threading.get_ident()
 
     def stop(self, reason, passing=False):
         """Note why the recording cannot be used; the function goes on."""
-        if self.reason is None:
+        if self.reason is None and threading.get_ident() == self._thread:
             self.reason, self.passing = reason, passing
 
     def read(self, what):
@@ -150,6 +154,9 @@ class Recorder:
             var.memory = known
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
+            self.inputs.append(var)
+            if self.several_devices or self.backend.binder is None:
+                self.device_of[var] = self.backend.device(array)
         return traced
 
     def constant(self, array):
@@ -159,6 +166,8 @@ class Recorder:
             var = self._value(array)
             var.constant = array
             var.memory = Memory()
+            if self.several_devices:
+                self.devices.add(self.backend.device(array))
             traced = self._constants[id(array)] = self._traced(array, var)
             self._kept.append(array)
             self.foreign.append(var)
@@ -280,9 +289,8 @@ class Recorder:
 
     def _real(self, x, found):
         kind = type(x)
-        if kind in _kinds or kind in _NUMBERS or kind is Token:
-            if kind is not Token:
-                found.append(x)
+        if kind in _kinds or kind in _NUMBERS:
+            found.append(x)
             if x.recorder is not self:
                 self.stop("it uses arrays of several libraries")
             return x.value
@@ -298,7 +306,7 @@ class Recorder:
 
     def _noted(self, x):
         kind = type(x)
-        if kind in _kinds or kind in _NUMBERS or kind is Token:
+        if kind in _kinds or kind in _NUMBERS or kind is Started:
             return x.var
         if kind in namespace_of:
             return self.constant(x).var
@@ -333,26 +341,30 @@ class Recorder:
             self.has_failed = True
             raise
 
-    def communicate(self, function, operands=(), results=False):
-        """Make a call that communicates with other processes, and note it.
-
-        operands: arrays, and what other such calls have returned.
-        results: whether it returns a sequence of arrays; else it returns one object for other
-            such calls.
-        """
-        if results:
-            found = self.call(function, tuple(operands), is_pure=False)
-            if self.reason is None:
-                self.calls[-1].communicates = True
-            return found
-        real, noted = self._both(tuple(operands), [])
-        token = Token(self, function(*real), Value("token"))
-        call = Call(function, noted, {}, is_pure=False)
-        call.communicates = True
-        token.var.call = call
-        call.outs.append(token.var)
+    def communicate(self, function, operands, results, writes):
+        """Make a call that communicates with other processes, and note it; see `communicate`."""
+        found = []
+        real, noted = self._both(operands, found)
+        thread.recorder = None  # it computes with real arrays
+        try:
+            result = self._run(function, real, {}, found)
+        finally:
+            thread.recorder = self
+        if self.reason is not None:
+            return self._unnoted(result)
+        call = Call(function, noted, {}, is_pure=False, writes=writes)
+        call.communicates, call.several = True, results
+        if writes:
+            self._note_write(operands[0], call)
+            return None
         self.calls.append(call)
-        return token
+        if results:
+            return [self._part(call, x, (), (), False) for x in result]
+        if result is not None:
+            result.var = var = Value("token")
+            var.call = call
+            call.outs.append(var)
+        return result
 
     def write(self, traced, function, args):
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
@@ -443,17 +455,6 @@ class Recorder:
                 self.strangers.append(x)
                 if leaf.order > self.start:
                     self.stop("a gradient reaches a tensor that compile cannot see")
-
-
-class Token:
-    """What a call that communicates returns for other such calls."""
-
-    __slots__ = ("recorder", "value", "var")
-
-    def __init__(self, recorder, value, var):
-        self.recorder = recorder
-        self.value = value
-        self.var = var
 
 
 _NUMBERS = {Number, Key}
@@ -792,9 +793,9 @@ class TracedBackend(Backend):
     def lifted(self, array):
         """A real array, met in a call with traced ones, as a constant of the tape."""
         recorder = thread.recorder
-        if recorder is None or type(array) not in self.real.array_types:
-            return array
-        return recorder.constant(array)
+        if recorder is None:  # in another thread
+            return array.value if type(array) in _kinds else array
+        return recorder.constant(array) if type(array) in self.real.array_types else array
 
     def device(self, array):
         return self.real.device(array.value)

@@ -21,8 +21,8 @@ from ..nn.module import Module
 from ..nn.utils import clip_grad_norm_
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from ..optim.optimizer import Optimizer
-from ..program import compile as compiled
 from ..random import default_generator
+from ..tape import compile as compiled
 from .callbacks import Callback
 
 _PARTS = "model optimizer scheduler loader random steps means history best callbacks".split()

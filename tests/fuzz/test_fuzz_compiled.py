@@ -16,9 +16,8 @@ from choices import examples
 import gpugrad as gg
 import gpugrad.nn.functional as F
 from gpugrad import nn, optim
-from gpugrad.backends.numpy import planner
 from gpugrad.optim import swa_utils
-from gpugrad.program import blocks, memory
+from gpugrad.tape import plan
 
 pytestmark = pytest.mark.slow
 
@@ -323,10 +322,9 @@ def test_random_training_programs_have_the_bits_of_eager_ones():
 
 @pytest.mark.filterwarnings("error")
 def test_random_training_programs_in_small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 64)
-    monkeypatch.setattr(blocks, "_LEAST", 200)
-    monkeypatch.setattr(memory, "_LARGE", 200)
-    monkeypatch.setattr(planner, "_LARGE", 100)
+    monkeypatch.setattr(plan, "BLOCK", 64)
+    monkeypatch.setattr(plan, "_LEAST", 200)
+    monkeypatch.setattr(plan, "LARGE", 200)
     examples(make, check, 8)
 
 

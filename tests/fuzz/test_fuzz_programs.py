@@ -16,8 +16,7 @@ import pytest
 from choices import examples
 
 import gpugrad as gg
-from gpugrad.backends.numpy import planner
-from gpugrad.program import blocks, memory
+from gpugrad.tape import plan
 
 torch = pytest.importorskip("torch")
 
@@ -288,7 +287,7 @@ def check_compiled(program):
 
     compiled = gg.compile(gradients)
     differentiable = gg.compile(forward)
-    for example in (0, 1, 0):
+    for example in (0, 1, 0, 1, 1):
         arrays, constants = reference(program, example)
         us = [gg.asarray(u) for u in cotangents(program, arrays["values"])]
         constants = [gg.asarray(c) for c in constants]
@@ -319,10 +318,10 @@ def check_compiled(program):
 
 @pytest.mark.filterwarnings("ignore:gpugrad.compile")
 def test_compiled_programs(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 8)
-    monkeypatch.setattr(blocks, "_LEAST", 16)
-    monkeypatch.setattr(memory, "_LARGE", 16)
-    monkeypatch.setattr(planner, "_LARGE", 16)
+    monkeypatch.setattr(plan, "BLOCK", 8)
+    monkeypatch.setattr(plan, "_LEAST", 16)
+    monkeypatch.setattr(plan, "LARGE", 16)
+
     examples(draw_program, check_compiled, 40)
 
 
@@ -330,10 +329,10 @@ def test_compiled_programs(monkeypatch):
 @pytest.mark.filterwarnings("ignore:gpugrad.compile")
 @pytest.mark.parametrize("block", [8, 1 << 15])
 def test_a_thousand_compiled_programs(monkeypatch, block):
-    monkeypatch.setattr(blocks, "BLOCK", block)
-    monkeypatch.setattr(blocks, "_LEAST", 16)
-    monkeypatch.setattr(memory, "_LARGE", 16)
-    monkeypatch.setattr(planner, "_LARGE", block)
+    monkeypatch.setattr(plan, "BLOCK", block)
+    monkeypatch.setattr(plan, "_LEAST", 16)
+    monkeypatch.setattr(plan, "LARGE", 16)
+
     examples(draw_program, check_compiled, 1000)
 
 

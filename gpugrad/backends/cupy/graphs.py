@@ -78,7 +78,7 @@ class Graph:
             if self._pool.total_bytes() == size:
                 return graph, kept
             why = "every attempt to capture it takes more memory"
-        raise RuntimeError(why)
+        raise NotNowError(why)
 
     def __del__(self):
         if not sys.is_finalizing():
@@ -182,6 +182,10 @@ def free_memory():
                 pool.free_all_blocks()
                 if not pool.total_bytes():
                     _pools.pop(pool, None)
+
+
+class NotNowError(RuntimeError):
+    """Raised where every attempt to capture has failed, but a later one may succeed."""
 
 
 class _AgainError(Exception):
@@ -317,5 +321,6 @@ def scope(device):
 
 
 __all__ = [
-    "DeviceKey", "Graph", "Numbers", "addresses", "copy_arrays", "free_memory", "maker", "scope",
+    "DeviceKey", "Graph", "NotNowError", "Numbers", "addresses", "copy_arrays", "free_memory",
+    "maker", "scope",
 ]  # fmt: skip

@@ -30,12 +30,6 @@ class NumPy(Backend):
     pick = staticmethod(pick)
 
     @cached_property
-    def planner(self):
-        from . import planner
-
-        return planner
-
-    @cached_property
     def binder(self):
         from . import programs
 
