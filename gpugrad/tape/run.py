@@ -248,7 +248,7 @@ class Program(Steps):
         buffers = {*map(buffer, owned)}
         slow = lambda x: buffer(x) in buffers  # noqa: E731
         self._shares = slow if self.binder is None else self.binder.sharing(owned)
-        self._aliases = [(tape.argument_of[id(x)], holder) for x, holder in tape.aliases]
+        self._aliases = tape.aliases
 
     def _holder(self, x):
         """A function that returns a tensor of the state, or the argument in its place."""
