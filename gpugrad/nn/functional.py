@@ -631,15 +631,20 @@ def _follow(running, statistic, factor, momentum, name="batch_norm"):
 
 
 def _blended(running, statistic, kept, share):
-    """Overwrite ``running`` at once if nothing else can see its memory; whether that was done."""
+    """Do it at once, in a copy if something else can see the memory; whether that was done.
+
+    Either way has the same bits, and a program, which always copies, those of its function.
+    """
     if not (type(running) is type(statistic) is Tensor and isinstance(share, (int, float))):
         return False
-    blend = backend_of[type(running.array)].blend
-    return (
-        blend is not None
-        and is_unshared(running)
-        and blend(running.array, statistic.array, kept, share)
-    )
+    backend = backend_of[type(running.array)]
+    if backend.blend is None or is_unshared(running):
+        return backend.blend and backend.blend(running.array, statistic.array, kept, share)
+    array = backend.asarray(running.array, copy=True)
+    is_done = backend.blend(array, statistic.array, kept, share)
+    if is_done:
+        running.array = array
+    return is_done
 
 
 if not TYPE_CHECKING:

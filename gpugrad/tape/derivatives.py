@@ -104,7 +104,8 @@ class Graph:
     places: the positions of the results that have a graph.
     originals, kept: the values that the program has to return for the backward ones, as they are
         called on the tapes of the sweeps, and on the simplified tape of the program.
-    edges: for each use of a node from outside the Tensor that has it.
+    edges: for each use of a node from outside the Tensor of the state that has it, or None and the
+        position of the argument.
     backward: from keys to pairs of the calls of a sweep and the values of its cotangents.
     """
 
@@ -128,13 +129,17 @@ class Graph:
                 return None
         self.places = places
         self.op = _discarding if piece.discards else _plain
-        self.edges = [holders[edge.node] for edge in piece.edges]
+        self.edges = []
+        for edge in piece.edges:
+            x = holders[edge.node]
+            at = stage.arguments.get(id(x))
+            self.edges.append((x if at is None else None, at))
         self.backward = {}
-        first = len(recorder.calls)
+        first, known = len(recorder.calls), len(recorder.inputs)
         plain = tuple([(tuple(y.shape), None) for y in results]), False
         for key in dict.fromkeys((plain, *[key for key in keys if len(key[0]) == len(results)])):
             self._record(key, piece, recorder, results, first)
-        del recorder.calls[first:]
+        del recorder.calls[first:], recorder.inputs[known:]
         return self
 
     def _record(self, key, piece, recorder, results, first):
@@ -323,7 +328,7 @@ class Derivative:
         self.generators = tape.generators
         self.reach = tape.reach
         self.rebound = [x for x, what, _ in tape.rebound if what == "array"]
-        self.edges = [(x, tape.argument_of.get(id(x))) for x in graph.edges]
+        self.edges = graph.edges
         self.tensors = list({id(x): x for x, at in self.edges if at is None}.values())
 
     def lacks(self, keys):

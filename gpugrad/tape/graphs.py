@@ -13,6 +13,7 @@ A program with a call that cannot be captured repeats its calls one by one.
 import operator
 from contextlib import nullcontext
 from functools import partial
+from math import inf
 
 from .derivatives import Backward, Derivative
 from .draws import Draw
@@ -46,7 +47,8 @@ class GraphProgram(Program):
 
     def __init__(self, tape):
         self._graphs = tape.backend.graphs
-        self._pause = 1  # runs between a capture that failed and the next attempt
+        self._captured = None
+        self._wait, self._pause = 0, 1  # runs until the next attempt to capture, and after that
         scope = partial(self._graphs.scope, tape.device) if tape.device else nullcontext
         with scope():
             super().__init__(tape)
@@ -61,8 +63,8 @@ class GraphProgram(Program):
         """Whether to capture the calls anew, or to try it again."""
         if self._captured is not None:
             return not self._captured.graph.is_current()
-        self._left -= 1
-        return self._left == 0
+        self._wait -= 1
+        return self._wait <= 0
 
     def _fits(self, leaves):
         if not super()._fits(leaves):
@@ -70,18 +72,24 @@ class GraphProgram(Program):
         return self._captured is None or self._captured.may_copy_back(self.regs)
 
     def _bind_calls(self):
-        self._captured, self._left = None, 0  # what is captured now may use its memory
+        self._captured = None  # what is captured now may use its memory
+        if self._wait < inf:
+            self._capture()
+            self._graphs.free_memory()
+        if self._captured is None:
+            super()._bind_calls()
+        else:
+            self._bind_launch()
+
+    def _capture(self):
         try:
             self._captured = _Captured(self)
         except Exception as error:  # noqa: BLE001  whatever cannot be captured raises
             self.call_by_call = str(error)
-            if _may_pass(error, self._graphs):
-                self._left, self._pause = self._pause, 2 * self._pause
-            super()._bind_calls()
+            self._wait = self._pause if _may_pass(error, self._graphs) else inf
+            self._pause *= 2
         else:
             self.call_by_call, self._pause = None, 1
-            self._bind_launch()
-        self._graphs.free_memory()
 
     def _bind_launch(self):
         """Launch the graph, and then make those results that are views."""
@@ -132,7 +140,7 @@ class _Captured:
         self.outputs = [x for x in roots if x.call is not None and x.constant is None]
         addresses = numbers.memory.place("u8", (len(inputs) + len(self.outputs),))
         numbers.allocate()
-        arrays = [_array(graphs.maker(x.shape, x.dtype, x.strides)) for x in inputs]
+        arrays = [_array(x, graphs, program.backend) for x in inputs]
         back = [k for k, x in enumerate(inputs) if x.memory.is_written]  # is to be copied back
         memories = [x.memory for x in (*tape.floating, *tape.pinned)]
         if any(memories.count(x.memory) > 1 for x in tape.floating if x.memory.is_written):
@@ -201,12 +209,14 @@ class _Captured:
             regs[at] = array
 
 
-def _array(make):
-    """An array for an input of the graph."""
+def _array(x, graphs, backend):
+    """An array for an input of the graph, with values that most functions take."""
+    make = graphs.maker(x.shape, x.dtype, x.strides)
     if make is None:
         raise CannotCaptureError("it is called with an array that does not fill its memory")
     array = make()
-    array[...] = 0  # which as an index is always valid
+    is_matrix = len(x.shape) > 1 and backend.is_floating(x.dtype)
+    array[...] = backend.xp.eye(*x.shape[-2:], dtype=x.dtype) if is_matrix else 0
     return array
 
 
