@@ -327,7 +327,8 @@ class Reach:
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents
-                    if isinstance(value, _CLOSED_OVER) or not is_of_gpugrad:
+                    is_cache = isinstance(value, weakref.WeakKeyDictionary)
+                    if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("cell", cell))
             return
         self._functions.append(function)
