@@ -1159,5 +1159,5 @@ def test_errors_say_what_to_do():
     for _ in range(3):  # the first two are recorded, and have an ordinary graph
         y = compiled(x)
     table["k"] = 3.0
-    with pytest.raises(RuntimeError, match=r"calls the function again, but 'k' of a dict has cha"):
+    with pytest.raises(RuntimeError, match=r"calls the function again, .*'k' of a dict has changed"):
         gg.autograd.grad(y, [x], create_graph=True)
