@@ -270,8 +270,7 @@ class _Numbers:
         if type(function) is Draw:
             key = self._key(function, lambda regs: function.next_key())
             return function.by_key, (key, args), {}
-        keys = [x for x in call.operands() if x.kind == "number" and x.call and not x.call.is_pure]
-        keys = {x: self._key(x) for x in keys}
+        keys = {x: self._key(x) for x in call.operands() if x.dtype == "key"}
         args, kwargs = mapped(args, keys), mapped(kwargs, keys)
         if _has_number(kwargs.get("key")):
             kwargs["key"] = self._key(kwargs["key"])
