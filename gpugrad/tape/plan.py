@@ -101,11 +101,10 @@ class Plan:
 
     def _fits(self, call):
         """Whether a call is elementwise on large arrays, so that it may run block by block."""
-        out = _result(call)
         return (
             self._can_bind[call]
             and call not in self._whole
-            and out.nbytes >= _LEAST
+            and _result(call).nbytes >= _LEAST
             and call.declared.holds("elementwise", call.args, call.kwargs)
         )
 
@@ -337,7 +336,7 @@ def _independent(one, other):
 
 
 def _result(call):
-    """The array that a call makes or overwrites."""
+    """The array that a call, which can be bound, makes or overwrites."""
     return call.outs[0] if call.outs else call.targets()[0]
 
 
