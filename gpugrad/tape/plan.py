@@ -235,7 +235,7 @@ class Plan:
             return None
         axes = [k for k, n in enumerate(first.shape) if n > 1]
         axes.sort(key=lambda k: -abs(first.strides[k]))
-        for axis in axes:
+        for axis in axes[:1]:  # so that blocks have no gaps
             if math.prod(first.shape) // first.shape[axis] <= BLOCK:
                 return Group(start, stop, first.shape, axis)
         return None
@@ -313,15 +313,15 @@ class Plan:
 
 
 class _Uses:
-    """Which memory a call reads and writes."""
+    """Which memory a call reads and writes; a scalar or a token stands for itself."""
 
     __slots__ = ("reads", "writes", "is_fixed")
 
     def __init__(self, call):
-        self.reads = {x.memory for x in call.operands() if x.memory is not None}
-        self.writes = {x.memory for x in call.targets()}
-        self.writes |= {x.memory for x in call.outs if x.memory is not None and x.base is None}
+        self.reads = {x.memory or x for x in call.operands()}
         self.reads |= {x.memory for x in call.outs if x.base is not None}
+        self.writes = {x.memory for x in call.targets()}
+        self.writes |= {x.memory or x for x in call.outs if x.base is None}
         self.is_fixed = not call.is_pure
 
 

@@ -17,7 +17,7 @@ from ..nn.changes import changes
 from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .plan import SMALL, Plan, most_alive
 from .stage import take_hyper
-from .steps import CannotBind, Steps, step_name, values_in
+from .steps import Steps, step_name, values_in
 from .tape import Value
 
 MISS = object()
@@ -63,10 +63,10 @@ class Program(Steps):
         while True:
             self.plan = Plan.best(tape.calls, tape.leaving, self._can_bind, self._whole)
             self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
-            try:
-                return self.bind()
-            except CannotBind as error:
-                self._whole.add(error.call)
+            known = len(self._whole)
+            self.bind()
+            if len(self._whole) == known:
+                break
 
     def _can_bind(self, call):
         """Whether a call can write its result into planned memory."""

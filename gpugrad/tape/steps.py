@@ -15,12 +15,8 @@ from .tape import Value, collect, name_of
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in each run
 
 
-class CannotBind(Exception):
-    """Raised for a call of a group that cannot be bound to blocks."""
-
-    def __init__(self, call=None):
-        super().__init__()
-        self.call = call
+class _NoStandIn(Exception):
+    """Raised for an operand for which no array can stand."""
 
 
 class Steps:
@@ -154,7 +150,7 @@ class Steps:
             used[id(out[0])] = out
         try:
             args, kwargs = _filled(call.args, found), _filled(call.kwargs, found)
-        except CannotBind:
+        except _NoStandIn:
             return None
         step = self.binder.bind(call.function, args, kwargs, out[0], **how)
         if step is None:
@@ -181,9 +177,9 @@ class Steps:
             return fixed, None
         if x not in self._stand_ins:
             if x.kind not in ("array", "scalar") or x.dtype is None or x.strides is None:
-                raise CannotBind
+                raise _NoStandIn
             if x.call is not None and x.call.declared.aliases:  # its strides depend on values
-                raise CannotBind
+                raise _NoStandIn
             self._stand_ins[x] = self.binder.stand_in(x.shape, x.dtype, x.strides)
         return self._stand_ins[x], self.slot(x)
 
@@ -195,7 +191,7 @@ class Steps:
                 return self._stand_in(x)
             array = self._weak_array(x, call)
             if array is None:
-                raise CannotBind
+                raise _NoStandIn
             return array, None
 
         return operand
@@ -299,9 +295,10 @@ class Steps:
 
         out = operand(call.outs[0] if call.outs else call.targets()[0])
         steps = self._bound(call, out, operand, whole=group.shape)
-        if not steps or None in steps:
-            raise CannotBind(call)
-        self.steps += steps
+        if steps and None not in steps:
+            self.steps += steps
+        else:
+            self._whole.add(call)  # the program will have another plan
 
     def _rows(self, group, x, axis, bounds):
         """The rows of an operand in a block: an array, and the register for which it stands."""
