@@ -240,6 +240,8 @@ class Reach:
             self._walk(x(), None)
         elif isinstance(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
+            for p in x.tensors:
+                self.tensor(p)
         else:
             self._object_or_container(x)
 
