@@ -551,6 +551,9 @@ def check_trainer(folder):
                 np.testing.assert_allclose([*row.values()], [*found.values()], 1e-6)
             for x, y in zip(expected[1].parameters(), other.model.parameters(), strict=True):
                 close(x, y, 1e-8)
+            if name == "compile" and distributed.size() > 1:
+                assert is_compiled(other._update.compute)
+                assert is_compiled(other._update.apply)
         states = [gg.load(x.checkpoint) for x in (alone, together)]
         assert states[0]["model"].keys() == states[1]["model"].keys()
         assert states[0]["loader"] == states[1]["loader"]

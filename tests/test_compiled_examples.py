@@ -1,4 +1,4 @@
-"""The example programs that train, with and without `compile`: the same bits."""
+"""Programs that train, with and without `compile`: the same bits."""
 
 import importlib
 import re
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import test_first_day
 
 import gpugrad
 from gpugrad import nn
@@ -67,8 +68,7 @@ def test_programs_with_the_option(name, run, monkeypatch):
     assert compiled == eager
     assert len(trainers) == 2 * count > 0
     for first, second in zip(trainers[:count], trainers[count:], strict=True):
-        assert second._update._programs
-        assert not second._update._given_up
+        assert is_compiled(second._update)
         states = [
             {name: x.detach().numpy().tobytes() for name, x in trainer.model.state_dict().items()}
             for trainer in (first, second)
@@ -84,8 +84,7 @@ def test_functions_of_programs(name, run, monkeypatch):
     compiled = gpugrad.compile(getattr(program, function))
     monkeypatch.setattr(program, function, compiled)
     assert run(name, *options) == eager
-    assert compiled._programs
-    assert not compiled._given_up
+    assert is_compiled(compiled)
 
 
 @pytest.mark.parametrize("name", ["xor", "fit_quadratic", "fit_sine"])
@@ -105,5 +104,51 @@ def test_networks_of_programs(name, monkeypatch):
     assert found == losses
     for x, y in zip(eager.parameters(), compiled.parameters(), strict=True):
         assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
-    assert made[0]._programs
-    assert not made[0]._given_up
+    assert is_compiled(made[0])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["linear_regression", "classification_with_accuracy", "binary_classification_with_logits",
+     "a_module_of_ones_own", "freezing_a_part", "a_cnn", "a_loss_of_ones_own",
+     "resuming_with_the_optimizer", "restarting_a_cell_gives_the_same_numbers"],
+)  # fmt: skip
+def test_programs_of_a_first_day(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    runs, fit, update = [], test_first_day.fit, test_first_day.update
+    for compiled in (False, True):
+        losses, functions = [], []
+
+        def noted(*args, compiled=compiled, losses=losses, functions=functions, **options):
+            functions.append(gpugrad.compile(update) if compiled else update)
+            monkeypatch.setattr(test_first_day, "update", functions[-1])
+            losses.append(fit(*args, **options))
+            return losses[-1]
+
+        monkeypatch.setattr(test_first_day, "fit", noted)
+        gpugrad.manual_seed(0)
+        getattr(test_first_day, f"test_{name}")()
+        runs.append(losses)
+    assert runs[0] == runs[1] != []
+    assert all(map(is_compiled, functions))
+
+
+@pytest.mark.parametrize("name", ["CNN", "transformer", "LSTM", "Adam, 100 of 1000"])
+def test_steps_of_benchmarks(name, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    import model_step
+
+    eager, compiled = model_step.Library("gpugrad"), model_step.Library("gpugrad")
+    step = gpugrad.compile(model_step.step_of(compiled, name))
+    expected = model_step.step_of(eager, name)
+    for _ in range(4):
+        step()
+        expected()
+    parameters = [x.optimizer.param_groups[0]["params"] for x in (eager, compiled)]
+    for x, y in zip(*parameters, strict=True):
+        assert x.detach().numpy().tobytes() == y.detach().numpy().tobytes()
+    assert is_compiled(step)
+
+
+def is_compiled(function):
+    return bool(function._programs) and not function._given_up

@@ -611,6 +611,7 @@ class TestCompiled:
 
             found.append(self.logged(step, x, y))
             assert not getattr(step, "_given_up", False)
+        assert "start_mean" in [row["function"] for row in step.program(x, y).rows]
         assert found[0] == found[1] == found[2]
         log = found[0][-1][0]
         assert log[0] == "barrier"

@@ -41,12 +41,16 @@ def fit(model, x, y, optimizer, loss=F.mse_loss, steps=30):
     """Train on all samples at once; return the first and the last loss."""
     losses = []
     for _ in range(steps):
-        optimizer.zero_grad()
-        value = loss(model(x), y)
-        value.backward()
-        optimizer.step()
-        losses.append(value.item())
+        losses.append(update(model, x, y, optimizer, loss).item())
     return losses[0], losses[-1]
+
+
+def update(model, x, y, optimizer, loss):
+    optimizer.zero_grad()
+    value = loss(model(x), y)
+    value.backward()
+    optimizer.step()
+    return value
 
 
 # Training

@@ -22,7 +22,7 @@ from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
 from .run import MISS, Failed, Program, warn_of
-from .tape import Call, Input, Memory, Tape, Value, mapped, simplify
+from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
 
 _MOST = 8  # kinds of sweeps
 _plain = op_of_calls("compiled", materialize=False)
@@ -251,7 +251,7 @@ def _empty_tape(backend, duplicate, **values):
     dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
     return Tape(
         backend=backend, duplicate=duplicate, is_recording=None, structure=None,
-        reach=SimpleNamespace(guards=[], module_guards=[]), unread=set(),
+        reach=SimpleNamespace(guards=[]), unread=set(),
         communicates=False, graph=None, **fields, **dicts, **values,
     )  # fmt: skip
 
@@ -291,7 +291,7 @@ def _clone(x):
 
 def _clone_call(call, new):
     clone = Call(
-        call.function, mapped(call.args, new), mapped(call.kwargs, new),
+        call.function, *mapped((call.args, call.kwargs), substituting(new)),
         is_pure=call.is_pure, writes=call.writes,
     )  # fmt: skip
     clone.several = call.several

@@ -18,7 +18,7 @@ from math import inf
 from .derivatives import Backward, Derivative
 from .draws import Draw
 from .run import Program
-from .tape import Value, collect, mapped
+from .tape import Value, collect, mapped, substituting
 from .updates import Step
 
 
@@ -229,7 +229,8 @@ def _make(call, planned, values):
     """Make a call and note its results among the values."""
     function, args, kwargs = planned
     try:
-        results = function(*mapped(args, values), **mapped(kwargs, values))
+        get = substituting(values)
+        results = function(*mapped(args, get), **mapped(kwargs, get))
     except Exception as error:
         raise CannotCaptureError(f"{call.name}: {error}") from error
     if call.writes:
@@ -272,7 +273,7 @@ class _Numbers:
             return function.by_key, (key, args), {}
         keys = [x for x in call.operands() if x.kind == "number" and x.call and not x.call.is_pure]
         keys = {x: self._key(x) for x in keys}
-        args, kwargs = mapped(args, keys), mapped(kwargs, keys)
+        args, kwargs = mapped((args, kwargs), substituting(keys))
         if _has_number(kwargs.get("key")):
             kwargs["key"] = self._key(kwargs["key"])
         if type(function) is Step:

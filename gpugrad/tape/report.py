@@ -4,6 +4,7 @@ from typing import Any
 
 from ..tools.drawing import DIRECTIONS, Drawing
 from ..tools.tables import table
+from .tape import Value
 
 
 class Report:
@@ -79,7 +80,7 @@ _NAMES = {"fresh": "new", "loose": "value"}
 def _rows(program):
     group_of = {i: k for k, g in enumerate(program.plan.groups) for i in range(g.start, g.stop)}
     for i, call in enumerate(program.plan.calls):
-        out = (call.outs or call.targets())[0]
+        out = (*call.outs, *call.targets(), Value("token"))[0]
         storage = program.plan.storage(out)
         if call.writes and not out.memory.is_own:
             memory, lifetime = "state", ""

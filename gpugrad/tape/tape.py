@@ -147,7 +147,7 @@ class Call:
 
     def replace(self, new):
         """Use other values as operands, those in the dict ``new``."""
-        self.args, self.kwargs = mapped(self.args, new), mapped(self.kwargs, new)
+        self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
         self._operands = None
 
 
@@ -174,18 +174,21 @@ def collect(x, found):
         collect((x.start, x.stop, x.step), found)
 
 
-def mapped(x, new):
-    """Nested containers with other values in place of those in the dict ``new``."""
+def mapped(x, of):
+    """Nested containers with ``of(item)`` in place of each item that is no container."""
     kind = type(x)
-    if kind is Value:
-        return new.get(x, x)
     if kind is tuple or kind is list:
-        return kind([mapped(item, new) for item in x])
+        return kind([mapped(item, of) for item in x])
     if kind is dict:
-        return {name: mapped(item, new) for name, item in x.items()}
+        return {name: mapped(item, of) for name, item in x.items()}
     if kind is slice:
-        return slice(mapped(x.start, new), mapped(x.stop, new), mapped(x.step, new))
-    return x
+        return slice(mapped(x.start, of), mapped(x.stop, of), mapped(x.step, of))
+    return of(x)
+
+
+def substituting(new):
+    """A function that returns the value in the dict ``new`` for one that is in it."""
+    return lambda x: new.get(x, x) if type(x) is Value else x
 
 
 def simplify(calls, outputs, duplicate):
