@@ -22,7 +22,7 @@ from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
 from .run import MISS, Failed, Program, warn_of
-from .tape import Call, Input, Memory, Tape, Value, mapped, simplify
+from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
 
 _MOST = 8  # kinds of sweeps
 _plain = op_of_calls("compiled", materialize=False)
@@ -263,7 +263,7 @@ def _tape_of(graph, key, tape):
     given = [*graph.originals, *inputs]
     for i, x in enumerate(given):
         clone = new[x] = _clone(x)
-        leaves.append(("any", None))
+        leaves.append(("array", None))
         if x.kind in ("number", "scalar"):
             clone.source = Input("number", ("leaf", i))
             numbers[clone] = None
@@ -291,7 +291,7 @@ def _clone(x):
 
 def _clone_call(call, new):
     clone = Call(
-        call.function, mapped(call.args, new), mapped(call.kwargs, new),
+        call.function, *mapped((call.args, call.kwargs), substituting(new)),
         is_pure=call.is_pure, writes=call.writes,
     )  # fmt: skip
     clone.several = call.several

@@ -244,6 +244,8 @@ class Reach:
             self.foreign_generators.append(x)
         elif isinstance(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
+            for p in x.tensors:
+                self.tensor(p)
         elif kind not in backend_of and not isinstance(x, _IMMUTABLE) and not is_dtype(x):
             self._object_or_container(x)
 

@@ -35,6 +35,7 @@ class Value:
         number or a random key; "token" for what a call returns only for others, such as a
         collective under way.
     shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
+        The dtype of a random key is "key".
     source: what has the value when the tape starts, an `Input`; or None.
     constant: the value itself where it is the same in each run, else None.
     call: the `Call` that computes it, or None.
@@ -147,7 +148,7 @@ class Call:
 
     def replace(self, new):
         """Use other values as operands, those in the dict ``new``."""
-        self.args, self.kwargs = mapped(self.args, new), mapped(self.kwargs, new)
+        self.args, self.kwargs = mapped((self.args, self.kwargs), substituting(new))
         self._operands = None
 
 
@@ -174,18 +175,21 @@ def collect(x, found):
         collect((x.start, x.stop, x.step), found)
 
 
-def mapped(x, new):
-    """Nested containers with other values in place of those in the dict ``new``."""
+def mapped(x, of):
+    """Nested containers with ``of(item)`` in place of each item that is no container."""
     kind = type(x)
-    if kind is Value:
-        return new.get(x, x)
     if kind is tuple or kind is list:
-        return kind([mapped(item, new) for item in x])
+        return kind([mapped(item, of) for item in x])
     if kind is dict:
-        return {name: mapped(item, new) for name, item in x.items()}
+        return {name: mapped(item, of) for name, item in x.items()}
     if kind is slice:
-        return slice(mapped(x.start, new), mapped(x.stop, new), mapped(x.step, new))
-    return x
+        return slice(mapped(x.start, of), mapped(x.stop, of), mapped(x.step, of))
+    return of(x)
+
+
+def substituting(new):
+    """A function that returns the value in the dict ``new`` for one that is in it."""
+    return lambda x: new.get(x, x) if type(x) is Value else x
 
 
 def simplify(calls, outputs, duplicate):

@@ -21,7 +21,7 @@ from ..backends.base import Backend
 from ..backends.declarations import declaration, declare
 from ..tools.observing import in_line, user_line
 from .numbers import Key, Number
-from .tape import Call, Input, Memory, Value
+from .tape import Call, Input, Memory, Value, mapped
 from .updates import RecordedUpdater
 
 _OF_VALUES = {
@@ -98,7 +98,7 @@ class Recorder:
         """A `Key` that each run of the tape draws by calling ``function``."""
         call = Call(function, (), {}, is_pure=False)
         var = Value("number")
-        var.call = call
+        var.call, var.dtype = call, "key"
         call.outs.append(var)
         self.prologue.append(call)
         return Key(self, var, value)
@@ -278,35 +278,23 @@ class Recorder:
         return tuple(real), tuple(noted)
 
     def _real(self, x, found):
-        kind = type(x)
-        if kind in _kinds or kind in _NUMBERS:
+        def real(x):
+            if type(x) not in _TRACED:
+                return x
             found.append(x)
             if x.recorder is not self:
                 self.stop("it uses arrays of several libraries")
             return x.value
-        if kind is tuple:
-            return tuple([self._real(item, found) for item in x])
-        if kind is list:
-            return [self._real(item, found) for item in x]
-        if kind is dict:
-            return {name: self._real(item, found) for name, item in x.items()}
-        if kind is slice:
-            return slice(*[self._real(item, found) for item in (x.start, x.stop, x.step)])
-        return x
+
+        return mapped(x, real)
 
     def _noted(self, x):
         kind = type(x)
-        if kind in _kinds or kind in _NUMBERS or kind is Started:
+        if kind in _TRACED or kind is Started:
             return x.var
         if kind in namespace_of:
             return self.constant(x).var
-        if kind is tuple or kind is list:
-            return kind([self._noted(item) for item in x])
-        if kind is dict:
-            return {name: self._noted(item) for name, item in x.items()}
-        if kind is slice:
-            return slice(*[self._noted(item) for item in (x.start, x.stop, x.step)])
-        return x
+        return mapped(x, self._noted) if kind in _CONTAINERS else x
 
     def _unnoted(self, result):
         """What stands for a result of a call that was not noted."""
@@ -448,6 +436,8 @@ class Recorder:
 
 
 _NUMBERS = {Number, Key}
+_TRACED: set[type] = {Number, Key}  # and the types of arrays, once they are made
+_CONTAINERS = {tuple, list, dict, slice}
 
 
 class Traced:
@@ -678,6 +668,7 @@ def traced_types(backend):
             array.__module__ = scalar.__module__ = __name__
             traced = TracedBackend(backend, array, scalar)
             _kinds.update({array: traced, scalar: traced})
+            _TRACED.update(_kinds)
             backend_of[scalar] = traced
             backend_of[array] = traced
             namespace_of[array] = traced.xp
@@ -787,12 +778,6 @@ class TracedBackend(Backend):
             return array.value if type(array) in _kinds else array
         return recorder.constant(array) if type(array) in self.real.array_types else array
 
-    def device(self, array):
-        return self.real.device(array.value)
-
-    def has_device(self, device):
-        return self.real.has_device(device)
-
     def to_device(self, array, device):
         return array.recorder.call(self.real.to_device, (array, device))
 
@@ -813,15 +798,6 @@ class TracedBackend(Backend):
         data = recorder._real(data, [])
         return recorder.constant(self.real.asarray(data, dtype=dtype, device=device, copy=copy))
 
-    def dtype(self, dtype):
-        return self.real.dtype(dtype)
-
-    def is_floating(self, dtype):
-        return self.real.is_floating(dtype)
-
-    def is_complex(self, dtype):
-        return self.real.is_complex(dtype)
-
     def create(self, name, *args, dtype, device=None, like=None, **keywords):
         like = like.value if type(like) in _kinds else like
         if like is not None and device is None:
@@ -835,10 +811,6 @@ class TracedBackend(Backend):
     def zeros(self, shape, dtype, like):
         return self.create("zeros", shape, dtype=dtype, like=like)
 
-    def _read(self, array):
-        array.recorder.read("the value of a tensor is read")
-        return array.value
-
     def to_list(self, array):
         recorder, root = array.recorder, array.var.root()
         is_state = root.source is not None and root.source.kind in ("tensor", "held")
@@ -851,35 +823,15 @@ class TracedBackend(Backend):
         ):
             source = Input("number", ("element", root))
             return recorder.number(source, self.real.to_list(array.value)).plain()
-        return self.real.to_list(self._read(array))
-
-    def to_numpy(self, array):
-        return self.real.to_numpy(self._read(array))
-
-    def host_array(self, array, dtype, copy):
-        return self.real.host_array(self._read(array), dtype, copy)
-
-    def format(self, array, prefix):
-        return self.real.format(self._read(array), prefix)
+        recorder.read("the value of a tensor is read")
+        return self.real.to_list(array.value)
 
     def read_later(self, array):
         return Outcome(array)
 
-    def buffer(self, array):
-        return self.real.buffer(array.value)
-
     def address_range(self, array):
         recorder = thread.recorder
         return None if recorder is array.recorder else self.real.address_range(array.value)
-
-    def buffer_size(self, array):
-        return self.real.buffer_size(array.value)
-
-    def nbytes(self, array):
-        return self.real.nbytes(array.value)
-
-    def scope(self, array):
-        return self.real.scope(array.value)
 
     def synchronize(self, array):
         pass
@@ -902,12 +854,33 @@ class TracedBackend(Backend):
         var = array.var
         return type(array) is array.recorder.kind and var.base is var.source is var.constant is None
 
-    def generator(self, seed, device):
-        return self.real.generator(seed, device)
-
     def explain(self, error, devices):
         return None
 
+
+def _asked(name):
+    """A method that asks the real library of the real array."""
+    return lambda self, array: getattr(self.real, name)(array.value)
+
+
+def _reading_array(name):
+    def read(self, array, *args, **kwargs):
+        array.recorder.read("the value of a tensor is read")
+        return getattr(self.real, name)(array.value, *args, **kwargs)
+
+    return read
+
+
+def _passed_on(name):
+    return lambda self, *args, **kwargs: getattr(self.real, name)(*args, **kwargs)
+
+
+for _name in ("device", "buffer", "buffer_size", "nbytes", "scope"):
+    setattr(TracedBackend, _name, _asked(_name))
+for _name in ("to_numpy", "host_array", "format"):
+    setattr(TracedBackend, _name, _reading_array(_name))
+for _name in ("dtype", "is_floating", "is_complex", "has_device", "generator"):
+    setattr(TracedBackend, _name, _passed_on(_name))
 
 _duplicates: dict[Any, Any] = {}
 
