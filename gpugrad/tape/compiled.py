@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
@@ -279,7 +280,8 @@ class Compiled(Generic[P, R]):
         self._has_made_objects = False
         for other in known:
             if other.is_alike(tape):
-                self._tapes.remove(other)
+                with suppress(ValueError):  # a signal handler may have done so meanwhile
+                    self._tapes.remove(other)
                 difference = first_difference(other, tape)
                 if difference is not None:
                     self._give_up(
