@@ -149,7 +149,7 @@ class Compiled(Generic[P, R]):
         self._warned = False
         self._has_failed = False  # a program, where the function did not
         self._has_made_objects = False  # while it was recorded; it may do so in its first call only
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which a signal handler may take too
         self._owner: int | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
