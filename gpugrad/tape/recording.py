@@ -19,7 +19,8 @@ from .derivatives import Graph
 from .cells import content_of
 from .draws import NotedDraws
 from .numbers import Number
-from .reach import Reach, is_own
+from .libraries import is_own
+from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
@@ -311,8 +312,6 @@ class _Recording:
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
-            if x.label is not None:
-                stop("it returns a tensor with a label")
             if isinstance(x.array, Traced):
                 if type(x.array) is not recorder.kind:
                     stop("a result is a scalar of the library")
