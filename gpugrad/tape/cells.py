@@ -116,7 +116,7 @@ def _exact(x):
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
-    return [*map(_exact, x)]
+    return [*map(_exact, [*x])]  # a copy first, since another thread may add some
 
 
 def _bytes_of(x):
