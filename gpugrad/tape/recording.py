@@ -183,6 +183,10 @@ class _Recording:
         for key, x in self.reach.tensors.items():
             if key not in self.stage.arguments:
                 found.append((key, _layout(x.array), id(x.node), x.grad is not None))
+        # Which of them share an array.
+        first = {}
+        for k, x in enumerate(self.reach.tensors.values()):
+            found.append(first.setdefault(id(x.array), k))
         return found
 
     # The tape
