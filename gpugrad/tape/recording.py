@@ -3,27 +3,28 @@
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
-from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
-from .._thread_state import restores_state, thread
+from .._thread_state import restores_state, set_recording, thread
 from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
+from .cells import SIMPLE
 from .derivatives import Graph
 from .cells import content_of
 from .draws import NotedDraws
 from .numbers import Number
-from .reach import SIMPLE, Reach, is_own
+from .reach import Reach, is_own
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
 from .tracing import Recorder, Traced, duplicate_of
+from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
 _LISTS = {list, deque}
@@ -50,7 +51,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     """Call the function, and return what it has done as a `Recorded`."""
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
-    reason = reach.unsupported
+    reason = reach.refusal(())
     backend = backend_for(reach, leaves)
     passing = False
     if reason is None and any(map(has_more, given.nodes)):
@@ -71,7 +72,10 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
-    return recording.run(leaves, structure, args, kwargs)
+    try:
+        return recording.run(leaves, structure, args, kwargs)
+    finally:
+        set_recording(recording.is_recording)
 
 
 class _Recording:
@@ -82,6 +86,7 @@ class _Recording:
         self.stage = stage
         self.given = given
         self.derivative_keys = derivative_keys
+        self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
     def run(self, leaves, structure, args, kwargs):
@@ -103,7 +108,7 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer = thread.draws
+        outer, witness = thread.draws, Witness(recorder)
         before = self._signature(leaves)
         tape = None
         try:
@@ -113,15 +118,22 @@ class _Recording:
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.seen = next_order(), stage.originals
                 thread.draws = (draws, *outer)
-                with (recorder.backend.sweep_context or nullcontext)():
+                with witness:
                     result = self.function(*traced, **named)
             finally:
+                self.is_recording = thread.recording
                 thread.draws = outer
                 draws.end()
                 stage.leave()
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "first")
+            refusal = reach.refusal(witness.names())
+            if refusal is not None:
+                recorder.stop(refusal)
+            if thread.recording is not before[0]:
+                recorder.stop("it switches the recording of gradients")
+            stage.guard_groups(witness.codes.values())
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -234,6 +246,7 @@ class _Recording:
             optimizers=[
                 (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
                 for o in reach.optimizers
+                if o in stage.stepped
             ],
             graph=graph,
         )
@@ -294,6 +307,8 @@ class _Recording:
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
+            if x.label is not None:
+                stop("it returns a tensor with a label")
             if isinstance(x.array, Traced):
                 if type(x.array) is not recorder.kind:
                     stop("a result is a scalar of the library")
@@ -311,8 +326,6 @@ class _Recording:
             with _as_recorder(recorder):
                 return "array", recorder.call(recorder.backend.asarray, (x,)).var
         if type(x) is Number:
-            if x.is_stale:
-                stop("it uses what a scheduler has set, in the same call")
             return "number", x.var
         if type(x) in namespace_of:
             if any(x is array for array in (*self.raw, *[a for _, a in self.reach.arrays])):
@@ -331,7 +344,7 @@ class _Recording:
         if type(node) is Leaf:
             self.recorder.stop("it returns a new leaf that requires grad")
             return None
-        if node.watch is not None and (node.watch.leaf is not None or node.watch.label):
+        if node.watch is not None and node.watch.leaf is not None:
             self.recorder.stop("it returns a tensor of which it has called retain_grad")
         stack, seen = [node], set()
         while stack:

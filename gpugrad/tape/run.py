@@ -13,9 +13,8 @@ from operator import itemgetter
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
-from ..nn.changes import changes
 from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
-from .plan import SMALL, Plan, most_alive
+from .plan import Plan, most_alive, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
 from .tape import Value
@@ -60,8 +59,11 @@ class Program(Steps):
         self.context = self.backend.sweep_context or nullcontext
         self._whole = set()  # calls that cannot be divided into blocks
         self._prepare()
+        calls = tape.calls
+        if self.binder is not None:
+            calls = without_scalars(calls, tape.leaving, self.backend)
         while True:
-            self.plan = Plan.best(tape.calls, tape.leaving, self._can_bind, self._whole)
+            self.plan = Plan.best(calls, tape.leaving, self._can_bind, self._whole)
             self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
             known = len(self._whole)
             self.bind()
@@ -84,11 +86,7 @@ class Program(Steps):
     def _prepare(self):
         """Prepare the guards, which stay the same when the program is bound to other arrays."""
         tape = self.tape
-        self._guards, self._module_rows = (
-            rows_of(tape.reach.guards),
-            rows_of(tape.reach.module_guards),
-        )
-        self._seen_version = None
+        self._guards = rows_of(tape.reach.guards)
         tensors, statics, self._same = [], [], []
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
         changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
@@ -162,14 +160,10 @@ class Program(Steps):
                 or not all_hold(self._guards)
             ):
                 return False
-            version = changes.version
-            if self._seen_version != version:
-                if not all_hold(self._module_rows):
-                    return False
-                self._seen_version = version
             for i, at in self._arguments:
-                x = leaves[i]
-                regs[at] = x.array if isinstance(x, Tensor) else x
+                regs[at] = leaves[i].array
+            for i, at in self._raw_arguments:
+                regs[at] = leaves[i]
             for x, at in self._moving:
                 regs[at] = x.array
             for x, at in self._moving_gradients:
@@ -187,20 +181,20 @@ class Program(Steps):
         tensors, regs = self._tensor_leaves, self.regs
         if tensors and len({id(leaves[i]) for i in tensors}) < len(tensors):
             return False
-        if any(leaves[i] is not leaves[k] for i, k in self._same):
-            return False
-        if self._gradient_holders and not are_no_gradients(
-            leaves, self._leaf_rows[0], self._gradient_holders
-        ):
-            return False
-        if self._checks_devices:
-            device = self.backend.device
-            if not all(device(regs[at]) == expected for at, expected in self._checks_devices):
+        for i, k in self._same:
+            if leaves[i] is not leaves[k]:
                 return False
         for at in self._outside:
             if self._shares(regs[at]):
                 return False
-        return all([leaves[i].array is x.array for i, x in self._aliases])
+        for i, x in self._aliases:
+            if leaves[i].array is not x.array:
+                return False
+        for at, device in self._checks_devices:
+            if self.backend.device(regs[at]) != device:
+                return False
+        holders = self._gradient_holders
+        return not holders or are_no_gradients(leaves, self._leaf_rows[0], holders)
 
     # Binding
 
@@ -221,7 +215,7 @@ class Program(Steps):
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
         tape = self.tape
-        self._arguments, self._argument_gradients = [], []
+        self._arguments, self._raw_arguments, self._argument_gradients = [], [], []
         self._moving, self._moving_gradients = [], []
         self._layouts, self._checks_devices = [], []
         check_devices = self.backend.several_devices or self.binder is None
@@ -229,7 +223,8 @@ class Program(Steps):
             at = self.slot(x)
             leaf = tape.argument_of.get(id(source.holder))
             if source.kind == "argument":
-                self._arguments.append((source.holder, at))
+                is_raw = tape.leaves[source.holder][0] == "array"
+                (self._raw_arguments if is_raw else self._arguments).append((source.holder, at))
             elif source.kind == "tensor":
                 self._moving.append((source.holder, at))
             elif leaf is None:
@@ -259,7 +254,7 @@ class Program(Steps):
 
     def _bind_numbers(self):
         """Prepare the numbers: where they are found, how they are computed, what is required."""
-        tape, regs = self.tape, self.regs
+        tape = self.tape
         self._draws, self._numbers, self._later_numbers = [], [], []
         self._hyper = [
             (optimizer, list(optimizer.defaults), i, flags)
@@ -310,7 +305,7 @@ class Program(Steps):
     # Calls
 
     def _bind_calls(self):
-        """Make the steps; those that overwrite state come after those that may fail, if possible."""
+        """Make the steps, in two parts: before and after state may be overwritten."""
         calls = self.plan.calls
         starts = {group.start: group for group in self.plan.groups}
         last = self._last_uses()
@@ -454,7 +449,10 @@ class Program(Steps):
     def _leaving(self, x):
         """A function that returns a value in memory of its own."""
         storage = self.plan.storage(x) if x.kind == "array" else None
+        maker = x.root().call if x.kind == "array" else None
+        # What a call returns may be an operand.
         is_planned = storage is not None and storage.kind == "planned"
+        is_planned |= maker is not None and maker.declared.aliases
         is_own = x.kind != "array" or (x.memory.is_own and x.constant is None and not is_planned)
         if is_own and (x.kind != "array" or x.memory not in self._taken):
             self._taken.add(x.memory)
@@ -614,8 +612,6 @@ class Program(Steps):
             find()._grad = None if make is None else _tensor(make, None)
         for cell, make in self._changed:
             cell.set(make(regs))
-        if self._changed:
-            changes.version += 1
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 
