@@ -265,7 +265,7 @@ class TestRunningStatistics:
                 held = [x.array for x in layer.buffers()] if is_held else []
                 before = [x.copy() for x in held]
                 layer(gg.tensor(numbers(9, 4, dtype="float16", seed=seed), device="cuda"))
-                assert all((x == y).all() for x, y in zip(held, before, strict=True))
+                assert all((x.get() == y.get()).all() for x, y in zip(held, before, strict=True))
                 del held
             found.append([x.cpu().numpy() for x in layer.buffers()])
         for a, b in zip(*found, strict=True):
