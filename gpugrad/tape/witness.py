@@ -29,7 +29,10 @@ _REACHING = {
     "__subclasses__", "now", "utcnow", "today", "seed",
 }  # fmt: skip
 # Modules that may do what they want, and code that restores what it changes.
-_QUIET = ("importlib", "_frozen_importlib", "gpugrad.tape.", "gpugrad.tools.")
+_QUIET = (
+    "importlib", "_frozen_importlib", "gpugrad.tape.", "gpugrad.tools.", "gpugrad.backends.cupy.",
+    "gpugrad.kernels.cuda.",
+)  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
