@@ -47,7 +47,7 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=()):
+def record(function, leaves, structure, args, kwargs, derivative_keys=(), earlier=None):
     """Call the function, and return what it has done as a `Recorded`."""
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
@@ -72,6 +72,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
+    recording.earlier = earlier
     try:
         return recording.run(leaves, structure, args, kwargs)
     finally:
@@ -108,7 +109,7 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer, witness = thread.draws, Witness(recorder)
+        outer, witness = thread.draws, Witness(recorder, self.earlier)
         before = self._signature(leaves)
         tape = None
         try:
@@ -133,6 +134,7 @@ class _Recording:
                 recorder.stop(refusal)
             if thread.recording is not before[0]:
                 recorder.stop("it switches the recording of gradients")
+            self.codes = witness.codes
             stage.guard_groups(witness.codes.values())
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
@@ -221,6 +223,7 @@ class _Recording:
             result_structure=result_structure,
             is_leaf=len(parts) == 1 and parts[0] is result,
             signature=signature,
+            codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
             calls=recorder.calls,
