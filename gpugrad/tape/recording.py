@@ -56,6 +56,10 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), earlie
     passing = False
     if reason is None and any(map(has_more, given.nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
+    if reason is None and reach.asks_types and (
+        reach.arrays or any(type(x) in namespace_of for x in leaves)
+    ):
+        reason = "it asks for types, which raw arrays do not have meanwhile; make them tensors first"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
@@ -179,6 +183,10 @@ class _Recording:
         for key, x in self.reach.tensors.items():
             if key not in self.stage.arguments:
                 found.append((key, _layout(x.array), id(x.node), x.grad is not None))
+        # Which of them share an array.
+        first = {}
+        for k, x in enumerate(self.reach.tensors.values()):
+            found.append(first.setdefault(id(x.array), k))
         return found
 
     # The tape
@@ -326,8 +334,8 @@ class _Recording:
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
-            with _as_recorder(recorder):
-                return "array", recorder.call(recorder.backend.asarray, (x,)).var
+            stop("it returns a scalar of the library")
+            return "static", None
         if type(x) is Number:
             return "number", x.var
         if type(x) in namespace_of:
@@ -374,27 +382,13 @@ class _Recording:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
         if any(isinstance(x, Traced) or type(x) is Number for x in parts):
-            asarray = self.recorder.backend.asarray
-            parts = [
-                asarray(x.value) if isinstance(x, Traced) else real_of(x) for x in parts
-            ]  # fmt: skip
+            parts = [real_of(x) for x in parts]
             is_leaf = isinstance(result, Traced) or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
 
 
 _LIVE = object()
-
-
-class _as_recorder:
-    def __init__(self, recorder):
-        self.recorder = recorder
-
-    def __enter__(self):
-        self.before, thread.recorder = thread.recorder, self.recorder
-
-    def __exit__(self, *exc_info):
-        thread.recorder = self.before
 
 
 def _layout(array):

@@ -19,8 +19,8 @@ _COMPUTING = {
     "_pickle", "_sre", "re", "datetime", "fractions", "random", "unicodedata", "zlib", "binascii",
     "array", "types", "typing", "string", "numpy", "scipy", "cupy", "gpugrad",
 }  # fmt: skip
-# Those that this library may use for itself besides.
-_INSIDE = {"sys", "_thread", "_contextvars"}
+# What is seen by others too if this library itself calls it.
+_EFFECTS = {"warn", "warn_explicit", "print", "open"}
 # Functions of other modules that only compute.
 _HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
 # Functions of those modules that do more.
@@ -88,16 +88,15 @@ class Witness:
 
     def _look(self, frame, function):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        room = _room(function)
         at = frame
         while at is not None:
             name = at.f_globals.get("__name__") or ""
             if name.startswith(_QUIET) or at.f_code.co_qualname.startswith(_RESTORING):
                 return
-            if name.startswith("gpugrad.") and room in _INSIDE:
-                return
-            if is_own(name) or name.startswith("gpugrad."):
+            if is_own(name) or (name.startswith("gpugrad.") and function.__name__ in _EFFECTS):
                 break
+            if name.startswith("gpugrad."):
+                return
             at = at.f_back
         what = f"it calls {function.__name__}{in_line(user_line())}"
         self.recorder.stop(f"{what}, which reads or changes what compile cannot see", "first")
