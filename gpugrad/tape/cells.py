@@ -1,14 +1,24 @@
 """Cells: the places that hold what a function reads and changes, and the guards of what they hold.
 
-A guard says that a place still has what it had when a function was recorded. The guards of a
-program are rows of a few kinds, and a loop over the rows of a kind checks them.
+A guard is a triple ``(place, value, how)``: the place still has what it had when a function was
+recorded. ``how`` is "same", of a `Cell`, or one of the kinds of `content_of`, of an object itself.
+The guards of a program are rows of a few kinds, and a loop checks the rows of each kind.
 """
 
+import abc
+import decimal
+import fractions
+import struct
 import types
+import uuid
 
-from .._tensor import Tensor
 from ..autograd.graph import Leaf
-from ..backends import backend_of
+from ..backends import SCALARS, backend_of
+
+# Values of these types are compared. Subclasses are not: they may have attributes.
+SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
+_BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
+_EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
 
 class Cell:
@@ -48,13 +58,6 @@ class Cell:
         """Whether nothing else can be put into it."""
         return self.kind == "item" and isinstance(self.container, (tuple, types.MappingProxyType))
 
-    def holds(self, value, how):
-        try:
-            now = self.get()
-        except (AttributeError, KeyError, IndexError, TypeError, ValueError):
-            return how == "missing"
-        return same(now, value) if how == "equal" else how == "is" and now is value
-
     def __str__(self):
         if self.kind == "item":
             return f"{self.key!r} of a {type(self.container).__name__}"
@@ -66,128 +69,133 @@ class Cell:
 
 
 def same(x, y):
-    """Whether two simple values are equal and of one type; nan equals itself, and 0 not -0."""
+    """Whether nothing can tell two values apart.
+
+    Numbers have the same bits, so that nan is equal to itself, and 0.0 not to -0.0 or 0. Objects
+    that may change or have attributes are equal to themselves alone.
+    """
     if x is y:
         return True
-    if type(x) is not type(y):
+    kind = type(x)
+    if kind is not type(y):
         return False
-    if isinstance(x, float):
-        return x.hex() == y.hex()
-    if isinstance(x, complex):
-        return same(x.real, y.real) and same(x.imag, y.imag)
-    if isinstance(x, (range, slice)):  # ranges of the same numbers may have other ends
-        parts = ("start", "stop", "step")
-        return all(same(getattr(x, name), getattr(y, name)) for name in parts)
-    if isinstance(x, (tuple, list)):
-        return len(x) == len(y) and all(map(same, x, y))
-    if isinstance(x, (set, frozenset)):
-        return len(x) == len(y) and content_of["set"](x) == content_of["set"](y)
-    if isinstance(x, dict):
-        return keys_of(x) == keys_of(y) and all(map(same, x.values(), y.values()))
-    try:
-        if getattr(x, "shape", None) == ():  # a scalar of NumPy
-            return x.dtype == y.dtype and x.tobytes() == y.tobytes()
-        return bool(x == y)
-    except Exception:  # noqa: BLE001  arrays and the like
-        return False
+    if kind is float or kind is complex:
+        return struct.pack("dd", x.real, x.imag) == struct.pack("dd", y.real, y.imag)
+    if kind is range or kind is slice:  # ranges of the same numbers may have other ends
+        return same((x.start, x.stop, x.step), (y.start, y.stop, y.step))
+    if kind is tuple or kind is frozenset:
+        return keys_of(x) == keys_of(y)
+    if kind in _BY_TEXT:
+        return repr(x) == repr(y)
+    if kind in _EQUAL:
+        return x == y
+    return kind in SCALARS and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+
+
+def is_compared(kind):
+    """Whether `same` compares the values of this type rather than their identity."""
+    return kind in _EQUAL or kind in SCALARS
 
 
 class _Exactly:
-    """A simple value that equals those of its type alone, such as a key of a dict."""
+    """A value that equals only what `same` says."""
 
     __slots__ = ("value",)
+    __hash__ = None
 
     def __init__(self, value):
         self.value = value
-
-    def __hash__(self):
-        return hash(self.value)
 
     def __eq__(self, other):
         return same(self.value, other.value)
 
 
 def _exact(x):
-    if isinstance(x, Tensor):
-        return id(x)
     return x if type(x) is str else _Exactly(x)
 
 
 def keys_of(x):
-    """The keys of a dict in their order, each with its type: ``1.0`` is not ``1``."""
+    """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
     return [*map(_exact, x)]
-
-
-def _items_of(x):
-    """The items of a set in their order, in which the function may go through them."""
-    return [*map(_exact, x)]
-
-
-def _values_of(x):
-    return [*x.values()]
 
 
 def _bytes_of(x):
     return backend_of[type(x)].to_numpy(x).tobytes()
 
 
+def _is_missing(cell):
+    try:
+        cell.get()
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return True
+    return False
+
+
 content_of = {
-    "bytes": _bytes_of, "keys": keys_of, "len": len, "type": type, "set": _items_of, "values": _values_of,
-}  # fmt: skip
+    "bytes": _bytes_of,
+    "items": lambda x: [*x.items()],
+    "keys": keys_of,
+    "len": len,
+    "missing": _is_missing,
+    "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
+}
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 def rows_of(guards):
-    """The guards of a `Reach` as the lists of rows that `all_hold` takes."""
-    in_dicts, elsewhere, equal, cells, attributes = [], [], [], [], []
-    functions, lengths, others, rest = {}, [], [], []
+    """The guards as the lists of rows that `all_hold` takes."""
+    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes = [[] for _ in range(7)]
+    functions = {}
     for place, value, how in guards:
         if how == "len":
             lengths.append((place, value))
+        elif how == "type":
+            kinds.append((place, value))
         elif how == "lacks":
-            others.append((value.isdisjoint, place, True))
-        elif how == "missing":
-            rest.append((place, value, how))
-        elif how in content_of:
-            others.append((content_of[how], place, value))
-        elif how == "equal" and not (value is None or value is True or value is False):
-            equal.append((place.get, value))
-        elif place.kind == "item" and type(place.container) is dict:
-            in_dicts.append((place.container, place.key, value))
-        elif place.kind == "item":
-            elsewhere.append((place.container, place.key, value))
-        elif place.kind == "class":
-            elsewhere.append((vars(place.container), place.key, value))
+            contents.append((place.keys().isdisjoint, value, True))
+        elif how != "same":
+            contents.append((content_of[how], place, value))
         elif place.kind == "cell":
             cells.append((place.container, value))
-        elif type(place.container) is types.FunctionType and place.key in _OF_FUNCTIONS:
-            functions.setdefault(id(place.container), (place.container, {}))[1][place.key] = value
-        else:
+        elif place.kind == "attr" and place.key in _OF_FUNCTIONS:
+            functions.setdefault(id(place.container), [place.container, None, None, None])[
+                1 + _OF_FUNCTIONS.index(place.key)
+            ] = value
+        elif place.kind == "attr":
             attributes.append((place.container, place.key, value))
-    whole = []
-    for function, values in functions.values():
-        if len(values) == len(_OF_FUNCTIONS):
-            whole.append((function, *[values[name] for name in _OF_FUNCTIONS]))
+        elif place.kind == "class":
+            elsewhere.append((vars(place.container), place.key, value))
         else:
-            attributes += [(function, name, value) for name, value in values.items()]
-    return in_dicts, elsewhere, equal, cells, whole, attributes, lengths, others, rest
+            rows = in_dicts if type(place.container) is dict else elsewhere
+            rows.append((place.container, place.key, value))
+    functions = [*functions.values()]
+    return contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions
 
 
 def all_hold(rows):
     """Whether all these guards hold; places that are gone raise errors."""
-    in_dicts, elsewhere, equal, cells, functions, attributes, lengths, others, rest = rows
+    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions = rows
+    for content, x, value in contents:  # first, for looking at a missing item may make one
+        if content(x) != value:
+            return False
+    for x, kind in kinds:
+        if type(x) is not kind:
+            return False
+    for x, n in lengths:
+        if len(x) != n:
+            return False
     for x, key, value in in_dicts:  # apart from other containers, for which Python is slower
-        if x[key] is not value:
+        if x[key] is not value and not same(x[key], value):
             return False
     for x, key, value in elsewhere:
-        if x[key] is not value:
-            return False
-    for get, value in equal:
-        now = get()
-        if now is not value and not same(now, value):
+        if x[key] is not value and not same(x[key], value):
             return False
     for cell, value in cells:
-        if cell.cell_contents is not value:
+        if cell.cell_contents is not value and not same(cell.cell_contents, value):
+            return False
+    for x, name, value in attributes:
+        now = getattr(x, name)
+        if now is not value and not same(now, value):
             return False
     for f, code, defaults, named in functions:
         if (
@@ -196,16 +204,17 @@ def all_hold(rows):
             or f.__kwdefaults__ is not named
         ):
             return False
-    for x, name, value in attributes:
-        if getattr(x, name) is not value:
-            return False
-    for x, n in lengths:
-        if len(x) != n:
-            return False
-    for content, x, value in others:
-        if content(x) != value:
-            return False
-    return not rest or all(place.holds(value, how) for place, value, how in rest)
+    return True
+
+
+def holds(place, value, how):
+    """Whether a guard still holds."""
+    try:
+        if how == "same":
+            return same(place.get(), value)
+        return all_hold(rows_of([(place, value, how)]))
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+        return False
 
 
 def leaves_hold(leaves, tensors, statics, apart):

@@ -8,6 +8,7 @@ from .._tensor import Tensor
 from ..backends import backend_of, namespace_of
 from ..random import _generators
 from ..transforms.trees import flatten
+from .cells import holds
 from .draws import foreign_states, restore_foreign
 from .reach import Reach
 from .recording import Given
@@ -58,7 +59,7 @@ class Snapshot:
         known = {id(g): g for g in (*_generators.values(), *reach.generators)}
         self.generators = [(g, g.get_state()) for g in known.values()]
         self.foreign = foreign_states(reach.foreign_generators)
-        self.cells = [(cell, value) for cell, value, how in reach.guards if how in ("is", "equal")]
+        self.cells = [(cell, value) for cell, value, how in reach.guards if how == "same"]
 
     def restore(self):
         for x, array, values, node, grad, grad_array, grad_values in self.tensors:
@@ -93,7 +94,7 @@ class Snapshot:
             g.set_state(state)
         restore_foreign(self.foreign)
         for cell, value in self.cells:
-            if not cell.is_fixed() and not cell.holds(value, "is"):
+            if not cell.is_fixed() and not holds(cell, value, "same"):
                 cell.set(value)
 
     def values(self):

@@ -251,7 +251,7 @@ def _empty_tape(backend, duplicate, **values):
     dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
     return Tape(
         backend=backend, duplicate=duplicate, is_recording=None, structure=None,
-        reach=SimpleNamespace(guards=[], module_guards=[]), unread=set(),
+        reach=SimpleNamespace(guards=[]), unread=set(),
         communicates=False, graph=None, **fields, **dicts, **values,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ import operator
 from typing import Any
 
 from ..backends.numpy import backend
+from .cells import same
 
 _PLAIN = (int, float)
 
@@ -21,24 +22,22 @@ class Number:
 
     is_unique: whether no other Number has this value, so that it may be a key of a dict without
         becoming a condition of the tape.
-    is_stale: whether a scheduler has set it in the same call, which a tape cannot repeat in time.
     """
 
-    __slots__ = ("recorder", "var", "value", "is_unique", "is_stale", "__weakref__")
+    __slots__ = ("recorder", "var", "value", "is_unique", "__weakref__")
     __array_ufunc__ = None
 
-    def __init__(self, recorder, var, value, is_stale=False):
+    def __init__(self, recorder, var, value):
         self.recorder = recorder
         self.var = var
         self.value = value
         self.is_unique = False
-        self.is_stale = is_stale
 
     __class__ = property(lambda self: type(self.value))  # type: ignore[assignment]  # for isinstance
 
     def plain(self):
         """The value, which becomes a condition of the tape."""
-        self.recorder.require(operator.eq, (self,), self.value)
+        self.recorder.require(same, (self, self.value), True)
         return self.value
 
     def __float__(self):

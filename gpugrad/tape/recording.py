@@ -15,15 +15,17 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
+from .cells import SIMPLE
 from .derivatives import Graph
 from .cells import content_of
 from .draws import NotedDraws
 from .numbers import Number
-from .reach import SIMPLE, Reach, is_own
+from .reach import Reach, is_own
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
 from .tracing import Recorder, Traced, duplicate_of
+from .witness import Witness
 
 _DICTS = {dict, OrderedDict, defaultdict}  # which are nodes of trees
 _LISTS = {list, deque}
@@ -50,7 +52,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     """Call the function, and return what it has done as a `Recorded`."""
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
-    reason = reach.unsupported
+    reason = reach.refusal(())
     backend = backend_for(reach, leaves)
     passing = False
     if reason is None and any(map(has_more, given.nodes)):
@@ -103,7 +105,7 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer = thread.draws
+        outer, witness = thread.draws, Witness(recorder)
         before = self._signature(leaves)
         tape = None
         try:
@@ -113,7 +115,7 @@ class _Recording:
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.seen = next_order(), stage.originals
                 thread.draws = (draws, *outer)
-                with (recorder.backend.sweep_context or nullcontext)():
+                with (recorder.backend.sweep_context or nullcontext)(), witness:
                     result = self.function(*traced, **named)
             finally:
                 thread.draws = outer
@@ -122,6 +124,10 @@ class _Recording:
             if recorder.has_failed:
                 reason = "it handles an error of a call, which depends on values"
                 recorder.stop(reason, "first")
+            refusal = reach.refusal(witness.names())
+            if refusal is not None:
+                recorder.stop(refusal)
+            stage.guard_groups(witness.codes.values())
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -311,8 +317,6 @@ class _Recording:
             with _as_recorder(recorder):
                 return "array", recorder.call(recorder.backend.asarray, (x,)).var
         if type(x) is Number:
-            if x.is_stale:
-                stop("it uses what a scheduler has set, in the same call")
             return "number", x.var
         if type(x) in namespace_of:
             if any(x is array for array in (*self.raw, *[a for _, a in self.reach.arrays])):

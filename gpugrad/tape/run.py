@@ -13,7 +13,6 @@ from operator import itemgetter
 from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
-from ..nn.changes import changes
 from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
 from .plan import SMALL, Plan, most_alive
 from .stage import take_hyper
@@ -84,11 +83,7 @@ class Program(Steps):
     def _prepare(self):
         """Prepare the guards, which stay the same when the program is bound to other arrays."""
         tape = self.tape
-        self._guards, self._module_rows = (
-            rows_of(tape.reach.guards),
-            rows_of(tape.reach.module_guards),
-        )
-        self._seen_version = None
+        self._guards = rows_of(tape.reach.guards)
         tensors, statics, self._same = [], [], []
         changed = [x for x, *_ in (*tape.rebound, *tape.gradients)]
         changed += [s.holder for s in tape.written_sources if s.kind in ("tensor", "grad")]
@@ -162,14 +157,10 @@ class Program(Steps):
                 or not all_hold(self._guards)
             ):
                 return False
-            version = changes.version
-            if self._seen_version != version:
-                if not all_hold(self._module_rows):
-                    return False
-                self._seen_version = version
             for i, at in self._arguments:
-                x = leaves[i]
-                regs[at] = x.array if isinstance(x, Tensor) else x
+                regs[at] = leaves[i].array
+            for i, at in self._raw_arguments:
+                regs[at] = leaves[i]
             for x, at in self._moving:
                 regs[at] = x.array
             for x, at in self._moving_gradients:
@@ -220,7 +211,7 @@ class Program(Steps):
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
         tape = self.tape
-        self._arguments, self._argument_gradients = [], []
+        self._arguments, self._raw_arguments, self._argument_gradients = [], [], []
         self._moving, self._moving_gradients = [], []
         self._layouts, self._checks_devices = [], []
         check_devices = self.backend.several_devices or self.binder is None
@@ -228,7 +219,8 @@ class Program(Steps):
             at = self.slot(x)
             leaf = tape.argument_of.get(id(source.holder))
             if source.kind == "argument":
-                self._arguments.append((source.holder, at))
+                is_raw = tape.leaves[source.holder][0] == "array"
+                (self._raw_arguments if is_raw else self._arguments).append((source.holder, at))
             elif source.kind == "tensor":
                 self._moving.append((source.holder, at))
             elif leaf is None:
@@ -453,7 +445,10 @@ class Program(Steps):
     def _leaving(self, x):
         """A function that returns a value in memory of its own."""
         storage = self.plan.storage(x) if x.kind == "array" else None
+        maker = x.root().call if x.kind == "array" else None
+        # What a call returns may be an operand.
         is_planned = storage is not None and storage.kind == "planned"
+        is_planned |= maker is not None and maker.declared.aliases
         is_own = x.kind != "array" or (x.memory.is_own and x.constant is None and not is_planned)
         if is_own and (x.kind != "array" or x.memory not in self._taken):
             self._taken.add(x.memory)
@@ -613,8 +608,6 @@ class Program(Steps):
             find()._grad = None if make is None else _tensor(make, None)
         for cell, make in self._changed:
             cell.set(make(regs))
-        if self._changed:
-            changes.version += 1
         for function, args, kwargs in tape.afterwards:
             function(*args, **kwargs)
 

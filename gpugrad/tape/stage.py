@@ -6,6 +6,7 @@ stays changed, as if it had run without them; `leave` notes it as the effects of
 
 import functools
 import gc
+import os
 import types
 
 from .._tensor import Tensor
@@ -13,11 +14,14 @@ from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
-from .cells import Cell, same
+from .cells import SIMPLE, Cell, holds, same
 from .numbers import Number
-from .reach import SIMPLE, holds
+from .reach import names_in
 from .tape import Input
 from .tracing import Outcome, Traced
+
+_GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
 
 
 class Stage:
@@ -35,12 +39,13 @@ class Stage:
         self.traced = {}  # by the id of a Tensor, the traced array put into it
         self.grads = {}
         self.states = []
-        self.numbers = {}  # cells with the original and the Number put into it
         self.alike = []
-        self.saved = []
+        self.saved = []  # cells of raw arrays, with the array and what stands for it
+        self.groups = []  # optimizers and numbers of groups, with what was in them
         self.unwatched = []
         self.boundary = []
         self.schedulers = []
+        self.is_scheduling = False
         self.has_left = False
 
     def problem(self):
@@ -107,27 +112,20 @@ class Stage:
         watched(node).hooks[id(self)] = real
         self.boundary.append((node, had_watch))
 
-    def _number(self, cell, source=None):
-        value = cell.get()
-        if type(value) is Number:
-            return value
-        number = self.recorder.number(source or Input("number", ("cell", cell)), value)
-        self.numbers[cell] = value, number
-        cell.set(number)
-        return number
-
     def _enter_optimizer(self, optimizer):
+        """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
         recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
-            proxies = []
-            for k, value in enumerate(optimizer._hyper[i]):
-                proxies.append(self._hyper(optimizer, i, (k,), value))
-            named = dict(zip(optimizer.defaults, proxies, strict=True))
-            self.saved.append((optimizer, i, [*optimizer._hyper[i]], dict(group), proxies))
-            optimizer._hyper[i] = proxies
-            group.update(named)
+            named = {
+                name: self._hyper(optimizer, i, (k,), value)
+                for k, (name, value) in enumerate(
+                    zip(optimizer.defaults, optimizer._hyper[i], strict=True)
+                )
+            }
             others = [value for name, value in named.items() if name != "maximize"]
-            optimizer._arguments[i] = named.get("maximize", False), others
+            arguments = named.get("maximize", False), others
+            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], arguments))
+            optimizer._arguments[i] = arguments
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -166,101 +164,42 @@ class Stage:
         return self.recorder.number(Input("number", ("hyper", optimizer, i, path)), value)
 
     def _enter_scheduler(self, scheduler):
-        values, recorder = vars(scheduler), self.recorder
+        recorder = self.recorder
         step_of_class = functools.partial(type(scheduler).step, scheduler)
-        self._scheduler_numbers(values, False)
 
         def step(*args, **kwargs):
-            plain = [real_of(x) for x in args], {name: real_of(x) for name, x in kwargs.items()}
-            given = (*args, *kwargs.values())
-            if not all(type(x) is not Number and isinstance(x, SIMPLE) for x in given):
+            if self.is_scheduling:  # it is part of another one
+                return step_of_class(*args, **kwargs)
+            if not all(isinstance(x, SIMPLE) for x in (*args, *kwargs.values())):
                 recorder.stop("a scheduler reads a value that the function computes")
-            self._leave_schedulers()
-            self._leave_groups()
+            self.is_scheduling = recorder.has_scheduled = True
             try:
-                result = step_of_class(*plain[0], **plain[1])
+                return step_of_class(*args, **kwargs)
             finally:
-                recorder.afterwards.append((step_of_class, *plain))
-                recorder.has_scheduled = True
-                self._make_stale()
-            return result
+                self.is_scheduling = False
+                recorder.afterwards.append((step_of_class, args, kwargs))
 
-        values["step"] = step
-        self.schedulers.append((values, step))
-
-    def _scheduler_numbers(self, values, is_stale):
-        """Put Numbers into the attributes of a scheduler."""
-        recorder = self.recorder
-        for name, value in list(values.items()):
-            if type(value) in (int, float):
-                source = Input("number", ("cell", Cell("item", values, name)))
-                values[name] = recorder.number(source, value)
-                values[name].is_stale = is_stale
-            elif isinstance(value, list) and value and type(value[0]) is float:
-                cell = Cell("item", values, name)
-                values[name] = new = [
-                    recorder.number(Input("number", ("item", cell, k)), v)
-                    for k, v in enumerate(value)
-                ]
-                self.saved.append((values, name, value, new))
-                for number in new:
-                    number.is_stale = is_stale
-
-    def _make_stale(self):
-        """After a scheduler has stepped, have Numbers tell if what it has set is used."""
-        for values, _ in self.schedulers:
-            self._scheduler_numbers(values, True)
-        for optimizer in self.reach.optimizers:
-            for group in optimizer.param_groups:
-                for name in [*optimizer.defaults, "initial_lr"]:
-                    value = group.get(name)
-                    if type(value) in (int, float):
-                        group[name] = Number(self.recorder, None, value, True)
-                    elif isinstance(value, tuple):
-                        group[name] = tuple([Number(self.recorder, None, v, True) for v in value])
-
-    def _leave_schedulers(self):
-        for values, _ in self.schedulers:
-            for name, value in values.items():
-                if type(value) is Number:
-                    values[name] = value.value
-        for entry in self.saved:
-            if len(entry) == 4 and entry[0].get(entry[1]) is entry[3]:
-                values, name, before, new = entry
-                now = [real_of(x) for x in new]
-                if all(map(same, now, before)):
-                    values[name] = before
-                else:
-                    values[name] = now
+        vars(scheduler)["step"] = step
+        self.schedulers.append((vars(scheduler), step))
 
     def _leave_groups(self):
-        """Give optimizers plain numbers again; returns whether their own are still there."""
-        is_unchanged = True
-        for entry in self.saved:
-            if len(entry) != 5:
-                continue
-            optimizer, i, hyper, named, proxies = entry
+        for optimizer, i, before, arguments, mine in self.groups:
+            if optimizer._arguments[i] is mine:
+                optimizer._arguments[i] = arguments
+            if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
+                self.recorder.stop("it changes a hyper-parameter of an optimizer")
+
+    def guard_groups(self, codes):
+        """Guard the groups of optimizers if the code that has run may look at them."""
+        if not any(map(_reads_groups, codes)):
+            return
+        for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
-            for name, proxy in zip(optimizer.defaults, proxies, strict=True):
-                now = group[name]
-                if now is proxy:
-                    group[name] = named[name]
-                elif _has_number(now):
-                    group[name] = real_of(now)
-                    is_unchanged = is_unchanged and _is_stale(now)
-                elif not self.recorder.has_scheduled:
-                    is_unchanged = False
-            for name, value in group.items():
-                if name not in optimizer.defaults and type(value) is Number:
-                    group[name] = value.value
-            if optimizer._hyper[i] is proxies:
-                optimizer._hyper[i] = hyper
-            else:
-                optimizer._hyper[i] = [real_of(x) for x in optimizer._hyper[i]]
-            named = dict(zip(optimizer.defaults, optimizer._hyper[i], strict=True))
-            others = [value for name, value in named.items() if name != "maximize"]
-            optimizer._arguments[i] = named.get("maximize", False), others
-        return is_unchanged
+            if _has_changed(group, before):
+                self.recorder.stop("it changes a hyper-parameter of an optimizer")
+            self.reach.guards += [
+                (Cell("item", group, name), value, "same") for name, value in before.items()
+            ]
 
     def leave(self):
         """Take everything out again, and note what has changed; may be called again."""
@@ -278,20 +217,16 @@ class Stage:
         for values, step in self.schedulers:
             if values.get("step") is step:
                 del values["step"]
-        self._leave_schedulers()
-        if not self._leave_groups():
-            stop("it changes a hyper-parameter of an optimizer")
+        self._leave_groups()
         self._leave_states()
         for key, (x, array, node, grad, grad_array) in self.originals.items():
             self._leave_tensor(key, x, array, node, grad, grad_array)
         for x in self.recorder.strangers:
             if x.grad is not None and isinstance(x.grad.array, Traced):
                 x.grad.array = x.grad.array.value
-        for entry in self.saved:
-            if len(entry) == 3:
-                cell, array, traced = entry
-                if cell.get() is traced:
-                    cell.set(array)
+        for cell, array, traced in self.saved:
+            if cell.get() is traced:
+                cell.set(array)
         for leaf in self.unwatched:
             if leaf.watch is not None:
                 stop("it adds hooks or a label to a tensor", "first")
@@ -301,7 +236,7 @@ class Stage:
     def forget(self):
         """Let go of everything, at last."""
         self.originals, self.traced, self.grads = {}, {}, {}
-        self.states, self.saved, self.boundary = (), (), ()
+        self.states, self.saved, self.groups, self.boundary = (), (), (), ()
 
     def _leave_tensor(self, key, x, array, node, grad, grad_array):
         stop = self.recorder.stop
@@ -384,12 +319,10 @@ class Stage:
     def _leave_cells(self):
         """Note which places hold something else now."""
         stop = self.recorder.stop
-        for place, value, how in (*self.reach.guards, *self.reach.module_guards):
-            if how == "type" and type(place) is not value:
-                stop("it adds hooks to a module, or removes them")
-            elif how not in ("is", "equal"):
+        for place, value, how in self.reach.guards:
+            if how != "same":
                 if not holds(place, value, how):
-                    stop("it adds to a container, or takes something out", "first")
+                    stop("it adds to a container or an object, or takes something out", "first")
                 continue
             try:
                 now = place.get()
@@ -402,7 +335,7 @@ class Stage:
             elif isinstance(now, Traced):
                 stop(f"it puts a new array into {place}")
                 place.set(now.value)
-            elif now is value or (how == "equal" and same(now, value)):
+            elif same(now, value):
                 continue
             elif isinstance(now, SIMPLE):
                 self.changed.append((place, now))
@@ -431,12 +364,17 @@ def _is_watched(watch):
     return bool(watch.hooks or watch.accumulated or watch.listener or watch.label or watch.leaf)
 
 
-def _has_number(x):
-    return type(x) is Number or (isinstance(x, tuple) and any(map(_has_number, x)))
+def _has_changed(now, before):
+    return now.keys() != before.keys() or not all(same(now[name], before[name]) for name in before)
 
 
-def _is_stale(x):
-    return x.is_stale if type(x) is Number else all(map(_is_stale, x))
+def _reads_groups(code):
+    """Whether code may look at the groups of optimizers, other than for a step."""
+    names = names_in(code)
+    if code.co_filename.startswith(_GPUGRAD):
+        is_step = code.co_name in _STEPS or code.co_filename.endswith("lr_scheduler.py")
+        return code.co_name == "__getstate__" or ("param_groups" in names and not is_step)
+    return not names.isdisjoint({"param_groups", "vars", "__dict__"})
 
 
 def real_of(x):

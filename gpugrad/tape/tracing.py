@@ -108,9 +108,6 @@ class Recorder:
         value = function(*[x.value if type(x) in _NUMBERS else x for x in args])
         if thread.recorder is not self:
             return value
-        if any(type(x) is Number and x.is_stale for x in args):
-            self.stop("it uses what a scheduler has set, in the same call")
-            return value
         args = tuple([x.var if type(x) in _NUMBERS else x for x in args])
         known = function, tuple([(type(x), x) for x in args])
         var = self._numbers.get(known)
@@ -125,18 +122,11 @@ class Recorder:
         """Make it a condition of the tape that ``function`` of these numbers is ``outcome``."""
         if thread.recorder is not self:
             return outcome
-        if any(type(x) is Number and x.is_stale for x in args):
-            self.stop("it uses what a scheduler has set, in the same call")
-            return outcome
         args = tuple([x.var if type(x) is Number else x for x in args])
-        if function is operator.eq and len(args) == 1:
-            required = function, (*args, outcome), True
-        else:
-            required = function, args, outcome
-        known = function, tuple([(type(x), x) for x in required[1]])
+        known = function, tuple([(type(x), x) for x in args])
         if known not in self._conditions:
             self._conditions.add(known)
-            self.conditions.append(required)
+            self.conditions.append((function, args, outcome))
         return outcome
 
     # Arrays
@@ -832,7 +822,7 @@ class TracedBackend(Backend):
             and "cpu" in self.real.device(array.value)
         ):
             source = Input("number", ("element", root))
-            return recorder.number(source, self.real.to_list(array.value))
+            return recorder.number(source, self.real.to_list(array.value)).plain()
         recorder.read("the value of a tensor is read")
         return self.real.to_list(array.value)
 
