@@ -683,7 +683,7 @@ def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
     compiled = gg.compile(lambda x: x if type(x) is int else x * random.random())
     with pytest.warns(UserWarning, match="in this call it has no tensors"):
         compiled(3)
-    with pytest.warns(UserWarning, match="runs without being compiled: it draws random numbers"):
+    with pytest.warns(UserWarning, match="runs without being compiled: it (draws|calls) random"):
         compiled(normal(3))
 
 
@@ -757,18 +757,20 @@ def test_grad_mode_is_part_of_what_is_recorded():
         assert compiled(normal(3)).requires_grad
 
 
-def test_arrays_are_made_of_numbers_that_change_without_recording_again():
+def test_arrays_are_made_of_numbers_that_the_function_reads():
     optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
 
     def f(x):
         lr = optimizer.param_groups[0]["lr"]
+        assert type(lr) is float
         return x * gg.full((2,), lr) + gg.asarray([lr, 1.0])
 
     f = gg.compile(f)
-    for lr in (0.5, 0.25, 3.0):
+    for lr in (0.5, 0.25, 3.0, 0.25):
         optimizer.param_groups[0]["lr"] = lr
-        same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
-    assert len(f._programs) == 1
+        for _ in range(3):
+            same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
+    assert len(f._programs) == 3
 
 
 def test_views_and_functions_of_several_results():
@@ -1157,7 +1159,7 @@ def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
         hidden.optimizer.step()
 
     compiled = gg.compile(f)
-    with pytest.warns(UserWarning, match="it names a Hidden, into which compile cannot look"):
+    with pytest.warns(UserWarning, match="tensor that compile cannot see|compile cannot look"):
         compiled(normal(3))
     same(hidden.w, normal(3) - 0.1 * normal(3))
 
@@ -1171,7 +1173,7 @@ def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
     compiled = gg.compile(g)
     values = gg.tensor(visible)
     for i in range(3):
-        with pytest.warns(UserWarning, match="it names a Hidden") if i == 0 else nullcontext():
+        with pytest.warns(UserWarning, match="compile cannot") if i == 0 else nullcontext():
             compiled(normal(3))
         values = values - 0.1 * normal(3)
         same(visible, values)

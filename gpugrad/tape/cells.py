@@ -13,7 +13,7 @@ import types
 import uuid
 
 from ..autograd.graph import Leaf
-from ..backends import SCALARS, backend_of
+from ..backends import backend_of
 
 # Values of these types are compared. Subclasses are not: they may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
@@ -89,12 +89,12 @@ def same(x, y):
         return repr(x) == repr(y)
     if kind in _EQUAL:
         return x == y
-    return kind in SCALARS and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+    return kind in backend_of and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 def is_compared(kind):
     """Whether `same` compares the values of this type rather than their identity."""
-    return kind in _EQUAL or kind in SCALARS
+    return kind in _EQUAL or kind in backend_of
 
 
 class _Exactly:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from threading import get_ident
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
@@ -158,6 +159,7 @@ class Compiled(Generic[P, R]):
             or thread.levels
             or thread.autocast is not None  # inside the function it is recorded
             or implementation.instruments
+            or numpy_backend.reports_errors()
             or self._owner == get_ident()
         ):
             return function(*args, **kwargs)
@@ -184,12 +186,7 @@ class Compiled(Generic[P, R]):
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        raise TypeError(
-            "compile: this is a method; compile it where it is bound, as "
-            "step = gpugrad.compile(trainer.step)"
-        )
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"gpugrad.compile({self.__wrapped_function__!r})"

@@ -7,10 +7,13 @@ cache, they go through memory once.
 import math
 from bisect import bisect_left, insort
 
+from .tape import Memory
+
 _ALIGNED = 64  # bytes
 SMALL = 2048  # bytes that are copied in about the time that a new array takes
 LARGE = 1 << 23  # bytes of a value for whose sake calls are moved
 BLOCK = 1 << 16  # elements
+_NOT_COMPLEX = "fiub"  # scalars and 0-d arrays of complex numbers are rounded differently
 _LEAST = 1 << 17  # bytes of an array that is divided
 
 
@@ -419,6 +422,36 @@ def narrowed(calls, lasting, can_bind):
         if i not in moved:
             emit(i)
     return [calls[i] for i in order]
+
+
+def without_scalars(calls, leaving, backend):
+    """The calls, with 0-d arrays in place of scalars that become arrays or are computed with.
+
+    What returns a scalar writes it into memory then, as calls that return arrays do.
+    """
+    users, gone, kept = {}, set(), {*leaving}
+    for call in calls:
+        for x in call.operands():
+            users.setdefault(x, []).append(call)
+    for call in calls:
+        x = call.outs[0] if len(call.outs) == 1 else None
+        if x is None or x.kind != "scalar" or x in kept or not call.is_pure:
+            continue
+        mine = users.get(x, ())
+        converted = [c for c in mine if c.function == backend.asarray]
+        others = [c for c in mine if c not in converted]
+        fits = len(converted) < 2 and x.dtype.kind in _NOT_COMPLEX
+        if not fits or not all(backend.binder.takes_arrays(c.function) for c in others):
+            continue
+        if not converted:
+            x.kind, x.strides, x.nbytes, x.memory = "array", (), x.dtype.itemsize, Memory(call)
+        elif (y := converted[0].outs[0]).dtype == x.dtype and not y.memory.is_written:
+            y.call = y.memory.maker = call
+            call.outs = [y]
+            gone.update(converted)
+            for other in others:
+                other.replace({x: y})
+    return [call for call in calls if call not in gone]
 
 
 def place(storages):

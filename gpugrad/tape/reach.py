@@ -251,6 +251,11 @@ class Reach:
     def _object_or_container(self, x):
         kind = type(x)
         is_container = isinstance(x, (*_CONTAINERS, types.MappingProxyType))
+        readers = _READERS if is_container else ("__getattribute__",)
+        own = [vars(base) for base in kind.__mro__ if is_own(_module_of(base))]
+        if reader := next((name for name in readers if any(name in base for base in own)), None):
+            self._refuse(f"it names {_a(x)}, whose class has a {reader} of its own")
+            return
         if is_container:
             self._items(x)
         if _is_plain(kind):
@@ -291,11 +296,6 @@ class Reach:
     def _object(self, x):
         """An instance of a class whose attributes are looked up in the ordinary way."""
         kind = type(x)
-        changed = _READERS if isinstance(x, _CONTAINERS) else ("__getattribute__",)
-        for base in kind.__mro__:
-            own = vars(base) if is_own(_module_of(base)) else ()
-            for name in [name for name in changed if name in own]:
-                self._refuse(f"it names {_a(x)}, whose class has a {name} of its own")
         self._guard(x, kind, "type")
         values = getattr(x, "__dict__", None)
         if values is not None:

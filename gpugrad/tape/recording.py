@@ -3,13 +3,12 @@
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
-from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
-from .._thread_state import restores_state, thread
+from .._thread_state import restores_state, set_recording, thread
 from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
@@ -73,7 +72,10 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
-    return recording.run(leaves, structure, args, kwargs)
+    try:
+        return recording.run(leaves, structure, args, kwargs)
+    finally:
+        set_recording(recording.is_recording)
 
 
 class _Recording:
@@ -84,6 +86,7 @@ class _Recording:
         self.stage = stage
         self.given = given
         self.derivative_keys = derivative_keys
+        self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
     def run(self, leaves, structure, args, kwargs):
@@ -115,9 +118,10 @@ class _Recording:
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.seen = next_order(), stage.originals
                 thread.draws = (draws, *outer)
-                with (recorder.backend.sweep_context or nullcontext)(), witness:
+                with witness:
                     result = self.function(*traced, **named)
             finally:
+                self.is_recording = thread.recording
                 thread.draws = outer
                 draws.end()
                 stage.leave()
@@ -127,6 +131,8 @@ class _Recording:
             refusal = reach.refusal(witness.names())
             if refusal is not None:
                 recorder.stop(refusal)
+            if thread.recording is not before[0]:
+                recorder.stop("it switches the recording of gradients")
             stage.guard_groups(witness.codes.values())
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
@@ -240,6 +246,7 @@ class _Recording:
             optimizers=[
                 (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
                 for o in reach.optimizers
+                if o in stage.stepped
             ],
             graph=graph,
         )
@@ -300,6 +307,8 @@ class _Recording:
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
+            if x.label is not None:
+                stop("it returns a tensor with a label")
             if isinstance(x.array, Traced):
                 if type(x.array) is not recorder.kind:
                     stop("a result is a scalar of the library")
@@ -335,7 +344,7 @@ class _Recording:
         if type(node) is Leaf:
             self.recorder.stop("it returns a new leaf that requires grad")
             return None
-        if node.watch is not None and (node.watch.leaf is not None or node.watch.label):
+        if node.watch is not None and node.watch.leaf is not None:
             self.recorder.stop("it returns a tensor of which it has called retain_grad")
         stack, seen = [node], set()
         while stack:

@@ -14,7 +14,7 @@ from .._tensor import Tensor
 from .._thread_state import thread
 from ..autograd.graph import writes
 from .cells import all_hold, are_no_gradients, layouts_hold, leaves_hold, rows_of, tensors_hold
-from .plan import SMALL, Plan, most_alive
+from .plan import Plan, most_alive, without_scalars
 from .stage import take_hyper
 from .steps import Steps, step_name, values_in
 from .tape import Value
@@ -59,8 +59,11 @@ class Program(Steps):
         self.context = self.backend.sweep_context or nullcontext
         self._whole = set()  # calls that cannot be divided into blocks
         self._prepare()
+        calls = tape.calls
+        if self.binder is not None:
+            calls = without_scalars(calls, tape.leaving, self.backend)
         while True:
-            self.plan = Plan.best(tape.calls, tape.leaving, self._can_bind, self._whole)
+            self.plan = Plan.best(calls, tape.leaving, self._can_bind, self._whole)
             self.arena = None if self.binder is None else self.binder.arena(self.plan.total)
             known = len(self._whole)
             self.bind()
@@ -178,28 +181,28 @@ class Program(Steps):
         tensors, regs = self._tensor_leaves, self.regs
         if tensors and len({id(leaves[i]) for i in tensors}) < len(tensors):
             return False
-        if any(leaves[i] is not leaves[k] for i, k in self._same):
-            return False
-        if self._gradient_holders and not are_no_gradients(
-            leaves, self._leaf_rows[0], self._gradient_holders
-        ):
-            return False
-        if self._checks_devices:
-            device = self.backend.device
-            if not all(device(regs[at]) == expected for at, expected in self._checks_devices):
+        for i, k in self._same:
+            if leaves[i] is not leaves[k]:
                 return False
         for at in self._outside:
             if self._shares(regs[at]):
                 return False
-        return all([leaves[i].array is x.array for i, x in self._aliases])
+        for i, x in self._aliases:
+            if leaves[i].array is not x.array:
+                return False
+        for at, device in self._checks_devices:
+            if self.backend.device(regs[at]) != device:
+                return False
+        holders = self._gradient_holders
+        return not holders or are_no_gradients(leaves, self._leaf_rows[0], holders)
 
     # Binding
 
     def bind(self):
         """Bind the calls to the arrays that state has now."""
+        self._tensor_rows = None  # it fits no call if this is interrupted
         self._begin()
         self._given = [None]  # the leaves of the arguments during a run
-        self._bind_state()
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
@@ -207,6 +210,7 @@ class Program(Steps):
         self._bind_effects()
         self._bind_results()
         self._end()
+        self._bind_state()
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""
@@ -250,7 +254,7 @@ class Program(Steps):
 
     def _bind_numbers(self):
         """Prepare the numbers: where they are found, how they are computed, what is required."""
-        tape, regs = self.tape, self.regs
+        tape = self.tape
         self._draws, self._numbers, self._later_numbers = [], [], []
         self._hyper = [
             (optimizer, list(optimizer.defaults), i, flags)
@@ -301,7 +305,7 @@ class Program(Steps):
     # Calls
 
     def _bind_calls(self):
-        """Make the steps; those that overwrite state come after those that may fail, if possible."""
+        """Make the steps, in two parts: before and after state may be overwritten."""
         calls = self.plan.calls
         starts = {group.start: group for group in self.plan.groups}
         last = self._last_uses()

@@ -164,9 +164,9 @@ class Steps:
             return None
         slots = []
         for x in step.args:
-            if id(x) not in used:
-                if any(self.binder.shares_memory(x, array) for array, _ in used.values()):
-                    return None
+            shares = partial(self.binder.shares_memory, x)
+            if id(x) not in used and any(shares(array) for array, _ in used.values()):
+                return None
             slots.append(used[id(x)][1] if id(x) in used else self.slot(x))
         return on_registers(step.func, self.regs, slots)
 

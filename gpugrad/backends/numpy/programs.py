@@ -10,7 +10,8 @@ from .binding import bind, flat
 
 __all__ = [
     "arena", "bind", "copy_into", "flat", "maker", "ones_with_strides", "place", "scalar",
-    "shares_memory", "sharing", "stand_in", "ufunc_of",
+    "shares_memory", "sharing", "stand_in", "takes_arrays",
+    "ufunc_of",
 ]  # fmt: skip
 
 copy_into = np.copyto
@@ -85,6 +86,17 @@ def _address(array):
 def scalar(dtype):
     """A 0-d array that can stand for a Python number beside arrays of ``dtype``; or None."""
     return np.zeros((), dtype) if dtype.char in "fd" else None
+
+
+def takes_arrays(function):
+    """Whether a function does the same with a 0-d array and with a scalar of its dtype."""
+    return type(function) is np.ufunc or UFUNCS.get(function) in _OF_SCALARS
+
+
+_OF_SCALARS = {
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.absolute, np.less, np.less_equal,
+    np.greater, np.greater_equal, np.equal, np.not_equal,
+}  # fmt: skip
 
 
 def ufunc_of(function):
