@@ -29,7 +29,10 @@ _REACHING = {
     "__subclasses__", "now", "utcnow", "today", "seed",
 }  # fmt: skip
 # Modules that may do what they want, and code that restores what it changes.
-_QUIET = ("importlib", "_frozen_importlib", "gpugrad.tape.", "gpugrad.tools.")
+_QUIET = (
+    "importlib", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.", "gpugrad.tape.",
+    "gpugrad.tools.",
+)  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -84,7 +87,10 @@ class Witness:
         at = frame
         while at is not None:
             name = at.f_globals.get("__name__") or ""
-            if name.startswith(_QUIET) or at.f_code.co_qualname.startswith(_RESTORING):
+            is_imported = at.f_code.co_name == "<module>"
+            if is_imported or name.startswith(_QUIET):
+                return
+            if at.f_code.co_qualname.startswith(_RESTORING):
                 return
             if name.startswith("gpugrad.") and room in _INSIDE:
                 return
