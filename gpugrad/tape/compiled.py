@@ -260,7 +260,8 @@ class Compiled(Generic[P, R]):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps)
+            earlier = known[0] if known else None
+            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, earlier)
             self._note(recorded, known)
         finally:
             _recording.release()

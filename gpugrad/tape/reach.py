@@ -104,6 +104,7 @@ class Reach:
         self.not_imported = []  # modules that the function may import for the first time
         self.seen = {}
         self.names = set()  # that the functions use
+        self.asks_types = False  # whether they name ``type``, which sees what stands for an array
         self._name = None  # by which code finds what is being looked at
         self._python_modules = {}  # by name, with the names looked at
         self._functions = []
@@ -263,8 +264,8 @@ class Reach:
                 self._refuse(f"it names an iterator ({kind.__name__})")
             self._object(x)
         elif not is_container:
-            is_known = callable(x) and _module_of(kind) in ("builtins", "functools", "typing")
-            if not is_known:
+            known = "builtins", "functools", "typing"
+            if not callable(x) or not (hasattr(x, "__name__") or _module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, names=None):
@@ -328,7 +329,8 @@ class Reach:
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents
-                    if isinstance(value, _CLOSED_OVER) or not is_of_gpugrad:
+                    is_cache = isinstance(value, weakref.WeakKeyDictionary)
+                    if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("cell", cell))
             return
         self._functions.append(function)
@@ -336,6 +338,7 @@ class Reach:
         for code in codes:
             self.names |= names_in(code)
             read |= _globals_of(code)
+            self.asks_types |= _asks_types(code)
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
@@ -417,8 +420,11 @@ class Reach:
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
         self._walk(type(optimizer))
+        if self.asks_types and is_own(_module_of(type(optimizer))):
+            self._refuse("its optimizer asks for the types of numbers")
 
 
+_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_CLOSURE"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
     "items", "get",
@@ -478,6 +484,16 @@ def _globals_of(code):
         code.co_names[argument >> found[number]]
         for number, argument in _instructions(code)
         if number in found
+    )
+
+
+@functools.lru_cache(1000)
+def _asks_types(code):
+    """Whether code may ask for the types of other objects than the one whose method it is."""
+    found = [i for i in dis.get_instructions(code) if i.opname in _LOADS]
+    return any(
+        one.argval == "type" and one.opname != "LOAD_FAST" and other.argval not in ("self", "cls")
+        for one, other in zip(found, [*found[1:], *found[:1]], strict=True)
     )
 
 

@@ -42,7 +42,7 @@ class Stage:
         self.alike = []
         self.saved = []  # cells of raw arrays, with the array and what stands for it
         self.groups = []  # optimizers and numbers of groups, with what was in them
-        self.stepped = set()  # optimizers
+        self.stepped, self.converting = set(), set()  # optimizers
         self.unwatched = []
         self.boundary = []
         self.schedulers = []
@@ -113,19 +113,17 @@ class Stage:
 
     def _enter_optimizer(self, optimizer):
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
-        recorder = self.recorder
-        groups = optimizer.param_groups if take_hyper(optimizer) else ()  # its step will do it
-        for i, group in enumerate(groups):
-            named = {
-                name: self._hyper(optimizer, i, (k,), value)
-                for k, (name, value) in enumerate(
-                    zip(optimizer.defaults, optimizer._hyper[i], strict=True)
-                )
-            }
-            others = [value for name, value in named.items() if name != "maximize"]
-            arguments = named.get("maximize", False), others
-            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], arguments))
-            optimizer._arguments[i] = arguments
+        recorder, mine = self.recorder, None
+        if not take_hyper(optimizer):
+            self.converting.add(optimizer)
+        for i, group in enumerate(optimizer.param_groups):
+            if optimizer not in self.converting:
+                hyper = dict(zip(optimizer.defaults, enumerate(optimizer._hyper[i]), strict=True))
+                named = {n: self._hyper(optimizer, i, (k,), v) for n, (k, v) in hyper.items()}
+                others = [value for name, value in named.items() if name != "maximize"]
+                mine = named.get("maximize", False), others
+            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
+            optimizer._arguments[i] = mine or optimizer._arguments[i]
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -316,7 +314,7 @@ class Stage:
                     self.number_writes.append((state, "numbers", values))
             state.step = before[3] if state.step is step else real_of(state.step)
             state.numbers = before[4] if state.numbers is numbers else real_of(state.numbers)
-        if self.stepped - {entry[0] for entry in self.groups}:
+        if self.stepped & self.converting:
             stop("its optimizer converts a hyper-parameter", True)
 
     def _leave_cells(self):
