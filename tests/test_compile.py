@@ -683,8 +683,8 @@ def test_what_cannot_be_compiled_is_said_even_after_such_a_call():
     compiled = gg.compile(lambda x: x if type(x) is int else x * random.random())
     with pytest.warns(UserWarning, match="in this call it has no tensors"):
         compiled(3)
-    with pytest.warns(UserWarning, match="runs without being compiled: it draws random numbers"):
-        compiled(normal(3))
+    with pytest.warns(UserWarning, match="runs without being compiled: it (draws|calls) random"):
+        [compiled(normal(3)) for _ in range(3)]
 
 
 def test_raw_arrays_shapes_dtypes_and_strides():
@@ -757,18 +757,20 @@ def test_grad_mode_is_part_of_what_is_recorded():
         assert compiled(normal(3)).requires_grad
 
 
-def test_arrays_are_made_of_numbers_that_change_without_recording_again():
+def test_arrays_are_made_of_numbers_that_the_function_reads():
     optimizer = optim.SGD([normal(3).requires_grad_()], lr=0.5)
 
     def f(x):
         lr = optimizer.param_groups[0]["lr"]
+        assert type(lr) is float
         return x * gg.full((2,), lr) + gg.asarray([lr, 1.0])
 
     f = gg.compile(f)
-    for lr in (0.5, 0.25, 3.0):
+    for lr in (0.5, 0.25, 3.0, 0.25):
         optimizer.param_groups[0]["lr"] = lr
-        same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
-    assert len(f._programs) == 1
+        for _ in range(3):
+            same(f(normal(2)), normal(2) * lr + gg.asarray([lr, 1.0]))
+    assert len(f._programs) == 3
 
 
 def test_views_and_functions_of_several_results():
@@ -1157,7 +1159,7 @@ def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
         hidden.optimizer.step()
 
     compiled = gg.compile(f)
-    with pytest.warns(UserWarning, match="it names a Hidden, into which compile cannot look"):
+    with pytest.warns(UserWarning, match="tensor that compile cannot see|compile cannot look"):
         compiled(normal(3))
     same(hidden.w, normal(3) - 0.1 * normal(3))
 
@@ -1170,9 +1172,8 @@ def test_parameters_that_cannot_be_seen_are_trained_without_compiling():
 
     compiled = gg.compile(g)
     values = gg.tensor(visible)
-    for i in range(3):
-        with pytest.warns(UserWarning, match="it names a Hidden") if i == 0 else nullcontext():
-            compiled(normal(3))
+    for _ in range(4):
+        compiled(normal(3))
         values = values - 0.1 * normal(3)
         same(visible, values)
 
@@ -1192,10 +1193,11 @@ def test_the_arguments_of_compile():
     class Model:
         @gg.compile
         def f(self, x):
-            return x
+            return x * 2
 
-    with pytest.raises(TypeError, match="compile it where it is bound"):
-        Model().f(normal(3))
+    model = Model()
+    for seed in range(4):
+        same(model.f(normal(3, seed=seed)), normal(3, seed=seed) * 2)
     assert repr(gg.compile(nn.Linear(2, 1))).startswith("gpugrad.compile(Linear(")
 
 
@@ -1668,8 +1670,7 @@ def test_a_thread_may_use_a_model_that_another_records():
         return layer(x).detach()
 
     compiled = gg.compile(recorded)
-    with pytest.warns(UserWarning, match="into which compile cannot look"):  # the queue
-        same(compiled(values), layer(values).detach())
+    same(compiled(values), layer(values).detach())
     assert [found.get() for _ in range(3)] == expected
 
     def waits(x, start, end):

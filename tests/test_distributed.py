@@ -618,6 +618,24 @@ class TestCompiled:
         # The first buckets are on their way while backward goes on.
         assert log.index("test") < max(i for i, event in enumerate(log) if event[0] == "sum")
 
+    def test_a_function_of_some_of_the_parameters(self):
+        runs = []
+        for make in (lambda f: f, gg.compile):
+            model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+            distributed.DataParallel(model)(gg.ones((1, 2)))
+            first, second = model
+            step = make(lambda x, first=first: first(x).sum().backward())
+            found = []
+            for i in range(4):
+                second.bias.grad = gg.full(2, float(i))
+                before = second.bias.grad
+                step(gg.ones((1, 2)))
+                found += [second.bias.grad.tolist(), first.bias.grad.tolist()]
+                assert second.bias.grad is not before
+            runs.append(found)
+        assert runs[0] == runs[1]
+        assert step._programs
+
     def test_a_check_compares_what_is_sent(self, tmp_path):
         x, unseen = gg.ones(3), tmp_path / "number"  # compile does not look into files
 

@@ -7,6 +7,7 @@ consumers, so that no cycle exists and reference counting alone frees a graph.
 import math
 import threading
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import partial
 from itertools import accumulate, count
 from typing import Any
@@ -128,7 +129,10 @@ class Listener:
     """
 
     count = 0  # how many leaves have had a listener; passes look for them only if there are any
-    mode: Any = None  # an object whose attributes decide what it does, which `compile` compares
+    # What `compile` looks at: an object whose attributes decide what it does, and the tensors whose
+    # gradients it reads or sets.
+    mode: Any = None
+    tensors: Sequence[Any] = ()
 
     def listen(self, leaf: Leaf) -> None:
         """Be told of this leaf, instead of whoever was told before."""

@@ -76,6 +76,8 @@ class Backend:
         call of a program is to allocate its result.
     graphs: the module that captures recorded calls and launches them as a whole, as
         `cupy.graphs`; None if there is none.
+    reports_errors: a function that returns whether floating-point errors are to do more than warn,
+        in this thread; None if they cannot.
     is_recorder: whether its arrays note what is done with them, for a program.
     """
 
@@ -91,6 +93,7 @@ class Backend:
     several_devices = False
     binder: Any = None
     graphs: Any = None
+    reports_errors: Callable | None = None
     is_recorder = False
 
     def __init__(self, xp):

@@ -274,10 +274,10 @@ class _Reducer(Listener):
     """Averages gradients over processes."""
 
     def __init__(self, parameters, bucket_bytes, sum_dtype):
-        self._parameters = [p for p in parameters if p.requires_grad]
+        self.tensors = [p for p in parameters if p.requires_grad]
         self._frozen = [p for p in parameters if not p.requires_grad]
-        self._numbers = {id(p): i for i, p in enumerate(self._parameters)}
-        self._buckets = _divided(self._parameters, bucket_bytes, sum_dtype)
+        self._numbers = {id(p): i for i, p in enumerate(self.tensors)}
+        self._buckets = _divided(self.tensors, bucket_bytes, sum_dtype)
         self._bucket_of = {
             number: b for b, bucket in enumerate(self._buckets) for number, _, _ in bucket.members
         }
@@ -286,7 +286,7 @@ class _Reducer(Listener):
 
     def listen_to_all(self):
         """Listen to the leaves of all parameters; freezing one meanwhile gave it a new leaf."""
-        for p in self._parameters:
+        for p in self.tensors:
             leaf = p.node
             if leaf is not None and (leaf.watch is None or leaf.watch.listener is not self):
                 self.listen(leaf)
@@ -337,7 +337,7 @@ class _Reducer(Listener):
 
     def _begin(self, reached):
         """Begin a pass in which backward will set the gradients of these parameters."""
-        flags = [i in reached or p.grad is not None for i, p in enumerate(self._parameters)]
+        flags = [i in reached or p.grad is not None for i, p in enumerate(self.tensors)]
         self._pass = now = _Pass(self._buckets, flags)
         for number in sorted(now.waited_for - reached):
             self._put(number)
@@ -348,7 +348,7 @@ class _Reducer(Listener):
         now = self._pass
         now.waited_for.remove(number)
         b = self._bucket_of[number]
-        p = self._parameters[number]
+        p = self.tensors[number]
         grad = None if p.grad is None else p.grad.detach().array
         if grad is not None and not self._buckets[b].takes(grad):
             raise RuntimeError(
@@ -372,8 +372,8 @@ class _Reducer(Listener):
         for number in sorted(now.waited_for):  # backward did not reach them after all
             self._put(number)
         self._start_full_buckets()
-        for number, grad in now.finish(self._parameters, self.mode):
-            self._parameters[number].grad = wrap(grad, None)
+        for number, grad in now.finish(self.tensors, self.mode):
+            self.tensors[number].grad = wrap(grad, None)
         self._pass = None
 
 

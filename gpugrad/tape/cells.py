@@ -13,7 +13,7 @@ import types
 import uuid
 
 from ..autograd.graph import Leaf
-from ..backends import SCALARS, backend_of
+from ..backends import backend_of, namespace_of
 
 # Values of these types are compared. Subclasses are not: they may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
@@ -89,12 +89,16 @@ def same(x, y):
         return repr(x) == repr(y)
     if kind in _EQUAL:
         return x == y
-    return kind in SCALARS and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+    return _is_scalar(kind) and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 def is_compared(kind):
     """Whether `same` compares the values of this type rather than their identity."""
-    return kind in _EQUAL or kind in SCALARS
+    return kind in _EQUAL or _is_scalar(kind)
+
+
+def _is_scalar(kind):
+    return kind in backend_of and kind not in namespace_of
 
 
 class _Exactly:
@@ -116,7 +120,7 @@ def _exact(x):
 
 def keys_of(x):
     """The keys of a dict, or the items of a tuple or a set, in their order, each with its type."""
-    return [*map(_exact, x)]
+    return [*map(_exact, [*x])]  # a copy first, since another thread may add some
 
 
 def _bytes_of(x):

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from threading import get_ident
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from .._batched import BatchedTensor
@@ -158,6 +159,7 @@ class Compiled(Generic[P, R]):
             or thread.levels
             or thread.autocast is not None  # inside the function it is recorded
             or implementation.instruments
+            or numpy_backend.reports_errors()
             or self._owner == get_ident()
         ):
             return function(*args, **kwargs)
@@ -184,12 +186,7 @@ class Compiled(Generic[P, R]):
         return result
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        if instance is None:
-            return self
-        raise TypeError(
-            "compile: this is a method; compile it where it is bound, as "
-            "step = gpugrad.compile(trainer.step)"
-        )
+        return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"gpugrad.compile({self.__wrapped_function__!r})"
@@ -263,7 +260,8 @@ class Compiled(Generic[P, R]):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps)
+            earlier = known[0] if known else None
+            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, earlier)
             self._note(recorded, known)
         finally:
             _recording.release()

@@ -263,7 +263,7 @@ def _tape_of(graph, key, tape):
     given = [*graph.originals, *inputs]
     for i, x in enumerate(given):
         clone = new[x] = _clone(x)
-        leaves.append(("any", None))
+        leaves.append(("array", None))
         if x.kind in ("number", "scalar"):
             clone.source = Input("number", ("leaf", i))
             numbers[clone] = None

@@ -72,7 +72,7 @@ class GraphProgram(Program):
         return self._captured is None or self._captured.may_copy_back(self.regs)
 
     def _bind_calls(self):
-        self._captured = None  # what is captured now may use its memory
+        self._captured, self._before, self._after = None, [], []  # whose memory is free then
         if self._wait < inf:
             self._capture()
             self._graphs.free_memory()
@@ -249,10 +249,10 @@ class _Numbers:
     """
 
     def __init__(self, program):
-        self._program = program
-        self._graphs = program.backend.graphs
-        self.memory = self._graphs.Numbers()
-        self._places = []  # triples of a place, a function of the registers, and a value or None
+        self._getter = program._number_maker
+        self._backend = program.backend
+        self.memory = program.backend.graphs.Numbers()
+        self._places = []  # pairs of a place and a function of the registers: what it gets
         self._known = {}
         self.values = {}
 
@@ -260,7 +260,7 @@ class _Numbers:
         self.memory.allocate()
         self.values = {x: place.device_array for x, place in self.values.items()}
         self._stores = [(place.host, get) for place, get in self._places]
-        del self._program, self._places
+        del self._getter  # which refers to the program
 
     def store(self, regs):
         for host, get in self._stores:
@@ -272,8 +272,7 @@ class _Numbers:
         if type(function) is Draw:
             key = self._key(function, lambda regs: function.next_key())
             return function.by_key, (key, args), {}
-        keys = [x for x in call.operands() if x.kind == "number" and x.call and not x.call.is_pure]
-        keys = {x: self._key(x) for x in keys}
+        keys = {x: self._key(x) for x in call.operands() if x.dtype == "key"}
         args, kwargs = mapped((args, kwargs), substituting(keys))
         if _has_number(kwargs.get("key")):
             kwargs["key"] = self._key(kwargs["key"])
@@ -287,15 +286,12 @@ class _Numbers:
             raise CannotCaptureError(f"{call.name} takes a number that may change")
         return function, args, kwargs
 
-    def _getter(self, x):
-        return self._program._number_maker(x)
-
     def _key(self, key, get=None):
         """A random key that kernels read from memory."""
         if key not in self._known:
             place = self.memory.place("u8", (2,))
             self._places.append((place, get or self._getter(key)))
-            self._known[key] = self._graphs.DeviceKey(place)
+            self._known[key] = self._backend.graphs.DeviceKey(place)
         return self._known[key]
 
     def _struct(self, dtype, numbers):
@@ -309,8 +305,8 @@ class _Numbers:
         """What stands for a 0-d array of a number, in the dtype that it has beside the arrays."""
         if not _has_number(x):
             return x
-        dtypes = {y.dtype for y in call.args if type(y) is Value and y.kind == "array"}
-        dtypes = {y for y in dtypes if self._program.backend.is_floating(y)}
+        arrays = [y for y in call.args if type(y) is Value and y.kind == "array"]
+        dtypes = {y.dtype for y in arrays if self._backend.is_floating(y.dtype)}
         out = (call.outs or call.targets())[0].dtype
         if len(dtypes) != 1 or not (out in dtypes or str(out) == "bool"):
             raise CannotCaptureError(f"{call.name} takes a number that may change, and integers")

@@ -339,7 +339,7 @@ def _independent(one, other):
 
 
 def _result(call):
-    """The array that a call makes or overwrites."""
+    """The array that a call, which can be bound, makes or overwrites."""
     return call.outs[0] if call.outs else call.targets()[0]
 
 

@@ -104,6 +104,7 @@ class Reach:
         self.not_imported = []  # modules that the function may import for the first time
         self.seen = {}
         self.names = set()  # that the functions use
+        self.asks_types = False  # whether they name ``type``, which sees what stands for an array
         self._name = None  # by which code finds what is being looked at
         self._python_modules = {}  # by name, with the names looked at
         self._functions = []
@@ -243,12 +244,19 @@ class Reach:
             self.foreign_generators.append(x)
         elif isinstance(x, Listener):
             self._walk(x.mode, Cell("attr", x, "mode"))
+            for p in x.tensors:
+                self.tensor(p)
         elif kind not in backend_of and not isinstance(x, _IMMUTABLE) and not is_dtype(x):
             self._object_or_container(x)
 
     def _object_or_container(self, x):
         kind = type(x)
         is_container = isinstance(x, (*_CONTAINERS, types.MappingProxyType))
+        readers = _READERS if is_container else ("__getattribute__",)
+        own = [vars(base) for base in kind.__mro__ if is_own(_module_of(base))]
+        if reader := next((name for name in readers if any(name in base for base in own)), None):
+            self._refuse(f"it names {_a(x)}, whose class has a {reader} of its own")
+            return
         if is_container:
             self._items(x)
         if _is_plain(kind):
@@ -256,8 +264,8 @@ class Reach:
                 self._refuse(f"it names an iterator ({kind.__name__})")
             self._object(x)
         elif not is_container:
-            is_known = callable(x) and _module_of(kind) in ("builtins", "functools", "typing")
-            if not is_known:
+            known = "builtins", "functools", "typing"
+            if not callable(x) or not (hasattr(x, "__name__") or _module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, names=None):
@@ -289,11 +297,6 @@ class Reach:
     def _object(self, x):
         """An instance of a class whose attributes are looked up in the ordinary way."""
         kind = type(x)
-        changed = _READERS if isinstance(x, _CONTAINERS) else ("__getattribute__",)
-        for base in kind.__mro__:
-            own = vars(base) if is_own(_module_of(base)) else ()
-            for name in [name for name in changed if name in own]:
-                self._refuse(f"it names {_a(x)}, whose class has a {name} of its own")
         self._guard(x, kind, "type")
         values = getattr(x, "__dict__", None)
         if values is not None:
@@ -326,7 +329,8 @@ class Reach:
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents
-                    if isinstance(value, _CLOSED_OVER) or not is_of_gpugrad:
+                    is_cache = isinstance(value, weakref.WeakKeyDictionary)
+                    if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
                         self._walk(value, Cell("cell", cell))
             return
         self._functions.append(function)
@@ -334,6 +338,7 @@ class Reach:
         for code in codes:
             self.names |= names_in(code)
             read |= _globals_of(code)
+            self.asks_types |= _asks_types(code)
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
@@ -415,8 +420,11 @@ class Reach:
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
         self._walk(type(optimizer))
+        if self.asks_types and is_own(_module_of(type(optimizer))):
+            self._refuse("its optimizer asks for the types of numbers")
 
 
+_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_CLOSURE"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
     "items", "get",
@@ -476,6 +484,16 @@ def _globals_of(code):
         code.co_names[argument >> found[number]]
         for number, argument in _instructions(code)
         if number in found
+    )
+
+
+@functools.lru_cache(1000)
+def _asks_types(code):
+    """Whether code may ask for the types of other objects than the one whose method it is."""
+    found = [i for i in dis.get_instructions(code) if i.opname in _LOADS]
+    return any(
+        one.argval == "type" and one.opname != "LOAD_FAST" and other.argval not in ("self", "cls")
+        for one, other in zip(found, [*found[1:], *found[:1]], strict=True)
     )
 
 

@@ -3,13 +3,12 @@
 import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
-from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
-from .._thread_state import restores_state, thread
+from .._thread_state import restores_state, set_recording, thread
 from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
@@ -48,7 +47,7 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=()):
+def record(function, leaves, structure, args, kwargs, derivative_keys=(), earlier=None):
     """Call the function, and return what it has done as a `Recorded`."""
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
@@ -57,6 +56,10 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     passing = False
     if reason is None and any(map(has_more, given.nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
+    if reason is None and reach.asks_types and (
+        reach.arrays or any(type(x) in namespace_of for x in leaves)
+    ):
+        reason = "it asks for types, which raw arrays do not have meanwhile; make them tensors first"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
@@ -73,7 +76,11 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
-    return recording.run(leaves, structure, args, kwargs)
+    recording.earlier = earlier
+    try:
+        return recording.run(leaves, structure, args, kwargs)
+    finally:
+        set_recording(recording.is_recording)
 
 
 class _Recording:
@@ -84,6 +91,7 @@ class _Recording:
         self.stage = stage
         self.given = given
         self.derivative_keys = derivative_keys
+        self.is_recording = thread.recording  # as the function has left it
 
     @restores_state
     def run(self, leaves, structure, args, kwargs):
@@ -105,7 +113,7 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer, witness = thread.draws, Witness(recorder)
+        outer, witness = thread.draws, Witness(recorder, self.earlier)
         before = self._signature(leaves)
         tape = None
         try:
@@ -115,9 +123,10 @@ class _Recording:
                 traced, named = self._traced_arguments(leaves, args, kwargs)
                 recorder.start, recorder.seen = next_order(), stage.originals
                 thread.draws = (draws, *outer)
-                with (recorder.backend.sweep_context or nullcontext)(), witness:
+                with witness:
                     result = self.function(*traced, **named)
             finally:
+                self.is_recording = thread.recording
                 thread.draws = outer
                 draws.end()
                 stage.leave()
@@ -127,6 +136,9 @@ class _Recording:
             refusal = reach.refusal(witness.names())
             if refusal is not None:
                 recorder.stop(refusal)
+            if thread.recording is not before[0]:
+                recorder.stop("it switches the recording of gradients")
+            self.codes = witness.codes
             stage.guard_groups(witness.codes.values())
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
@@ -171,6 +183,10 @@ class _Recording:
         for key, x in self.reach.tensors.items():
             if key not in self.stage.arguments:
                 found.append((key, _layout(x.array), id(x.node), x.grad is not None))
+        # Which of them share an array.
+        first = {}
+        for k, x in enumerate(self.reach.tensors.values()):
+            found.append(first.setdefault(id(x.array), k))
         return found
 
     # The tape
@@ -215,6 +231,7 @@ class _Recording:
             result_structure=result_structure,
             is_leaf=len(parts) == 1 and parts[0] is result,
             signature=signature,
+            codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
             calls=recorder.calls,
@@ -240,6 +257,7 @@ class _Recording:
             optimizers=[
                 (o, [[(k, v) for k, v in enumerate(h) if isinstance(v, bool)] for h in o._hyper])
                 for o in reach.optimizers
+                if o in stage.stepped
             ],
             graph=graph,
         )
@@ -300,6 +318,8 @@ class _Recording:
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
+            if x.label is not None:
+                stop("it returns a tensor with a label")
             if isinstance(x.array, Traced):
                 if type(x.array) is not recorder.kind:
                     stop("a result is a scalar of the library")
@@ -314,8 +334,8 @@ class _Recording:
         if type(x) is recorder.kind:
             return "array", x.var
         if type(x) is recorder.scalar:
-            with _as_recorder(recorder):
-                return "array", recorder.call(recorder.backend.asarray, (x,)).var
+            stop("it returns a scalar of the library")
+            return "static", None
         if type(x) is Number:
             return "number", x.var
         if type(x) in namespace_of:
@@ -335,7 +355,7 @@ class _Recording:
         if type(node) is Leaf:
             self.recorder.stop("it returns a new leaf that requires grad")
             return None
-        if node.watch is not None and (node.watch.leaf is not None or node.watch.label):
+        if node.watch is not None and node.watch.leaf is not None:
             self.recorder.stop("it returns a tensor of which it has called retain_grad")
         stack, seen = [node], set()
         while stack:
@@ -362,27 +382,13 @@ class _Recording:
             if type(x.node) is Node:
                 make_real(x.node, self.recorder)
         if any(isinstance(x, Traced) or type(x) is Number for x in parts):
-            asarray = self.recorder.backend.asarray
-            parts = [
-                asarray(x.value) if isinstance(x, Traced) else real_of(x) for x in parts
-            ]  # fmt: skip
+            parts = [real_of(x) for x in parts]
             is_leaf = isinstance(result, Traced) or type(result) is Number
             return parts[0] if is_leaf else unflatten(structure, parts)
         return result
 
 
 _LIVE = object()
-
-
-class _as_recorder:
-    def __init__(self, recorder):
-        self.recorder = recorder
-
-    def __enter__(self):
-        self.before, thread.recorder = thread.recorder, self.recorder
-
-    def __exit__(self, *exc_info):
-        thread.recorder = self.before
 
 
 def _layout(array):

@@ -200,9 +200,9 @@ class Program(Steps):
 
     def bind(self):
         """Bind the calls to the arrays that state has now."""
+        self._tensor_rows = None  # it fits no call if this is interrupted
         self._begin()
         self._given = [None]  # the leaves of the arguments during a run
-        self._bind_state()
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
@@ -210,6 +210,7 @@ class Program(Steps):
         self._bind_effects()
         self._bind_results()
         self._end()
+        self._bind_state()
 
     def _bind_inputs(self):
         """Find out where the arrays lie that each run finds anew."""

@@ -42,6 +42,7 @@ class Stage:
         self.alike = []
         self.saved = []  # cells of raw arrays, with the array and what stands for it
         self.groups = []  # optimizers and numbers of groups, with what was in them
+        self.stepped, self.converting = set(), set()  # optimizers
         self.unwatched = []
         self.boundary = []
         self.schedulers = []
@@ -60,8 +61,6 @@ class Stage:
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
-            if not take_hyper(optimizer):
-                return "its optimizer makes its state anew, or refuses a hyper-parameter", True
             for p, state in optimizer._states.items():
                 if id(p) in self.reach.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
@@ -114,18 +113,17 @@ class Stage:
 
     def _enter_optimizer(self, optimizer):
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
-        recorder = self.recorder
+        recorder, mine = self.recorder, None
+        if not take_hyper(optimizer):
+            self.converting.add(optimizer)
         for i, group in enumerate(optimizer.param_groups):
-            named = {
-                name: self._hyper(optimizer, i, (k,), value)
-                for k, (name, value) in enumerate(
-                    zip(optimizer.defaults, optimizer._hyper[i], strict=True)
-                )
-            }
-            others = [value for name, value in named.items() if name != "maximize"]
-            arguments = named.get("maximize", False), others
-            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], arguments))
-            optimizer._arguments[i] = arguments
+            if optimizer not in self.converting:
+                hyper = dict(zip(optimizer.defaults, enumerate(optimizer._hyper[i]), strict=True))
+                named = {n: self._hyper(optimizer, i, (k,), v) for n, (k, v) in hyper.items()}
+                others = [value for name, value in named.items() if name != "maximize"]
+                mine = named.get("maximize", False), others
+            self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
+            optimizer._arguments[i] = mine or optimizer._arguments[i]
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -296,13 +294,14 @@ class Stage:
                         state, real_of(state.array), arrays, real_of(state.step),
                         real_of(state.numbers), state.is_split,
                     )  # fmt: skip
-        for _, state, before, traced, (step, numbers) in self.states:
+        for optimizer, state, before, traced, (step, numbers) in self.states:
             if state.arrays is not traced:
                 stop("its optimizer makes its state", True)
                 continue
             state.array, state.arrays, state.values = before[:3]
             state.place, state.updater, state.entry = before[5:]
             if state.step is not step:
+                self.stepped.add(optimizer)
                 if type(state.step) is not Number:
                     stop("an optimizer counts its steps in another way")
                 else:
@@ -315,6 +314,8 @@ class Stage:
                     self.number_writes.append((state, "numbers", values))
             state.step = before[3] if state.step is step else real_of(state.step)
             state.numbers = before[4] if state.numbers is numbers else real_of(state.numbers)
+        if self.stepped & self.converting:
+            stop("its optimizer converts a hyper-parameter", True)
 
     def _leave_cells(self):
         """Note which places hold something else now."""
@@ -346,17 +347,20 @@ class Stage:
 def take_hyper(optimizer):
     """Have an optimizer take over what was written into its groups, as its step does first.
 
-    Returns False, and does nothing, where that raises an error or makes state.
+    Returns False where more would change: if it converts a number, makes state, or raises an error.
     """
     for i, group in enumerate(optimizer.param_groups):
-        if [*map(group.__getitem__, optimizer.defaults)] != optimizer._hyper[i]:
+        values = [*map(group.__getitem__, optimizer.defaults)]
+        if values != (known := optimizer._hyper[i]):
             try:
-                new = [*optimizer._checked(group).values()]
+                new = optimizer._checked(group)
             except (TypeError, ValueError):
                 return False
-            if any(bool(a) != bool(b) for a, b in zip(optimizer._hyper[i], new, strict=True)):
+            if not all(map(same, values, new.values())) or [*map(bool, known)] != [
+                *map(bool, values)
+            ]:
                 return False
-            optimizer._change_hyper(i, group)
+            optimizer._set_hyper(i, new)
     return True
 
 

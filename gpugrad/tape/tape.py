@@ -35,6 +35,7 @@ class Value:
         number or a random key; "token" for what a call returns only for others, such as a
         collective under way.
     shape, dtype, strides, nbytes: of an array; strides are in bytes, None if they are not known.
+        The dtype of a random key is "key".
     source: what has the value when the tape starts, an `Input`; or None.
     constant: the value itself where it is the same in each run, else None.
     call: the `Call` that computes it, or None.

@@ -98,7 +98,7 @@ class Recorder:
         """A `Key` that each run of the tape draws by calling ``function``."""
         call = Call(function, (), {}, is_pure=False)
         var = Value("number")
-        var.call = call
+        var.call, var.dtype = call, "key"
         call.outs.append(var)
         self.prologue.append(call)
         return Key(self, var, value)

@@ -19,8 +19,8 @@ _COMPUTING = {
     "_pickle", "_sre", "re", "datetime", "fractions", "random", "unicodedata", "zlib", "binascii",
     "array", "types", "typing", "string", "numpy", "scipy", "cupy", "gpugrad",
 }  # fmt: skip
-# Those that this library may use for itself besides.
-_INSIDE = {"sys", "_thread", "_contextvars"}
+# What is seen by others too if this library itself calls it.
+_EFFECTS = {"warn", "warn_explicit", "print", "open"}
 # Functions of other modules that only compute.
 _HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
 # Functions of those modules that do more.
@@ -37,15 +37,19 @@ _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
+    earlier: an earlier tape of the same kind of call, for which all of it was seen; or None.
     codes: what has run, by the id of the code.
     """
 
-    def __init__(self, recorder):
+    def __init__(self, recorder, earlier=None):
         self.recorder = recorder
-        self.codes = {}
+        self._is_known = earlier is not None
+        self.codes = earlier.codes if self._is_known else {}
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
+        if self._is_known:
+            return self
         if sys.getprofile() is None:
             sys.setprofile(self._see)
         else:
@@ -53,7 +57,7 @@ class Witness:
         return self
 
     def __exit__(self, *exc_info):
-        if sys.getprofile() == self._see:
+        if not self._is_known and sys.getprofile() == self._see:
             sys.setprofile(None)
 
     def names(self):
@@ -80,16 +84,15 @@ class Witness:
 
     def _look(self, frame, function):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        room = _room(function)
         at = frame
         while at is not None:
             name = at.f_globals.get("__name__") or ""
             if name.startswith(_QUIET) or at.f_code.co_qualname.startswith(_RESTORING):
                 return
-            if name.startswith("gpugrad.") and room in _INSIDE:
-                return
-            if is_own(name) or name.startswith("gpugrad."):
+            if is_own(name) or (name.startswith("gpugrad.") and function.__name__ in _EFFECTS):
                 break
+            if name.startswith("gpugrad."):
+                return
             at = at.f_back
         what = f"it calls {function.__name__}{in_line(user_line())}"
         self.recorder.stop(f"{what}, which reads or changes what compile cannot see", "first")

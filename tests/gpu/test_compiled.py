@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import warnings
 from threading import Thread
 
 import numpy as np
@@ -334,6 +335,73 @@ def test_results_have_the_values_from_before_a_write():
         np.testing.assert_array_equal(before, np.full((2, 3), k, "float32"))
         np.testing.assert_array_equal(part, before[:, ::2])
     assert why_call_by_call(add) == [None]
+
+
+def test_results_that_show_the_same_memory():
+    """What the caller writes into one of them is in the others, as without `compile`."""
+
+    def function(x):
+        y = x * 2
+        return y, y[:, ::2], x.mT, w[1:]
+
+    w = on_device(np.arange(3.0, dtype="float32"))
+    compiled = gg.compile(function)
+    for _ in range(4):
+        x = on_device(np.arange(12.0, dtype="float32").reshape(3, 4))
+        y, part, turned, rest = compiled(x)
+        for shown, whole in ((y, part), (x, turned), (w, rest)):
+            before = whole.cpu().numpy()
+            shown.array[...] += 1
+            np.testing.assert_array_equal(whole.cpu().numpy(), before + 1)
+    assert why_call_by_call(compiled) == [None]
+
+
+def test_an_argument_in_the_memory_of_what_is_overwritten():
+    def run(compile):
+        total = on_device(np.ones(4, "float32"))
+
+        def step(x):
+            before = x * 1
+            total.array += 2 * x.array
+            return before, x + total
+
+        step, found = compile(step), []
+        for k in range(8):
+            x = gg.asarray(total.array) if k in (4, 5, 6) else total + 1
+            found += host(step(x))
+        return [*found, *host([total])]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may say that it is not compiled
+        for x, y in zip(run(gg.compile), run(lambda f: f), strict=True):
+            assert_equal(x, y)
+
+
+def test_a_scheduler_steps_with_the_optimizer():
+    def run(compile):
+        gg.manual_seed(0)
+        model = nn.Linear(3, 2).to("cuda")
+        optimizer = optim.Adam(model.parameters(), lr=0.1)
+        schedule = optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = (model(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss.detach()
+
+        step, rng = compile(step), np.random.default_rng(0)
+        for _ in range(8):
+            loss = step(on_device(rng.standard_normal((4, 3)).astype("float32")))
+        return [*host([loss, *model.parameters()]), np.array(schedule.get_last_lr())], step
+
+    found, compiled = run(gg.compile)
+    expected, _ = run(lambda f: f)
+    assert why_call_by_call(compiled) == [None]
+    for x, y in zip(found, expected, strict=True):
+        assert_equal(x, y)
 
 
 def test_indices_and_sums_over_them():

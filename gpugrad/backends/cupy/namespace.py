@@ -14,6 +14,7 @@ import numpy as np
 from array_api_compat import cupy as standard
 
 from ..bfloat16 import finfo, isdtype, result_type
+from ..declarations import declare
 from ..dtypes import float32
 from . import kernels
 from .kernels.reductions import shape_without, sum_rows
@@ -206,3 +207,5 @@ vars(xp).update(
     zero_discarded_nans=_zero_discarded_nans,
     conj=_conj,
 )
+for _name in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "where"):
+    declare(vars(xp)[_name], elementwise=True)

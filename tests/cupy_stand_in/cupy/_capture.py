@@ -94,7 +94,7 @@ def made(compute, wrap, operands):
     """
     out = wrap(silent(compute))
     capture = current()
-    if capture is not None:
+    if capture is not None and type(out) is not bool:  # such as what `issubdtype` returns
         several = isinstance(out, (tuple, list))
         results = out if several else [out]
         new = [x.base is None and not any(x is y for y in operands) for x in results]
