@@ -95,7 +95,8 @@ class GraphProgram(Program):
         """Launch the graph, and then make those results that are views."""
         tape, slots = self.tape, [self.slot(x) for x in self._captured.outputs]
         self._checks, self._undo, self._is_fallible = [], [], False
-        self.steps = [partial(self._captured.launch, self.regs, slots)]
+        self._free_gradients()
+        self.steps.append(partial(self._captured.launch, self.regs, slots))
         views: dict = {}
         for x in tape.leaving:
             while x.base is not None and x.constant is None:
