@@ -261,7 +261,7 @@ class Compiled(Generic[P, R]):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps)
+            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, known)
             self._note(recorded, known)
         finally:
             _recording.release()

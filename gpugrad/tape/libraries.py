@@ -9,7 +9,7 @@ import types
 _PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _STDLIB = os.path.dirname(os.__file__)
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
-    "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
+    "gpugrad", "numpy", "cupy", "cupyx", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
 }  # fmt: skip
 # Those that only compute, and neither keep state nor look at that of the process.
@@ -19,7 +19,8 @@ _COMPUTING = {
     "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "random", "unicodedata",
     "zlib", "binascii", "base64", "hashlib", "array", "types", "typing", "enum", "dataclasses",
     "contextlib", "weakref", "warnings", "os", "posixpath", "ntpath", "genericpath", "pathlib",
-    "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "gpugrad", "einops", "optree",
+    "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "cupyx", "cupy_backends",
+    "gpugrad", "einops", "optree",
 }  # fmt: skip
 # Functions in C of these that do more, and of others that do not.
 _REACHING = {

@@ -251,8 +251,8 @@ class Reach:
                 self._refuse(f"it names an iterator ({kind.__name__})")
             self._object(x)
         elif not is_container:
-            is_known = callable(x) and module_of(kind) in ("builtins", "functools", "typing")
-            if not is_known:
+            known = "builtins", "functools", "typing"
+            if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, names=None):

@@ -14,12 +14,11 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE
+from .cells import SIMPLE, content_of
 from .derivatives import Graph
-from .cells import content_of
 from .draws import NotedDraws
-from .numbers import Number
 from .libraries import is_own
+from .numbers import Number
 from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
@@ -48,8 +47,11 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=()):
-    """Call the function, and return what it has done as a `Recorded`."""
+def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=()):
+    """Call the function, and return what it has done as a `Recorded`.
+
+    known: tapes of earlier calls, whose guards hold.
+    """
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
     reason = reach.refusal(())
@@ -77,6 +79,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=()):
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
+    recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
     finally:
@@ -113,8 +116,9 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer, witness = thread.draws, Witness(recorder)
         before = self._signature(leaves)
+        alike = [t.codes for t in self.known if t.signature == before and t.fits(leaves)]
+        outer, witness = thread.draws, Witness(recorder, *alike[:1])
         tape = None
         try:
             try:
@@ -138,7 +142,8 @@ class _Recording:
                 recorder.stop(refusal)
             if thread.recording is not before[0]:
                 recorder.stop("it switches the recording of gradients")
-            stage.guard_groups(witness.codes.values())
+            self.codes = witness.codes
+            stage.guard_groups([code for code in witness.codes.values() if code is not None])
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -182,6 +187,10 @@ class _Recording:
         for key, x in self.reach.tensors.items():
             if key not in self.stage.arguments:
                 found.append((key, _layout(x.array), id(x.node), x.grad is not None))
+        # Which of them share an array.
+        first = {}
+        for k, x in enumerate(self.reach.tensors.values()):
+            found.append(first.setdefault(id(x.array), k))
         return found
 
     # The tape
@@ -226,6 +235,7 @@ class _Recording:
             result_structure=result_structure,
             is_leaf=len(parts) == 1 and parts[0] is result,
             signature=signature,
+            codes=self.codes,
             reach=reach,
             leaves=self._leaves(leaves),
             calls=recorder.calls,

@@ -7,8 +7,8 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 
 import warnings
 from contextlib import nullcontext
-from functools import partial
-from operator import itemgetter
+from functools import partial, reduce
+from operator import getitem, itemgetter
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -127,7 +127,7 @@ class Program(Steps):
         tape, backend = self.tape, self.backend
         if all(x.array is array for x, array in self._tensors):
             return False
-        owners = {}
+        owners, buffers, arrays = {}, {}, {}
         for x, _ in self._tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
@@ -139,8 +139,10 @@ class Program(Steps):
                 or backend.device(array) != tape.devices.get(var, backend.device(array))
             ):
                 return False
-            memory = owners.setdefault(backend.buffer(array), var.memory)
-            if array.size and memory is not var.memory:
+            buffer = backend.buffer(array)
+            is_alike = owners.setdefault(buffer, var.memory) is var.memory
+            is_alike = is_alike and buffers.setdefault(var.memory, buffer) == buffer
+            if (array.size and not is_alike) or arrays.setdefault(var, array) is not array:
                 return False
         return True
 
@@ -257,13 +259,13 @@ class Program(Steps):
         tape = self.tape
         self._draws, self._numbers, self._later_numbers = [], [], []
         self._hyper = [
-            (optimizer, list(optimizer.defaults), i, flags)
+            (optimizer, list(optimizer.defaults), i, flags, [])
             for optimizer, groups in tape.optimizers
             for i, flags in enumerate(groups)
         ]
         for x in tape.numbers:
             if x.source is not None:
-                self._numbers.append((self._number_finder(x.source.holder), self.slot(x)))
+                self._find_number(x.source.holder, self.slot(x))
         random = set()  # random keys, and what is computed from them
         for call in tape.prologue:
             (out,) = call.outs
@@ -280,27 +282,26 @@ class Program(Steps):
             (self.caller(function, args), outcome) for function, args, outcome in tape.conditions
         ]
 
-    def _number_finder(self, holder):
+    def _find_number(self, holder, at):
+        """Have a number put into a register."""
         kind, first, *rest = holder
-        if kind == "cell":
-            return first.get
-        if kind == "item":
-            (k,) = rest
-            return lambda: first.get()[k]
-        if kind == "leaf":
-            given = self._given
-            return lambda: given[0][first]
-        if kind == "element":
-            return self.caller(self.backend.to_list, (first,))
-        i, path = rest
-
-        def hyper():
-            value = first._hyper[i]
-            for k in path:
-                value = value[k]
-            return value
-
-        return hyper
+        given = self._given
+        if kind == "hyper":
+            i, (k, *path) = rest
+            if not path:
+                places = next(r[4] for r in self._hyper if r[0] is first and r[2] == i)
+                places.append((k, at))
+                return
+            find = lambda: reduce(getitem, path, first._hyper[i][k])  # noqa: E731
+        elif kind == "cell":
+            find = first.get
+        elif kind == "item":
+            find = lambda: first.get()[rest[0]]  # noqa: E731
+        elif kind == "leaf":
+            find = lambda: given[0][first]  # noqa: E731
+        else:
+            find = self.caller(self.backend.to_list, (first,))
+        self._numbers.append((find, at))
 
     # Calls
 
@@ -322,9 +323,13 @@ class Program(Steps):
         if fallible and fallible[-1] > at_write:
             targets = dict.fromkeys([x.root() for i in written for x in calls[i].targets()])
             self._undo = [self.slot(x) for x in targets if not x.memory.is_own]
-        first_write = None
+        free_at = fallible[-1] + 1 if fallible else 0
+        first_write, is_free = None, False
         i = 0
         while i < len(calls):
+            if i >= free_at and not is_free:
+                is_free = True
+                self._free_gradients()
             if i >= at_write and first_write is None:
                 first_write = len(self.steps)
             group = starts.get(i)
@@ -338,7 +343,17 @@ class Program(Steps):
             i = stop
         if first_write is None:
             first_write = len(self.steps)
+        if not is_free:
+            self._free_gradients()
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
+
+    def _free_gradients(self):
+        """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
+        tape = self.tape
+        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"} | {*tape.argument_of}
+        freed = [x for x, _ in tape.gradients if id(x) not in read]
+        if freed:
+            self.steps.append(partial(_free, freed))
 
     def _last_uses(self):
         """By the number of a call, the registers of large values that are not needed after it."""
@@ -403,12 +418,8 @@ class Program(Steps):
         self._taken = set()
         self._rebound = [(self._holder(x), what, self._leaving(y)) for x, what, y in tape.rebound]
         self._gradients, self._given_gradients = [], []
-        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"}
-        self._freed = []
         for x, value in tape.gradients:
             is_state = id(x) not in tape.argument_of
-            if is_state and id(x) not in read:
-                self._freed.append(x)
             make = None if value is None else self._leaving(value)
             if is_state and make is not None:
                 self._gradients.append((x, make))
@@ -459,7 +470,7 @@ class Program(Steps):
             return self._read(x)
         fixed = self.static(x)
         if hasattr(fixed, "copy"):
-            return partial(fixed.copy, "K")
+            return fixed.copy if fixed.flags.c_contiguous else partial(fixed.copy, "K")
         return self.caller(self.tape.duplicate, (x,))
 
     def _read(self, x):
@@ -522,7 +533,7 @@ class Program(Steps):
     def _numbers_fit(self):
         """Find and compute the numbers; returns whether they fulfil the conditions."""
         regs = self.regs
-        for optimizer, names, i, flags in self._hyper:
+        for optimizer, names, i, flags, places in self._hyper:
             group = optimizer.param_groups[i]
             hyper = optimizer._hyper[i]
             if [*map(group.__getitem__, names)] != hyper:
@@ -532,6 +543,8 @@ class Program(Steps):
             for k, value in flags:
                 if hyper[k] is not value:
                     return False
+            for k, at in places:
+                regs[at] = hyper[k]
         try:
             for find, at in self._numbers:
                 regs[at] = find()
@@ -577,8 +590,6 @@ class Program(Steps):
             self._write_all()
 
     def _write_all(self):
-        for x in self._freed:
-            x._grad = None
         if self._places:
             writes.note(self._places)
         for step in self._after:
@@ -620,6 +631,11 @@ class Program(Steps):
     def least_bytes(self):
         """The largest sum of the sizes of planned values that are needed at one time."""
         return most_alive({s for s in self.plan.of.values() if s.kind == "planned"})
+
+
+def _free(tensors):
+    for x in tensors:
+        x._grad = None
 
 
 def _itself(x):

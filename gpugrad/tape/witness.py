@@ -15,7 +15,10 @@ from .reach import names_in
 # What is seen by others if this library calls it.
 _EFFECTS = {"warn", "warn_explicit", "print", "open"}
 # Modules that may do what they want, and code that restores what it changes.
-_QUIET = ("importlib._bootstrap", "_frozen_importlib", "gpugrad.tape.", "gpugrad.tools.")
+_QUIET = (
+    "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
+    "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
+)  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Functions of this library that read or change what is not on a tape.
@@ -29,19 +32,22 @@ _UNSEEN = {
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
-    codes: what has run, by the id of the code.
+    earlier: an earlier tape of the same kind of call, for which all of it was seen; or None.
+    earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
+    codes: the code of the program and of this library that has run, by its id.
     """
 
-    def __init__(self, recorder):
+    def __init__(self, recorder, earlier=None):
         self.recorder = recorder
-        self.codes = {}
-        self._foreign = set()  # ids of code of libraries of which nothing is known
+        self.is_needed = earlier is None
+        self.codes = {} if earlier is None else earlier
+        self._foreign = set()  # ids of code that may do more than compute
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
-        if sys.getprofile() is None:
+        if self.is_needed and sys.getprofile() is None:
             sys.setprofile(self._see)
-        else:
+        elif self.is_needed:
             self.recorder.stop("a profiler is on", True)
         return self
 
@@ -50,10 +56,10 @@ class Witness:
             sys.setprofile(None)
 
     def names(self):
-        """The names that the code uses which has run, except for that of this library."""
+        """The names that the program's code uses which has run."""
         found = set()
         for code in self.codes.values():
-            if not code.co_filename.startswith(_GPUGRAD):
+            if code is not None and not code.co_filename.startswith(_GPUGRAD):
                 found |= names_in(code)
         return found
 
@@ -61,9 +67,10 @@ class Witness:
         if event == "call":
             code = frame.f_code
             if id(code) not in self.codes:
-                self.codes[id(code)] = code
                 name = frame.f_globals.get("__name__") or ""
-                is_known = is_own(name) or only_computes(name) or name.startswith(_QUIET)
+                is_part = is_own(name) or name.partition(".")[0] == "gpugrad"
+                self.codes[id(code)] = code if is_part else None
+                is_known = is_part or only_computes(name) or name.startswith(_QUIET)
                 if not is_known or (name, code.co_name) in _UNSEEN:
                     self._foreign.add(id(code))
             if id(code) in self._foreign:
@@ -85,7 +92,10 @@ class Witness:
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
-            if name.startswith(_QUIET) or frame.f_code.co_qualname.startswith(_RESTORING):
+            code = frame.f_code
+            if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
+                return
+            if code.co_name == "<module>":  # it is being imported
                 return
             is_gpugrad = name.partition(".")[0] == "gpugrad"
             if is_own(name) or (is_gpugrad and called in _EFFECTS):
