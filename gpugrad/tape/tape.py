@@ -207,7 +207,9 @@ def simplify(calls, outputs, duplicate):
         if not new.keys().isdisjoint(call.operands()):
             call.replace(new)
         for out in call.outs:
-            out.base = new.get(out.base, out.base)
+            if out.base is not None:
+                out.base = new.get(out.base, out.base)
+                out.memory = out.base.memory
     return _living(calls, [new.get(x, x) for x in outputs]), new
 
 
