@@ -129,64 +129,61 @@ class _Captured:
     """
 
     def __init__(self, program):
-        tape, graphs = program.tape, program.tape.backend.graphs
+        self._tape = tape = program.tape
+        self._graphs = graphs = tape.backend.graphs
         if tape.communicates:
             raise CannotCaptureError("it communicates with other processes")
-        self._tape, self._addresses_of = tape, graphs.addresses
-        self._buffer = program.backend.buffer
-        self._numbers = numbers = _Numbers(program)
-        calls = [numbers.noted(call) for call in tape.calls]
         inputs = [x for x in tape.floating if x not in tape.unread]
         roots = dict.fromkeys([x.root() for x in tape.leaving if x.kind != "number"])
         self.outputs = [x for x in roots if x.call is not None and x.constant is None]
-        addresses = numbers.memory.place("u8", (len(inputs) + len(self.outputs),))
+        self._numbers = numbers = _Numbers(program)
+        self._calls = [numbers.noted(call) for call in tape.calls]
+        self._addresses = numbers.memory.place("u8", (len(inputs) + len(self.outputs),))
         numbers.allocate()
-        arrays = [_array(x, graphs, program.backend) for x in inputs]
-        back = [k for k, x in enumerate(inputs) if x.memory.is_written]  # is to be copied back
-        memories = [x.memory for x in (*tape.floating, *tape.pinned)]
-        if any(memories.count(x.memory) > 1 for x in tape.floating if x.memory.is_written):
-            raise CannotCaptureError("what it overwrites is in the memory of another input")
         self._found = [program.slot(x) for x in inputs]
-        self._back = [self._found[k] for k in back]
-        slots = [*range(len(inputs), len(inputs) + len(self.outputs)), *back]
-        sources = {
-            x: x.constant for c in tape.calls for x in c.operands() if x.constant is not None
-        }
-        sources |= {**numbers.values, **dict(zip(inputs, arrays, strict=True))}
-        sources |= {x: find() for x, find in tape.pinned.items()}
+        self._back = [k for k, x in enumerate(inputs) if x.memory.is_written]  # to be copied back
+        memories = [x.memory for x in (*tape.floating, *tape.pinned)]
+        if any(memories.count(inputs[k].memory) > 1 for k in self._back):
+            raise CannotCaptureError("what it overwrites is in the memory of another input")
+        self._inputs = [_array(x, tape.backend) for x in inputs]
+        self._sources = numbers.values | dict(zip(inputs, self._inputs, strict=True))
+        self._sources |= {x: find() for x, find in tape.pinned.items()}
+        self.graph = graphs.Graph(self._work, self._warm_up)
+        self._makers = [_maker(graphs, x) for x in self.graph.kept]
 
-        def copy(arrays, slots, outward):
-            graphs.copy_arrays(arrays, addresses.device_array, slots, outward=outward)
+    def _warm_up(self):
+        copied = [x for x in self._tape.pinned if x.memory.is_written]
+        copies = {x: self._tape.duplicate(self._sources[x]) for x in copied}
+        self._numbers.memory.send()  # whose addresses are 0, so that nothing is copied in or out
+        self._work(copies)
 
-        def work(sources=sources):
-            copy(arrays, range(len(arrays)), False)
-            outputs = [_dense(x, tape.duplicate, graphs) for x in self._made(calls, sources)]
-            copy([*outputs, *[arrays[k] for k in back]], slots, True)
-            return outputs
+    def _work(self, copies=None):
+        """Do what is captured, and return the arrays of the outputs."""
+        inputs, duplicate = self._inputs, self._tape.duplicate
+        self._copy(inputs, range(len(inputs)), outward=False)
+        outputs = [
+            x if _maker(self._graphs, x) else duplicate(x)
+            for x in self._made({**self._sources, **(copies or {})})
+        ]
+        slots = [*range(len(inputs), len(inputs) + len(outputs)), *self._back]
+        self._copy([*outputs, *[inputs[k] for k in self._back]], slots, outward=True)
+        return outputs
 
-        def warm_up():
-            copies = {x: tape.duplicate(sources[x]) for x in tape.pinned if x.memory.is_written}
-            numbers.memory.send()  # whose addresses are 0, so that nothing is copied
-            work({**sources, **copies})
+    def _copy(self, arrays, slots, outward):
+        self._graphs.copy_arrays(arrays, self._addresses.device_array, slots, outward=outward)
 
-        self._addresses = addresses.host
-        self.graph = graphs.Graph(work, warm_up)
-        self._makers = [graphs.maker(x.shape, x.dtype, x.strides) for x in self.graph.kept]
-        self._sources = sources  # what the graph reads and overwrites
-
-    def _made(self, calls, values):
+    def _made(self, values):
         """Make the calls, and return the outputs.
 
         values: the arrays of the values that no call computes.
         """
-        values = dict(values)
-        last = {x: i for i, c in enumerate(self._tape.calls) for x in (*c.operands(), *c.outs)}
-        for x in self.outputs:
-            del last[x]
-        for i, (call, planned) in enumerate(zip(self._tape.calls, calls, strict=True)):
+        calls = self._tape.calls
+        last = {x: i for i, c in enumerate(calls) for x in (*c.operands(), *c.outs)}
+        last |= dict.fromkeys(self.outputs)
+        for i, (call, planned) in enumerate(zip(calls, self._calls, strict=True)):
             _make(call, planned, values)
             for x in (*call.operands(), *call.outs):  # memory that is free is used again
-                if last.get(x) == i:
+                if last[x] == i:
                     values.pop(x, None)
         return [values[x] for x in self.outputs]
 
@@ -194,15 +191,16 @@ class _Captured:
         """Whether inputs that are overwritten share no memory with others."""
         if not self._back:
             return True
-        buffers = [self._buffer(regs[at]) for at in self._found]
-        return all(buffers.count(self._buffer(regs[at])) == 1 for at in self._back)
+        buffers = [self._tape.backend.buffer(regs[at]) for at in self._found]
+        return all(buffers.count(buffers[k]) == 1 for k in self._back)
 
     def launch(self, regs, slots):
         """Launch the graph on what the registers hold; its outputs get into these slots."""
         numbers, graph = self._numbers, self.graph
         numbers.store(regs)
         outputs = [make() for make in self._makers]
-        self._addresses[...] = self._addresses_of([*[regs[at] for at in self._found], *outputs])
+        found = [*[regs[at] for at in self._found], *outputs]
+        self._addresses.host[...] = self._graphs.addresses(found)
         graph.follow()
         numbers.memory.send()
         graph.launch()
@@ -210,9 +208,13 @@ class _Captured:
             regs[at] = array
 
 
-def _array(x, graphs, backend):
+def _maker(graphs, x):
+    return graphs.maker(x.shape, x.dtype, x.strides)
+
+
+def _array(x, backend):
     """An array for an input of the graph, with values that most functions take."""
-    make = graphs.maker(x.shape, x.dtype, x.strides)
+    make = _maker(backend.graphs, x)
     if make is None:
         raise CannotCaptureError("it is called with an array that does not fill its memory")
     array = make()
@@ -221,24 +223,23 @@ def _array(x, graphs, backend):
     return array
 
 
-def _dense(x, duplicate, graphs):
-    """``x``, or a copy that fills its memory."""
-    return duplicate(x) if graphs.maker(x.shape, x.dtype, x.strides) is None else x
-
-
 def _make(call, planned, values):
     """Make a call and note its results among the values."""
+
+    def value(x):
+        if type(x) is not Value:
+            return x
+        return values[x] if x.constant is None else x.constant
+
     function, args, kwargs = planned
     try:
-        get = substituting(values)
-        results = function(*mapped(args, get), **mapped(kwargs, get))
+        results = function(*mapped(args, value), **mapped(kwargs, value))
     except Exception as error:
         raise CannotCaptureError(f"{call.name}: {error}") from error
-    if call.writes:
-        if results is None and type(call.args[0]) is tuple:
-            raise CannotCaptureError(f"{call.name}: it cannot be repeated")
-    else:
+    if not call.writes:
         values.update(zip(call.outs, results if call.several else [results], strict=True))
+    elif results is None and type(call.args[0]) is tuple:
+        raise CannotCaptureError(f"{call.name}: it cannot be repeated")
 
 
 class _Numbers:

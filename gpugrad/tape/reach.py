@@ -66,7 +66,7 @@ _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown",
 _PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 _STDLIB = os.path.dirname(os.__file__)
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
-    "gpugrad", "numpy", "cupy", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
+    "gpugrad", "numpy", "cupy", "cupyx", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
     "array_api_strict", "array_api_compat", "einops", "pytest",
 }  # fmt: skip
 

@@ -127,7 +127,7 @@ class Program(Steps):
         tape, backend = self.tape, self.backend
         if all(x.array is array for x, array in self._tensors):
             return False
-        owners = {}
+        owners, buffers, arrays = {}, {}, {}
         for x, _ in self._tensors:
             array, state, var = x.array, tape.parameters.get(id(x)), tape.var_of[id(x)]
             if state is not None and state.array is not array:
@@ -139,8 +139,10 @@ class Program(Steps):
                 or backend.device(array) != tape.devices.get(var, backend.device(array))
             ):
                 return False
-            memory = owners.setdefault(backend.buffer(array), var.memory)
-            if array.size and memory is not var.memory:
+            buffer = backend.buffer(array)
+            is_alike = owners.setdefault(buffer, var.memory) is var.memory
+            is_alike = is_alike and buffers.setdefault(var.memory, buffer) == buffer
+            if (array.size and not is_alike) or arrays.setdefault(var, array) is not array:
                 return False
         return True
 

@@ -80,7 +80,7 @@ class Recorder:
     def forget(self):
         """Let go of all arrays but those that are on the tape."""
         self._constants, self._kept, self._memories = {}, [], {}
-        self.seen = {}
+        self.seen, self.strangers = {}, []
 
     def leaked(self):
         """The traced arrays that something still refers to."""
@@ -429,10 +429,9 @@ class Recorder:
         """Called before leaves get gradients."""
         for leaf in leaves:
             x = leaf.owner()
-            if x is not None and id(x) not in self.seen:
+            if x is not None and leaf.order > self.start and id(x) not in self.seen:
                 self.strangers.append(x)
-                if leaf.order > self.start:
-                    self.stop("a gradient reaches a tensor that compile cannot see")
+                self.stop("a gradient reaches a tensor that compile cannot see")
 
 
 _NUMBERS = {Number, Key}

@@ -29,8 +29,12 @@ _REACHING = {
     "__subclasses__", "now", "utcnow", "today", "seed",
 }  # fmt: skip
 # Modules that may do what they want, and code that restores what it changes.
-_QUIET = ("importlib", "_frozen_importlib", "gpugrad.tape.", "gpugrad.tools.")
+_QUIET = (
+    "importlib", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.", "gpugrad.tape.",
+    "gpugrad.tools.", "gpugrad.kernels.cuda.",
+)  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
+_CUPY = {"cupy", "cupyx", "cupy_backends"}  # whose code in Python is given arrays only
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -70,8 +74,8 @@ class Witness:
 
     def _see(self, frame, event, x):
         if event == "call":
-            code = frame.f_code
-            self.codes[id(code)] = code
+            if (frame.f_globals.get("__name__") or "").partition(".")[0] not in _CUPY:
+                self.codes[id(frame.f_code)] = frame.f_code
         elif event == "c_call":
             owner = x.__self__
             kind = type(owner)
@@ -87,7 +91,10 @@ class Witness:
         at = frame
         while at is not None:
             name = at.f_globals.get("__name__") or ""
-            if name.startswith(_QUIET) or at.f_code.co_qualname.startswith(_RESTORING):
+            is_imported = at.f_code.co_name == "<module>"
+            if is_imported or name.startswith(_QUIET):
+                return
+            if at.f_code.co_qualname.startswith(_RESTORING):
                 return
             if is_own(name) or (name.startswith("gpugrad.") and function.__name__ in _EFFECTS):
                 break

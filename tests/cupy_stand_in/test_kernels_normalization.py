@@ -257,6 +257,20 @@ class TestRunningStatistics:
         layer(gg.ones((9, 4), device="cuda"))
         assert places == [layer.running_mean.array.data.ptr, layer.running_var.array.data.ptr]
 
+    def test_have_the_same_bits_where_others_have_them(self):
+        found = []
+        for is_held in (True, False):
+            layer = nn.BatchNorm1d(4, dtype=gg.float16, device="cuda")
+            for seed in range(3):
+                held = [x.array for x in layer.buffers()] if is_held else []
+                before = [x.copy() for x in held]
+                layer(gg.tensor(numbers(9, 4, dtype="float16", seed=seed), device="cuda"))
+                assert all((x.get() == y.get()).all() for x, y in zip(held, before, strict=True))
+                del held
+            found.append([x.cpu().numpy() for x in layer.buffers()])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_array_equal(a, b)
+
     def test_that_others_have_stay_as_they_are(self):
         """A graph, a state and a view keep the values that they were given."""
         layer, _ = self.trained("cuda")
