@@ -6,6 +6,8 @@ cache, they go through memory once.
 
 import math
 from bisect import bisect_left, insort
+from collections import Counter
+from operator import attrgetter
 
 from .tape import Memory
 
@@ -81,15 +83,17 @@ class Plan:
 
     def __init__(self, calls, leaving, can_bind, whole=()):
         self.calls = calls
-        self._uses = [_Uses(call) for call in calls]
-        self._can_bind = {call: can_bind(call) for call in calls}
-        self._whole = whole
-        lasting = {x.memory for x in leaving}
+        self._can_bind = {*filter(can_bind, calls)}
+        # Those that are elementwise on large arrays, so that they may run block by block.
+        self._fitting = {
+            call for call in self._can_bind
+            if call not in whole and _result(call).nbytes >= _LEAST and call.is_elementwise
+        }  # fmt: skip
         self.groups = []
-        if any(map(self._fits, calls)):
+        if self._fitting:
             self._sink()
             self._join()
-            self.groups = self._find_groups(lasting)
+            self.groups = self._find_groups({x.memory for x in leaving})
         self._place(leaving)
 
     @classmethod
@@ -102,32 +106,16 @@ class Plan:
         second = cls(other, leaving, can_bind, whole)
         return second if second.total <= 0.9 * first.total else first
 
-    def _fits(self, call):
-        """Whether a call is elementwise on large arrays, so that it may run block by block."""
-        return (
-            self._can_bind[call]
-            and call not in self._whole
-            and _result(call).nbytes >= _LEAST
-            and call.declared.holds("elementwise", call.args, call.kwargs)
-        )
-
-    def _reorder(self, order):
-        self.calls = order
-        self._uses = [_Uses(call) for call in order]
-
-    def _may_wait(self, i, k):
-        """Whether call i may be made right before call k instead."""
-        return all(_independent(self._uses[i], other) for other in self._uses[i + 1 : k])
-
     def _sink(self):
         """Compute large results of small operands only where they are first used.
 
         Such as the gradient of a weight by a single example, which can then be computed in blocks
         together with the update of the weight.
         """
+        uses = [_Uses(call) for call in self.calls]
         first = {}
-        for i, uses in enumerate(self._uses):
-            for memory in uses.reads | uses.writes:
+        for i, use in enumerate(uses):
+            for memory in use.reads | use.writes:
                 first.setdefault(memory, []).append(i)
         waiting, order = {}, []
 
@@ -137,16 +125,17 @@ class Plan:
             order.append(self.calls[i])
 
         for i, call in enumerate(self.calls):
-            if call.outs and self._fits(call):
+            if call.outs and call in self._fitting:
                 later = first[call.outs[0].memory]
                 later = later[1] if len(later) > 1 else i
                 size = sum([x.root().nbytes for x in call.operands()])
                 small = size <= call.outs[0].nbytes / 4
-                if later > i + 1 and small and self._may_wait(i, later):
+                between = uses[i + 1 : later]
+                if later > i + 1 and small and all(_independent(uses[i], u) for u in between):
                     waiting.setdefault(later, []).append(i)
                     continue
             emit(i)
-        self._reorder(order)
+        self.calls = order
 
     def _join(self):
         """Move what is between two chains of elementwise calls behind both.
@@ -157,7 +146,7 @@ class Plan:
         calls = self.calls
         i = 0
         while i < len(calls):
-            if not self._fits(calls[i]):
+            if calls[i] not in self._fitting:
                 i += 1
                 continue
             shape = _result(calls[i]).shape
@@ -179,11 +168,10 @@ class Plan:
                     waiting.append(uses)
             if before:
                 calls[i:stop] = [*before, *calls[i:between], *after]
-        self._reorder(calls)
 
     def _end(self, calls, i, shape):
         """The end of the chain of elementwise calls with results of ``shape`` that begins at i."""
-        while i < len(calls) and self._fits(calls[i]) and _result(calls[i]).shape == shape:
+        while i < len(calls) and calls[i] in self._fitting and _result(calls[i]).shape == shape:
             i += 1
         return i
 
@@ -197,18 +185,18 @@ class Plan:
             else:
                 found.append(group)
                 i = group.stop
+        uses = Counter(map(_memory_of, _values(self.calls)))
         for group in found:
             inside = self.calls[group.start : group.stop]
-            outside = [*self.calls[: group.start], *self.calls[group.stop :]]
-            used = {x.memory for call in outside for x in (*call.operands(), *call.outs)}
-            views = {out.memory for call in inside for out in call.outs if out.base is not None}
-            views |= {x.memory for call in inside for x in call.operands() if x.base is not None}
+            mine = Counter(map(_memory_of, _values(inside)))
+            others = {memory for memory, n in mine.items() if n < uses[memory]}
+            views = {x.memory for x in _values(inside) if x.base is not None}
             made = {out for call in inside for out in call.outs if out.base is None}
-            group.inner = {x for x in made if x.memory not in used | views | lasting}
+            group.inner = {x for x in made if x.memory not in others | views | lasting}
         return found
 
     def _group_at(self, start):
-        if not self._fits(self.calls[start]):
+        if self.calls[start] not in self._fitting:
             return None
         first = _result(self.calls[start])
         written, read, members, stop = {}, {}, 0, start
@@ -217,7 +205,7 @@ class Plan:
             if call.is_view():  # which takes no time
                 if any(out.memory in written for out in call.outs):
                     break
-            elif not self._fits(call) or _result(call).shape != first.shape:
+            elif call not in self._fitting or _result(call).shape != first.shape:
                 break
             else:
                 out = _result(call)
@@ -248,12 +236,12 @@ class Plan:
         self.of = {}
         self.last_use = last_use = {}
         group_of = {i: g for g in self.groups for i in range(g.start, g.stop)}
-        for i, (call, uses) in enumerate(zip(self.calls, self._uses, strict=True)):
-            for memory in (*uses.reads, *uses.writes):
-                last_use[memory] = i
-            if call.declared.aliases:  # what it returns may be an operand
-                for x in call.operands():
-                    last_use[x.memory] = end
+        for i, call in enumerate(self.calls):
+            last = end if call.declared.aliases else i  # what it returns may be an operand
+            for x in call.operands():
+                last_use[x.memory] = max(last, last_use.get(x.memory, 0))
+            for x in call.outs:
+                last_use[x.memory] = max(i, last_use.get(x.memory, 0))
         for x in leaving:
             last_use[x.memory] = end
         # Small ones are copied, so that they always lie in the same place before.
@@ -263,7 +251,7 @@ class Plan:
             for out in call.outs:
                 if out.base is not None or out.memory is None or out.memory in self.of:
                     continue
-                if not self._can_bind[call]:
+                if call not in self._can_bind:
                     kind = "loose"
                 elif out.memory in own:
                     kind = "fresh"
@@ -296,7 +284,7 @@ class Plan:
 
     def _take(self, i, call, out, group):
         """The storage of an operand that dies in call i and can have the result; else None."""
-        if not call.declared.holds("elementwise", call.args, call.kwargs):
+        if not call.is_elementwise:
             return None
         operands = [x for x in call.operands() if x.memory is not None]
         for x in operands:
@@ -313,6 +301,13 @@ class Plan:
             ):
                 return storage
         return None
+
+
+def _values(calls):
+    return [x for call in calls for x in (*call.operands(), *call.outs)]
+
+
+_memory_of = attrgetter("memory")
 
 
 class _Uses:
@@ -364,7 +359,7 @@ def narrowed(calls, lasting, can_bind):
 
     lasting: memory that is needed after the last call.
     """
-    if not any(can_bind[call] and _result(call).nbytes >= LARGE for call in calls):
+    if not any(_result(call).nbytes >= LARGE for call in can_bind):
         return None
     uses = [_Uses(call) for call in calls]
     users = {}  # for each memory, the numbers of the calls that use it
@@ -372,16 +367,13 @@ def narrowed(calls, lasting, can_bind):
         for memory in use.reads:
             users.setdefault(memory, []).append(i)
 
-    def is_elementwise(call):
-        return call.declared.holds("elementwise", call.args, call.kwargs)
-
     def may_move(i, k):
         between = uses[i + 1 : k] if k > i else uses[k + 1 : i]
         return all(_independent(uses[i], other) for other in between)
 
     at = list(range(len(calls)))  # the number of the call before which each is made
     for i, call in reversed(list(enumerate(calls))):
-        if not call.outs or not can_bind[call] or is_elementwise(call):
+        if not call.outs or call not in can_bind or call.is_elementwise:
             continue
         out = call.outs[0]
         if out.nbytes >= LARGE and out.memory in users and out.memory not in lasting:
@@ -394,7 +386,7 @@ def narrowed(calls, lasting, can_bind):
             before.setdefault(k, []).append(i)
             moved.add(i)
     for i, call in enumerate(calls):
-        if not call.outs or not can_bind[call] or not is_elementwise(call) or i in moved:
+        if not call.outs or call not in can_bind or not call.is_elementwise or i in moved:
             continue
         sources = {x.memory: x for x in call.operands() if x.memory is not None}
         if len(sources) != 1:

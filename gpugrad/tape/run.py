@@ -350,7 +350,9 @@ class Program(Steps):
     def _free_gradients(self):
         """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
         tape = self.tape
-        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"} | {*tape.argument_of}
+        read = {id(s.holder) for s in tape.floating.values() if s.kind == "grad"} | {
+            *tape.argument_of
+        }
         freed = [x for x, _ in tape.gradients if id(x) not in read]
         if freed:
             self.steps.append(partial(_free, freed))

@@ -10,7 +10,7 @@ import operator
 from functools import partial
 from operator import itemgetter
 
-from .tape import Value, collect, name_of
+from .tape import Value, collect, mapped, name_of
 
 _FIXED = ("number", "scalar", "array")  # kinds of values that may be the same in each run
 
@@ -31,12 +31,12 @@ class Steps:
     def _begin(self):
         self.regs, self.blank, self.steps, self.weak = [], [], [], []
         self._slots, self._static, self._weak_of = {}, {}, {}
-        self._stand_ins, self._slot_of, self._views = {}, {}, {}
+        self._stand_ins, self._known, self._views = {}, {}, {}
 
     def _end(self):
         """Keep no more memory than the steps need."""
-        self._static, self._weak_of, self._stand_ins, self._slot_of = {}, {}, {}, {}
-        self._views = {}
+        self._static, self._weak_of = {}, {}
+        self._stand_ins, self._known, self._views = {}, {}, {}
 
     # Registers and what never changes
 
@@ -84,7 +84,7 @@ class Steps:
         return all(self.static(y) is not None for y in values_in(x))
 
     def _filled(self, x):
-        return _filled(x, self.static)
+        return mapped(x, lambda y: self.static(y) if type(y) is Value else y)
 
     # Functions that read registers
 
@@ -134,41 +134,57 @@ class Steps:
     # Binding to memory
 
     def _bound(self, call, out, operand, **how):
-        """Steps that fill ``out``, on what ``operand`` returns for each value; None if it fails.
+        """Steps that fill ``out`` on the operands of a call; None if that fails.
 
-        operand: returns an array, or a pair of an array and the register for which it stands.
+        out: a pair of an array and the register for which it stands, or None.
+        operand: returns such a pair for a value.
         """
-        used = {}
-
-        def found(x):
-            array, at = operand(x)
-            if at is not None:
-                used[id(array)] = array, at
-            return array
-
-        if out[1] is not None:
-            used[id(out[0])] = out
         try:
-            args, kwargs = _filled(call.args, found), _filled(call.kwargs, found)
+            pairs = [*map(operand, call.operands()), out]
         except _NoStandIn:
             return None
+        arrays = [x for x, _ in pairs]
+        slots = [at for _, at in pairs]
+        key = _layouts_of(call, arrays, how, self.backend.array_types[0])
+        if key in self._known:  # such a call has been bound to other arrays
+            found = self._replaced(*self._known[key], arrays, slots)
+            if found is not None:
+                return found
+        values = iter(arrays)
+        args, kwargs = mapped(
+            (call.args, call.kwargs), lambda x: next(values) if type(x) is Value else x
+        )
         step = self.binder.bind(call.function, args, kwargs, out[0], **how)
         if step is None:
             return None
         steps = self.binder.flat([step])
-        return [self._on_registers(s, used) for s in steps] if used else steps
+        if key is not None:
+            self._known[key] = steps, arrays
+        if slots.count(None) == len(slots):
+            return steps
+        return self._replaced(steps, arrays, arrays, slots)
 
-    def _on_registers(self, step, used):
-        """A step with registers in place of the arrays that stand for them; None if that fails."""
-        if type(step) is not partial or step.keywords:
-            return None
-        slots = []
-        for x in step.args:
-            shares = partial(self.binder.shares_memory, x)
-            if id(x) not in used and any(shares(array) for array, _ in used.values()):
+    def _replaced(self, steps, arrays, new, slots):
+        """The steps with new arrays, or registers, in place of some arrays; None if that fails."""
+        places = {id(x): k for k, x in enumerate(arrays)}
+        found = []
+        for step in steps:
+            if type(step) is not partial or step.keywords:
                 return None
-            slots.append(used[id(x)][1] if id(x) in used else self.slot(x))
-        return on_registers(step.func, self.regs, slots)
+            at = [places.get(id(x)) for x in step.args]
+            for x, k in zip(step.args, at, strict=True):
+                if k is None and any(self.binder.shares_memory(x, array) for array in arrays):
+                    return None
+            args = [x if k is None else new[k] for x, k in zip(step.args, at, strict=True)]
+            if all(k is None or slots[k] is None for k in at):
+                found.append(partial(step.func, *args))
+            else:
+                registers = [
+                    self.slot(x) if k is None or slots[k] is None else slots[k]
+                    for x, k in zip(args, at, strict=True)
+                ]
+                found.append(on_registers(step.func, self.regs, registers))
+        return found
 
     def _stand_in(self, x):
         """An array that stands for a value, with the value's register; or what it always is."""
@@ -315,18 +331,27 @@ class Steps:
         return self._views[x, i]
 
 
-def _filled(x, of):
-    """Nested containers with ``of(value)`` in place of each value."""
-    kind = type(x)
-    if kind is Value:
-        return of(x)
-    if kind is tuple or kind is list:
-        return kind([_filled(item, of) for item in x])
-    if kind is dict:
-        return {name: _filled(item, of) for name, item in x.items()}
-    if kind is slice:
-        return slice(*[_filled(item, of) for item in (x.start, x.stop, x.step)])
-    return x
+def _layouts_of(call, arrays, how, array_type):
+    """What decides how a call is bound to arrays; None if that is not known."""
+    parts = [call.function, *how.values()]
+    for x in (*call.args, *call.kwargs.values()) if call.kwargs else call.args:
+        kind = type(x)
+        if kind in (tuple, list, dict, slice) and values_in(x):
+            return None
+        parts += (kind,) if kind is Value else (kind, x.hex() if kind is float else x)
+    for x in arrays:
+        dtype = getattr(x, "dtype", None)
+        if type(x) is not array_type or dtype.kind == "c":  # NumPy looks where these lie
+            return None
+        parts += x.shape, x.strides, dtype
+    if len({*map(id, arrays)}) < len(arrays):
+        parts += [k for k, x in enumerate(arrays) for y in arrays[:k] if x is y]
+    key = tuple(parts)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def values_in(x):

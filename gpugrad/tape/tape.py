@@ -99,7 +99,7 @@ class Call:
 
     __slots__ = (
         "function", "args", "kwargs", "outs", "several", "is_pure", "writes", "communicates",
-        "_operands",
+        "_operands", "_declared", "_elementwise",
     )  # fmt: skip
 
     def __init__(self, function, args, kwargs, *, is_pure=True, writes=False):
@@ -111,7 +111,7 @@ class Call:
         self.is_pure = is_pure
         self.writes = writes
         self.communicates = False
-        self._operands = None
+        self._operands = self._declared = self._elementwise = None
 
     @property
     def name(self):
@@ -119,7 +119,15 @@ class Call:
 
     @property
     def declared(self):
-        return declaration(self.function)
+        if self._declared is None:
+            self._declared = declaration(self.function)
+        return self._declared
+
+    @property
+    def is_elementwise(self):
+        if self._elementwise is None:
+            self._elementwise = self.declared.holds("elementwise", self.args, self.kwargs)
+        return self._elementwise
 
     @property
     def may_fail(self):
@@ -207,7 +215,9 @@ def simplify(calls, outputs, duplicate):
         if not new.keys().isdisjoint(call.operands()):
             call.replace(new)
         for out in call.outs:
-            out.base = new.get(out.base, out.base)
+            if out.base is not None:
+                out.base = new.get(out.base, out.base)
+                out.memory = out.base.memory
     return _living(calls, [new.get(x, x) for x in outputs]), new
 
 
@@ -228,14 +238,14 @@ def _living(calls, outputs):
     """The calls that something needs."""
     needed, memories, living = set(), set(), []
 
-    def need(x):
-        while x is not None:
-            needed.add(x)
-            memories.add(x.memory)
-            x = x.base
+    def need(values):
+        for x in values:
+            while x is not None and x not in needed:
+                needed.add(x)
+                memories.add(x.memory)
+                x = x.base
 
-    for x in outputs:
-        need(x)
+    need(outputs)
     for call in reversed(calls):
         if call.writes:
             is_needed = call.communicates
@@ -243,13 +253,11 @@ def _living(calls, outputs):
         elif call.outs and all(out.constant is not None for out in call.outs):
             is_needed = False
         else:
-            is_needed = not call.is_pure or call.may_fail or not needed.isdisjoint(call.outs)
+            is_needed = not needed.isdisjoint(call.outs) or not call.is_pure or call.may_fail
         if is_needed:
             living.append(call)
-            for x in call.operands():
-                need(x)
-            for x in call.outs:
-                need(x.base)
+            need(call.operands())
+            need(call.outs)
     return living[::-1]
 
 
@@ -297,12 +305,11 @@ def _apart(calls):
     """
     apart = {}
     for call in calls:
-        if call.is_view() or call.declared.holds("elementwise", call.args, call.kwargs):
-            continue
-        roots = {x.root() for x in call.operands() if x.memory is not None}
-        if len(roots) > 1:
-            for root in roots:
-                apart.setdefault(root, set()).update(roots - {root})
+        if len(call.operands()) > 1 and not call.is_elementwise and not call.is_view():
+            roots = {x.root() for x in call.operands() if x.memory is not None}
+            if len(roots) > 1:
+                for root in roots:
+                    apart.setdefault(root, set()).update(roots - {root})
     return apart
 
 
@@ -314,7 +321,7 @@ def _key(call, new, versions):
         if kind is Value:
             return new.get(x, x), versions.get(x.memory, 0)
         if kind is tuple or kind is list:
-            return kind, tuple([hashable(item) for item in x])
+            return kind, *map(hashable, x)
         if kind is dict:
             return tuple([(name, hashable(item)) for name, item in x.items()])
         if kind is slice:
@@ -323,7 +330,7 @@ def _key(call, new, versions):
             return kind, x.hex()  # 0.0 and -0.0 differ, and nan is itself
         return kind, x
 
-    key = call.function, hashable(call.args), hashable(call.kwargs)
+    key = call.function, *map(hashable, call.args), hashable(call.kwargs)
     try:
         hash(key)
     except TypeError:
@@ -528,7 +535,7 @@ def first_difference(one, other):
                 return y.constant is not None and _bytes_of(x) == _bytes_of(y)
             return twin.setdefault(x, y) is y
         if kind is tuple or kind is list:
-            return len(x) == len(y) and all(map(alike, x, y))
+            return all_alike(x, y)
         if kind is dict:
             return x.keys() == y.keys() and all(alike(x[name], y[name]) for name in x)
         if kind is slice:
@@ -541,15 +548,20 @@ def first_difference(one, other):
         # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
         return same(x, y) or (not (is_compared(kind) or hasattr(x, "shape")) and x == y)
 
-    for number, (a, b) in enumerate(
-        zip((*one.prologue, *one.calls), (*other.prologue, *other.calls), strict=False)
-    ):
-        if a.name != b.name:
+    def all_alike(xs, ys):
+        return len(xs) == len(ys) and all(map(alike, xs, ys))
+
+    pairs = zip((*one.prologue, *one.calls), (*other.prologue, *other.calls), strict=False)
+    for number, (a, b) in enumerate(pairs):
+        if a.function is not b.function and a.name != b.name:
             return f"call {number} is {a.name} in one and {b.name} in the other"
-        if not (alike(a.args, b.args) and alike(a.kwargs, b.kwargs) and alike(a.outs, b.outs)):
+        if not (all_alike(a.args, b.args) and all_alike(a.outs, b.outs)) or (
+            (a.kwargs or b.kwargs) and not alike(a.kwargs, b.kwargs)
+        ):
             return f"call {number}, {a.name}, gets other operands"
-        if any((x.shape, x.dtype) != (y.shape, y.dtype) for x, y in zip(a.outs, b.outs, strict=True)):
-            return f"call {number}, {a.name}, has a result of another shape or dtype"
+        for x, y in zip(a.outs, b.outs, strict=True):
+            if x.shape != y.shape or x.dtype != y.dtype:
+                return f"call {number}, {a.name}, has a result of another shape or dtype"
     if len(one.calls) != len(other.calls):
         return f"one makes {len(one.calls)} calls, the other {len(other.calls)}"
     for what in "rebound", "gradients", "number_writes", "changed", "results":

@@ -59,8 +59,8 @@ def stand_in(shape, dtype, strides):
 
 
 def shares_memory(x, array):
-    """Whether ``x``, any object, is an array that may share memory with an array."""
-    return type(x) is np.ndarray and np.may_share_memory(x, array)
+    """Whether ``x``, any object, is a view that may share memory with an array."""
+    return type(x) is np.ndarray and x.base is not None and np.may_share_memory(x, array)
 
 
 def sharing(arrays):
