@@ -209,8 +209,8 @@ class Reach:
             for name in ("func", "args", "keywords"):
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, custom_vjp):
-            for part in (x.f, x._fwd, x._bwd):
-                self._walk(part)
+            for name in ("f", "_fwd", "_bwd"):
+                self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, _WRAPPERS):
             for part in ("__func__", "fget", "fset", "func"):
                 self._walk(getattr(x, part, None))
@@ -308,9 +308,8 @@ class Reach:
             is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
             op = getattr(function, "op", None)
             if isinstance(op, Op) and is_own(op.forward.__module__):
-                rules = (*op.rules.values(), op.joint, *op.tangents.values(), op.batching)
-                for part in (op.forward, *rules):
-                    self._walk(part)
+                for name in ("forward", "rules", "joint", "tangents", "batching"):
+                    self._walk(getattr(op, name), Cell("attr", op, name))
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents

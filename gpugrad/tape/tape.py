@@ -524,7 +524,7 @@ def _described(condition):
 
 def first_difference(one, other):
     """What differs first between two recordings of a function, as a text; None if nothing does."""
-    twin = {}  # by a value of one, that of the other
+    twin, twin_of_other = {}, {}  # by a value of one, that of the other; and the reverse
 
     def alike(x, y):
         kind = type(x)
@@ -533,7 +533,7 @@ def first_difference(one, other):
         if kind is Value:
             if x.constant is not None and x.call is None:
                 return y.constant is not None and _bytes_of(x) == _bytes_of(y)
-            return twin.setdefault(x, y) is y
+            return twin.setdefault(x, y) is y and twin_of_other.setdefault(y, x) is x
         if kind is tuple or kind is list:
             return all_alike(x, y)
         if kind is dict:
