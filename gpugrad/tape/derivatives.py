@@ -21,6 +21,7 @@ from ..autograd.sweep import Guarded, sweep
 from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
+from .libraries import is_own, module_of
 from .run import MISS, Failed, Program, warn_of
 from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
 
@@ -125,7 +126,7 @@ class Graph:
             return None
         for node in piece.nodes:
             if type(node) is Node and _calls_back(node):
-                recorder.stop("its gradient calls functions of the program: hooks or a custom_vjp")
+                recorder.stop("its gradient calls functions of the program: hooks, a custom_vjp or rules")
                 return None
         self.places = places
         self.op = _discarding if piece.discards else _plain
@@ -223,6 +224,9 @@ def _problem(recorder, stage, results):
 
 
 def _calls_back(node):
+    op = getattr(node.plan, "op", None)
+    if op is not None and is_own(module_of(op.forward)):
+        return True
     if node.watch is not None and node.watch.hooks:
         return True
     return any(isinstance(x, CustomCall) for x in node.saved or ())
