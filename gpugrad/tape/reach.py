@@ -211,8 +211,8 @@ class Reach:
             for name in ("func", "args", "keywords"):
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, custom_vjp):
-            for part in (x.f, x._fwd, x._bwd):
-                self._walk(part)
+            for name in ("f", "_fwd", "_bwd"):
+                self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, _WRAPPERS):
             for part in ("__func__", "fget", "fset", "func"):
                 self._walk(getattr(x, part, None))
