@@ -156,7 +156,7 @@ class Graph:
             if layout is None:
                 continue
             like = y.array.value
-            shape, strides = layout
+            _, strides = layout
             ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
             if strides is not None:
                 ones = _with_strides(backend, ones, strides)
@@ -251,7 +251,7 @@ def _empty_tape(backend, duplicate, **values):
         "generators conditions afterwards written_sources inputs".split(),
         (),
     )
-    dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
+    dicts = {name: {} for name in "argument_of pinned parameters var_of".split()}
     return Tape(
         backend=backend, duplicate=duplicate, is_recording=None, structure=None,
         reach=SimpleNamespace(guards=[]), unread=set(),
