@@ -89,16 +89,12 @@ def same(x, y):
         return repr(x) == repr(y)
     if kind in _EQUAL:
         return x == y
-    return _is_scalar(kind) and x.dtype == y.dtype and x.tobytes() == y.tobytes()
+    return is_compared(kind) and x.dtype == y.dtype and x.tobytes() == y.tobytes()
 
 
 def is_compared(kind):
     """Whether `same` compares the values of this type rather than their identity."""
-    return kind in _EQUAL or _is_scalar(kind)
-
-
-def _is_scalar(kind):
-    return kind in backend_of and kind not in namespace_of
+    return kind in _EQUAL or (kind in backend_of and kind not in namespace_of)
 
 
 class _Exactly:

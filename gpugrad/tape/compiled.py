@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import update_wrapper
 from threading import get_ident
 from types import MethodType
@@ -148,7 +149,7 @@ class Compiled(Generic[P, R]):
         self._warned = False
         self._has_failed = False  # a program, where the function did not
         self._has_made_objects = False  # while it was recorded; it may do so in its first call only
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # which a signal handler may take too
         self._owner: int | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -260,8 +261,7 @@ class Compiled(Generic[P, R]):
             return function(*args, **kwargs)
         try:
             known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
-            earlier = known[0] if known else None
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, earlier)
+            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, known)
             self._note(recorded, known)
         finally:
             _recording.release()
@@ -280,7 +280,8 @@ class Compiled(Generic[P, R]):
         self._has_made_objects = False
         for other in known:
             if other.is_alike(tape):
-                self._tapes.remove(other)
+                with suppress(ValueError):  # a signal handler may have done so meanwhile
+                    self._tapes.remove(other)
                 difference = first_difference(other, tape)
                 if difference is not None:
                     self._give_up(

@@ -9,7 +9,7 @@ A node that the function uses several times gets one cotangent for each use, in 
 uses, so that the sweep outside adds them up as it would without the program.
 """
 
-from threading import Lock, get_ident
+from threading import RLock, get_ident
 from types import SimpleNamespace
 
 from .._tensor import Tensor
@@ -372,7 +372,7 @@ class Backward(Program):
 
     def __init__(self, tape):
         super().__init__(tape)
-        self.owner, self.lock = None, Lock()
+        self.owner, self.lock = None, RLock()
 
     def pull(self, given):
         """The cotangents; MISS if this thread is running the program already."""

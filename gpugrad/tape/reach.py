@@ -18,7 +18,6 @@ import os
 import pathlib
 import re
 import sys
-import sysconfig
 import types
 import typing
 import weakref
@@ -37,6 +36,7 @@ from ..random import Generator
 from ..transforms.custom import custom_vjp
 from .cells import SIMPLE, Cell, content_of, holds, is_compared
 from .draws import has_state
+from .libraries import computes, is_own, module_of
 
 # Instances of these never change.
 _IMMUTABLE = (
@@ -63,25 +63,6 @@ _OF_SCHEDULES = (
     "T_i", "get_last_lr", "get_lr", "state_dict", "load_state_dict", "__dict__",
 )  # fmt: skip
 _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown", "_skips"}
-_PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-_STDLIB = os.path.dirname(os.__file__)
-_LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
-    "gpugrad", "numpy", "cupy", "cupyx", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
-    "array_api_strict", "array_api_compat", "einops", "pytest",
-}  # fmt: skip
-
-
-@functools.cache
-def is_own(name):
-    """Whether a module, by its name, is part of the program rather than of a library."""
-    top = name.partition(".")[0] if isinstance(name, str) else ""
-    file = getattr(sys.modules.get(top), "__file__", None)
-    if top not in _LIBRARIES:
-        return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
-    # A module of the program may be named like one of the standard library that it never imports.
-    return top in sys.stdlib_module_names and not (file or _STDLIB).startswith(_STDLIB)
-
-
 class Reach:
     """Everything that a function reaches, given the leaves and the nodes of its arguments.
 
@@ -106,6 +87,7 @@ class Reach:
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
         self._name = None  # by which code finds what is being looked at
+        self.passed = set()  # names of what they do not only call
         self._python_modules = {}  # by name, with the names looked at
         self._functions = []
         self._globals = {}  # by id, the globals of functions and the names they look for there
@@ -200,8 +182,12 @@ class Reach:
                     looked = True
                     known.add(name)
                     value, cell = values[name], Cell("item", values, name)
-                    if own or isinstance(value, types.ModuleType) or is_own(_module_of(value)):
+                    is_small = isinstance(value, (dict, list, set)) and len(value) < 100
+                    is_module = isinstance(value, types.ModuleType)
+                    if own or is_module or is_small or is_own(module_of(value)):
                         self._walk(value, cell, name)
+                    elif isinstance(value, types.BuiltinFunctionType):
+                        self._named(value, cell, name)
                     else:
                         self._guard(cell, value)
                         if value is os.environ or value is os.getenv:
@@ -216,10 +202,11 @@ class Reach:
         elif isinstance(x, types.MethodType):
             self._walk(x.__func__)
             self._walk(x.__self__)
-        elif isinstance(x, types.BuiltinMethodType) and not isinstance(
-            x.__self__, types.ModuleType | type(None)
-        ):
-            self._walk(x.__self__)
+        elif isinstance(x, types.BuiltinFunctionType):
+            if not isinstance(x.__self__, types.ModuleType):
+                self._walk(x.__self__)
+            if not computes(x):
+                self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
         elif isinstance(x, (functools.partial, functools.partialmethod)):
             for name in ("func", "args", "keywords"):
                 self._walk(getattr(x, name), Cell("attr", x, name))
@@ -230,7 +217,7 @@ class Reach:
             for part in ("__func__", "fget", "fset", "func"):
                 self._walk(getattr(x, part, None))
         elif isinstance(x, functools._lru_cache_wrapper):
-            if is_own(_module_of(x.__wrapped__)):
+            if is_own(module_of(x.__wrapped__)):
                 self._refuse(f"it names {x.__name__}, which keeps results in a cache")
         elif isinstance(x, weakref.ref):
             self._refuse("it names a weak reference, whose object may be gone in a later call")
@@ -238,7 +225,7 @@ class Reach:
             self._walk(x.__wrapped_function__)
             for name in [name for name in vars(x) if not name.startswith("_")]:
                 self._walk(getattr(x, name), Cell("attr", x, name))
-        elif is_own(_module_of(kind)):
+        elif is_own(module_of(kind)):
             self._object_or_container(x)
         elif has_state(x):
             self.foreign_generators.append(x)
@@ -253,7 +240,7 @@ class Reach:
         kind = type(x)
         is_container = isinstance(x, (*_CONTAINERS, types.MappingProxyType))
         readers = _READERS if is_container else ("__getattribute__",)
-        own = [vars(base) for base in kind.__mro__ if is_own(_module_of(base))]
+        own = [vars(base) for base in kind.__mro__ if is_own(module_of(base))]
         if reader := next((name for name in readers if any(name in base for base in own)), None):
             self._refuse(f"it names {_a(x)}, whose class has a {reader} of its own")
             return
@@ -265,7 +252,7 @@ class Reach:
             self._object(x)
         elif not is_container:
             known = "builtins", "functools", "typing"
-            if not callable(x) or not (hasattr(x, "__name__") or _module_of(kind) in known):
+            if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
     def _items(self, x, names=None):
@@ -336,8 +323,10 @@ class Reach:
         self._functions.append(function)
         codes, read = [function.__code__], set()
         for code in codes:
+            names, passed = _looked_up(code)
             self.names |= names_in(code)
-            read |= _globals_of(code)
+            self.passed |= passed
+            read |= names
             self.asks_types |= _asks_types(code)
             codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
         self._guard(Cell("attr", function, "__code__"), function.__code__)
@@ -352,7 +341,7 @@ class Reach:
         for name in read:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
-                    self._walk(place[name], Cell("item", place, name), name)
+                    self._named(place[name], Cell("item", place, name), name)
                     break
                 # One that is added later would take another's place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
@@ -370,9 +359,16 @@ class Reach:
         else:
             self._guard(vars(function), 0, "len")
 
+    def _named(self, value, cell, name):
+        """Look at what code finds under a name; calls of functions in C will be seen."""
+        if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
+            self._guard(cell, value)
+        else:
+            self._walk(value, cell, name)
+
     def _class(self, kind):
         """The methods of one of the program's own classes, and the values that it holds."""
-        if not is_own(_module_of(kind)):
+        if not is_own(module_of(kind)):
             return
         self._guard(vars(kind), len(vars(kind)), "len")
         self._guard(Cell("attr", kind, "__mro__"), kind.__mro__)
@@ -420,10 +416,12 @@ class Reach:
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
         self._walk(type(optimizer))
-        if self.asks_types and is_own(_module_of(type(optimizer))):
+        if self.asks_types and is_own(module_of(type(optimizer))):
             self._refuse("its optimizer asks for the types of numbers")
 
 
+_LOAD_GLOBAL, _LOAD_NAME, _LOAD_ATTR = map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"))
+_HAS_LOAD_METHOD = "LOAD_METHOD" in dis.opmap and sys.version_info < (3, 12)
 _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_CLOSURE"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
@@ -431,15 +429,10 @@ _READERS = (
 )  # fmt: skip
 
 
-def _module_of(x):
-    name = getattr(x, "__module__", None)
-    return name if isinstance(name, str) else "builtins"
-
-
 @functools.cache
 def _is_plain(kind):
     """Whether all that instances hold is in their attributes and in containers."""
-    rooms = [(base, _module_of(base)) for base in kind.__mro__]
+    rooms = [(base, module_of(base)) for base in kind.__mro__]
     return kind not in _PLAIN and all(
         base in _PLAIN
         or is_own(room)
@@ -466,25 +459,20 @@ def names_in(code):
     return found
 
 
-def _instructions(code):
-    """Pairs of the number of an operation and its argument."""
-    extended, raw = 0, code.co_code
+@functools.lru_cache(1000)
+def _looked_up(code):
+    """The names that code looks for in its globals, and names of what it does not call at once."""
+    names, passed, extended, raw = set(), set(), 0, code.co_code
     for number, argument in zip(raw[::2], raw[1::2], strict=True):
         argument |= extended << 8
         extended = argument if number == dis.EXTENDED_ARG else 0
-        yield number, argument
-
-
-@functools.lru_cache(1000)
-def _globals_of(code):
-    """The names that code looks for in its globals."""
-    shift = 0 if sys.version_info < (3, 11) else 1
-    found = {dis.opmap["LOAD_GLOBAL"]: shift, dis.opmap["LOAD_NAME"]: 0}
-    return frozenset(
-        code.co_names[argument >> found[number]]
-        for number, argument in _instructions(code)
-        if number in found
-    )
+        if number == _LOAD_GLOBAL or number == _LOAD_NAME:
+            name = code.co_names[argument >> (number == _LOAD_GLOBAL)]
+            names.add(name)
+            passed.update([] if number == _LOAD_GLOBAL and argument & 1 else [name])
+        elif number == _LOAD_ATTR and (_HAS_LOAD_METHOD or not argument & 1):
+            passed.add(code.co_names[argument >> (not _HAS_LOAD_METHOD)])
+    return names, passed
 
 
 @functools.lru_cache(1000)
@@ -511,4 +499,4 @@ def _imported(code, package):
     return names
 
 
-__all__ = ["Reach", "is_own", "names_in"]
+__all__ = ["Reach", "names_in"]

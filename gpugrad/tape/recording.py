@@ -14,12 +14,12 @@ from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
 from ..transforms.trees import flatten, unflatten
-from .cells import SIMPLE
+from .cells import SIMPLE, content_of
 from .derivatives import Graph
-from .cells import content_of
 from .draws import NotedDraws
+from .libraries import is_own
 from .numbers import Number
-from .reach import Reach, is_own
+from .reach import Reach
 from .run import MISS
 from .stage import Stage, real_of, release
 from .tape import Input, Tape
@@ -47,8 +47,11 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=(), earlier=None):
-    """Call the function, and return what it has done as a `Recorded`."""
+def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=()):
+    """Call the function, and return what it has done as a `Recorded`.
+
+    known: tapes of earlier calls, whose guards hold.
+    """
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
     reason = reach.refusal(())
@@ -76,7 +79,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), earlie
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
-    recording.earlier = earlier
+    recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)
     finally:
@@ -113,8 +116,9 @@ class _Recording:
     def _run(self, leaves, structure, args, kwargs):
         recorder, stage, reach = self.recorder, self.stage, self.reach
         draws = NotedDraws(recorder, reach.generators, reach.foreign_generators)
-        outer, witness = thread.draws, Witness(recorder, self.earlier)
         before = self._signature(leaves)
+        alike = [t.codes for t in self.known if t.signature == before and t.fits(leaves)]
+        outer, witness = thread.draws, Witness(recorder, *alike[:1])
         tape = None
         try:
             try:
@@ -139,7 +143,7 @@ class _Recording:
             if thread.recording is not before[0]:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
-            stage.guard_groups(witness.codes.values())
+            stage.guard_groups([code for code in witness.codes.values() if code is not None])
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)
@@ -318,8 +322,6 @@ class _Recording:
                 return ("same", x) if at is None else ("leaf", at)
             if id(x) in grads:
                 return "grad", grads[id(x)]
-            if x.label is not None:
-                stop("it returns a tensor with a label")
             if isinstance(x.array, Traced):
                 if type(x.array) is not recorder.kind:
                     stop("a result is a scalar of the library")

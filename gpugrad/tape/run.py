@@ -620,9 +620,10 @@ class Program(Steps):
             for state in states:
                 state.numbers = value
         for x, make in self._gradients:
-            x._grad = grad = Tensor()
+            grad = Tensor()
             grad.array = make()
             grad.node = grad._grad = None
+            x._grad = grad  # last, in case Ctrl-C comes
         if self._has_others:
             self._have_other_effects()
 

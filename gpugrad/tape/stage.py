@@ -76,12 +76,16 @@ class Stage:
             self.originals[key] = x, x.array, x.node, grad, None if grad is None else grad.array
             if type(x.node) is Leaf and x.node.watch is None:
                 self.unwatched.append(x.node)
-        for key, (x, array, node, grad, _) in self.originals.items():
+        for key, (x, array, node, grad, grad_array) in self.originals.items():
             kind = "argument" if key in self.arguments else "tensor"
             holder = self.arguments.get(key, x)
-            x.array = self.traced[key] = recorder.input(array, Input(kind, holder))
+            self.traced[key] = recorder.input(array, Input(kind, holder))
+            is_put = _swap(x, array, self.traced[key])
             if grad is not None:
-                grad.array = self.grads[key] = recorder.input(grad.array, Input("grad", x))
+                self.grads[key] = recorder.input(grad_array, Input("grad", x))
+                is_put = _swap(grad, grad_array, self.grads[key]) and is_put
+            if not is_put:
+                recorder.stop("a tensor is changed while the recording begins", True)
             if type(node) is Node:  # a graph from outside, whose arrays are real
                 self._guard_boundary(node)
         for cell, array in self.reach.arrays:
@@ -242,30 +246,23 @@ class Stage:
             stop("a tensor from outside gets a graph, or requires grad from now on")
             if x.node is not None and type(x.node) is not Leaf:
                 self.recorder.strangers.append(x)
-        if x.array is self.traced[key]:
-            x.array = array
-        else:
-            self.rebound.append((x, "array", self._var(x.array, "a tensor")))
-            x.array = real_of(x.array)
+        if not _swap(x, self.traced[key], array):
+            self.rebound.append((x, "array", self._var(_take_out(x), "a tensor")))
         new = x.grad
         if new is grad:
             if grad is None:
                 return
-            if grad.array is self.grads[key]:
-                grad.array = grad_array
-            else:
-                self.rebound.append((x, "grad", self._var(grad.array, "a gradient")))
-                grad.array = real_of(grad.array)
+            if not _swap(grad, self.grads[key], grad_array):
+                self.rebound.append((x, "grad", self._var(_take_out(grad), "a gradient")))
             return
-        if grad is not None and grad.array is self.grads[key]:
-            grad.array = grad_array  # somebody may have kept it
+        if grad is not None:
+            _swap(grad, self.grads[key], grad_array)  # somebody may have kept it
         if new is None:
             self.gradients.append((x, None, None))
         else:
             if new.node is not None:
                 stop("a gradient has a graph")
-            self.gradients.append((x, self._var(new.array, "a gradient"), new))
-            new.array = real_of(new.array)
+            self.gradients.append((x, self._var(_take_out(new), "a gradient"), new))
 
     def _var(self, array, what):
         if not isinstance(array, Traced) or type(array) is not self.recorder.kind:
@@ -342,6 +339,26 @@ class Stage:
                 self.changed.append((place, now))
             else:
                 stop(f"it puts a new object into {place}", "first")
+
+
+def _swap(x, old, new):
+    """Put an array into a tensor that still has another one; returns whether it had.
+
+    No signal handler and no other thread comes in between, as Python has them wait for calls and
+    for loops.
+    """
+    if x.array is old:
+        x.array = new
+        return True
+    return False
+
+
+def _take_out(x):
+    """Put the real array into a tensor; returns what it had."""
+    while True:
+        now = x.array
+        if _swap(x, now, real_of(now)):
+            return now
 
 
 def take_hyper(optimizer):

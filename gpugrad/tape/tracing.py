@@ -653,7 +653,7 @@ for _name in ("neg", "pos", "abs", "invert"):
 
 _kinds: dict[type, Any] = {}
 _of_backends: dict[Any, tuple[type, type]] = {}
-_making = threading.Lock()
+_making = threading.RLock()
 
 
 def traced_types(backend):

@@ -1,8 +1,7 @@
 """What runs while a function is recorded, and which of it reaches outside of the program.
 
-A tape repeats no text that is printed, reads no file and no clock. So every call of a function
-written in C is seen while a function is recorded, and one that is not known to compute, and nothing
-else, is the reason not to use the recording.
+A tape prints no text, and reads no file and no clock. So all calls of functions are seen while a
+function is recorded, and one that may do more than compute is a reason not to use the recording.
 """
 
 import os
@@ -10,116 +9,100 @@ import sys
 import types
 
 from ..tools.observing import in_line, user_line
-from .reach import is_own, names_in
+from .libraries import computes, is_own, only_computes
+from .reach import names_in
 
-# The modules in C whose functions, and methods of their objects, only compute.
-_COMPUTING = {
-    "builtins", "math", "cmath", "_operator", "itertools", "_functools", "_collections", "_abc",
-    "collections", "_heapq", "_bisect", "_statistics", "_struct", "_json", "_codecs", "_string",
-    "_pickle", "_sre", "re", "datetime", "fractions", "random", "unicodedata", "zlib", "binascii",
-    "array", "types", "typing", "string", "numpy", "scipy", "cupy", "gpugrad",
-}  # fmt: skip
-# What is seen by others too if this library itself calls it.
+# What is seen by others if this library calls it.
 _EFFECTS = {"warn", "warn_explicit", "print", "open"}
-# Functions of other modules that only compute.
-_HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
-# Functions of those modules that do more.
-_REACHING = {
-    "print", "open", "input", "breakpoint", "eval", "exec", "compile", "globals", "__import__",
-    "__subclasses__", "now", "utcnow", "today", "seed",
-}  # fmt: skip
 # Modules that may do what they want, and code that restores what it changes.
 _QUIET = (
-    "importlib", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.", "gpugrad.tape.",
-    "gpugrad.tools.", "gpugrad.kernels.cuda.",
+    "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
+    "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
-_CUPY = {"cupy", "cupyx", "cupy_backends"}  # whose code in Python is given arrays only
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Functions of this library that read or change what is not on a tape.
+_UNSEEN = {
+    ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
+    ("gpugrad.random", "initial_seed"), ("gpugrad.backends.numpy.threads", "set_num_threads"),
+    ("gpugrad.backends.numpy.threads", "get_num_threads"),
+}  # fmt: skip
 
 
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
     earlier: an earlier tape of the same kind of call, for which all of it was seen; or None.
-    codes: what has run, by the id of the code.
+    earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
+    codes: the code of the program and of this library that has run, by its id.
     """
 
     def __init__(self, recorder, earlier=None):
         self.recorder = recorder
-        self._is_known = earlier is not None
-        self.codes = earlier.codes if self._is_known else {}
+        self.is_needed = earlier is None
+        self.codes = {} if earlier is None else earlier
+        self._foreign = set()  # ids of code that may do more than compute
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
-        if self._is_known:
-            return self
-        if sys.getprofile() is None:
+        if self.is_needed and sys.getprofile() is None:
             sys.setprofile(self._see)
-        else:
+        elif self.is_needed:
             self.recorder.stop("a profiler is on", True)
         return self
 
     def __exit__(self, *exc_info):
-        if not self._is_known and sys.getprofile() == self._see:
+        if sys.getprofile() == self._see:
             sys.setprofile(None)
 
     def names(self):
-        """The names that the code uses which has run, except for that of this library."""
+        """The names that the program's code uses which has run."""
         found = set()
         for code in self.codes.values():
-            if not code.co_filename.startswith(_GPUGRAD):
+            if code is not None and not code.co_filename.startswith(_GPUGRAD):
                 found |= names_in(code)
         return found
 
-    def _see(self, frame, event, x):
+    def _see(self, frame, event, function):
         if event == "call":
-            if (frame.f_globals.get("__name__") or "").partition(".")[0] not in _CUPY:
-                self.codes[id(frame.f_code)] = frame.f_code
+            code = frame.f_code
+            if id(code) not in self.codes:
+                name = frame.f_globals.get("__name__") or ""
+                is_part = is_own(name) or name.partition(".")[0] == "gpugrad"
+                self.codes[id(code)] = code if is_part else None
+                is_known = is_part or only_computes(name) or name.startswith(_QUIET)
+                if not is_known or (name, code.co_name) in _UNSEEN:
+                    self._foreign.add(id(code))
+            if id(code) in self._foreign:
+                self._look(frame.f_back, code.co_name)
         elif event == "c_call":
-            owner = x.__self__
+            owner = function.__self__
             kind = type(owner)
-            key = x if kind is types.ModuleType else (owner if kind is type else kind, x.__name__)
-            computes = self._known.get(key)
-            if computes is None:
-                computes = self._known[key] = _computes(x, owner, kind)
-            if not computes:
-                self._look(frame, x)
+            if kind is types.ModuleType:
+                key = function
+            else:
+                key = owner if kind is type else kind, function.__name__
+            known = self._known.get(key)
+            if known is None:
+                known = self._known[key] = computes(function)
+            if not known:
+                self._look(frame, function.__name__)
 
-    def _look(self, frame, function):
+    def _look(self, frame, called):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        at = frame
-        while at is not None:
-            name = at.f_globals.get("__name__") or ""
-            is_imported = at.f_code.co_name == "<module>"
-            if is_imported or name.startswith(_QUIET):
+        while frame is not None:
+            name = frame.f_globals.get("__name__") or ""
+            code = frame.f_code
+            if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
                 return
-            if at.f_code.co_qualname.startswith(_RESTORING):
+            if code.co_name == "<module>":  # it is being imported
                 return
-            if is_own(name) or (name.startswith("gpugrad.") and function.__name__ in _EFFECTS):
-                break
-            if name.startswith("gpugrad."):
+            is_gpugrad = name.partition(".")[0] == "gpugrad"
+            if is_own(name) or (is_gpugrad and called in _EFFECTS):
+                what = f"it calls {called}{in_line(user_line())}"
+                what += ", which reads or changes what compile cannot see"
+                self.recorder.stop(what, "first")
                 return
-            at = at.f_back
-        what = f"it calls {function.__name__}{in_line(user_line())}"
-        self.recorder.stop(f"{what}, which reads or changes what compile cannot see", "first")
-
-
-def _room(function):
-    owner = function.__self__
-    if not isinstance(owner, (types.ModuleType, types.NoneType)):
-        owner = owner if isinstance(owner, type) else type(owner)
-        return owner.__module__.partition(".")[0]
-    return (function.__module__ or "").partition(".")[0]
-
-
-def _computes(function, owner, kind):
-    if function.__name__ in _REACHING or function.__name__ in _HARMLESS:
-        return function.__name__ in _HARMLESS
-    if kind is types.ModuleType or owner is None:
-        return _room(function) in _COMPUTING
-    kinds = owner if kind is type else kind
-    return all(
-        is_own(base.__module__) or base.__module__.partition(".")[0] in _COMPUTING
-        for base in kinds.__mro__
-    )
+            if is_gpugrad:
+                return
+            frame = frame.f_back

@@ -1,0 +1,63 @@
+"""What is known of code that is not the program's own: of libraries, and of functions in C."""
+
+import functools
+import os
+import sys
+import sysconfig
+import types
+
+_PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+_STDLIB = os.path.dirname(os.__file__)
+_LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {
+    "gpugrad", "numpy", "cupy", "cupyx", "torch", "scipy", "jax", "optree", "matplotlib", "sklearn",
+    "array_api_strict", "array_api_compat", "einops", "pytest",
+}  # fmt: skip
+# Those that only compute, and neither keep state nor look at that of the process.
+_COMPUTING = {
+    "builtins", "math", "cmath", "operator", "itertools", "functools", "collections", "abc",
+    "collections_abc", "heapq", "bisect", "statistics", "struct", "json", "codecs", "string", "re",
+    "sre", "pickle", "copy", "copyreg", "datetime", "fractions", "numbers", "random", "unicodedata",
+    "zlib", "binascii", "base64", "hashlib", "array", "types", "typing", "enum", "dataclasses",
+    "contextlib", "weakref", "warnings", "os", "posixpath", "ntpath", "genericpath", "pathlib",
+    "reprlib", "textwrap", "inspect", "numpy", "scipy", "cupy", "cupyx", "cupy_backends",
+    "gpugrad", "einops", "optree",
+}  # fmt: skip
+# Functions in C of these that do more, and of others that do not.
+_REACHING = {
+    "print", "open", "input", "breakpoint", "eval", "exec", "compile", "globals", "__import__",
+    "__subclasses__", "now", "utcnow", "today", "seed", "warn", "warn_explicit", "_filters_mutated",
+}  # fmt: skip
+_HARMLESS = {"fspath", "_path_normpath", "exc_info", "exception", "intern", "getsizeof"}
+
+
+@functools.cache
+def is_own(name):
+    """Whether a module, by its name, is part of the program rather than of a library."""
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if top not in _LIBRARIES:
+        return not (file or "").startswith(_PLACES) or "site-packages" not in (file or "")
+    # A module of the program may be named like one of the standard library that it never imports.
+    return top in sys.stdlib_module_names and not (file or _STDLIB).startswith(_STDLIB)
+
+
+def module_of(x):
+    """The name of the module that defines a class or a function."""
+    name = getattr(x, "__module__", None)
+    return name if isinstance(name, str) else "builtins"
+
+
+def only_computes(name):
+    """Whether the functions of a module only compute, as far as is known."""
+    return name.partition(".")[0].removeprefix("_") in _COMPUTING
+
+
+def computes(function):
+    """Whether a function in C, or a method of an object in C, only computes."""
+    owner, name = function.__self__, function.__name__
+    if name in _REACHING or name in _HARMLESS:
+        return name in _HARMLESS
+    if owner is None or type(owner) is types.ModuleType:
+        return only_computes(module_of(function))
+    kinds = (owner if isinstance(owner, type) else type(owner)).__mro__
+    return all(is_own(kind.__module__) or only_computes(kind.__module__) for kind in kinds)
