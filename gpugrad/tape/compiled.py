@@ -260,7 +260,8 @@ class Compiled(Generic[P, R]):
         if not _recording.acquire(timeout=_PATIENCE):
             return function(*args, **kwargs)
         try:
-            known = [t for t in self._tapes if t.structure == structure and t.reach.first_change() is None]
+            known = [t for t in self._tapes if t.structure == structure]
+            known = [t for t in known if t.reach.first_change() is None]
             recorded = record(function, leaves, structure, args, kwargs, self._sweeps, known)
             self._note(recorded, known)
         finally:
@@ -309,7 +310,8 @@ class Compiled(Generic[P, R]):
 
     def _changing(self):
         first, second = self._tapes[0], self._tapes[1]
-        pairs = zip(first.leaves, second.leaves, first.signature[1:], second.signature[1:])
+        layouts = first.signature[1:], second.signature[1:]
+        pairs = zip(first.leaves, second.leaves, *layouts, strict=False)
         differing = [
             f"argument {i}"
             for i, (x, y, layout, other) in enumerate(pairs)
@@ -378,13 +380,11 @@ class Compiled(Generic[P, R]):
                 return Report(program)
         before = Snapshot(self.__wrapped_function__, leaves, args, kwargs)
         with _recording:
-            recorded = None
             for _ in range(3):  # the first call of an optimizer makes its state
                 try:
                     recorded = record(
-                        self.__wrapped_function__, leaves, structure, args, kwargs,
-                        self._sweeps,
-                    )  # fmt: skip
+                        self.__wrapped_function__, leaves, structure, args, kwargs, self._sweeps
+                    )
                 finally:
                     before.restore()
                 if recorded.tape is not None or recorded.passing is not True:

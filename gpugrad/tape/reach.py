@@ -21,7 +21,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import deque
+from collections import deque, namedtuple
 from contextlib import suppress
 from importlib.util import resolve_name
 
@@ -45,7 +45,7 @@ _IMMUTABLE = (
     typing.TypeVar, types.GenericAlias, types.UnionType, types.CodeType, types.NotImplementedType,
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, Op, type(typing.NamedTuple("_Pair", [("first", int)]).first),
+    types.MethodWrapperType, Op, type(namedtuple("_Pair", "first").first),
 )  # fmt: skip
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Classes whose instances hold nothing but attributes and items; those of rooms, and others.
@@ -467,7 +467,7 @@ def _looked_up(code):
     for number, argument in zip(raw[::2], raw[1::2], strict=True):
         argument |= extended << 8
         extended = argument if number == dis.EXTENDED_ARG else 0
-        if number == _LOAD_GLOBAL or number == _LOAD_NAME:
+        if number in (_LOAD_GLOBAL, _LOAD_NAME):
             name = code.co_names[argument >> (number == _LOAD_GLOBAL)]
             names.add(name)
             passed.update([] if number == _LOAD_GLOBAL and argument & 1 else [name])

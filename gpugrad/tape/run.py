@@ -8,7 +8,7 @@ has done nothing. Where values are at fault, such as labels that are out of rang
 import warnings
 from contextlib import nullcontext
 from functools import partial, reduce
-from operator import getitem, itemgetter
+from operator import call, getitem, itemgetter, truth
 
 from .._tensor import Tensor
 from .._thread_state import thread
@@ -157,7 +157,7 @@ class Program(Steps):
         try:
             if (
                 len(leaves) != len(tape.leaves)
-                or not leaves_hold(leaves, *self._leaf_rows)
+                or (leaves and not leaves_hold(leaves, *self._leaf_rows))
                 or not tensors_hold(*self._tensor_rows)
                 or not all_hold(self._guards)
             ):
@@ -172,9 +172,10 @@ class Program(Steps):
                 regs[at] = x._grad.array
             for i, at in self._argument_gradients:
                 regs[at] = leaves[i]._grad.array
-            if self._layouts and not layouts_hold(regs, self.backend.array_types[0], self._layouts):
+            kind = self.backend.array_types[0]
+            if self._layouts and not layouts_hold(regs, kind, self._layouts):
                 return False
-            return self._are_apart(leaves)
+            return not (leaves or self._checks_devices) or self._are_apart(leaves)
         except _ABSENT:
             return False
 
@@ -208,7 +209,9 @@ class Program(Steps):
         self._bind_inputs()
         self._bind_numbers()
         self._bind_calls()
-        self._bind_places()
+        self._places = self._bind_places()
+        self._weak = [row for row in self.weak if row[1] not in self._later]
+        self._later_weak = [row for row in self.weak if row[1] in self._later]
         self._bind_effects()
         self._bind_results()
         self._end()
@@ -239,7 +242,7 @@ class Program(Steps):
         written = {x.memory for x in tape.pinned if x.memory.is_written}
         self._outside = [
             self.slot(x) for x, source in tape.floating.items()
-            if written and source.kind == "argument" and x.memory not in written
+            if written and x.memory not in written
         ]  # fmt: skip
         owned = [find() for x, find in tape.pinned.items() if x.memory.is_written]
         buffer = self.backend.buffer
@@ -278,8 +281,16 @@ class Program(Steps):
                     random.add(out)
                     rows = self._later_numbers
                 rows.append((self.caller(call.function, call.args), self.slot(out)))
+        self._later = {at for _, at in (*self._draws, *self._later_numbers)}
+        self._truths = [
+            (self.slot(*args), outcome)
+            for function, args, outcome in tape.conditions
+            if function is truth and type(args[0]) is Value
+        ]
         self._conditions = [
-            (self.caller(function, args), outcome) for function, args, outcome in tape.conditions
+            (self.caller(function, args), outcome)
+            for function, args, outcome in tape.conditions
+            if function is not truth or type(args[0]) is not Value
         ]
 
     def _find_number(self, holder, at):
@@ -294,7 +305,8 @@ class Program(Steps):
                 return
             find = lambda: reduce(getitem, path, first._hyper[i][k])  # noqa: E731
         elif kind == "cell":
-            find = first.get
+            is_attribute = first.kind == "attr"
+            find = partial(getattr, first.container, first.key) if is_attribute else first.get
         elif kind == "item":
             find = lambda: first.get()[rest[0]]  # noqa: E731
         elif kind == "leaf":
@@ -346,6 +358,9 @@ class Program(Steps):
         if not is_free:
             self._free_gradients()
         self._before, self._after = self.steps[:first_write], self.steps[first_write:]
+        if self._undo:
+            note = partial(writes.note, self._bind_places())
+            self._before, self._after = [*self._before, note, *self._after], []
 
     def _free_gradients(self):
         """Free gradients that are replaced, as zero_grad does, before new ones take memory."""
@@ -407,10 +422,9 @@ class Program(Steps):
         return not x.call.several and self._is_given(x.base) and x.call.operands() == [x.base]
 
     def _bind_places(self):
-        parameters = [
-            x for x in self.tape.pinned if x.memory.is_written and x.source.kind == "tensor"
-        ]
-        self._places = [writes.place(self.static(x)) for x in parameters]
+        """The memory of tensors that is overwritten; see `writes`."""
+        inputs = [x for x in self.tape.pinned if x.memory.is_written and x.source.kind == "tensor"]
+        return [writes.place(self.static(x)) for x in inputs]
 
     # Effects and results
 
@@ -427,12 +441,12 @@ class Program(Steps):
                 self._gradients.append((x, make))
             else:
                 self._given_gradients.append((self._holder(x), make))
-        number_writes = {}
+        found: dict = {"step": {}, "numbers": {}}
         for state, name, value in tape.number_writes:
-            number_writes.setdefault((name, value), []).append(state)
-        self._number_writes = [
-            (states, name, self._number_maker(value))
-            for (name, value), states in number_writes.items()
+            found[name].setdefault(value, []).append(state)
+        self._steps_of = [(states, self.slot(x)) for x, states in found["step"].items()]
+        self._numbers_of = [
+            (states, self._number_maker(x)) for x, states in found["numbers"].items()
         ]
         self._changed = [(cell, self._number_maker(value)) for cell, value in tape.changed]
         self._skips = [
@@ -490,7 +504,7 @@ class Program(Steps):
 
     def _bind_results(self):
         """Prepare the leaves of the result, each as a function, or the number of an equal one."""
-        self._results, self._places_of_results = [], []
+        self._results, order = [], []
         numbers = {}
         for kind, value in self.tape.results:
             if kind == "tensor":
@@ -502,8 +516,8 @@ class Program(Steps):
             if value not in numbers:
                 numbers[value] = len(self._results)
                 self._results.append(make)
-            self._places_of_results.append(numbers[value])
-        self._are_different = len(self._results) == len(self._places_of_results)
+            order.append(numbers[value])
+        self._order = order if len(self._results) < len(order) else None
 
     def _result(self, kind, value):
         if kind in ("static", "same"):
@@ -524,10 +538,8 @@ class Program(Steps):
                 return MISS
             self._run()
             self._have_effects()
-            found = [make() for make in self._results]
-            if self._are_different:
-                return found
-            return [found[k] for k in self._places_of_results]
+            found = [*map(call, self._results)]
+            return found if self._order is None else [found[k] for k in self._order]
         finally:
             self._given[0] = None
             self.regs[:] = self.blank
@@ -552,34 +564,35 @@ class Program(Steps):
                 regs[at] = find()
         except _ABSENT:
             return False
-        for compute, outcome in self._conditions:
-            found = compute()
-            if found is not outcome and found != outcome:
+        for at, outcome in self._truths:
+            if bool(regs[at]) is not outcome:
                 return False
-        for array, at in self.weak:
-            if regs[at] is not None:
-                array[()] = regs[at]
+        for compute, outcome in self._conditions:
+            if compute() != outcome:
+                return False
+        for array, at in self._weak:
+            array[()] = regs[at]
         return True
 
     def _run(self):
-        regs, tape, step, states = self.regs, self.tape, None, None
+        regs, tape, step, states, undo = self.regs, self.tape, None, None, ()
         try:
             for step in self._checks:
                 step()
         except Exception as error:
             raise Failed(step, error) from error
-        if self._is_fallible and tape.generators and not tape.communicates:
-            states = [(g, g.get_state()) for g in tape.generators]
-        for draw, at in self._draws:
-            regs[at] = draw()
-        for find, at in self._later_numbers:
-            regs[at] = find()
-        undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
+        if tape.generators:
+            if self._is_fallible and not tape.communicates:
+                states = [(g, g.get_state()) for g in tape.generators]
+            for find, at in (*self._draws, *self._later_numbers):
+                regs[at] = find()
+            for array, at in self._later_weak:
+                array[()] = regs[at]
+        if self._undo:
+            undo = [(regs[at], tape.duplicate(regs[at])) for at in self._undo]
         try:
             for step in self._before:
                 step()
-            if undo:
-                self._write_all()
         except Exception as error:
             for array, values in undo:
                 array[...] = values
@@ -588,10 +601,6 @@ class Program(Steps):
             for g, state in states or ():
                 g.set_state(state)
             raise Failed(step, error) from error
-        if not undo:
-            self._write_all()
-
-    def _write_all(self):
         if self._places:
             writes.note(self._places)
         for step in self._after:
@@ -602,10 +611,14 @@ class Program(Steps):
     def _have_effects(self):
         """Change what the function has changed, besides what the calls have overwritten."""
         regs = self.regs
-        for states, name, make in self._number_writes:
+        for states, at in self._steps_of:
+            value = regs[at]
+            for state in states:
+                state.step = value
+        for states, make in self._numbers_of:
             value = make(regs)
             for state in states:
-                setattr(state, name, value)
+                state.numbers = value
         for x, make in self._gradients:
             grad = Tensor()
             grad.array = make()

@@ -189,9 +189,7 @@ class Recorder:
         result = self._run(function, real, named, found)
         call = Call(function, noted, noted_named, is_pure=is_pure)
         kind = type(result)
-        if kind is self.array and not self.several_devices:
-            parts = (result,)
-        elif kind in backend_of:
+        if (kind is self.array and not self.several_devices) or kind in backend_of:
             parts = (result,)
         elif isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
             parts = result
