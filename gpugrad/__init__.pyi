@@ -51,8 +51,8 @@ from .backends.numpy.threads import set_num_threads as set_num_threads
 from .io import load as load
 from .io import save as save
 from .ops.manipulation import broadcast_shapes as broadcast_shapes
-from .program.compiled import compile as compile
 from .random import manual_seed as manual_seed
+from .tape.compiled import compile as compile
 from .tools.anomaly import detect_anomaly as detect_anomaly
 from .tools.drawing import draw as draw
 from .tools.memory import memory_report as memory_report

@@ -13,7 +13,7 @@ import types
 import warnings
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 
 import numpy as np
 import pytest

@@ -133,7 +133,6 @@ def _is_missing(cell):
 
 content_of = {
     "bytes": _bytes_of,
-    "items": lambda x: [*x.items()],
     "keys": keys_of,
     "len": len,
     "missing": _is_missing,

@@ -9,6 +9,7 @@ A node that the function uses several times gets one cotangent for each use, in 
 uses, so that the sweep outside adds them up as it would without the program.
 """
 
+from contextlib import contextmanager
 from threading import RLock, get_ident
 from types import SimpleNamespace
 
@@ -21,6 +22,8 @@ from ..autograd.sweep import Guarded, sweep
 from ..transforms.custom import _Call as CustomCall
 from ..transforms.pieces import Arguments, op_of_calls, output, recorded_outputs, several
 from ..transforms.recomputing import Recomputed
+from .cells import Cell, holds
+from .reach import is_own
 from .run import MISS, Failed, Program, warn_of
 from .tape import Call, Input, Memory, Tape, Value, mapped, simplify, substituting
 
@@ -125,7 +128,7 @@ class Graph:
             return None
         for node in piece.nodes:
             if type(node) is Node and _calls_back(node):
-                recorder.stop("its gradient calls functions of the program: hooks or a custom_vjp")
+                recorder.stop("its gradient calls hooks, a custom_vjp or rules of the program")
                 return None
         self.places = places
         self.op = _discarding if piece.discards else _plain
@@ -153,7 +156,7 @@ class Graph:
             if layout is None:
                 continue
             like = y.array.value
-            shape, strides = layout
+            _, strides = layout
             ones = backend.create("ones", like.shape, dtype=like.dtype, like=like)
             if strides is not None:
                 ones = _with_strides(backend, ones, strides)
@@ -223,7 +226,7 @@ def _problem(recorder, stage, results):
 
 
 def _calls_back(node):
-    if node.watch is not None and node.watch.hooks:
+    if (node.watch is not None and node.watch.hooks) or is_own(node.plan.op.forward.__module__):
         return True
     return any(isinstance(x, CustomCall) for x in node.saved or ())
 
@@ -248,7 +251,7 @@ def _empty_tape(backend, duplicate, **values):
         "generators conditions afterwards written_sources inputs".split(),
         (),
     )
-    dicts = dict.fromkeys("argument_of pinned parameters var_of".split(), {})
+    dicts = {name: {} for name in "argument_of pinned parameters var_of".split()}
     return Tape(
         backend=backend, duplicate=duplicate, is_recording=None, structure=None,
         reach=SimpleNamespace(guards=[]), unread=set(),
@@ -330,6 +333,30 @@ class Derivative:
         self.rebound = [x for x, what, _ in tape.rebound if what == "array"]
         self.edges = graph.edges
         self.tensors = list({id(x): x for x, at in self.edges if at is None}.values())
+
+    @contextmanager
+    def as_recorded(self):
+        """While the function runs again, give it back what it has read."""
+        guards = self.reach.guards
+        changed = [(place, value) for place, value, how in guards if not holds(place, value, how)]
+        for place, _ in changed:
+            if not isinstance(place, Cell) or place.is_fixed():
+                what = place if isinstance(place, Cell) else f"a {type(place).__name__}"
+                raise RuntimeError(
+                    f"gpugrad.compile: backward calls the function again, with create_graph=True "
+                    f"and for the first of its kind, but {what} has changed since"
+                )
+        before = [(x, x.array) for x in self.rebound]
+        now = [(place, place.get()) for place, _ in changed]
+        try:
+            for place, value in changed:
+                place.set(value)
+            yield
+        finally:
+            for place, value in now:
+                place.set(value)
+            for x, array in before:
+                x.array = array
 
     def lacks(self, keys):
         """Whether one of the kinds of sweeps has no tape, though its results are like these."""
@@ -423,23 +450,13 @@ class Pullback:
                         return [*found, *[None] * (len(inputs) - n)]
                 except Failed as error:
                     failure = str(error)
-        changed = derivative.reach.first_change()
-        if changed is not None:
-            raise RuntimeError(
-                f"gpugrad.compile: backward calls the function again, with create_graph=True and "
-                f"for the first of its kind, but {changed} has changed since"
-            )
         failures = Op.failures
-        before = [(x, x.array) for x in derivative.rebound]
-        try:
+        with derivative.as_recorded():
             if any(isinstance(c, Tensor) for c in cotangents):
                 found = [*[None] * n, *self.again.pull(g, inputs[n:], guard)]
             else:
                 found = [*self._contributions(cotangents, inputs[n:], guard)]
                 found += [None] * (len(inputs) - n)
-        finally:
-            for x, array in before:
-                x.array = array
         if failure is not None and failures == Op.failures and not derivative.has_failed:
             derivative.has_failed = True
             warn_of(failure, derivative.function, "the calls of its backward pass")

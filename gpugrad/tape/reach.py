@@ -21,7 +21,7 @@ import sys
 import types
 import typing
 import weakref
-from collections import deque
+from collections import deque, namedtuple
 from contextlib import suppress
 from importlib.util import resolve_name
 
@@ -45,7 +45,7 @@ _IMMUTABLE = (
     typing.TypeVar, types.GenericAlias, types.UnionType, types.CodeType, types.NotImplementedType,
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    types.MethodWrapperType, Op, type(typing.NamedTuple("_Pair", [("first", int)]).first),
+    types.MethodWrapperType, Op, type(namedtuple("_Pair", "first").first),
 )  # fmt: skip
 _CONTAINERS = (dict, list, tuple, deque, set, frozenset)
 # Classes whose instances hold nothing but attributes and items; those of rooms, and others.
@@ -190,9 +190,7 @@ class Reach:
                         self._named(value, cell, name)
                     else:
                         self._guard(cell, value)
-                        if value is os.environ or value is os.getenv:
-                            self._guard(os.environ._data, [*os.environ._data.items()], "items")
-                        elif value is decimal.Decimal:
+                        if value is decimal.Decimal:
                             self._refuse("it computes with decimals, whose precision may change")
 
     def _other(self, x):
@@ -211,8 +209,8 @@ class Reach:
             for name in ("func", "args", "keywords"):
                 self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, custom_vjp):
-            for part in (x.f, x._fwd, x._bwd):
-                self._walk(part)
+            for name in ("f", "_fwd", "_bwd"):
+                self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, _WRAPPERS):
             for part in ("__func__", "fget", "fset", "func"):
                 self._walk(getattr(x, part, None))
@@ -310,9 +308,8 @@ class Reach:
             is_of_gpugrad = (module or "").partition(".")[0] == "gpugrad"
             op = getattr(function, "op", None)
             if isinstance(op, Op) and is_own(op.forward.__module__):
-                rules = (*op.rules.values(), op.joint, *op.tangents.values(), op.batching)
-                for part in (op.forward, *rules):
-                    self._walk(part)
+                for name in ("forward", "rules", "joint", "tangents", "batching"):
+                    self._walk(getattr(op, name), Cell("attr", op, name))
             for cell in function.__closure__ or ():  # transforms close over the user's function
                 with suppress(ValueError):
                     value = cell.cell_contents
@@ -321,8 +318,9 @@ class Reach:
                         self._walk(value, Cell("cell", cell))
             return
         self._functions.append(function)
-        codes, read = [function.__code__], set()
+        codes, read, is_open = [function.__code__], set(), False
         for code in codes:
+            is_open |= computes_names(code)
             names, passed = _looked_up(code)
             self.names |= names_in(code)
             self.passed |= passed
@@ -337,11 +335,11 @@ class Reach:
             except ValueError:
                 self._guard(Cell("cell", cell), True, "missing")
             else:
-                self._walk(value, Cell("cell", cell), name)
+                self._named(value, Cell("cell", cell), name, is_open)
         for name in read:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
-                    self._named(place[name], Cell("item", place, name), name)
+                    self._named(place[name], Cell("item", place, name), name, is_open)
                     break
                 # One that is added later would take another's place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
@@ -359,8 +357,10 @@ class Reach:
         else:
             self._guard(vars(function), 0, "len")
 
-    def _named(self, value, cell, name):
-        """Look at what code finds under a name; calls of functions in C will be seen."""
+    def _named(self, value, cell, name, computes_names=False):
+        """Look at what code finds under a name, where functions in C are seen when they run."""
+        if computes_names and isinstance(value, types.ModuleType) and is_own(value.__name__):
+            self.names.update(vars(value))
         if isinstance(value, types.BuiltinFunctionType) and name not in self.passed:
             self._guard(cell, value)
         else:
@@ -422,7 +422,8 @@ class Reach:
 
 _LOAD_GLOBAL, _LOAD_NAME, _LOAD_ATTR = map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"))
 _HAS_LOAD_METHOD = "LOAD_METHOD" in dis.opmap and sys.version_info < (3, 12)
-_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FAST", "LOAD_CONST", "LOAD_DEREF", "LOAD_CLOSURE"}
+_CALLS = {"CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW", "KW_NAMES"}
+_BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
     "items", "get",
@@ -466,7 +467,7 @@ def _looked_up(code):
     for number, argument in zip(raw[::2], raw[1::2], strict=True):
         argument |= extended << 8
         extended = argument if number == dis.EXTENDED_ARG else 0
-        if number == _LOAD_GLOBAL or number == _LOAD_NAME:
+        if number in (_LOAD_GLOBAL, _LOAD_NAME):
             name = code.co_names[argument >> (number == _LOAD_GLOBAL)]
             names.add(name)
             passed.update([] if number == _LOAD_GLOBAL and argument & 1 else [name])
@@ -478,11 +479,26 @@ def _looked_up(code):
 @functools.lru_cache(1000)
 def _asks_types(code):
     """Whether code may ask for the types of other objects than the one whose method it is."""
-    found = [i for i in dis.get_instructions(code) if i.opname in _LOADS]
-    return any(
-        one.argval == "type" and one.opname != "LOAD_FAST" and other.argval not in ("self", "cls")
-        for one, other in zip(found, [*found[1:], *found[:1]], strict=True)
+    return any([x for _, x in args[:1]] not in (["self"], ["cls"]) for args in _uses(code, "type"))
+
+
+@functools.lru_cache(1000)
+def computes_names(code):
+    """Whether code may look for attributes under names that it computes."""
+    return not _BY_NAME.isdisjoint(code.co_names) or any(
+        any(not operation.startswith("LOAD_") for operation, _ in args)
+        or not any(operation == "LOAD_CONST" and type(x) is str for operation, x in args[-2:])
+        for args in _uses(code, "getattr")
     )
+
+
+def _uses(code, name):
+    """What code does between each use of a global name and the next call."""
+    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
+    for k, instruction in enumerate(found):
+        if instruction in (("LOAD_GLOBAL", name), ("LOAD_NAME", name)):
+            end = next((i for i, x in enumerate(found[k:], k) if x[0] in _CALLS), len(found))
+            yield found[k + 1 : end]
 
 
 def _imported(code, package):

@@ -13,9 +13,9 @@ from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
+from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, content_of
-from ..optim.optimizer import Optimizer
 from .derivatives import Graph
 from .draws import NotedDraws
 from .libraries import is_own
@@ -63,9 +63,9 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
     if reason is None and any(map(has_more, given.nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
     if reason is None and reach.asks_types and (
-        reach.arrays or any(type(x) in namespace_of for x in leaves)
+        reach.arrays or "array" in reach.names or any(type(x) in namespace_of for x in leaves)
     ):
-        reason = "it asks for types, which raw arrays do not have meanwhile; make them tensors first"
+        reason = "it asks for types, but raw arrays are of another one while they are recorded"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:

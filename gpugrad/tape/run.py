@@ -242,7 +242,7 @@ class Program(Steps):
         written = {x.memory for x in tape.pinned if x.memory.is_written}
         self._outside = [
             self.slot(x) for x, source in tape.floating.items()
-            if written and source.kind == "argument" and x.memory not in written
+            if written and x.memory not in written
         ]  # fmt: skip
         owned = [find() for x, find in tape.pinned.items() if x.memory.is_written]
         buffer = self.backend.buffer

@@ -16,7 +16,7 @@ from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import SIMPLE, Cell, holds, same
 from .numbers import Number
-from .reach import names_in
+from .reach import computes_names, names_in
 from .tape import Input
 from .tracing import Outcome, Traced
 
@@ -53,11 +53,15 @@ class Stage:
         """Why there can be no recording now, as a text and whether that will pass; or None."""
         kinds = self.recorder.backend.array_types
         grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
+        buffer = self.recorder.backend.buffer
+        buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
         for key, x in self.reach.tensors.items():
             if type(x.array) not in kinds or (x.grad is not None and type(x.grad.array) not in kinds):
                 return "it uses arrays of several libraries or devices", False
             if key in grads or (x.grad is not None and x.grad.node is not None):
                 return "a gradient is also a tensor of the program, or has a graph", False
+            if x.grad is not None and x.array.size and buffer(x.grad.array) in buffers:
+                return "a gradient shares the memory of a tensor", True
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
@@ -277,7 +281,8 @@ class Stage:
             if optimizer._unknown is not None:
                 outcome, counts = optimizer._unknown
                 if isinstance(outcome, Outcome):
-                    self.skips.append((optimizer, outcome.var, counts))
+                    noted = [(s, _var_of(n), tuple(map(_var_of, x))) for s, n, x in counts]
+                    self.skips.append((optimizer, outcome.var, noted))
                     counts = [(s, real_of(step), real_of(values)) for s, step, values in counts]
                     optimizer._unknown = outcome.real, counts
             mine = {state for owner, state, *_ in self.states if owner is optimizer}
@@ -395,7 +400,11 @@ def _reads_groups(code):
     if code.co_filename.startswith(_GPUGRAD):
         is_step = code.co_name in _STEPS or code.co_filename.endswith("lr_scheduler.py")
         return code.co_name == "__getstate__" or ("param_groups" in names and not is_step)
-    return not names.isdisjoint({"param_groups", "vars", "__dict__"})
+    return "param_groups" in names or computes_names(code)
+
+
+def _var_of(x):
+    return x.var if type(x) is Number else x
 
 
 def real_of(x):
@@ -406,26 +415,29 @@ def real_of(x):
 
 
 def release(traced):
-    """Put real arrays and numbers into all places that still hold these traced ones."""
+    """Put real arrays and numbers into all places that still hold what stands for them."""
     for x in traced:
-        for place in gc.get_referrers(x):
-            kind = type(place)
-            if kind is dict:
-                for name, value in list(place.items()):
-                    if value is x:
-                        place[name] = x.value
-            elif kind is list and place is not traced:
-                for i, value in enumerate(place):
-                    if value is x:
-                        place[i] = x.value
-            elif isinstance(place, Tensor) and place.array is x:
-                place.array = x.value
-            elif kind is types.CellType and place.cell_contents is x:
-                place.cell_contents = x.value
-            elif not isinstance(place, (types.FrameType, tuple)) and hasattr(kind, "__slots__"):
-                for name in [n for base in kind.__mro__ for n in vars(base).get("__slots__", ())]:
-                    if getattr(place, name, None) is x and not isinstance(place, Traced):
-                        setattr(place, name, x.value)
+        _replace(x, x.value, traced)
+
+
+def _replace(old, new, apart):
+    for place in gc.get_referrers(old):
+        kind = type(place)
+        if place is apart or isinstance(place, (types.FrameType, Traced)):
+            continue
+        if kind is tuple:
+            _replace(place, tuple([new if x is old else x for x in place]), apart)
+        elif kind is types.CellType:
+            place.cell_contents = new
+        elif isinstance(place, (list, dict)):
+            for key, x in list(place.items() if isinstance(place, dict) else enumerate(place)):
+                if x is old:
+                    place[key] = new
+        else:
+            slots = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]
+            for name in (*slots, *getattr(place, "__dict__", ())):
+                if getattr(place, name, None) is old:
+                    object.__setattr__(place, name, new)
 
 
 __all__ = ["Stage", "namespace_of", "real_of", "release"]

@@ -524,7 +524,7 @@ def _described(condition):
 
 def first_difference(one, other):
     """What differs first between two recordings of a function, as a text; None if nothing does."""
-    twin = {}  # by a value of one, that of the other
+    twin, twin_of_other = {}, {}  # by a value of one, that of the other; and the reverse
 
     def alike(x, y):
         kind = type(x)
@@ -533,7 +533,7 @@ def first_difference(one, other):
         if kind is Value:
             if x.constant is not None and x.call is None:
                 return y.constant is not None and _bytes_of(x) == _bytes_of(y)
-            return twin.setdefault(x, y) is y
+            return twin.setdefault(x, y) is y and twin_of_other.setdefault(y, x) is x
         if kind is tuple or kind is list:
             return all_alike(x, y)
         if kind is dict:
@@ -542,8 +542,11 @@ def first_difference(one, other):
             return alike((x.start, x.stop, x.step), (y.start, y.stop, y.step))
         if callable(x) and name_of(x) == name_of(y):
             return True
+        if hasattr(x, "node"):  # a tensor, which may be an argument
+            at = one.argument_of.get(id(x))
+            return x is y or (at is not None and at == other.argument_of.get(id(y)))
         # Dtypes and devices of libraries may be made anew; numbers have to have the same bits.
-        return same(x, y) or (not is_compared(kind) and x == y)
+        return same(x, y) or (not (is_compared(kind) or hasattr(x, "shape")) and x == y)
 
     def all_alike(xs, ys):
         return len(xs) == len(ys) and all(map(alike, xs, ys))
@@ -571,7 +574,7 @@ def first_difference(one, other):
 def _without_places(effects):
     """Effects without what is made anew in each call."""
     return [
-        (e[0], e[1][1:2]) if e[0] == "tensor" else tuple([x for x in e[1:]]) if e[0] == "live"
+        (e[0], e[1][1:2]) if e[0] == "tensor" else e[1:] if e[0] == "live"
         else tuple([id(x.container) if hasattr(x, "container") else x for x in e])
         for e in effects
     ]  # fmt: skip

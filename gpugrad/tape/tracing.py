@@ -62,7 +62,7 @@ class Recorder:
         self._conditions, self._numbers, self._constants = set(), {}, {}
         self._memories = {}
         self._kept = []  # so that the ids in these tables stay those of their objects
-        self._alive = []  # weak references to traced arrays
+        self._alive = []  # weak references to traced arrays and numbers
         self._thread = threading.get_ident()
 
     def stop(self, reason, passing=False):
@@ -83,7 +83,7 @@ class Recorder:
         self.seen, self.strangers = {}, []
 
     def leaked(self):
-        """The traced arrays that something still refers to."""
+        """The traced arrays and numbers that something still refers to."""
         return [x for x in [r() for r in self._alive] if x is not None]
 
     # Numbers
@@ -92,7 +92,12 @@ class Recorder:
         """A `Number` that each run of the tape finds at ``source``."""
         var = Value("number")
         var.source = source
-        return Number(self, var, value)
+        return self._number(var, value)
+
+    def _number(self, var, value):
+        number = Number(self, var, value)
+        self._alive.append(ref(number))
+        return number
 
     def key(self, function, value):
         """A `Key` that each run of the tape draws by calling ``function``."""
@@ -116,7 +121,7 @@ class Recorder:
             var.call = call = Call(function, args, {})
             call.outs.append(var)
             self.prologue.append(call)
-        return Number(self, var, value)
+        return self._number(var, value)
 
     def require(self, function, args, outcome):
         """Make it a condition of the tape that ``function`` of these numbers is ``outcome``."""
@@ -184,9 +189,7 @@ class Recorder:
         result = self._run(function, real, named, found)
         call = Call(function, noted, noted_named, is_pure=is_pure)
         kind = type(result)
-        if kind is self.array and not self.several_devices:
-            parts = (result,)
-        elif kind in backend_of:
+        if (kind is self.array and not self.several_devices) or kind in backend_of:
             parts = (result,)
         elif isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
             parts = result

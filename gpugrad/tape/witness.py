@@ -21,11 +21,12 @@ _QUIET = (
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
 _GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Functions of this library that read or change what is not on a tape.
+# Functions that read or change what is not on a tape; those of ``os`` are of the environment.
 _UNSEEN = {
     ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
     ("gpugrad.random", "initial_seed"), ("gpugrad.backends.numpy.threads", "set_num_threads"),
-    ("gpugrad.backends.numpy.threads", "get_num_threads"),
+    ("gpugrad.backends.numpy.threads", "get_num_threads"), ("os", "__getitem__"),
+    ("os", "__iter__"), ("os", "__len__"), ("os", "getenvb"),
 }  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from .namespace import add_at, pick, places_along, power, xp
 from .random import Random
 from .threads import get_num_threads, run
 
-
 try:  # the options of this thread, which NumPy itself takes 0.7 µs to describe
     from numpy._core._ufunc_config import _extobj_contextvar as _options
 except ImportError:
