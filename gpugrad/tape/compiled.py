@@ -144,6 +144,7 @@ class Compiled(Generic[P, R]):
         self._tapes: list[Tape] = []  # recorded once so far
         self._sweeps: list = []  # kinds of backward sweeps, besides the usual one
         self._misses = 0  # recordings since a program was last made or used
+        self._is_new = True  # has not been called
         self._given_up = False
         self._warned = False
         self._has_failed = False  # a program, where the function did not
@@ -261,7 +262,10 @@ class Compiled(Generic[P, R]):
         try:
             known = [t for t in self._tapes if t.structure == structure]
             known = [t for t in known if t.reach.first_change() is None]
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, known)
+            is_first, self._is_new = self._is_new, False
+            recorded = record(
+                function, leaves, structure, args, kwargs, self._sweeps, known, is_first
+            )
             self._note(recorded, known)
         finally:
             _recording.release()
