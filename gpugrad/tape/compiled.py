@@ -46,10 +46,11 @@ def compile(function: None = None, *, check: int = 0) -> Callable[..., Any]: ...
 def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     """A function that does what ``function`` does, to the bit, in less time.
 
-    ``function`` runs once while the array calls that it makes are recorded. The calls are then
-    repeated, without running it, in memory that is planned once: no Python between one array
-    call and the next, nothing computed twice, and chains of elementwise calls in blocks that stay
-    in the cache. Usually it is a training step::
+    A compiled call does what the function would have done, or it is not compiled, and a warning
+    says why. The first calls run the function while the array calls that it makes are noted. When
+    two calls have made the same ones, they are repeated from then on, without running it, in memory
+    that is planned once: no Python between one array call and the next, nothing computed twice, and
+    chains of elementwise calls in blocks that stay in the cache. Usually it is a training step::
 
         @gpugrad.compile
         def step(x, y):
@@ -64,16 +65,23 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     dtype, device and memory layout, for each value of what is no array, and with recording of
     gradients on or off. The last 16 are kept.
 
-    What the function reads besides is state, and never stale. It reaches the function's closure,
-    the globals that it names, what it names of modules that it imports, the functions and classes
-    of the program (not of libraries) that it names, objects that are arguments, and what all these
-    hold directly or in modules, optimizers, schedulers, random generators, a `GradScaler`, lists,
-    tuples, sets and dicts of at most 1000 items, and objects of the program's own classes.
-    Tensors, learning rates, step counts and random numbers are read or drawn anew in each call;
-    everything else is compared, and if it has changed, the function is recorded again. What lies
-    beyond, such as files, the clock, the insides of other libraries' objects, what NumPy itself
-    computes with an array in a tuple, and attributes of modules that are written to
-    ``vars(module)``, is read once. Text is printed only while the function is recorded.
+    **What is seen.** What the function reads besides its arguments is state: its closure, the
+    globals that it names, the functions and classes of the program (not of libraries) that it names,
+    and what all these hold in modules, optimizers, schedulers, random generators, containers and
+    objects. The values of tensors and arrays, the numbers of optimizers and random numbers are read
+    or drawn anew in each call. Everything else is compared, by type and value, and if it has changed,
+    the function is recorded again: so are functions that read a learning rate themselves, for each
+    of its values. Functions and modules of installed libraries are constants.
+
+    **What runs uncompiled**, with one warning: a function that reads a value, as ``float(x)``,
+    ``if x > 0`` and ``print(x)`` do, or makes an array whose shape depends on values; that changes
+    lists, dicts and objects, except for numbers and texts in them; that draws random numbers of
+    other libraries, seeds a generator, goes through an iterator or a `DataLoader`, steps `LBFGS`, of
+    which the closure can be compiled instead; that prints, reads a file or a clock, or calls
+    anything else that reaches outside of the program; that names what cannot be looked into, such
+    as objects of other libraries. So does one of which two calls differ for no reason that can be
+    seen: the warning shows the first difference. Inside `vmap` and other transforms, and while a
+    tool such as `profile` is on, a function runs uncompiled without a warning.
 
     On a CUDA device all calls are one CUDA graph: a call of the compiled function stores the
     numbers and addresses that have changed, and launches it. Arguments are copied into the
@@ -83,30 +91,21 @@ def compile(function: Any = None, *, check: int = 0, **others: Any) -> Any:
     calls are repeated one by one, as they are for libraries other than NumPy and CuPy.
     ``step.program(x, y).call_by_call`` says why. Products may differ from those of the function
     in their last bits, since cuBLAS has another workspace. A function whose arrays are on several
-    devices runs as if it were not compiled.
+    devices runs uncompiled.
 
     With several processes, the collectives of `gpugrad.distributed` are calls of the program, in
     the same order as without it. Other processes may at the same time record the function or run
     it as it is. On CUDA devices such a program repeats its calls one by one.
 
-    A function that does what cannot be recorded runs as if it were not compiled, with one
-    warning that says why. Examples are random numbers of other libraries, seeding a generator,
-    iterators, a pass through a `DataLoader`, changes to lists, dicts and objects that are
-    arguments, and an `LBFGS` step, of which the closure can be compiled instead. So does any
-    function inside `vmap` or another transform, and while a tool such as `profile` is on. The
-    first call with a new optimizer, or one that first makes what it keeps, runs so too, without a
-    warning.
+    NumPy's warnings of infinities and nan are not given in compiled calls.
 
     check: if not 0, every ``check``-th call runs the function too, on the same state, and raises
         RuntimeError where a result, the state or a gradient differs in any bit, or what is sent to
         other processes. The collectives are made once, so that each process may check when it
         wants to.
 
-    Raises RuntimeError if the function reads a value, as ``float(x)``, ``if x > 0`` and
-    ``print(x)`` do, or makes an array whose shape depends on values. Only ``x.item()`` of a tensor
-    on the CPU that is state, and was not changed before, is possible. After an error while it is
-    recorded all state is as before the call. Where repeating the calls fails, the function runs
-    instead, and raises the error or handles it; if it does neither, a RuntimeWarning says so, once.
+    Where repeating the calls fails, the function runs instead, and raises the error or handles it;
+    if it does neither, a RuntimeWarning says so, once.
 
     >>> import gpugrad
     >>> double = gpugrad.compile(lambda x: x + x)
@@ -145,6 +144,7 @@ class Compiled(Generic[P, R]):
         self._tapes: list[Tape] = []  # recorded once so far
         self._sweeps: list = []  # kinds of backward sweeps, besides the usual one
         self._misses = 0  # recordings since a program was last made or used
+        self._is_new = True  # has not been called
         self._given_up = False
         self._warned = False
         self._has_failed = False  # a program, where the function did not
@@ -262,7 +262,10 @@ class Compiled(Generic[P, R]):
         try:
             known = [t for t in self._tapes if t.structure == structure]
             known = [t for t in known if t.reach.first_change() is None]
-            recorded = record(function, leaves, structure, args, kwargs, self._sweeps, known)
+            is_first, self._is_new = self._is_new, False
+            recorded = record(
+                function, leaves, structure, args, kwargs, self._sweeps, known, is_first
+            )
             self._note(recorded, known)
         finally:
             _recording.release()

@@ -13,6 +13,7 @@ from ..autograd import implementation
 from ..autograd.graph import Leaf, Node, next_order
 from ..autograd.plan import OutputPlan
 from ..backends import SCALARS, backend_of, namespace_of
+from ..optim.optimizer import Optimizer
 from ..transforms.trees import flatten, unflatten
 from .cells import SIMPLE, content_of
 from .derivatives import Graph
@@ -47,10 +48,12 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=()):
+def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=(), is_first=False):
     """Call the function, and return what it has done as a `Recorded`.
 
     known: tapes of earlier calls, whose guards hold.
+    is_first: whether it is the first call of all, in which optimizers make their state. It is not
+        recorded if there is one that has not stepped yet.
     """
     given = Given((*args, *kwargs.values()))
     reach = Reach(function, leaves, given.nodes)
@@ -76,6 +79,9 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
             reach.tensor(x)
     stage = Stage(recorder, reach, arguments)
     problem = stage.problem()
+    optimizers = [o for o in reach.optimizers if type(o).step is Optimizer.step]
+    if is_first and not all(o._has_stepped for o in optimizers):
+        problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
     recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
