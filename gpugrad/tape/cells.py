@@ -17,6 +17,7 @@ from ..backends import backend_of, namespace_of
 
 # Values of these types are compared. Subclasses are not: they may have attributes.
 SIMPLE = (bool, int, float, complex, str, bytes, type(None), range, slice, types.EllipsisType)
+ABSENT = (AttributeError, KeyError, IndexError, TypeError, ValueError)  # of a place that is gone
 _BY_TEXT = frozenset({decimal.Decimal, fractions.Fraction, uuid.UUID})
 _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 
@@ -126,7 +127,7 @@ def _bytes_of(x):
 def _is_missing(cell):
     try:
         cell.get()
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except ABSENT:
         return True
     return False
 
@@ -212,7 +213,7 @@ def holds(place, value, how):
         if how == "same":
             return same(place.get(), value)
         return all_hold(rows_of([(place, value, how)]))
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError):
+    except ABSENT:
         return False
 
 

@@ -10,11 +10,9 @@ import abc
 import builtins
 import datetime
 import decimal
-import dis
 import enum
 import functools
 import operator
-import os
 import pathlib
 import re
 import sys
@@ -23,7 +21,6 @@ import typing
 import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
-from importlib.util import resolve_name
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -34,9 +31,10 @@ from ..optim.lr_scheduler import LRScheduler
 from ..optim.optimizer import Optimizer
 from ..random import Generator
 from ..transforms.custom import custom_vjp
-from .cells import SIMPLE, Cell, content_of, holds, is_compared
+from .cells import ABSENT, SIMPLE, Cell, all_hold, content_of, holds, is_compared, rows_of
+from .code import facts_of, imported
 from .draws import has_state
-from .libraries import computes, is_own, module_of
+from .libraries import computes, is_own, module_of, slots_of
 
 # Instances of these never change.
 _IMMUTABLE = (
@@ -106,6 +104,9 @@ class Reach:
 
     def first_change(self):
         """The first place that does not have the value that it had; None if all have."""
+        with suppress(*ABSENT):
+            if all_hold(rows_of(self.guards)):
+                return None
         for place, value, how in self.guards:
             if not holds(place, value, how):
                 return place if isinstance(place, Cell) else f"a {type(place).__name__}"
@@ -253,31 +254,21 @@ class Reach:
             if not callable(x) or not (hasattr(x, "__name__") or module_of(kind) in known):
                 self._refuse(f"it names {_a(x)}, into which compile cannot look")
 
-    def _items(self, x, names=None):
-        """The items of a container, and how many there are; code finds them by these names."""
-        if isinstance(x, (set, frozenset)):
-            if isinstance(x, set):
-                self.containers.append(x)
-                self._guard(x, content_of["keys"](x), "keys")
-            pairs = [(None, item) for item in x]
-        elif isinstance(x, (dict, types.MappingProxyType)):
+    def _items(self, x, are_named=False):
+        """The items of a container, and how many there are; code may find them by their keys."""
+        is_dict = isinstance(x, (dict, types.MappingProxyType))
+        is_set = isinstance(x, (set, frozenset))
+        if not isinstance(x, (tuple, frozenset)):
             self.containers.append(x)
-            how = "len" if names else "keys"
+            how = "keys" if is_set or (is_dict and not are_named) else "len"
             self._guard(x, content_of[how](x), how)
-            pairs = [*x.items()]
-        else:
-            if not isinstance(x, tuple):
-                self.containers.append(x)
-                self._guard(x, len(x), "len")
-            pairs = [*enumerate(x)]
+        pairs = [*x.items()] if is_dict else [*enumerate(x)]
         if len(pairs) > _LARGEST and not all(is_compared(type(item)) for _, item in pairs):
             self._refuse(f"it names a {type(x).__name__} of more than {_LARGEST} items")
             return
         for key, item in pairs:
-            if not is_compared(type(key)):
-                self._walk(key)
-            cell = None if isinstance(x, (set, frozenset)) else Cell("item", x, key)
-            self._walk(item, cell, names and key)
+            self._walk(key)
+            self._walk(item, None if is_set else Cell("item", x, key), are_named and key)
 
     def _object(self, x):
         """An instance of a class whose attributes are looked up in the ordinary way."""
@@ -287,18 +278,12 @@ class Reach:
         if values is not None:
             self._guard(Cell("attr", x, "__dict__"), values)
             self._items(values, True)
-        for base in kind.__mro__:
-            slots = vars(base).get("__slots__", ())
-            for name in (slots,) if isinstance(slots, str) else slots:
-                if name.startswith("__") and not name.endswith("__"):
-                    name = f"_{base.__name__.lstrip('_')}{name}"
-                if name.startswith("__"):
-                    continue
-                cell = Cell("attr", x, name)
-                if hasattr(x, name):
-                    self._walk(getattr(x, name), cell, name)
-                else:
-                    self._guard(cell, True, "missing")
+        for name in slots_of(kind):
+            cell = Cell("attr", x, name)
+            if hasattr(x, name):
+                self._walk(getattr(x, name), cell, name)
+            else:
+                self._guard(cell, True, "missing")
         self._walk(kind)
 
     def _function(self, function):
@@ -318,15 +303,14 @@ class Reach:
                         self._walk(value, Cell("cell", cell))
             return
         self._functions.append(function)
-        codes, read, is_open = [function.__code__], set(), False
+        codes = [function.__code__]
         for code in codes:
-            is_open |= computes_names(code)
-            names, passed = _looked_up(code)
-            self.names |= names_in(code)
-            self.passed |= passed
-            read |= names
-            self.asks_types |= _asks_types(code)
-            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            codes += [x for x in code.co_consts if isinstance(x, types.CodeType)]
+        facts = [*map(facts_of, codes)]
+        self.names.update(*[x.names for x in facts])
+        self.passed.update(*[x.passed for x in facts])
+        self.asks_types |= any(x.asks_types for x in facts)
+        is_open = any(x.computes_names for x in facts)
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
         for name, cell in zip(freevars, function.__closure__ or (), strict=True):
@@ -336,7 +320,7 @@ class Reach:
                 self._guard(Cell("cell", cell), True, "missing")
             else:
                 self._named(value, Cell("cell", cell), name, is_open)
-        for name in read:
+        for name in {name for x in facts for name in x.read}:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
                     self._named(place[name], Cell("item", place, name), name, is_open)
@@ -344,7 +328,7 @@ class Reach:
                 # One that is added later would take another's place.
                 self._globals.setdefault(id(place), (place, set()))[1].add(name)
         package = function.__globals__.get("__package__")
-        for name in [n for code in codes for n in _imported(code, package)]:
+        for name in [n for code in codes for n in imported(code, package)]:
             if name in sys.modules:
                 self._guard(Cell("item", sys.modules, name), sys.modules[name])
                 self._python_modules.setdefault(name, (sys.modules[name], set()))
@@ -352,10 +336,7 @@ class Reach:
                 self.not_imported.append(name)
         for name in ("__defaults__", "__kwdefaults__"):
             self._walk(getattr(function, name), Cell("attr", function, name))
-        if vars(function):
-            self._items(vars(function), True)
-        else:
-            self._guard(vars(function), 0, "len")
+        self._items(vars(function), True)
 
     def _named(self, value, cell, name, computes_names=False):
         """Look at what code finds under a name, where functions in C are seen when they run."""
@@ -407,11 +388,9 @@ class Reach:
                 self._walk(value, cell, name)
         self._guard(optimizer.param_groups, len(optimizer.param_groups), "len")
         for group in optimizer.param_groups:
-            params = group["params"]
             self._guard(group, len(group), "len")
-            self._guard(Cell("item", group, "params"), params)
-            if isinstance(params, list):
-                self._guard(params, len(params), "len")
+            self._guard(Cell("item", group, "params"), params := group["params"])
+            self._guard(params, len(params), "len")
             for k, p in enumerate(params):
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
@@ -420,10 +399,6 @@ class Reach:
             self._refuse("its optimizer asks for the types of numbers")
 
 
-_LOAD_GLOBAL, _LOAD_NAME, _LOAD_ATTR = map(dis.opmap.get, ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR"))
-_HAS_LOAD_METHOD = "LOAD_METHOD" in dis.opmap and sys.version_info < (3, 12)
-_CALLS = {"CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW", "KW_NAMES"}
-_BY_NAME = {"vars", "__dict__", "attrgetter", "__getattribute__"}
 _READERS = (
     "__getattribute__", "__getitem__", "__iter__", "__len__", "__contains__", "keys", "values",
     "items", "get",
@@ -452,67 +427,4 @@ def is_dtype(x):
     return hasattr(x, "itemsize") and hasattr(x, "newbyteorder")
 
 
-def names_in(code):
-    """The names that code uses, and its strings, by which it may look for attributes."""
-    found = {*code.co_names, *code.co_freevars, *code.co_cellvars}
-    for x in code.co_consts:
-        found.update(s for s in (x if type(x) in (tuple, frozenset) else [x]) if type(s) is str)
-    return found
-
-
-@functools.lru_cache(1000)
-def _looked_up(code):
-    """The names that code looks for in its globals, and names of what it does not call at once."""
-    names, passed, extended, raw = set(), set(), 0, code.co_code
-    for number, argument in zip(raw[::2], raw[1::2], strict=True):
-        argument |= extended << 8
-        extended = argument if number == dis.EXTENDED_ARG else 0
-        if number in (_LOAD_GLOBAL, _LOAD_NAME):
-            name = code.co_names[argument >> (number == _LOAD_GLOBAL)]
-            names.add(name)
-            passed.update([] if number == _LOAD_GLOBAL and argument & 1 else [name])
-        elif number == _LOAD_ATTR and (_HAS_LOAD_METHOD or not argument & 1):
-            passed.add(code.co_names[argument >> (not _HAS_LOAD_METHOD)])
-    return names, passed
-
-
-@functools.lru_cache(1000)
-def _asks_types(code):
-    """Whether code may ask for the types of other objects than the one whose method it is."""
-    return any([x for _, x in args[:1]] not in (["self"], ["cls"]) for args in _uses(code, "type"))
-
-
-@functools.lru_cache(1000)
-def computes_names(code):
-    """Whether code may look for attributes under names that it computes."""
-    return not _BY_NAME.isdisjoint(code.co_names) or any(
-        any(not operation.startswith("LOAD_") for operation, _ in args)
-        or not any(operation == "LOAD_CONST" and type(x) is str for operation, x in args[-2:])
-        for args in _uses(code, "getattr")
-    )
-
-
-def _uses(code, name):
-    """What code does between each use of a global name and the next call."""
-    found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
-    for k, instruction in enumerate(found):
-        if instruction in (("LOAD_GLOBAL", name), ("LOAD_NAME", name)):
-            end = next((i for i, x in enumerate(found[k:], k) if x[0] in _CALLS), len(found))
-            yield found[k + 1 : end]
-
-
-def _imported(code, package):
-    """The full names of the modules that a function's own import statements may import."""
-    if dis.opmap["IMPORT_NAME"] not in code.co_code[::2]:
-        return []
-    names = []
-    found = [i for i in dis.get_instructions(code) if i.opname != "EXTENDED_ARG"]
-    for level, parts, instruction in zip(found, found[1:], found[2:], strict=False):
-        if instruction.opname == "IMPORT_NAME":
-            with suppress(ImportError):  # the function itself will raise it
-                name = resolve_name("." * level.argval + instruction.argval, package)
-                names += [name, *[f"{name}.{part}" for part in parts.argval or ()]]
-    return names
-
-
-__all__ = ["Reach", "names_in"]
+__all__ = ["Reach"]

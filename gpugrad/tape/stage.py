@@ -9,14 +9,14 @@ import gc
 import os
 import types
 
-from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
-from .cells import SIMPLE, Cell, holds, same
+from .cells import ABSENT, SIMPLE, Cell, holds, same
+from .code import facts_of
+from .libraries import slots_of
 from .numbers import Number
-from .reach import computes_names, names_in
 from .tape import Input
 from .tracing import Outcome, Traced
 
@@ -126,18 +126,16 @@ class Stage:
             self.converting.add(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if optimizer not in self.converting:
-                hyper = dict(zip(optimizer.defaults, enumerate(optimizer._hyper[i]), strict=True))
-                named = {n: self._hyper(optimizer, i, (k,), v) for n, (k, v) in hyper.items()}
-                others = [value for name, value in named.items() if name != "maximize"]
-                mine = named.get("maximize", False), others
+                hyper = [self._hyper(optimizer, i, (k,), v) for k, v in enumerate(optimizer._hyper[i])]
+                named = dict(zip(optimizer.defaults, hyper, strict=True))
+                mine = named.pop("maximize", False), [*named.values()]
             self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
             optimizer._arguments[i] = mine or optimizer._arguments[i]
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
                 continue
-            before = state.array, state.arrays, state.values, state.step, state.numbers
-            before += state.place, state.updater, state.entry
+            before = {name: getattr(state, name) for name in slots_of(ParameterState)}
             traced = {
                 name: recorder.input(array, Input("held", Cell("item", state.arrays, name)))
                 for name, array in state.arrays.items()
@@ -281,13 +279,10 @@ class Stage:
             if optimizer._unknown is not None:
                 outcome, counts = optimizer._unknown
                 if isinstance(outcome, Outcome):
-                    noted = [(s, _var_of(n), tuple(map(_var_of, x))) for s, n, x in counts]
+                    noted = [(s, _var_of(n), _var_of(x)) for s, n, x in counts]
                     self.skips.append((optimizer, outcome.var, noted))
                     counts = [(s, real_of(step), real_of(values)) for s, step, values in counts]
                     optimizer._unknown = outcome.real, counts
-            mine = {state for owner, state, *_ in self.states if owner is optimizer}
-            if mine - {*optimizer._states.values()}:
-                stop("its optimizer makes its state", True)
             for state in optimizer._states.values():
                 if state not in known and isinstance(state.array, Traced):
                     stop("its optimizer makes its state", True)
@@ -300,28 +295,28 @@ class Stage:
             if state.arrays is not traced:
                 stop("its optimizer makes its state", True)
                 continue
-            state.array, state.arrays, state.values = before[:3]
-            state.place, state.updater, state.entry = before[5:]
-            if state.step is not step:
+            new = state.step, state.numbers
+            for name, value in before.items():
+                setattr(state, name, value)
+            if new[0] is not step:
                 self.stepped.add(optimizer)
-                if type(state.step) is not Number:
-                    stop("an optimizer counts its steps in another way")
-                else:
-                    self.number_writes.append((state, "step", state.step.var))
-            if state.numbers is not numbers:
-                if not all(type(x) is Number for x in state.numbers):
-                    stop("an optimizer keeps a number in another way")
-                else:
-                    values = tuple([x.var for x in state.numbers])
-                    self.number_writes.append((state, "numbers", values))
-            state.step = before[3] if state.step is step else real_of(state.step)
-            state.numbers = before[4] if state.numbers is numbers else real_of(state.numbers)
+                self._leave_number(state, "step", new[0])
+            if new[1] is not numbers:
+                self._leave_number(state, "numbers", new[1])
         if self.stepped & self.converting:
             stop("its optimizer converts a hyper-parameter", True)
+
+    def _leave_number(self, state, name, new):
+        if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
+            self.recorder.stop("an optimizer counts its steps in another way")
+        self.number_writes.append((state, name, _var_of(new)))
+        setattr(state, name, real_of(new))
 
     def _leave_cells(self):
         """Note which places hold something else now."""
         stop = self.recorder.stop
+        if self.reach.first_change() is None:
+            return
         for place, value, how in self.reach.guards:
             if how != "same":
                 if not holds(place, value, how):
@@ -329,7 +324,7 @@ class Stage:
                 continue
             try:
                 now = place.get()
-            except (AttributeError, KeyError, IndexError, ValueError):
+            except ABSENT:
                 stop("it takes something out of an object", "first")
                 continue
             if type(now) is Number:
@@ -378,9 +373,8 @@ def take_hyper(optimizer):
                 new = optimizer._checked(group)
             except (TypeError, ValueError):
                 return False
-            if not all(map(same, values, new.values())) or [*map(bool, known)] != [
-                *map(bool, values)
-            ]:
+            is_alike = [*map(bool, known)] == [*map(bool, values)]
+            if not is_alike or not all(map(same, values, new.values())):
                 return False
             optimizer._set_hyper(i, new)
     return True
@@ -396,15 +390,15 @@ def _has_changed(now, before):
 
 def _reads_groups(code):
     """Whether code may look at the groups of optimizers, other than for a step."""
-    names = names_in(code)
+    facts = facts_of(code)
     if code.co_filename.startswith(_GPUGRAD):
         is_step = code.co_name in _STEPS or code.co_filename.endswith("lr_scheduler.py")
-        return code.co_name == "__getstate__" or ("param_groups" in names and not is_step)
-    return "param_groups" in names or computes_names(code)
+        return code.co_name == "__getstate__" or ("param_groups" in facts.names and not is_step)
+    return "param_groups" in facts.names or facts.computes_names
 
 
 def _var_of(x):
-    return x.var if type(x) is Number else x
+    return x.var if type(x) is Number else tuple(map(_var_of, x)) if type(x) is tuple else x
 
 
 def real_of(x):
@@ -436,10 +430,7 @@ def _replace(old, new, apart):
             if kind is tuple:
                 _replace(place, tuple(items), apart)
         else:
-            names = [*getattr(place, "__dict__", ())]
-            for base in kind.__mro__:
-                names += vars(base).get("__slots__", ())
-            for name in names:
+            for name in (*getattr(place, "__dict__", ()), *slots_of(kind)):
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
 

@@ -9,8 +9,8 @@ import sys
 import types
 
 from ..tools.observing import in_line, user_line
+from .code import facts_of
 from .libraries import computes, is_own, only_computes
-from .reach import names_in
 
 # What is seen by others if this library calls it.
 _EFFECTS = {"warn", "warn_explicit", "print", "open"}
@@ -61,7 +61,7 @@ class Witness:
         found = set()
         for code in self.codes.values():
             if code is not None and not code.co_filename.startswith(_GPUGRAD):
-                found |= names_in(code)
+                found |= facts_of(code).names
         return found
 
     def _see(self, frame, event, function):
