@@ -54,7 +54,9 @@ def facts_of(code):
             if i.argval == "type":
                 asks_types |= [x.argval for x in given[:1]] not in (["self"], ["cls"])
             else:
-                texts = [x for x in given[-2:] if x.opname == "LOAD_CONST" and type(x.argval) is str]
+                texts = [
+                    x for x in given[-2:] if x.opname == "LOAD_CONST" and type(x.argval) is str
+                ]
                 computes_names |= not texts or any(x.opname[:5] != "LOAD_" for x in given)
     sets = frozenset(names), frozenset(read), frozenset(passed)
     return Facts(*sets, tuple(imports), asks_types, computes_names)

@@ -56,7 +56,8 @@ class Stage:
         buffer = self.recorder.backend.buffer
         buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
         for key, x in self.reach.tensors.items():
-            if type(x.array) not in kinds or (x.grad is not None and type(x.grad.array) not in kinds):
+            arrays = [y.array for y in (x, x.grad) if y is not None]
+            if any(type(array) not in kinds for array in arrays):
                 return "it uses arrays of several libraries or devices", False
             if key in grads or (x.grad is not None and x.grad.node is not None):
                 return "a gradient is also a tensor of the program, or has a graph", False
@@ -126,7 +127,8 @@ class Stage:
             self.converting.add(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if optimizer not in self.converting:
-                hyper = [self._hyper(optimizer, i, (k,), v) for k, v in enumerate(optimizer._hyper[i])]
+                values = enumerate(optimizer._hyper[i])
+                hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
                 named = dict(zip(optimizer.defaults, hyper, strict=True))
                 mine = named.pop("maximize", False), [*named.values()]
             self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
