@@ -1158,6 +1158,8 @@ def test_errors_say_what_to_do():
     x = normal(3).requires_grad_()
     for _ in range(3):  # the first two are recorded, and have an ordinary graph
         y = compiled(x)
-    table["k"] = 3.0
-    with pytest.raises(RuntimeError, match=r"calls the function again, .*'k' of a dict has changed"):
-        gg.autograd.grad(y, [x], create_graph=True)
+    table["k"] = 3.0  # which the function is given back while it runs again
+    (found,) = gg.autograd.grad(y, [x], create_graph=True)
+    (expected,) = gg.autograd.grad((x**3 * 2.0).sum(), [x])
+    assert bits(found) == bits(expected)
+    assert table["k"] == 3.0
