@@ -423,21 +423,25 @@ def release(traced):
 
 
 def _replace(old, new, apart):
+    # No function in here: the cell of a variable would be one of the places.
     for place in gc.get_referrers(old):
         kind = type(place)
         if place is apart or isinstance(place, (types.FrameType, Traced)):
             continue
-        if kind is tuple:
-            _replace(place, tuple([new if x is old else x for x in place]), apart)
-        elif kind is types.CellType:
+        if kind is types.CellType:
             place.cell_contents = new
-        elif isinstance(place, (list, dict)):
-            for key, x in list(place.items() if isinstance(place, dict) else enumerate(place)):
+        elif isinstance(place, (list, dict)) or kind is tuple:
+            items = place if kind is not tuple else [*place]
+            for key, x in [*(items.items() if isinstance(place, dict) else enumerate(items))]:
                 if x is old:
-                    place[key] = new
+                    items[key] = new
+            if kind is tuple:
+                _replace(place, tuple(items), apart)
         else:
-            slots = [name for base in kind.__mro__ for name in vars(base).get("__slots__", ())]
-            for name in (*slots, *getattr(place, "__dict__", ())):
+            names = [*getattr(place, "__dict__", ())]
+            for base in kind.__mro__:
+                names += vars(base).get("__slots__", ())
+            for name in names:
                 if getattr(place, name, None) is old:
                     object.__setattr__(place, name, new)
 
