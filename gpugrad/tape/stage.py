@@ -9,7 +9,6 @@ import gc
 import os
 import types
 
-from .._tensor import Tensor
 from ..autograd.call import wrap
 from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
@@ -58,7 +57,9 @@ class Stage:
         if not grads.isdisjoint(self.reach.tensors):
             return "a gradient is also a tensor of the program", False
         for key, x in self.reach.tensors.items():
-            if type(x.array) not in kinds or (x.grad is not None and type(x.grad.array) not in kinds):
+            if type(x.array) not in kinds or (
+                x.grad is not None and type(x.grad.array) not in kinds
+            ):
                 return "it uses arrays of several libraries or devices", False
             if x.grad is not None and x.grad.node is not None:
                 return "a gradient has a graph", False
