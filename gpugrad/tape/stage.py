@@ -55,12 +55,14 @@ class Stage:
         grads = {id(x.grad) for x in self.reach.tensors.values() if x.grad is not None}
         buffer = self.recorder.backend.buffer
         buffers = {buffer(x.array) for x in self.reach.tensors.values()} if grads else set()
+        if not grads.isdisjoint(self.reach.tensors):
+            return "a gradient is also a tensor of the program", False
         for key, x in self.reach.tensors.items():
             arrays = [y.array for y in (x, x.grad) if y is not None]
             if any(type(array) not in kinds for array in arrays):
                 return "it uses arrays of several libraries or devices", False
-            if key in grads or (x.grad is not None and x.grad.node is not None):
-                return "a gradient is also a tensor of the program, or has a graph", False
+            if x.grad is not None and x.grad.node is not None:
+                return "a gradient has a graph", False
             if x.grad is not None and x.array.size and buffer(x.grad.array) in buffers:
                 return "a gradient shares the memory of a tensor", True
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:

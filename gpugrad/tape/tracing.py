@@ -110,15 +110,19 @@ class Recorder:
 
     def compute(self, function, args):
         """``function`` of numbers, as a `Number` that each run computes."""
-        value = function(*[x.value if type(x) in _NUMBERS else x for x in args])
+        real, noted, known = [*args], [*args], function
+        for i, x in enumerate(args):
+            kind = type(x)
+            if kind in _NUMBERS:
+                real[i], noted[i] = x.value, x.var
+            known = known, kind, noted[i] if kind is not float else x.hex()
+        value = function(*real)
         if thread.recorder is not self:
             return value
-        args = tuple([x.var if type(x) in _NUMBERS else x for x in args])
-        known = function, tuple([(type(x), x) for x in args])
         var = self._numbers.get(known)
         if var is None:
             var = self._numbers[known] = Value("number")
-            var.call = call = Call(function, args, {})
+            var.call = call = Call(function, tuple(noted), {})
             call.outs.append(var)
             self.prologue.append(call)
         return self._number(var, value)
@@ -265,19 +269,14 @@ class Recorder:
 
     def _both(self, args, found):
         """The values of arguments, and what stands for them on the tape."""
-        real, noted = [], []
-        for x in args:
+        real, noted = [*args], [*args]
+        for i, x in enumerate(args):
             kind = type(x)
             if kind is self.kind or kind is self.scalar:
-                found.append(x)
-                real.append(x.value)
-                noted.append(x.var)
-            elif kind is int or kind is float:
-                real.append(x)
-                noted.append(x)
-            else:
-                real.append(self._real(x, found))
-                noted.append(self._noted(x))
+                found += (x,)
+                real[i], noted[i] = x.value, x.var
+            elif kind is not int and kind is not float:
+                real[i], noted[i] = self._real(x, found), self._noted(x)
         return tuple(real), tuple(noted)
 
     def _real(self, x, found):
@@ -574,17 +573,6 @@ def transposed(x):
 @declare(view=True)
 def matrix_transposed(x):
     return x.mT
-
-
-def _key_may_fail(at):
-    def fails(args, kwargs):
-        return any(type(x) is Value for x in flat(args[at]))
-
-    return fails
-
-
-declare(operator.getitem, fails=_key_may_fail(1), view=True)
-declare(operator.setitem, fails=_key_may_fail(1))
 
 
 def flat(x):
@@ -889,13 +877,11 @@ _duplicates: dict[Any, Any] = {}
 
 def duplicate_of(backend):
     """A function that copies an array of this library, with its order in memory if possible."""
+    if backend.binder is not None:
+        return backend.binder.duplicate
     if backend not in _duplicates:
 
-        @declare(out=True, elementwise=True)
-        def duplicate(x, *, out=None):
-            if out is not None:
-                out[...] = x
-                return out
+        def duplicate(x):
             if hasattr(x, "strides") and hasattr(x, "copy"):
                 return x.copy("K")
             return backend.asarray(x, copy=True)

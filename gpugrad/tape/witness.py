@@ -7,13 +7,14 @@ function is recorded, and one that may do more than compute is a reason not to u
 import os
 import sys
 import types
+import warnings
 
 from ..tools.observing import in_line, user_line
 from .code import facts_of
 from .libraries import computes, is_own, only_computes
 
 # What is seen by others if this library calls it.
-_EFFECTS = {"warn", "warn_explicit", "print", "open"}
+_EFFECTS = {warnings.warn, warnings.warn_explicit, print, open}
 # Modules that may do what they want, and code that restores what it changes.
 _QUIET = (
     "importlib._bootstrap", "_frozen_importlib", "gpugrad._processes.", "gpugrad.backends.cupy.",
@@ -33,7 +34,6 @@ _UNSEEN = {
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
-    earlier: an earlier tape of the same kind of call, for which all of it was seen; or None.
     earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
     codes: the code of the program and of this library that has run, by its id.
     """
@@ -42,18 +42,19 @@ class Witness:
         self.recorder = recorder
         self.is_needed = earlier is None
         self.codes = {} if earlier is None else earlier
+        self._inside = set()  # ids of the code of this library
         self._foreign = set()  # ids of code that may do more than compute
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
         if self.is_needed and sys.getprofile() is None:
-            sys.setprofile(self._see)
+            sys.setprofile(self._hook())
         elif self.is_needed:
             self.recorder.stop("a profiler is on", True)
         return self
 
     def __exit__(self, *exc_info):
-        if sys.getprofile() == self._see:
+        if getattr(sys.getprofile(), "witness", None) is self:
             sys.setprofile(None)
 
     def names(self):
@@ -64,46 +65,59 @@ class Witness:
                 found |= facts_of(code).names
         return found
 
-    def _see(self, frame, event, function):
-        if event == "call":
-            code = frame.f_code
-            if id(code) not in self.codes:
-                name = frame.f_globals.get("__name__") or ""
-                is_part = is_own(name) or name.partition(".")[0] == "gpugrad"
-                self.codes[id(code)] = code if is_part else None
-                is_known = is_part or only_computes(name) or name.startswith(_QUIET)
-                if not is_known or (name, code.co_name) in _UNSEEN:
-                    self._foreign.add(id(code))
-            if id(code) in self._foreign:
-                self._look(frame.f_back, code.co_name)
-        elif event == "c_call":
-            owner = function.__self__
-            kind = type(owner)
-            if kind is types.ModuleType:
-                key = function
-            else:
-                key = owner if kind is type else kind, function.__name__
-            known = self._known.get(key)
-            if known is None:
-                known = self._known[key] = computes(function)
-            if not known:
-                self._look(frame, function.__name__)
+    def _hook(self):
+        codes, inside, foreign = self.codes, self._inside, self._foreign
+
+        def see(frame, event, function):  # some thousand times in a recording
+            if event == "call":
+                number = id(frame.f_code)
+                if number not in codes:
+                    self._meet(frame)
+                if number in foreign:
+                    self._look(frame.f_back, frame.f_code)
+            elif event == "c_call" and (id(frame.f_code) not in inside or function in _EFFECTS):
+                self._called(frame, function)
+
+        see.witness = self
+        return see
+
+    def _meet(self, frame):
+        """Note what is known of code that runs for the first time."""
+        code, name = frame.f_code, frame.f_globals.get("__name__") or ""
+        is_inside = name.partition(".")[0] == "gpugrad"
+        if is_inside:
+            self._inside.add(id(code))
+        is_part = is_inside or is_own(name)
+        self.codes[id(code)] = code if is_part else None
+        is_known = is_part or only_computes(name) or name.startswith(_QUIET)
+        if not is_known or (name, code.co_name) in _UNSEEN:
+            self._foreign.add(id(code))
+
+    def _called(self, frame, function):
+        """Look at the call of a function in C, or of a method of an object in C."""
+        owner = function.__self__
+        kind = owner if isinstance(owner, type) else type(owner)
+        key = function if kind is types.ModuleType else (kind, function.__name__)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = computes(function)
+        if not known:
+            self._look(frame, function)
 
     def _look(self, frame, called):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
         while frame is not None:
-            name = frame.f_globals.get("__name__") or ""
-            code = frame.f_code
-            if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
-                return
+            name, code = frame.f_globals.get("__name__") or "", frame.f_code
             if code.co_name == "<module>":  # it is being imported
                 return
-            is_gpugrad = name.partition(".")[0] == "gpugrad"
-            if is_own(name) or (is_gpugrad and called in _EFFECTS):
+            if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
+                return
+            is_inside = name.partition(".")[0] == "gpugrad"
+            if is_own(name) or (is_inside and called in _EFFECTS):
+                called = getattr(called, "co_name", None) or called.__name__
                 what = f"it calls {called}{in_line(user_line())}"
                 what += ", which reads or changes what compile cannot see"
                 self.recorder.stop(what, "first")
-                return
-            if is_gpugrad:
+            if is_own(name) or is_inside:
                 return
             frame = frame.f_back
