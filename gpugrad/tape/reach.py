@@ -23,6 +23,7 @@ import weakref
 from collections import deque, namedtuple
 from contextlib import suppress
 from importlib.util import resolve_name
+from itertools import pairwise
 
 from .._tensor import Tensor
 from ..autograd.graph import Listener
@@ -507,7 +508,7 @@ def _reads_arrays(code):
     found = [(i.opname, i.argval) for i in dis.get_instructions(code)]
     return "array" in code.co_consts or any(
         name == "array" and operation != "LOAD_GLOBAL" and before not in _LOAD_NAMES
-        for (before, _), (operation, name) in zip(found, found[1:], strict=False)
+        for (before, _), (operation, name) in pairwise(found)
     )
 
 
