@@ -86,6 +86,7 @@ class Reach:
         self.seen = {}
         self.names = set()  # that the functions use
         self.asks_types = False  # whether they name ``type``, which sees what stands for an array
+        self.reads_arrays = False  # whether they may read the arrays of tensors
         self._name = None  # by which code finds what is being looked at
         self.passed = set()  # names of what they do not only call
         self._python_modules = {}  # by name, with the names looked at
@@ -206,7 +207,8 @@ class Reach:
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
-            if not computes(x):
+            # What PyTorch draws differs from one recording to the next.
+            if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
         elif isinstance(x, (functools.partial, functools.partialmethod)):
             for name in ("func", "args", "keywords"):
@@ -312,6 +314,7 @@ class Reach:
         self.names.update(*[x.names for x in facts])
         self.passed.update(*[x.passed for x in facts])
         self.asks_types |= any(x.asks_types for x in facts)
+        self.reads_arrays |= any(x.reads_arrays for x in facts)
         is_open = any(x.computes_names for x in facts)
         self._guard(Cell("attr", function, "__code__"), function.__code__)
         freevars = function.__code__.co_freevars
