@@ -25,8 +25,8 @@ _EQUAL = frozenset({*SIMPLE, *_BY_TEXT})
 class Cell:
     """A place that holds a value.
 
-    kind: "item" of a container, "attr" of an object, "class" for an attribute in the ``__dict__``
-        of a class, or "cell" of a closure.
+    kind: "item" of a container, "attr" of an object, or "class" for an attribute in the
+        ``__dict__`` of a class.
     """
 
     __slots__ = ("kind", "container", "key")
@@ -39,8 +39,6 @@ class Cell:
     def get(self):
         if self.kind == "item":
             return self.container[self.key]
-        if self.kind == "cell":
-            return self.container.cell_contents
         if self.kind == "class":
             return vars(self.container)[self.key]
         return getattr(self.container, self.key)
@@ -48,8 +46,6 @@ class Cell:
     def set(self, value):
         if self.kind == "item":
             self.container[self.key] = value
-        elif self.kind == "cell":
-            self.container.cell_contents = value
         elif self.kind == "class":
             setattr(self.container, self.key, value)
         else:
@@ -62,7 +58,7 @@ class Cell:
     def __str__(self):
         if self.kind == "item":
             return f"{self.key!r} of a {type(self.container).__name__}"
-        if self.kind == "cell":
+        if type(self.container) is types.CellType:
             return "a variable of the enclosing function"
         if self.kind == "class":
             return f"{self.container.__name__}.{self.key}"
@@ -139,13 +135,11 @@ content_of = {
     "missing": _is_missing,
     "registrations": lambda _: abc.get_cache_token(),  # of classes with abstract ones
 }
-_OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 
 
 def rows_of(guards):
     """The guards as the lists of rows that `all_hold` takes."""
-    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes = [[] for _ in range(7)]
-    functions = {}
+    rows = contents, kinds, lengths, in_dicts, elsewhere, attributes = [[] for _ in range(6)]
     for place, value, how in guards:
         if how == "len":
             lengths.append((place, value))
@@ -155,26 +149,17 @@ def rows_of(guards):
             contents.append((place.keys().isdisjoint, value, True))
         elif how != "same":
             contents.append((content_of[how], place, value))
-        elif place.kind == "cell":
-            cells.append((place.container, value))
-        elif place.kind == "attr" and place.key in _OF_FUNCTIONS:
-            functions.setdefault(id(place.container), [place.container, None, None, None])[
-                1 + _OF_FUNCTIONS.index(place.key)
-            ] = value
         elif place.kind == "attr":
             attributes.append((place.container, place.key, value))
-        elif place.kind == "class":
-            elsewhere.append((vars(place.container), place.key, value))
         else:
-            rows = in_dicts if type(place.container) is dict else elsewhere
-            rows.append((place.container, place.key, value))
-    functions = [*functions.values()]
-    return contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions
+            x = vars(place.container) if place.kind == "class" else place.container
+            (in_dicts if type(x) is dict else elsewhere).append((x, place.key, value))
+    return rows
 
 
 def all_hold(rows):
     """Whether all these guards hold; places that are gone raise errors."""
-    contents, kinds, lengths, in_dicts, elsewhere, cells, attributes, functions = rows
+    contents, kinds, lengths, in_dicts, elsewhere, attributes = rows
     for content, x, value in contents:  # first, for looking at a missing item may make one
         if content(x) != value:
             return False
@@ -190,19 +175,9 @@ def all_hold(rows):
     for x, key, value in elsewhere:
         if x[key] is not value and not same(x[key], value):
             return False
-    for cell, value in cells:
-        if cell.cell_contents is not value and not same(cell.cell_contents, value):
-            return False
     for x, name, value in attributes:
         now = getattr(x, name)
         if now is not value and not same(now, value):
-            return False
-    for f, code, defaults, named in functions:
-        if (
-            f.__code__ is not code
-            or f.__defaults__ is not defaults
-            or f.__kwdefaults__ is not named
-        ):
             return False
     return True
 

@@ -304,7 +304,7 @@ class Reach:
                     value = cell.cell_contents
                     is_cache = isinstance(value, weakref.WeakKeyDictionary)
                     if isinstance(value, _CLOSED_OVER) or not (is_of_gpugrad or is_cache):
-                        self._walk(value, Cell("cell", cell))
+                        self._walk(value, Cell("attr", cell, "cell_contents"))
             return
         self._functions.append(function)
         codes = [function.__code__]
@@ -322,9 +322,9 @@ class Reach:
             try:
                 value = cell.cell_contents
             except ValueError:
-                self._guard(Cell("cell", cell), True, "missing")
+                self._guard(Cell("attr", cell, "cell_contents"), True, "missing")
             else:
-                self._named(value, Cell("cell", cell), name, is_open)
+                self._named(value, Cell("attr", cell, "cell_contents"), name, is_open)
         for name in {name for x in facts for name in x.read}:
             for place in (function.__globals__, vars(builtins)):
                 if name in place:
