@@ -15,11 +15,11 @@ from .recording import Given
 
 
 class Snapshot:
-    """Copies of all state that a function reaches or gets, which `restore` puts back."""
+    """Copies of all state reached from ``roots`` and arguments, which `restore` puts back."""
 
-    def __init__(self, function, leaves, args, kwargs):
+    def __init__(self, roots, leaves, args, kwargs):
         self.given = Given((*args, *kwargs.values()))
-        self.reach = reach = Reach(function, leaves, self.given.nodes)
+        self.reach = reach = Reach(roots, leaves, self.given.nodes)
         for x in leaves:
             if isinstance(x, Tensor):
                 reach.tensor(x)

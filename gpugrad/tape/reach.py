@@ -53,6 +53,7 @@ _LARGEST = 1000  # items of a container that are looked at
 _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
+CODE = (types.FunctionType, type, types.ModuleType)
 _WRAPPERS = (staticmethod, classmethod, property, functools.cached_property)
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 # What each step of a scheduler changes.
@@ -64,8 +65,9 @@ _OF_OPTIMIZERS = {"param_groups", "_states", "_hyper", "_arguments", "_unknown",
 
 
 class Reach:
-    """Everything that a function reaches, given the leaves and the nodes of its arguments.
+    """Everything that is reached from ``roots``, and from the leaves and nodes of arguments.
 
+    follows_code: whether that includes what functions and classes name.
     tensors: by id.
     arrays: pairs of a cell and the raw array in it.
     hidden: raw arrays in tuples, which are in no cell.
@@ -75,7 +77,8 @@ class Reach:
         is about, or None for what the function itself holds.
     """
 
-    def __init__(self, function, leaves=(), nodes=()):
+    def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
+        self.follows_code = follows_code
         self.tensors = {}
         self.arrays, self.hidden = [], []
         self.guards, self.refusals = [], []
@@ -92,7 +95,8 @@ class Reach:
         self._python_modules = {}  # by name, with the names looked at
         self._functions = []
         self._globals = {}  # by id, the globals of functions and the names they look for there
-        self._walk(function)
+        for x in roots:
+            self._walk(x)
         for x in leaves:
             if not isinstance(x, (Tensor, *SIMPLE)) and type(x) not in namespace_of:
                 self._walk(x)
@@ -142,6 +146,8 @@ class Reach:
         if cell is not None:
             self._guard(cell, x)
         if is_compared(kind) and kind is not decimal.Decimal:
+            return
+        if not self.follows_code and isinstance(x, CODE):
             return
         if isinstance(x, types.ModuleType):
             self._python_modules.setdefault(x.__name__, (x, set()))
@@ -400,8 +406,6 @@ class Reach:
                 self.tensor(p)
                 self._guard(Cell("item", params, k), p)
         self._walk(type(optimizer))
-        if self.asks_types and is_own(module_of(type(optimizer))):
-            self._refuse("its optimizer asks for the types of numbers")
 
 
 _READERS = (

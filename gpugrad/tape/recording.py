@@ -49,15 +49,20 @@ class Recorded:
         self.passing = passing
 
 
-def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=(), is_first=False):
+def record(
+    function, state, leaves, structure, args, kwargs, sweeps=(), known=(), is_first=False
+):  # fmt: skip
     """Call the function, and return what it has done as a `Recorded`.
 
+    state: what the function's state is found in, or None for all that it reaches.
     known: tapes of earlier calls, whose guards hold.
     is_first: whether it is the first call of all, in which optimizers make their state. It is not
         recorded if there is one that has not stepped yet.
     """
     given = Given((*args, *kwargs.values()))
-    reach = Reach(function, leaves, given.nodes)
+    reach = whole = Reach([function], leaves, given.nodes)
+    if state is not None:
+        reach = Reach(state, leaves, given.nodes, follows_code=False)
     reason = reach.refusal(())
     backend = backend_for(reach, leaves)
     passing = False
@@ -65,15 +70,20 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
         reason = "an argument has attributes that are not fields of its dataclass"
     if (
         reason is None
-        and reach.asks_types
-        and (reach.arrays or reach.reads_arrays or any(type(x) in namespace_of for x in leaves))
+        and whole.asks_types
+        and (
+            reach.arrays
+            or whole.reads_arrays
+            or any(type(x) in namespace_of for x in leaves)
+            or any(is_own(type(x).__module__) for x in reach.optimizers)
+        )
     ):
-        reason = "it asks for types, but raw arrays are of another one while they are recorded"
+        reason = "it asks for types, but arrays and numbers are of other ones while it is recorded"
     if reason is None and backend is None:
         reason, passing = "it has no tensors to compute with", True
     if reason is not None:
         return Recorded(function(*args, **kwargs), None, reason, passing)
-    recorder = Recorder(backend)
+    recorder = Recorder(backend, is_open=state is not None)
     of_state = set(reach.tensors)
     arguments = {}
     for i, x in enumerate(leaves):
@@ -87,7 +97,7 @@ def record(function, leaves, structure, args, kwargs, derivative_keys=(), known=
         problem = problem or ("its optimizer has not stepped yet", True)
     if problem is not None:
         return Recorded(function(*args, **kwargs), None, *problem)
-    recording = _Recording(function, recorder, reach, stage, given, derivative_keys)
+    recording = _Recording(function, recorder, reach, stage, given, sweeps)
     recording.known = known
     try:
         return recording.run(leaves, structure, args, kwargs)

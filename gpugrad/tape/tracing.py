@@ -35,6 +35,7 @@ class Recorder:
     """Notes the array calls of a function in one thread.
 
     backend: of the real arrays.
+    is_open: whether the function may use tensors and optimizers that are not known.
     calls: the calls made, as `Call`s.
     prologue: the computations of numbers, which come before all array calls.
     conditions: triples ``(function, args, outcome)`` on numbers, which have to be fulfilled.
@@ -43,8 +44,9 @@ class Recorder:
     passing: whether that reason is of this call only, so that a later call may be recorded.
     """
 
-    def __init__(self, backend):
+    def __init__(self, backend, is_open=False):
         self.backend = backend
+        self.is_open = is_open
         self.kind, self.scalar = traced_types(backend)
         self.array = backend.array_types[0]
         self.several_devices = backend.several_devices
@@ -163,7 +165,7 @@ class Recorder:
         traced = self._constants.get(id(array))
         if traced is None:
             var = self._value(array)
-            var.constant = array
+            var.constant = duplicate_of(self.backend)(array) if self.is_open else array
             var.memory = Memory()
             if self.several_devices:
                 self.devices.add(self.backend.device(array))
@@ -403,6 +405,8 @@ class Recorder:
 
     def refuse_state(self):
         """Called when an optimizer is about to make the state of a parameter."""
+        if self.is_open:
+            self.stop("an optimizer makes state of what `state` lists; list the optimizer too")
         self.stop("its optimizer makes its state", passing=True)
 
     def refuse_collective(self):
@@ -431,7 +435,8 @@ class Recorder:
         """Called before leaves get gradients."""
         for leaf in leaves:
             x = leaf.owner()
-            if x is not None and leaf.order > self.start and id(x) not in self.seen:
+            is_new = leaf.order > self.start or self.is_open
+            if x is not None and is_new and id(x) not in self.seen:
                 self.strangers.append(x)
                 self.stop("a gradient reaches a tensor that compile cannot see")
 
