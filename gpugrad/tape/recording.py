@@ -166,7 +166,8 @@ class _Recording:
             if thread.recording is not before[0]:
                 recorder.stop("it switches the recording of gradients")
             self.codes = witness.codes
-            stage.guard_groups([code for code in witness.codes.values() if code is not None])
+            if any(x.reads_groups for x in witness.codes.values()):
+                stage.guard_groups()
             parts, result_structure = flatten(result, none_is_leaf=True)
             if recorder.reason is None:
                 tape = self._tape(leaves, structure, parts, result, result_structure, draws, before)

@@ -6,7 +6,6 @@ stays changed, as if it had run without them; `leave` notes it as the effects of
 
 import functools
 import gc
-import os
 import types
 
 from ..autograd.call import wrap
@@ -14,14 +13,10 @@ from ..autograd.graph import Leaf, Node, watched
 from ..backends import backend_of, namespace_of
 from ..optim.optimizer import ParameterState
 from .cells import ABSENT, SIMPLE, Cell, holds, same
-from .code import facts_of
 from .libraries import slots_of
 from .numbers import Number
 from .tape import Input
 from .tracing import Outcome, Traced
-
-_GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
 
 
 class Stage:
@@ -197,10 +192,8 @@ class Stage:
             if not self.recorder.has_scheduled and _has_changed(optimizer.param_groups[i], before):
                 self.recorder.stop("it changes a hyper-parameter of an optimizer")
 
-    def guard_groups(self, codes):
-        """Guard the groups of optimizers if the code that has run may look at them."""
-        if not any(map(_reads_groups, codes)):
-            return
+    def guard_groups(self):
+        """Guard the groups of optimizers, at which the code that has run may look."""
         for optimizer, i, before, _, _ in self.groups:
             group = optimizer.param_groups[i]
             if _has_changed(group, before):
@@ -390,15 +383,6 @@ def _is_watched(watch):
 
 def _has_changed(now, before):
     return now.keys() != before.keys() or not all(same(now[name], before[name]) for name in before)
-
-
-def _reads_groups(code):
-    """Whether code may look at the groups of optimizers, other than for a step."""
-    facts = facts_of(code)
-    if code.co_filename.startswith(_GPUGRAD):
-        is_step = code.co_name in _STEPS or code.co_filename.endswith("lr_scheduler.py")
-        return code.co_name == "__getstate__" or ("param_groups" in facts.names and not is_step)
-    return "param_groups" in facts.names or facts.computes_names
 
 
 def _var_of(x):

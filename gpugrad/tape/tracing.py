@@ -8,6 +8,7 @@ is noted can be used or not.
 """
 
 import operator
+import sys
 import threading
 from types import ModuleType
 from typing import Any
@@ -53,6 +54,7 @@ class Recorder:
         self.devices = set()  # of all results and constants, where there are several
         self.calls, self.prologue, self.conditions, self.afterwards = [], [], [], []
         self.reason, self.passing = None, False
+        self.watch = None  # the profile function that sees what the function calls
         self.start = 0  # an order number from before the function ran
         self.seen = {}  # the tensors that were found, by id
         self.inputs = []  # values that are there before the first call
@@ -194,6 +196,16 @@ class Recorder:
             return self._unnoted(result) if thread.recorder is self else result
         result = self._run(function, real, named, found)
         call = Call(function, noted, noted_named, is_pure=is_pure)
+        if self.watch is None:
+            return self._note(call, result, found)
+        sys.setprofile(None)  # half of all that runs is in here
+        try:
+            return self._note(call, result, found)
+        finally:
+            sys.setprofile(self.watch)
+
+    def _note(self, call, result, found):
+        """Note a call; returns its result, traced."""
         kind = type(result)
         if (kind is self.array and not self.several_devices) or kind in backend_of:
             parts = (result,)
@@ -204,7 +216,7 @@ class Recorder:
             if kind in SCALARS and found and call.name not in _OF_SHAPES:
                 self.read(f"{call.name} returns a Python number")
             return result
-        is_constant = is_pure
+        is_constant = call.is_pure
         for x in found:
             if type(x) in _NUMBERS or x.var.constant is None:
                 is_constant = False
@@ -457,25 +469,11 @@ class Traced:
         self.value = value
         self.var = var
 
-    @property
-    def shape(self):
-        return self.value.shape
-
-    @property
-    def dtype(self):
-        return self.value.dtype
-
-    @property
-    def ndim(self):
-        return len(self.value.shape)
-
-    @property
-    def size(self):
-        return self.value.size
-
-    @property
-    def device(self):
-        return self.value.device
+    # A profiler sees no call of these, of which there are many.
+    shape, dtype, ndim, size, device = [
+        property(operator.attrgetter(f"value.{name}"))
+        for name in ("shape", "dtype", "ndim", "size", "device")
+    ]
 
     @property
     def T(self):
@@ -656,9 +654,8 @@ def traced_types(backend):
     """The types of traced arrays and scalars for a library, which are made when first needed."""
     with _making:
         if backend not in _of_backends:
-            # The property has isinstance see an array of the library.
-            looks = property(lambda self: backend.array_types[0])
-            array = type("Traced", (Traced,), {"__slots__": (), "__class__": looks})
+            looks = {"__class__": backend.array_types[0]}  # for isinstance
+            array = type("Traced", (Traced,), {"__slots__": (), **looks})
             scalar = type("Scalar", (Scalar,), {"__slots__": ()})
             array.__module__ = scalar.__module__ = __name__
             traced = TracedBackend(backend, array, scalar)

@@ -4,10 +4,10 @@ A tape prints no text, and reads no file and no clock. So all calls of functions
 function is recorded, and one that may do more than compute is a reason not to use the recording.
 """
 
-import os
 import sys
 import types
 import warnings
+from typing import NamedTuple
 
 from ..tools.observing import in_line, user_line
 from .code import facts_of
@@ -21,7 +21,7 @@ _QUIET = (
     "gpugrad.kernels.cuda.", "gpugrad.tape.", "gpugrad.tools.",
 )  # fmt: skip
 _RESTORING = ("errstate.", "cached_property.")
-_GPUGRAD = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STEPS = {"step", "zero_grad", "unscale_", "step_unless"}
 # Functions that read or change what is not on a tape; those of ``os`` are of the environment.
 _UNSEEN = {
     ("gpugrad._tensor", "label"), ("gpugrad.random", "get_state"),
@@ -31,67 +31,89 @@ _UNSEEN = {
 }  # fmt: skip
 
 
+class Judged(NamedTuple):
+    """What is known of code that runs.
+
+    is_inside: whether it is this library's.
+    is_own: whether it is the program's.
+    is_foreign: whether it may do more than compute.
+    reads_groups: whether it may look at the groups of optimizers, other than for a step.
+    """
+
+    code: types.CodeType
+    is_inside: bool
+    is_own: bool
+    is_foreign: bool
+    reads_groups: bool
+
+
+_judged: dict[int, Judged] = {}  # by the id of the code, which it keeps alive
+
+
+def _judge(frame):
+    code, name = frame.f_code, frame.f_globals.get("__name__") or ""
+    is_inside, is_owned = name.partition(".")[0] == "gpugrad", is_own(name)
+    is_known = is_inside or is_owned or only_computes(name) or name.startswith(_QUIET)
+    is_foreign = not is_known or (name, code.co_name) in _UNSEEN
+    reads = False
+    if is_owned:
+        facts = facts_of(code)
+        reads = "param_groups" in facts.names or facts.computes_names
+    elif is_inside and (code.co_name == "__getstate__" or "param_groups" in code.co_names):
+        reads = code.co_name not in _STEPS and not name.endswith("lr_scheduler")
+    if len(_judged) > 10_000:
+        _judged.clear()
+    found = _judged[id(code)] = Judged(code, is_inside, is_owned, is_foreign, reads)
+    return found
+
+
 class Witness:
     """Sees what the thread runs inside of a ``with`` block, and stops the recorder.
 
     earlier: the codes of an earlier recording of the same kind of call, of which all was seen.
-    codes: the code of the program and of this library that has run, by its id.
+    codes: what is known of the code that has run, by the id of the code.
     """
 
     def __init__(self, recorder, earlier=None):
         self.recorder = recorder
         self.is_needed = earlier is None
         self.codes = {} if earlier is None else earlier
-        self._inside = set()  # ids of the code of this library
-        self._foreign = set()  # ids of code that may do more than compute
         self._known = {}  # functions of modules, and methods by the types of their objects
 
     def __enter__(self):
         if self.is_needed and sys.getprofile() is None:
-            sys.setprofile(self._hook())
+            self.recorder.watch = self._hook()
+            sys.setprofile(self.recorder.watch)
         elif self.is_needed:
             self.recorder.stop("a profiler is on", True)
         return self
 
     def __exit__(self, *exc_info):
-        if getattr(sys.getprofile(), "witness", None) is self:
+        watch, self.recorder.watch = self.recorder.watch, None
+        if watch is not None and sys.getprofile() is watch:
             sys.setprofile(None)
 
     def names(self):
         """The names that the program's code uses which has run."""
-        found = set()
-        for code in self.codes.values():
-            if code is not None and not code.co_filename.startswith(_GPUGRAD):
-                found |= facts_of(code).names
-        return found
+        return frozenset().union(*[facts_of(x.code).names for x in self.codes.values() if x.is_own])
 
     def _hook(self):
-        codes, inside, foreign = self.codes, self._inside, self._foreign
+        codes = self.codes
 
         def see(frame, event, function):  # some thousand times in a recording
             if event == "call":
                 number = id(frame.f_code)
-                if number not in codes:
-                    self._meet(frame)
-                if number in foreign:
+                known = codes.get(number)
+                if known is None:
+                    known = codes[number] = _judged.get(number) or _judge(frame)
+                if known.is_foreign:
                     self._look(frame.f_back, frame.f_code)
-            elif event == "c_call" and (id(frame.f_code) not in inside or function in _EFFECTS):
-                self._called(frame, function)
+            elif event == "c_call":
+                known = codes.get(id(frame.f_code))
+                if known is None or not known.is_inside or function in _EFFECTS:
+                    self._called(frame, function)
 
-        see.witness = self
         return see
-
-    def _meet(self, frame):
-        """Note what is known of code that runs for the first time."""
-        code, name = frame.f_code, frame.f_globals.get("__name__") or ""
-        is_inside = name.partition(".")[0] == "gpugrad"
-        if is_inside:
-            self._inside.add(id(code))
-        is_part = is_inside or is_own(name)
-        self.codes[id(code)] = code if is_part else None
-        is_known = is_part or only_computes(name) or name.startswith(_QUIET)
-        if not is_known or (name, code.co_name) in _UNSEEN:
-            self._foreign.add(id(code))
 
     def _called(self, frame, function):
         """Look at the call of a function in C, or of a method of an object in C."""
