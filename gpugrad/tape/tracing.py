@@ -470,10 +470,11 @@ class Traced:
         self.var = var
 
     # A profiler sees no call of these, of which there are many.
-    shape, dtype, ndim, size, device = [
-        property(operator.attrgetter(f"value.{name}"))
-        for name in ("shape", "dtype", "ndim", "size", "device")
-    ]
+    shape = property(operator.attrgetter("value.shape"))
+    dtype = property(operator.attrgetter("value.dtype"))
+    ndim = property(operator.attrgetter("value.ndim"))
+    size = property(operator.attrgetter("value.size"))
+    device = property(operator.attrgetter("value.device"))
 
     @property
     def T(self):

@@ -4,6 +4,7 @@ A tape prints no text, and reads no file and no clock. So all calls of functions
 function is recorded, and one that may do more than compute is a reason not to use the recording.
 """
 
+import gc
 import sys
 import types
 import warnings
@@ -128,9 +129,11 @@ class Witness:
 
     def _look(self, frame, called):
         """Stop the recorder if the program itself, or gpugrad, has asked for what is called."""
-        while frame is not None:
+        # What garbage collection calls at any time, whatever is running then.
+        callbacks = [getattr(function, "__code__", None) for function in gc.callbacks]
+        while frame is not None and called not in callbacks:
             name, code = frame.f_globals.get("__name__") or "", frame.f_code
-            if code.co_name == "<module>":  # it is being imported
+            if code.co_name == "<module>" or code in callbacks:  # it is being imported
                 return
             if name.startswith(_QUIET) or code.co_qualname.startswith(_RESTORING):
                 return
