@@ -6,6 +6,7 @@ import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 from .._batched import BatchedTensor
 from .._tensor import Tensor
@@ -33,7 +34,7 @@ _LISTS = {list, deque}
 _FIELDS = "__dataclass_fields__"
 
 
-class Recorded:
+class Recorded(NamedTuple):
     """A call that ran while it was recorded.
 
     result: what the function has returned.
@@ -42,11 +43,10 @@ class Recorded:
     passing: whether a later call may have one: True, False, or "first" if the next one may.
     """
 
-    def __init__(self, result, tape=None, reason=None, passing=False):
-        self.result = result
-        self.tape = tape
-        self.reason = reason
-        self.passing = passing
+    result: Any
+    tape: Tape | None = None
+    reason: str | None = None
+    passing: Any = False
 
 
 def record(
@@ -224,7 +224,7 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if self.given.changed() or (self.given_traced and self.given_traced.changed()):
+        if any(given.have_changed() for given in (self.given, self.given_traced) if given):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
@@ -539,24 +539,8 @@ class Given:
         self.nodes = nodes_of(trees)
         self.contents = [(x, _contents(x)) for x in self.nodes if not isinstance(x, tuple)]
 
-    def changed(self):
-        """Those that have changed, each with what was in it."""
-        return [(x, before) for x, before in self.contents if _differ(_contents(x), before)]
-
-    def restore(self):
-        for x, before in self.changed():
-            names, values = before[: len(before) // 2], before[len(before) // 2 :]
-            if type(x) in _LISTS:
-                x.clear()
-                x.extend(before)
-            elif type(x) in _DICTS:
-                x.clear()
-                x.update(zip(names, values, strict=True))
-            else:  # one that may be frozen
-                for name in {*getattr(x, "__dict__", ())} - {*names}:
-                    object.__delattr__(x, name)
-                for name, value in zip(names, values, strict=True):
-                    object.__setattr__(x, name, value)
+    def have_changed(self):
+        return any(_differ(_contents(x), before) for x, before in self.contents)
 
 
 def _contents(x):
@@ -573,4 +557,4 @@ def _differ(now, before):
     return len(now) != len(before) or any(map(operator.is_not, now, before))
 
 
-__all__ = ["Given", "Recorded", "record", "spent", "static_fields_of"]
+__all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]

@@ -191,9 +191,8 @@ class Recorder:
         named = noted_named = kwargs or {}
         if kwargs:
             named, noted_named = self._real(kwargs, found), self._noted(kwargs)
-        if thread.recorder is not self or self.reason is not None:
-            result = self._run(function, real, named, found)
-            return self._unnoted(result) if thread.recorder is self else result
+        if thread.recorder is not self:
+            return self._run(function, real, named, found)
         result = self._run(function, real, named, found)
         call = Call(function, noted, noted_named, is_pure=is_pure)
         if self.watch is None:
@@ -312,17 +311,6 @@ class Recorder:
             return self.constant(x).var
         return mapped(x, self._noted) if kind in _CONTAINERS else x
 
-    def _unnoted(self, result):
-        """What stands for a result of a call that was not noted."""
-        if isinstance(result, (tuple, list)) and any(type(x) in backend_of for x in result):
-            parts = [self._unnoted(x) for x in result]
-            return getattr(type(result), "_make", type(result))(parts)
-        if type(result) in namespace_of:
-            return self._traced(result, Value("array", result))
-        if type(result) in backend_of:
-            return self._traced(result, Value("scalar", result))
-        return result
-
     def _run(self, function, real, named, found):
         try:
             if self.several_devices:
@@ -344,8 +332,6 @@ class Recorder:
             result = self._run(function, real, {}, found)
         finally:
             thread.recorder = self
-        if self.reason is not None:
-            return self._unnoted(result)
         call = Call(function, noted, {}, is_pure=False, writes=writes)
         call.communicates, call.several = True, results
         if writes:
@@ -364,7 +350,7 @@ class Recorder:
         """Call ``function(traced, *args)``, which overwrites ``traced``."""
         real, noted = self._both((traced, *args), [])
         found = self._run(function, real, {}, (traced,))
-        if thread.recorder is self and self.reason is None:
+        if thread.recorder is self:
             self._note_write([traced], Call(function, noted, {}, writes=True))
         return found
 
@@ -376,7 +362,7 @@ class Recorder:
         real, noted = self._both((tuple(arrays), *args), [])
         if self._run(function, real, {}, arrays) is None:
             return False
-        if thread.recorder is self and self.reason is None:
+        if thread.recorder is self:
             self._note_write(arrays, Call(function, noted, {}, writes=True))
         return True
 
@@ -476,21 +462,10 @@ class Traced:
     size = property(operator.attrgetter("value.size"))
     device = property(operator.attrgetter("value.device"))
 
-    @property
-    def T(self):
-        return self.recorder.call(transposed, (self,))
-
-    @property
-    def mT(self):
-        return self.recorder.call(matrix_transposed, (self,))
-
-    @property
-    def real(self):
-        return self.recorder.call(self.recorder.backend.xp.real, (self,))
-
-    @property
-    def imag(self):
-        return self.recorder.call(self.recorder.backend.xp.imag, (self,))
+    T = property(lambda self: self.recorder.call(transposed, (self,)))
+    mT = property(lambda self: self.recorder.call(matrix_transposed, (self,)))
+    real = property(lambda self: self.recorder.call(self.recorder.backend.xp.real, (self,)))
+    imag = property(lambda self: self.recorder.call(self.recorder.backend.xp.imag, (self,)))
 
     def astype(self, dtype):
         return self.recorder.call(self.recorder.backend.xp.astype, (self, dtype))
@@ -590,24 +565,19 @@ def flat(x):
         yield x
 
 
-class _Operands:
-    """The types that an operator of a traced array takes."""
-
-    def __contains__(self, kind):
-        return kind in SCALARS or kind is Number or kind in backend_of
-
-
-_operands = _Operands()
+def _is_operand(kind):
+    """Whether an operator of a traced array takes this type."""
+    return kind in SCALARS or kind is Number or kind in backend_of
 
 
 def _operator(function):
     def forward(self, other):
-        if type(other) in _operands or other is None:
+        if _is_operand(type(other)) or other is None:
             return self.recorder.call(function, (self, other))
         return NotImplemented
 
     def reflected(self, other):
-        if type(other) in _operands:
+        if _is_operand(type(other)):
             return self.recorder.call(function, (other, self))
         return NotImplemented
 
@@ -616,7 +586,7 @@ def _operator(function):
 
 def _writing(function):
     def write(self, other):
-        if type(other) not in _operands:
+        if not _is_operand(type(other)):
             return NotImplemented
         self.recorder.write(self, function, (other,))
         return self
