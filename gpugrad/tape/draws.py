@@ -1,5 +1,6 @@
 """Random draws of a function that is recorded: each run of the program draws anew."""
 
+import pickle
 import random as python_random
 
 from .. import random
@@ -15,43 +16,28 @@ def has_state(x):
     return hasattr(x, "bit_generator") or any(hasattr(x, set_) for _, set_ in _METHODS)
 
 
-def _state_of(generator):
-    for get, _ in _METHODS:
-        if hasattr(generator, get):
-            return getattr(generator, get)()
-    return generator.bit_generator.state
-
-
-def _set_state(generator, state):
-    for _, set_ in _METHODS:
-        if hasattr(generator, set_):
-            getattr(generator, set_)(state)
-            return
-    generator.bit_generator.state = state
-
-
-def _are_equal(x, y):
-    """Whether two states are equal; there may be arrays in them."""
-    if isinstance(x, dict):
-        return all(_are_equal(x[name], y[name]) for name in x)
-    try:
-        return bool(x == y)
-    except ValueError:
-        if hasattr(x, "tobytes"):
-            return x.tobytes() == y.tobytes()
-        return all(map(_are_equal, x, y))
-
-
 def foreign_states(generators):
     """Pairs of these generators, and of the global ones of Python and NumPy, and their states."""
     return [(g, _state_of(g)) for g in (python_random, global_generator, *generators)]
 
 
+def _state_of(generator):
+    """The state as bytes, which are equal for equal ones."""
+    get = next((getattr(generator, get) for get, _ in _METHODS if hasattr(generator, get)), None)
+    return pickle.dumps(generator.bit_generator.state if get is None else get())
+
+
 def restore_foreign(states):
     """Give foreign generators the states that `foreign_states` has found."""
     for generator, state in states:
-        if not _are_equal(_state_of(generator), state):
-            _set_state(generator, state)
+        if _state_of(generator) != state:
+            value = pickle.loads(state)
+            for _, set_ in _METHODS:
+                if hasattr(generator, set_):
+                    getattr(generator, set_)(value)
+                    break
+            else:
+                generator.bit_generator.state = value
 
 
 class NotedDraws:
@@ -87,7 +73,7 @@ class NotedDraws:
         for _, _, _, new_source, new_keys in self.replaced:
             new_source._log.drawn = new_keys._log.drawn = ()
         self.states = {}
-        if not all(_are_equal(_state_of(g), state) for g, state in self.foreign):
+        if any(_state_of(g) != state for g, state in self.foreign):
             self.recorder.stop("it draws random numbers from Python or another library")
 
 

@@ -194,12 +194,11 @@ class Recorder:
         if thread.recorder is not self:
             return self._run(function, real, named, found)
         result = self._run(function, real, named, found)
-        call = Call(function, noted, noted_named, is_pure=is_pure)
         if self.watch is None:
-            return self._note(call, result, found)
+            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
         sys.setprofile(None)  # half of all that runs is in here
         try:
-            return self._note(call, result, found)
+            return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
         finally:
             sys.setprofile(self.watch)
 
@@ -288,7 +287,7 @@ class Recorder:
             if kind is self.kind or kind is self.scalar:
                 found += (x,)
                 real[i], noted[i] = x.value, x.var
-            elif kind is not int and kind is not float:
+            elif kind not in _PLAIN:
                 real[i], noted[i] = self._real(x, found), self._noted(x)
         return tuple(real), tuple(noted)
 
@@ -442,6 +441,7 @@ class Recorder:
 _NUMBERS = {Number, Key}
 _TRACED: set[type] = {Number, Key}  # and the types of arrays, once they are made
 _CONTAINERS = {tuple, list, dict, slice}
+_PLAIN = {int, float, bool, str, type(None)}
 
 
 class Traced:
