@@ -1,7 +1,6 @@
 """Recording: a call of a function that really runs, and the tape of what it has done."""
 
 import gc
-import operator
 import sys
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import fields, is_dataclass
@@ -59,14 +58,15 @@ def record(
     is_first: whether it is the first call of all, in which optimizers make their state. It is not
         recorded if there is one that has not stepped yet.
     """
-    given = Given((*args, *kwargs.values()))
-    reach = whole = Reach([function], leaves, given.nodes)
+    nodes = nodes_of((*args, *kwargs.values()))
+    reach = whole = Reach([function], leaves, nodes)
     if state is not None:
-        reach = Reach(state, leaves, given.nodes, follows_code=False)
-    reason = reach.refusal(())
+        reach = Reach(state, leaves, nodes, follows_code=False)
+    given = Reach(nodes, follows_code=False)
+    reason = reach.refusal(()) or given.refusal(())
     backend = backend_for(reach, leaves)
     passing = False
-    if reason is None and any(map(has_more, given.nodes)):
+    if reason is None and any(map(has_more, nodes)):
         reason = "an argument has attributes that are not fields of its dataclass"
     if (
         reason is None
@@ -194,7 +194,7 @@ class _Recording:
         for value in (*args, *kwargs.values()):
             parts, structure = flatten(value, none_is_leaf=True)
             found.append(unflatten(structure, [arrays.get(id(x), x) for x in parts]))
-        self.given_traced = Given(tuple(found))
+        self.given_traced = Reach(nodes_of(found), follows_code=False)
         return found[: len(args)], dict(zip(kwargs, found[len(args) :], strict=True))
 
     def _signature(self, leaves):
@@ -224,7 +224,7 @@ class _Recording:
         recorder, stage, reach = self.recorder, self.stage, self.reach
         if any(is_own(name) and name in sys.modules for name in reach.not_imported):
             recorder.stop("it imports a module", True)
-        if any(given.have_changed() for given in (self.given, self.given_traced) if given):
+        if any(x is not None and x.first_change() for x in (self.given, self.given_traced)):
             recorder.stop("it changes a list, a dict or an object that is an argument")
         results = self._results(parts, result)
         live = [i for i, (kind, _) in enumerate(results) if kind == "live"]
@@ -326,7 +326,7 @@ class _Recording:
     def _results(self, parts, result):
         stop, stage = self.recorder.stop, self.stage
         grads = {id(grad): x for x, _, grad in stage.gradients if grad is not None}
-        known = {id(x) for x in self.reach.containers} | {id(x) for x in self.given.nodes}
+        known = {id(x) for x in self.reach.containers} | self.given.seen.keys()
         nodes = nodes_of([result])
         if any(map(has_more, nodes)):
             stop("a result has attributes that are not fields of its dataclass")
@@ -530,31 +530,6 @@ def static_fields_of(nodes):
 def has_more(x):
     """Whether a node of a tree has attributes that are no fields, which a copy of it lacks."""
     return not {*getattr(x, "__dict__", ())} <= {*getattr(x, _FIELDS, ())}
-
-
-class Given:
-    """The lists, dicts and objects of dataclasses in arguments, with what is in them."""
-
-    def __init__(self, trees):
-        self.nodes = nodes_of(trees)
-        self.contents = [(x, _contents(x)) for x in self.nodes if not isinstance(x, tuple)]
-
-    def have_changed(self):
-        return any(_differ(_contents(x), before) for x, before in self.contents)
-
-
-def _contents(x):
-    """The items of a list, or the keys and values of a dict, or of the attributes of an object."""
-    if type(x) in _LISTS:
-        return [*x]
-    if type(x) not in _DICTS:
-        names = dict.fromkeys([*getattr(x, "__dict__", ()), *[f.name for f in fields(x)]])
-        x = {name: getattr(x, name, None) for name in names}
-    return [*x, *x.values()]
-
-
-def _differ(now, before):
-    return len(now) != len(before) or any(map(operator.is_not, now, before))
 
 
 __all__ = ["Recorded", "nodes_of", "record", "spent", "static_fields_of"]
