@@ -54,7 +54,13 @@ _CLOSED_OVER = (
     types.FunctionType, types.MethodType, Module, Tensor, functools.partial, custom_vjp,
 )  # fmt: skip
 CODE = (types.FunctionType, type, types.ModuleType)
-_WRAPPERS = (staticmethod, classmethod, property, functools.cached_property)
+# Callables and descriptors, with the attributes in which they hold others.
+_PARTS = {
+    types.MethodType: ("__func__", "__self__"), functools.partial: ("func", "args", "keywords"),
+    functools.partialmethod: ("func", "args", "keywords"), custom_vjp: ("f", "_fwd", "_bwd"),
+    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset"),
+    functools.cached_property: ("func",),
+}  # fmt: skip
 _DESCRIPTIONS = ("__name__", "__qualname__", "__doc__", "__module__", "__annotations__")
 # What each step of a scheduler changes.
 _OF_SCHEDULES = (
@@ -69,8 +75,7 @@ class Reach:
 
     follows_code: whether that includes what functions and classes name.
     tensors: by id.
-    arrays: pairs of a cell and the raw array in it.
-    hidden: raw arrays in tuples, which are in no cell.
+    arrays: pairs of a cell, or None, and the raw array in it.
     guards: see `cells`.
     containers: lists, dicts, sets and deques.
     refusals: reasons not to compile the function, each after the name by which code finds what it
@@ -80,7 +85,7 @@ class Reach:
     def __init__(self, roots, leaves=(), nodes=(), follows_code=True):
         self.follows_code = follows_code
         self.tensors = {}
-        self.arrays, self.hidden = [], []
+        self.arrays = []
         self.guards, self.refusals = [], []
         self.modules, self.optimizers, self.schedulers = [], [], []
         self.generators, self.foreign_generators = [], []
@@ -162,8 +167,6 @@ class Reach:
             self.tensor(x)
         elif kind in namespace_of:
             self.arrays.append((cell, x))
-            if cell is None or cell.is_fixed():
-                self.hidden.append(x)
         elif isinstance(x, Optimizer):
             self._optimizer(x)
         elif isinstance(x, type):
@@ -207,24 +210,15 @@ class Reach:
         kind = type(x)
         if isinstance(x, types.FunctionType):
             self._function(x)
-        elif isinstance(x, types.MethodType):
-            self._walk(x.__func__)
-            self._walk(x.__self__)
+        elif isinstance(x, (*_PARTS,)):
+            for name in next(names for base, names in _PARTS.items() if isinstance(x, base)):
+                self._walk(getattr(x, name), Cell("attr", x, name))
         elif isinstance(x, types.BuiltinFunctionType):
             if not isinstance(x.__self__, types.ModuleType):
                 self._walk(x.__self__)
             # What PyTorch draws differs from one recording to the next.
             if not computes(x) and not module_of(x).startswith("torch"):
                 self._refuse(f"it names {x.__name__}, which reads or changes what is outside")
-        elif isinstance(x, (functools.partial, functools.partialmethod)):
-            for name in ("func", "args", "keywords"):
-                self._walk(getattr(x, name), Cell("attr", x, name))
-        elif isinstance(x, custom_vjp):
-            for name in ("f", "_fwd", "_bwd"):
-                self._walk(getattr(x, name), Cell("attr", x, name))
-        elif isinstance(x, _WRAPPERS):
-            for part in ("__func__", "fget", "fset", "func"):
-                self._walk(getattr(x, part, None))
         elif isinstance(x, functools._lru_cache_wrapper):
             if is_own(module_of(x.__wrapped__)):
                 self._refuse(f"it names {x.__name__}, which keeps results in a cache")

@@ -313,7 +313,7 @@ class _Recording:
     def _guard_hidden(self):
         """Guard arrays by their bytes where NumPy may have computed a constant with them."""
         if self.recorder.foreign:
-            for array in self.reach.hidden:
+            for array in [x for c, x in self.reach.arrays if c is None or c.is_fixed()]:
                 if self.recorder.backend.nbytes(array) > 1 << 20:
                     self.recorder.stop(
                         "NumPy may compute with a large array that it names in a tuple; make it a "

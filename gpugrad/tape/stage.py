@@ -92,9 +92,9 @@ class Stage:
                 self._guard_boundary(node)
         for cell, array in self.reach.arrays:
             if type(array) in recorder.backend.array_types:
-                held = cell or Cell("item", [array], 0)
+                held = cell or Cell("item", (array,), 0)
                 traced = recorder.input(array, Input("held", held))
-                if not held.is_fixed() and cell is not None:
+                if not held.is_fixed():
                     self.saved.append((cell, array, traced))
                     cell.set(traced)
         for optimizer in self.reach.optimizers:
@@ -236,8 +236,7 @@ class Stage:
 
     def forget(self):
         """Let go of everything, at last."""
-        self.originals, self.traced, self.grads = {}, {}, {}
-        self.states, self.saved, self.groups, self.boundary = (), (), (), ()
+        vars(self).clear()
 
     def _leave_tensor(self, key, x, array, node, grad, grad_array):
         stop = self.recorder.stop
