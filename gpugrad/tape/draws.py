@@ -7,13 +7,10 @@ from .. import random
 from .._thread_state import thread
 from ..backends.numpy.random import global_generator
 
-# The names of methods that return and set the state of a random generator of another library.
-_METHODS = (("getstate", "setstate"), ("get_state", "set_state"))
-
 
 def has_state(x):
     """Whether ``x`` is a random generator of Python, NumPy or another library."""
-    return hasattr(x, "bit_generator") or any(hasattr(x, set_) for _, set_ in _METHODS)
+    return any(hasattr(x, name) for name in ("bit_generator", "setstate", "set_state"))
 
 
 def foreign_states(generators):
@@ -22,22 +19,24 @@ def foreign_states(generators):
 
 
 def _state_of(generator):
-    """The state as bytes, which are equal for equal ones."""
-    get = next((getattr(generator, get) for get, _ in _METHODS if hasattr(generator, get)), None)
-    return pickle.dumps(generator.bit_generator.state if get is None else get())
+    """The state, as a tuple of numbers or as bytes, which are equal for equal ones."""
+    if hasattr(generator, "getstate"):
+        return generator.getstate()
+    has_method = hasattr(generator, "get_state")
+    return pickle.dumps(generator.get_state() if has_method else generator.bit_generator.state)
 
 
 def restore_foreign(states):
     """Give foreign generators the states that `foreign_states` has found."""
     for generator, state in states:
-        if _state_of(generator) != state:
-            value = pickle.loads(state)
-            for _, set_ in _METHODS:
-                if hasattr(generator, set_):
-                    getattr(generator, set_)(value)
-                    break
-            else:
-                generator.bit_generator.state = value
+        if _state_of(generator) == state:
+            continue
+        if hasattr(generator, "setstate"):
+            generator.setstate(state)
+        elif hasattr(generator, "set_state"):
+            generator.set_state(pickle.loads(state))
+        else:
+            generator.bit_generator.state = pickle.loads(state)
 
 
 class NotedDraws:

@@ -37,7 +37,7 @@ class Stage:
         self.alike = []
         self.saved = []  # cells of raw arrays, with the array and what stands for it
         self.groups = []  # optimizers and numbers of groups, with what was in them
-        self.stepped, self.converting = set(), set()  # optimizers
+        self.stepped = set()  # optimizers
         self.unwatched = []
         self.boundary = []
         self.schedulers = []
@@ -63,6 +63,8 @@ class Stage:
             if key in self.arguments and type(x.node) is Leaf and x.node.watch is not None:
                 return "an argument has hooks", True
         for optimizer in self.reach.optimizers:
+            if not take_hyper(optimizer):
+                return "its optimizer converts a hyper-parameter", True
             for p, state in optimizer._states.items():
                 if id(p) in self.reach.tensors and state.array is not p.array:
                     return "its optimizer has still to follow a parameter", True
@@ -119,17 +121,14 @@ class Stage:
 
     def _enter_optimizer(self, optimizer):
         """Have the kernels of an optimizer get Numbers; its groups keep what programs may read."""
-        recorder, mine = self.recorder, None
-        if not take_hyper(optimizer):
-            self.converting.add(optimizer)
+        recorder = self.recorder
         for i, group in enumerate(optimizer.param_groups):
-            if optimizer not in self.converting:
-                values = enumerate(optimizer._hyper[i])
-                hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
-                named = dict(zip(optimizer.defaults, hyper, strict=True))
-                mine = named.pop("maximize", False), [*named.values()]
+            values = enumerate(optimizer._hyper[i])
+            hyper = [self._hyper(optimizer, i, (k,), value) for k, value in values]
+            named = dict(zip(optimizer.defaults, hyper, strict=True))
+            mine = named.pop("maximize", False), [*named.values()]
             self.groups.append((optimizer, i, dict(group), optimizer._arguments[i], mine))
-            optimizer._arguments[i] = mine or optimizer._arguments[i]
+            optimizer._arguments[i] = mine
         alike = {}
         for p, state in optimizer._states.items():
             if id(p) not in self.originals:
@@ -299,8 +298,6 @@ class Stage:
                 self._leave_number(state, "step", new[0])
             if new[1] is not numbers:
                 self._leave_number(state, "numbers", new[1])
-        if self.stepped & self.converting:
-            stop("its optimizer converts a hyper-parameter", True)
 
     def _leave_number(self, state, name, new):
         if not all(type(x) is Number for x in (new if name == "numbers" else [new])):
