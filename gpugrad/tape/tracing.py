@@ -375,22 +375,6 @@ class Recorder:
             memory.is_written = True
         self.calls.append(call)
 
-    def made_of_numbers(self, numbers, make):
-        """The array ``make(numbers)``, which each run makes anew; None if no number may change.
-
-        numbers: a number, or nested lists and tuples of numbers.
-        """
-        changing = [x for x in flat(numbers) if type(x) is Number]
-        if not changing:
-            return None
-        for x in changing:
-            self.require(type, (x,), type(x.value))  # on which the dtype depends
-
-        def made_of_numbers(numbers):
-            return make(numbers)
-
-        return self.call(declare(made_of_numbers, fails=True), (numbers,))
-
     # What the rest of the library tells the recorder of this thread
 
     def check_places(self, places):
