@@ -194,7 +194,7 @@ class Recorder:
         if thread.recorder is not self:
             return self._run(function, real, named, found)
         result = self._run(function, real, named, found)
-        if self.watch is None:
+        if self.watch is None or sys.getprofile() is not self.watch:
             return self._note(Call(function, noted, noted_named, is_pure=is_pure), result, found)
         sys.setprofile(None)  # half of all that runs is in here
         try:
