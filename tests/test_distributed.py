@@ -14,7 +14,6 @@ import pytest
 
 import gpugrad as gg
 from gpugrad import _processes, data, distributed, nn, optim
-from gpugrad._processes.repeating import Noting, Repeating
 from gpugrad.autograd.graph import Listener
 from gpugrad.distributed import collectives
 
@@ -364,7 +363,7 @@ class TestCompiled:
     def test_collectives_of_a_step(self):
         x, y = gg.ones((3, 4)), gg.tensor([0, 1, 2])
         found = []
-        for make in (lambda f: f, gg.compile, lambda f: gg.compile(f, check=2)):
+        for make in (lambda f: f, gg.compile):
             gg.manual_seed(0)
             layers = nn.Linear(4, 4), nn.SyncBatchNorm(4), nn.Linear(4, 4), nn.Linear(4, 3)
             model = nn.Sequential(*layers)
@@ -388,7 +387,7 @@ class TestCompiled:
             found.append(self.logged(step, x, y))
             assert not getattr(step, "_given_up", False)
         assert "start_mean" in [row["function"] for row in step.program(x, y).rows]
-        assert found[0] == found[1] == found[2]
+        assert found[0] == found[1]
         log = found[0][-1][0]
         assert log[0] == "barrier"
         # The first buckets are on their way while backward goes on.
@@ -412,19 +411,10 @@ class TestCompiled:
         assert runs[0] == runs[1]
         assert step._programs
 
-    def test_a_check_compares_what_is_sent(self, monkeypatch):
+    def test_a_check_needs_one_process(self):
         step = gg.compile(lambda x: distributed.all_reduce(x), check=1)
-        for _ in range(3):
-            assert step(gg.ones(3)).tolist() == [2.0] * 3
-        # Compile does not look at what functions of the library call.
-        monkeypatch.setattr(collectives, "as_tensor", lambda x, name: x + 1)
-        with pytest.raises(RuntimeError, match="collective 1, all_reduce, does not get the values"):
+        with pytest.raises(RuntimeError, match="check needs one process; leave it out in several"):
             step(gg.ones(3))
-        noting = Noting(self.group)
-        noting.barrier()
-        with pytest.raises(RuntimeError, match="there are 0 collectives, not the 1 that it gets"):
-            Repeating(noting).end()
-        assert _processes.current() is self.group
 
     def test_errors_of_calls_after_a_collective(self):
         step = gg.compile(lambda x: gg.linalg.inv(distributed.all_reduce(x)))
