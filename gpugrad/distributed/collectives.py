@@ -1,11 +1,10 @@
 """Who this process is among the others, and collectives of trees of tensors."""
 
-import math
 from functools import wraps
 from importlib.util import find_spec
 from typing import Any, Literal
 
-from .._arguments import is_floating, whole
+from .._arguments import between, is_floating, whole
 from .._foreign_names import explains_arguments
 from .._processes import Group, current, install, processes_launched
 from .._processes.communicating import Started, communicate, finish
@@ -38,14 +37,7 @@ def init(timeout: float = 60.0, *, check: bool = False) -> None:
     each other by MPI, such as those of ``torchrun``.
     """
     global _initialized
-    try:
-        is_valid = 0 < timeout < math.inf
-    except TypeError:
-        raise TypeError(
-            f"distributed.init: timeout must be a number of seconds, not {timeout!r}"
-        ) from None
-    if not is_valid:
-        raise ValueError(f"distributed.init: timeout must be finite and above 0, not {timeout}")
+    timeout = between("distributed.init: timeout, in seconds,", timeout, 0)
     if _initialized:
         return
     launched, launcher = processes_launched()
@@ -77,7 +69,7 @@ def _mpi_group(launched, launcher, timeout, check):
             f"distributed.init: {launcher} started {launched} processes, but mpi4py, which uses "
             f"{library}, finds {size}; {remedy}, the mpiexec of that MPI"
         )
-    return MPIGroup(float(timeout), bool(check))
+    return MPIGroup(timeout, bool(check))
 
 
 def rank() -> int:
