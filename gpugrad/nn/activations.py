@@ -161,7 +161,7 @@ class _Activation(Module):
         return self.function(input, *[getattr(self, name) for name in self.options])
 
     def extra_repr(self) -> str:
-        return ", ".join([f"{name}={getattr(self, name)!r}" for name in self.options])
+        return ", ".join([self._as_shown(f"{name}=") for name in self.options])
 
 
 class _InPlace(_Activation):
@@ -240,6 +240,8 @@ class PReLU(Module):
     dtype, device: of the weight; by default float32 on the CPU.
     """
 
+    _shown = ("num_parameters=",)
+
     def __init__(
         self,
         num_parameters: int = 1,
@@ -254,9 +256,6 @@ class PReLU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return prelu(input, self.weight)
-
-    def extra_repr(self) -> str:
-        return f"num_parameters={self.num_parameters}"
 
 
 class ELU(_WithAlpha):

@@ -25,6 +25,8 @@ class LayerNorm(Module):
     dtype, device: of the weight and the bias; by default float32 on the CPU.
     """
 
+    _shown = "normalized_shape", "eps=", "elementwise_affine=", "bias="
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -48,12 +50,6 @@ class LayerNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
-        )
-
 
 def _lengths(name, normalized_shape):
     """``normalized_shape``, an int or a sequence of ints, as a tuple of at least one length."""
@@ -69,6 +65,7 @@ class _WithStatistics(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _shown = "num_features", "eps=", "momentum=", "affine=", "bias=", "track_running_stats="
 
     def __init__(
         self, num_features, eps, momentum, affine, bias, track_running_stats, dtype, device
@@ -90,13 +87,6 @@ class _WithStatistics(Module):
             self.register_buffer("num_batches_tracked", zeros((), dtype=int64, device=device))
         else:
             self.running_mean = self.running_var = self.num_batches_tracked = None
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, bias={self.bias is not None}, "
-            f"track_running_stats={self.track_running_stats}"
-        )
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics, as if no batch had been seen."""
@@ -198,6 +188,8 @@ class GroupNorm(Module):
     dtype, device: of the weight and the bias; by default float32 on the CPU.
     """
 
+    _shown = "num_groups", "num_channels", "eps=", "affine=", "bias="
+
     def __init__(
         self,
         num_groups: int,
@@ -227,12 +219,6 @@ class GroupNorm(Module):
     def forward(self, input: Tensor) -> Tensor:
         return functional.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
-            f"bias={self.bias is not None}"
-        )
-
 
 class RMSNorm(Module):
     """Divide by the root mean square over the last axes, then scale elementwise.
@@ -243,6 +229,8 @@ class RMSNorm(Module):
     elementwise_affine: whether to have a weight ``normalized_shape``, initially ones.
     dtype, device: of the weight; by default float32 on the CPU.
     """
+
+    _shown = "normalized_shape", "eps=", "elementwise_affine="
 
     def __init__(
         self,
@@ -262,11 +250,6 @@ class RMSNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.rms_norm(input, self.normalized_shape, self.weight, self.eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
-        )
 
 
 class _InstanceNorm(_WithStatistics):
