@@ -12,7 +12,6 @@ from .._draws import is_repeated
 from .._dtypes import isdtype
 from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
-from .._thread_state import restores_state
 from ..autograd.casting import as_input
 from ..autograd.mode import no_grad
 from ..backends import as_shape, backend_of
@@ -612,7 +611,6 @@ def _by_running(input, mean, var, weight, bias, eps):
     return input * scale + shift
 
 
-@restores_state
 def _follow(running, statistic, factor, momentum, name="batch_norm"):
     """Move a running statistic, in place, towards ``factor * statistic`` of a batch."""
     if running is None:
