@@ -11,6 +11,7 @@ from ..ops.manipulation import reshape
 from ..ops.neural import linear
 from ..random import Generator, default_generator
 from . import functional
+from .computations import check_probability
 from .init import uniform_parameters as _uniform
 from .module import Module, Parameter
 
@@ -60,7 +61,7 @@ class Dropout(Module):
     def __init__(
         self, p: float = 0.5, inplace: bool = False, *, generator: Generator | None = None
     ) -> None:
-        functional.check_probability(type(self).__name__, p)
+        check_probability(type(self).__name__, p)
         self.p = p
         self.generator = generator
 

@@ -10,6 +10,7 @@ from ..ops.manipulation import concat, expand_dims, moveaxis, reshape, squeeze, 
 from ..ops.recurrent import gru, lstm, rnn
 from ..random import Generator
 from . import functional
+from .computations import check_probability
 from .layers import _uniform as uniform_parameters
 from .module import Module, Parameter
 
@@ -58,7 +59,7 @@ class _Recurrent(Module):
         self.num_layers = whole(f"{name}: num_layers", num_layers, 1)
         self.bias = bias
         self.batch_first = batch_first
-        functional.check_probability(f"{name}: dropout", dropout)
+        check_probability(f"{name}: dropout", dropout)
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         if dropout and num_layers == 1:
