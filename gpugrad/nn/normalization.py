@@ -68,11 +68,20 @@ class _WithStatistics(Module):
     _shown = "num_features", "eps=", "momentum=", "affine=", "bias=", "track_running_stats="
 
     def __init__(
-        self, num_features, eps, momentum, affine, bias, track_running_stats, dtype, device
-    ):
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        *,
+        bias: bool = True,
+        dtype: Any = None,
+        device: str | None = None,
+    ) -> None:
         self.num_features = whole(f"{type(self).__name__}: num_features", num_features, 1)
         self.eps = eps
-        self.momentum = momentum
+        self.momentum: Any = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
 
@@ -101,21 +110,6 @@ class _BatchNorm(_WithStatistics):
 
     ndims: tuple[int, ...]  # of inputs
     layouts: tuple[str, ...]  # the axes after the channels, for errors
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        bias: bool = True,
-        dtype: Any = None,
-        device: str | None = None,
-    ) -> None:
-        options = momentum, affine, bias, track_running_stats, dtype, device
-        super().__init__(num_features, eps, *options)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in self.ndims or input.shape[1] != self.num_features:
@@ -269,8 +263,8 @@ class _InstanceNorm(_WithStatistics):
         dtype: Any = None,
         device: str | None = None,
     ) -> None:
-        options = momentum, affine, bias, track_running_stats, dtype, device
-        super().__init__(num_features, eps, *options)
+        options: Any = {"bias": bias, "dtype": dtype, "device": device}
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, **options)
 
     def forward(self, input: Tensor) -> Tensor:
         shape, ndim = input.shape, len(self.axes)

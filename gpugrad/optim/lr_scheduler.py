@@ -22,26 +22,6 @@ from .._foreign_names import answer, explains_arguments
 from .._tensor import Tensor
 from .optimizer import Optimizer
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
-__dir__ = __all__.copy
-
 # Attributes of these and PyTorch's schedulers that are always False between steps.
 _TRANSIENT = {"_get_lr_called_within_step", "_is_initial"}
 
@@ -1000,5 +980,8 @@ class ChainedScheduler(_OfSchedulers):
         self._last_lr = self._rates()
 
 
+_own = [x for x in globals().values() if isinstance(x, type) and x.__module__ == __name__]
+__all__ = sorted([kind.__name__ for kind in _own if kind.__name__[0] != "_"])
+__dir__ = __all__.copy
 if not TYPE_CHECKING:
     __getattr__ = answer(__name__)
