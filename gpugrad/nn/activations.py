@@ -149,13 +149,18 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 class _Activation(Module):
-    """A function of a tensor as a layer.
-
-    function: takes the tensor, then the values of the attributes named by ``options``.
-    """
+    """A function of a tensor, ``function``, as a layer."""
 
     function: ClassVar[Callable[..., Tensor]]
-    options: ClassVar[tuple[str, ...]] = ()
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self.function(input)
+
+
+class _WithOptions(_Activation):
+    """A function that also takes the values of the attributes named by ``options``."""
+
+    options: ClassVar[tuple[str, ...]]
 
     def forward(self, input: Tensor) -> Tensor:
         return self.function(input, *[getattr(self, name) for name in self.options])
@@ -174,7 +179,7 @@ class _InPlace(_Activation):
         pass
 
 
-class _WithAlpha(_Activation):
+class _WithAlpha(_WithOptions):
     """An activation with a slope or a limit ``alpha``; ``inplace`` is ignored."""
 
     options = ("alpha",)
@@ -183,7 +188,7 @@ class _WithAlpha(_Activation):
         self.alpha = alpha
 
 
-class _AlongAxis(_Activation):
+class _AlongAxis(_WithOptions):
     """A function along the axis ``dim``."""
 
     options = ("dim",)
@@ -219,7 +224,7 @@ class ReLU6(_InPlace):
     function = staticmethod(relu6)
 
 
-class LeakyReLU(_Activation):
+class LeakyReLU(_WithOptions):
     """``x`` where it is positive, else ``negative_slope * x``; see `gpugrad.leaky_relu`.
 
     inplace: ignored, since ops never write to their inputs.
@@ -276,7 +281,7 @@ class CELU(_WithAlpha):
     function = staticmethod(celu)
 
 
-class GELU(_Activation):
+class GELU(_WithOptions):
     """Gaussian error linear unit; see `gpugrad.gelu`.
 
     approximate: ``"none"``, or ``"tanh"`` for a formula with the hyperbolic tangent.
@@ -303,7 +308,7 @@ class Mish(_InPlace):
     function = staticmethod(mish)
 
 
-class Softplus(_Activation):
+class Softplus(_WithOptions):
     """``log(1 + exp(beta * x)) / beta``; see `gpugrad.softplus`.
 
     Where ``beta * x`` is above ``threshold`` the result is ``x``.
@@ -323,7 +328,7 @@ class Softsign(_Activation):
     function = staticmethod(softsign)
 
 
-class Hardtanh(_Activation):
+class Hardtanh(_WithOptions):
     """``x`` limited to ``[min_val, max_val]``; the slope at the bounds is 0.
 
     inplace: ignored, since ops never write to their inputs.
