@@ -148,9 +148,7 @@ def dropout(
     for backward. Inside `vmap` each example gets its own mask. Raises TypeError unless
     ``input`` is floating.
     """
-    check_probability("dropout", p)
-    if not is_floating(input):
-        raise TypeError(f"dropout: the input must be floating, not {input.dtype}; use astype")
+    _check_dropout("dropout", input, p)
     if not training or p == 0:
         return input
     key = _key(generator, input)
@@ -182,12 +180,8 @@ def dropout1d(
     The other channels are scaled by ``1 / (1 - p)``. The input may lack its first axis. The other
     parameters are those of `dropout`.
     """
-    if input.ndim not in (2, 3):
-        raise ValueError(
-            f"dropout1d: the input must be (n, channels, length) or (channels, length), not of "
-            f"shape {input.shape}"
-        )
-    return _drop_channels("dropout1d", input, input.shape[:-1], p, training, generator)
+    layouts = "(n, channels, length) or (channels, length)"
+    return _drop_channels("dropout1d", layouts, (2, 3), input, 1, p, training, generator)
 
 
 def dropout2d(
@@ -202,23 +196,28 @@ def dropout2d(
 
     The other channels are scaled by ``1 / (1 - p)``. The other parameters are those of `dropout`.
     """
-    if input.ndim != 4:
-        raise ValueError(
-            f"dropout2d: the input must be (n, channels, height, width), not of shape {input.shape}"
-        )
-    return _drop_channels("dropout2d", input, input.shape[:2], p, training, generator)
+    layout = "(n, channels, height, width)"
+    return _drop_channels("dropout2d", layout, (4,), input, 2, p, training, generator)
 
 
-def _drop_channels(name, input, shape, p, training, generator):
-    check_probability(name, p)
-    if not is_floating(input):
-        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
+def _drop_channels(name, layouts, ndims, input, n, p, training, generator):
+    """Drop along all axes but the last ``n``."""
+    if input.ndim not in ndims:
+        raise ValueError(f"{name}: the input must be {layouts}, not of shape {input.shape}")
+    shape = input.shape[:-n]
+    _check_dropout(name, input, p)
     if not training or p == 0:
         return input
     ones = created("ones", shape, dtype=input.dtype, like=input)
     kept = dropout(ones, p, generator=generator)
     kept = reshape(kept, (*shape, *[1] * (input.ndim - len(shape))))
     return where(kept > 0, input * kept, 0.0)
+
+
+def _check_dropout(name, input, p):
+    check_probability(name, p)
+    if not is_floating(input):
+        raise TypeError(f"{name}: the input must be floating, not {input.dtype}; use astype")
 
 
 def check_probability(name, p):

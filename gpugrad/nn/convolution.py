@@ -212,6 +212,19 @@ def conv_transpose2d(
     return _convolve_transposed("conv_transpose2d", 2, input, weight, bias, *options)
 
 
+def _windows(name, shape, size, stride, padding, dilation):
+    """How many windows there are along the axes of images, and the options of the ops."""
+    options = {
+        "stride": per_axis(f"{name}: stride", stride, 2),
+        "padding": per_axis(f"{name}: padding", padding, 2, 0),
+        "dilation": per_axis(f"{name}: dilation", dilation, 2),
+    }
+    try:
+        return counts_of_windows(shape, size, **options), options
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 def unfold(
     input: Tensor, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
 ) -> Tensor:
@@ -221,15 +234,7 @@ def unfold(
     """
     x, is_single = with_examples("unfold", input, 3, f"channels, {LENGTHS[2]}")
     size = per_axis("unfold: kernel_size", kernel_size, 2)
-    options = {
-        "stride": per_axis("unfold: stride", stride, 2),
-        "padding": per_axis("unfold: padding", padding, 2, 0),
-        "dilation": per_axis("unfold: dilation", dilation, 2),
-    }
-    try:
-        counts_of_windows(x.shape[2:], size, **options)
-    except ValueError as error:
-        raise ValueError(f"unfold: {error}") from None
+    _, options = _windows("unfold", x.shape[2:], size, stride, padding, dilation)
     out = sliding_windows(x, size=size, **options)
     n, channels, *rest = out.shape
     columns = channels * math.prod(rest[:2]), math.prod(rest[2:])
@@ -252,15 +257,7 @@ def fold(
     x, is_single = with_examples("fold", input, 2, "channels * taps, windows")
     shape = per_axis("fold: output_size", output_size, 2)
     size = per_axis("fold: kernel_size", kernel_size, 2)
-    options = {
-        "stride": per_axis("fold: stride", stride, 2),
-        "padding": per_axis("fold: padding", padding, 2, 0),
-        "dilation": per_axis("fold: dilation", dilation, 2),
-    }
-    try:
-        counts = counts_of_windows(shape, size, **options)
-    except ValueError as error:
-        raise ValueError(f"fold: {error}") from None
+    counts, options = _windows("fold", shape, size, stride, padding, dilation)
     n, rows, columns = x.shape
     if rows % math.prod(size) or columns != math.prod(counts):
         raise ValueError(
